@@ -1,0 +1,43 @@
+# Everything runs in .venv, which these targets make and keep in step with pyproject.toml.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+# Two workers: what a small CI machine has cores for.
+WORKERS ?= 2
+
+.PHONY: demo test check format emulators clean
+.DEFAULT_GOAL := test
+
+$(INSTALLED): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
+	  { echo "$(PYTHON) must be Python 3.11 or newer; name one: make PYTHON=python3.12 ..." >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+# The main job: a real agent on the emulators, then a second process that goes on where it stopped.
+demo: $(INSTALLED)
+	$(BIN)/python examples/demo.py
+
+# Fast tests first; the emulators are started by the tests that need them.
+test: $(INSTALLED)
+	$(BIN)/python -m pytest -q -n0 tests/unit
+	$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadgroup --ignore=tests/unit tests
+
+check: $(INSTALLED)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(INSTALLED)
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+# Both emulators in the foreground, for work by hand; Ctrl-C ends them.
+emulators: $(INSTALLED)
+	$(BIN)/python -m gcp_adk_store.testing
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis dist build

@@ -1,0 +1,1 @@
+"""Speak to Google Cloud: the only room that imports its SDKs."""

@@ -1,0 +1,202 @@
+"""Read and write objects of one bucket, on threads of this library's own."""
+
+import asyncio
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final, TypeAlias, TypeVar
+
+import google.auth
+import requests
+from google.api_core import exceptions as api
+from google.auth import exceptions as auth
+from google.auth.credentials import AnonymousCredentials, Credentials
+from google.auth.transport.requests import AuthorizedSession
+from google.cloud.storage import Client
+from requests.adapters import HTTPAdapter
+
+from gcp_adk_store import settings
+from gcp_adk_store.backends import retry, translate
+from gcp_adk_store.codec.objects import Payload, StoredObject
+from gcp_adk_store.settings import ArtifactLimits
+
+T = TypeVar("T")
+
+StorageClient: TypeAlias = Client
+"""A client that a caller may lend."""
+
+_SCOPES: Final = ("https://www.googleapis.com/auth/devstorage.read_write",)
+_NAMES: Final = "items(name),nextPageToken"
+_INFOS: Final = "items(name,generation,contentType,metadata,timeCreated),nextPageToken"
+
+# What a request can fail with; everything else is a bug and passes through untouched.
+_FAILURES: Final = (api.GoogleAPICallError, requests.RequestException, auth.GoogleAuthError)
+
+
+class Objects:
+    """The objects of one bucket.
+
+    The storage client blocks; it runs on this service's own bounded threads, never on asyncio's default
+    ones, with a connection for each. Its own retries are off: :mod:`gcp_adk_store.backends.retry` acts.
+    """
+
+    def __init__(
+        self,
+        bucket: str,
+        *,
+        project: str | None,
+        client: StorageClient | None,
+        credentials: Credentials | None,
+        limits: ArtifactLimits,
+    ) -> None:
+        self.bucket = bucket
+        self._project = project
+        self._credentials = credentials
+        self._limits = limits
+        self._policy = retry.RetryPolicy(deadline_s=limits.deadline_s)
+        self._threads = ThreadPoolExecutor(limits.max_workers, thread_name_prefix="adk-store-gcs")
+        self._borrowed = client is not None
+        self._client: StorageClient | None = client
+        self._opening = threading.Lock()
+
+    async def create(self, name: str, payload: Payload, *, what: str) -> None:
+        """Write an object that must not exist yet; durable on return.
+
+        Raises:
+            ConditionFailedError: it exists; it may be this call's own, whose answer was lost.
+            OutcomeUnknownError: sent and not answered before the deadline.
+            UnavailableError, NotProvisionedError, AccessDeniedError: nothing was written.
+        """
+
+        def upload(bucket: Any) -> None:
+            blob = bucket.blob(name)
+            blob.metadata = dict(payload.metadata)
+            blob.upload_from_string(
+                payload.data,
+                content_type=payload.content_type,
+                if_generation_match=0,
+                checksum="crc32c",
+                timeout=self._limits.request_timeout_s,
+                retry=None,
+            )
+
+        await self._call(upload, what=what, error=translate.storage_write_error)
+
+    async def names(self, prefix: str, *, delimiter: str | None, what: str) -> list[str]:
+        """Return the names that start with *prefix*, without those that have *delimiter* after it."""
+        blobs = await self._list(prefix, delimiter=delimiter, fields=_NAMES, what=what)
+        return [blob.name for blob in blobs]
+
+    async def infos(self, prefix: str, *, delimiter: str | None, what: str) -> list[StoredObject]:
+        """Return the objects that :meth:`names` names, with their metadata."""
+        blobs = await self._list(prefix, delimiter=delimiter, fields=_INFOS, what=what)
+        return [_stored(blob) for blob in blobs]
+
+    async def info(self, name: str, *, what: str) -> StoredObject | None:
+        """Return one object, ``None`` if there is none of that name."""
+
+        def stat(bucket: Any) -> StoredObject | None:
+            blob = bucket.get_blob(name, timeout=self._limits.request_timeout_s, retry=None)
+            return None if blob is None else _stored(blob)
+
+        return await self._call(stat, what=what, error=translate.storage_read_error)
+
+    async def read(self, name: str, *, generation: int | None, what: str) -> tuple[bytes, int] | None:
+        """Return an object's bytes, checked against its CRC32C, and their generation; ``None`` if gone."""
+
+        def download(bucket: Any) -> tuple[bytes, int] | None:
+            blob = bucket.blob(name, generation=generation)
+            try:
+                data = blob.download_as_bytes(
+                    checksum="crc32c", timeout=self._limits.request_timeout_s, retry=None
+                )
+            except api.NotFound:
+                return None
+            return data, blob.generation
+
+        return await self._call(download, what=what, error=translate.storage_read_error)
+
+    async def delete(self, name: str, *, what: str) -> None:
+        """Remove an object; one that is gone already is no error."""
+
+        def remove(bucket: Any) -> None:
+            try:
+                bucket.delete_blob(name, timeout=self._limits.request_timeout_s, retry=None)
+            except api.NotFound:
+                return
+
+        await self._call(remove, what=what, error=translate.storage_write_error)
+
+    async def close(self) -> None:
+        """Let running requests finish, then close the client if it was opened here."""
+        await asyncio.to_thread(self._threads.shutdown)
+        if self._client is not None and not self._borrowed:
+            self._client.close()
+
+    async def _list(self, prefix: str, *, delimiter: str | None, fields: str, what: str) -> list[Any]:
+        def pages(bucket: Any) -> list[Any]:
+            return list(
+                bucket.client.list_blobs(
+                    bucket,
+                    prefix=prefix,
+                    delimiter=delimiter,
+                    fields=fields,
+                    timeout=self._limits.request_timeout_s,
+                    retry=None,
+                )
+            )
+
+        return await self._call(pages, what=what, error=translate.storage_read_error)
+
+    async def _call(
+        self, work: Callable[[Any], T], *, what: str, error: Callable[[Exception, str, str], Exception]
+    ) -> T:
+        loop = asyncio.get_running_loop()
+
+        def run() -> T:
+            try:
+                return work(self._open().bucket(self.bucket))
+            except _FAILURES as exc:
+                raise error(exc, what, self.bucket) from exc
+
+        async def attempt() -> T:
+            return await loop.run_in_executor(self._threads, run)
+
+        # A repeated create meets its own object as a conflict that carries its save id; everything else
+        # reads or deletes.
+        return await retry.call(attempt, policy=self._policy, repeatable_when_unanswered=True)
+
+    def _open(self) -> StorageClient:
+        with self._opening:
+            if self._client is None:
+                self._client = self._connect()
+            return self._client
+
+    def _connect(self) -> StorageClient:
+        url = settings.storage_emulator_url()
+        if url is not None:
+            credentials: Any = AnonymousCredentials()
+            project: str | None = self._project or settings.default_project() or settings.EMULATOR_PROJECT
+            options = {"api_endpoint": url if "://" in url else f"http://{url}"}
+        else:
+            found = None
+            credentials = self._credentials
+            if credentials is None:
+                credentials, found = google.auth.default(scopes=_SCOPES)
+            project = self._project or settings.default_project() or found
+            options = {}
+        session = AuthorizedSession(credentials)
+        adapter = HTTPAdapter(pool_maxsize=self._limits.max_workers)
+        session.mount("https://", adapter)
+        session.mount("http://", adapter)
+        return Client(project=project, credentials=credentials, _http=session, client_options=options)
+
+
+def _stored(blob: Any) -> StoredObject:
+    return StoredObject(
+        name=blob.name,
+        generation=blob.generation,
+        content_type=blob.content_type,
+        metadata=blob.metadata or {},
+        create_time=blob.time_created.timestamp(),
+    )

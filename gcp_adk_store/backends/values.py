@@ -1,0 +1,132 @@
+"""Convert plain values to Firestore's protobuf messages and back."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from google.cloud.firestore_v1.types import common, document, firestore, write
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from gcp_adk_store.codec.values import FieldValue
+from gcp_adk_store.codec.writes import Delete, Document, FieldPath, Must, Write
+
+# The plain protobuf classes behind the proto-plus wrappers: building the wrappers costs as much client
+# time again as the whole commit.
+PbValue: Final = document.Value.pb()
+PbDocument: Final = document.Document.pb()
+PbWrite: Final = write.Write.pb()
+PbPrecondition: Final = common.Precondition.pb()
+PbDocumentMask: Final = common.DocumentMask.pb()
+PbCommitRequest: Final = firestore.CommitRequest.pb()
+PbCommitResponse: Final = firestore.CommitResponse.pb()
+PbBatchGetRequest: Final = firestore.BatchGetDocumentsRequest.pb()
+PbBatchGetResponse: Final = firestore.BatchGetDocumentsResponse.pb()
+PbRunQueryRequest: Final = firestore.RunQueryRequest.pb()
+PbRunQueryResponse: Final = firestore.RunQueryResponse.pb()
+
+
+def to_value(value: FieldValue) -> Any:  # noqa: PLR0911  # one for each kind of field
+    """Return the ``Value`` message of a field."""
+    match value:
+        case None:
+            return PbValue(null_value=0)
+        case bool():
+            return PbValue(boolean_value=value)
+        case int():
+            return PbValue(integer_value=value)
+        case float():
+            return PbValue(double_value=value)
+        case str():
+            return PbValue(string_value=value)
+        case bytes():
+            return PbValue(bytes_value=value)
+        case list():
+            return PbValue(array_value={"values": [to_value(item) for item in value]})
+        case dict():
+            return PbValue(map_value={"fields": to_fields(value)})
+
+
+def to_fields(fields: Mapping[str, FieldValue]) -> dict[str, Any]:
+    """Return the ``Value`` messages of a document's or a map's fields."""
+    return {name: to_value(value) for name, value in fields.items()}
+
+
+def from_value(value: Any) -> FieldValue:
+    """Return the field in a ``Value`` message; kinds that this library never writes raise."""
+    kind = value.WhichOneof("value_type")
+    if kind == "string_value":
+        text: str = value.string_value
+        return text
+    if kind == "array_value":
+        return [from_value(item) for item in value.array_value.values]
+    if kind == "map_value":
+        return from_fields(value.map_value.fields)
+    if kind in ("null_value", None):
+        return None
+    if kind in ("boolean_value", "integer_value", "double_value", "bytes_value"):
+        scalar: bool | int | float | bytes = getattr(value, kind)
+        return scalar
+    raise TypeError(f"a field of kind {kind} is none that this library writes")
+
+
+def from_fields(fields: Mapping[str, Any]) -> dict[str, FieldValue]:
+    """Return the fields of a document or a map."""
+    return {name: from_value(value) for name, value in fields.items()}
+
+
+def from_document(message: Any, *, root: str) -> Document:
+    """Return a document with its path below *root*."""
+    return Document(
+        path=message.name.removeprefix(f"{root}/"),
+        fields=from_fields(message.fields),
+        update_time=from_timestamp(message.update_time),
+    )
+
+
+def from_timestamp(stamp: Timestamp) -> str:
+    """Return a time as ``seconds.nanoseconds``, exact and comparable as it is."""
+    return f"{stamp.seconds}.{stamp.nanos:09d}"
+
+
+def to_timestamp(text: str) -> Timestamp:
+    """Return the time that :func:`from_timestamp` spelled; an empty text is the epoch's start."""
+    seconds, _, nanos = text.partition(".")
+    return Timestamp(seconds=int(seconds or 0), nanos=int(nanos or 0))
+
+
+def to_write(item: Write | Delete, *, root: str) -> Any:
+    """Return the ``Write`` message of *item*."""
+    name = f"{root}/{item.path}"
+    condition = _precondition(item.must)
+    if isinstance(item, Delete):
+        return PbWrite(delete=name, current_document=condition)
+    transforms: list[dict[str, Any]] = [
+        {"field_path": field, "append_missing_elements": {"values": [to_value(v) for v in values]}}
+        for field, values in item.union.items()
+    ]
+    transforms += [
+        {"field_path": field, "increment": PbValue(integer_value=amount)}
+        for field, amount in item.increment.items()
+    ]
+    return PbWrite(
+        update=PbDocument(name=name, fields=to_fields(item.fields)),
+        update_mask=None if item.mask is None else PbDocumentMask(field_paths=_paths(item.mask)),
+        update_transforms=transforms,
+        current_document=condition,
+    )
+
+
+def _precondition(must: Must | str | None) -> Any:
+    match must:
+        case None:
+            return None
+        case Must.EXIST:
+            return PbPrecondition(exists=True)
+        case Must.BE_ABSENT:
+            return PbPrecondition(exists=False)
+        case str():
+            return PbPrecondition(update_time=to_timestamp(must))
+
+
+def _paths(mask: Sequence[FieldPath]) -> list[str]:
+    # Names are escaped so that they hold no backtick or backslash: quoting them is always right.
+    return [".".join([path[0], *(f"`{name}`" for name in path[1:])]) for path in mask]

@@ -1,0 +1,255 @@
+"""Lay out the documents of a session: paths, fields and writes of format 1.
+
+::
+
+    {prefix}_apps/{app}                               state
+    {prefix}_apps/{app}/{prefix}_users/{user}         state
+      .../{prefix}_sessions/{session}                 header, state, tail
+      .../{prefix}_sessions/{session}/{prefix}_segments/{epoch}-{n}
+      .../{prefix}_sessions/{session}/{prefix}_deletions/{epoch}
+
+docs/data-model.md lists every field. Nothing here needs an index: documents are read by name, and the
+two listings are ordered by name within one collection.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+from gcp_adk_store.codec.events import pack_segment, unpack_segment
+from gcp_adk_store.codec.names import escape_name
+from gcp_adk_store.codec.values import FieldValue, decode_state, encode_state
+from gcp_adk_store.codec.writes import Delete, Document, FieldPath, Must, Write
+from gcp_adk_store.errors import StoredDataError
+from gcp_adk_store.model.keys import SessionKey, UserKey
+from gcp_adk_store.model.sessions import Append, Marker, Segment, StoredSession
+from gcp_adk_store.model.state import ScopedState
+
+FORMAT: Final = 1
+"""Number of the stored layout; a document with another one is refused, not guessed at."""
+
+HEADER_FIELDS: Final = (
+    "format",
+    "epoch",
+    "app",
+    "user",
+    "id",
+    "rev",
+    "last_update_time",
+    "state",
+    "sealed",
+    "sealed_max",
+)
+"""What a listing reads of a session: everything but its events."""
+
+
+@dataclass(frozen=True, slots=True)
+class Deletion:
+    """A session that is gone but whose segments may not be."""
+
+    epoch: str
+    sealed: int
+
+
+class Layout:
+    """Paths and writes below one prefix."""
+
+    def __init__(self, prefix: str) -> None:
+        self._prefix = prefix
+
+    def app(self, app: str) -> str:
+        """Path of the document with the app's state."""
+        return f"{self._prefix}_apps/{escape_name(app, what='app_name')}"
+
+    def user(self, key: UserKey) -> str:
+        """Path of the document with the user's state."""
+        return f"{self.app(key.app)}/{self._prefix}_users/{escape_name(key.user, what='user_id')}"
+
+    def session(self, key: SessionKey) -> str:
+        """Path of the session document."""
+        session = escape_name(key.session, what="session_id")
+        return f"{self.user(key.owner)}/{self.sessions_collection}/{session}"
+
+    @property
+    def sessions_collection(self) -> str:
+        """Id of the collection of a user's sessions."""
+        return f"{self._prefix}_sessions"
+
+    @property
+    def deletions_collection(self) -> str:
+        """Id of the collection of a deleted session's unfinished deletions."""
+        return f"{self._prefix}_deletions"
+
+    def segments(self, key: SessionKey, epoch: str, numbers: range) -> list[str]:
+        """Paths of segments by number, oldest first."""
+        parent = f"{self.session(key)}/{self._prefix}_segments"
+        return [f"{parent}/{epoch}-{number}" for number in numbers]
+
+    def create(self, key: SessionKey, *, epoch: str, time: float, state: ScopedState) -> list[Write]:
+        """Return the writes that make a session and apply its initial app and user state."""
+        return [
+            Write(
+                path=self.session(key),
+                fields={
+                    "format": FORMAT,
+                    "epoch": epoch,
+                    "app": key.app,
+                    "user": key.user,
+                    "id": key.session,
+                    "rev": 0,
+                    "create_time": time,
+                    "last_update_time": time,
+                    "state": cast("FieldValue", encode_state(state.session)),
+                    "tail": [],
+                    "tail_bytes": 0,
+                    "sealed": 0,
+                    "sealed_max": None,
+                },
+                must=Must.BE_ABSENT,
+            ),
+            *self._shared_state(key, state),
+        ]
+
+    def append(self, key: SessionKey, append: Append, marker: Marker | None) -> list[Write]:
+        """Return the writes that add one event and its change of state, the session's first.
+
+        With a *marker* the session must be exactly as it saw it; without one it must exist.
+        """
+        fields: dict[str, FieldValue] = {"last_update_time": append.timestamp}
+        increment = {"tail_bytes": len(append.text.encode())}
+        if marker is None:
+            increment["rev"] = 1
+        else:
+            fields["rev"] = marker.revision + 1
+        mask: list[FieldPath] = [(name,) for name in fields]
+        state = encode_state(append.delta.session)
+        if state:
+            fields["state"] = cast("FieldValue", state)
+            mask += [("state", name) for name in state]
+        return [
+            Write(
+                path=self.session(key),
+                fields=fields,
+                mask=mask,
+                union={"tail": [append.text]},
+                increment=increment,
+                must=Must.EXIST if marker is None else marker.update_time,
+            ),
+            *self._shared_state(key, append.delta),
+        ]
+
+    def seal(self, stored: StoredSession, segment: Segment) -> list[Write]:
+        """Return the writes that move the tail of *stored* into its next segment."""
+        number = stored.sealed
+        header: dict[str, FieldValue] = {
+            "tail": [],
+            "tail_bytes": 0,
+            "sealed": number + 1,
+            "sealed_max": segment.running_max,
+        }
+        (path,) = self.segments(stored.key, stored.epoch, range(number, number + 1))
+        return [
+            Write(
+                path=self.session(stored.key),
+                fields=header,
+                mask=[(name,) for name in header],
+                must=stored.update_time,
+            ),
+            Write(
+                path=path,
+                fields={
+                    "format": FORMAT,
+                    "body": pack_segment(segment.texts),
+                    "count": len(segment.texts),
+                    "running_max": segment.running_max,
+                },
+                must=Must.BE_ABSENT,
+            ),
+        ]
+
+    def delete(self, stored: StoredSession) -> list[Write | Delete]:
+        """Return the writes that end a session, noting what of it is still to be removed."""
+        writes: list[Write | Delete] = [Delete(path=self.session(stored.key), must=stored.update_time)]
+        if stored.sealed:
+            path = f"{self.session(stored.key)}/{self.deletions_collection}/{stored.epoch}"
+            fields: dict[str, FieldValue] = {"format": FORMAT, "epoch": stored.epoch, "sealed": stored.sealed}
+            writes.append(Write(path=path, fields=fields))
+        return writes
+
+    def finish_deletion(self, key: SessionKey, deletion: Deletion) -> list[Delete]:
+        """Return the deletes that complete *deletion*, its own note last."""
+        note = f"{self.session(key)}/{self.deletions_collection}/{deletion.epoch}"
+        segments = self.segments(key, deletion.epoch, range(deletion.sealed))
+        return [Delete(path=path) for path in (*segments, note)]
+
+    def _shared_state(self, key: SessionKey, delta: ScopedState) -> list[Write]:
+        """Return one masked upsert a touched scope: writers of other keys are never in the way."""
+        writes = []
+        for path, values in ((self.app(key.app), delta.app), (self.user(key.owner), delta.user)):
+            if not values:
+                continue
+            state = encode_state(values)
+            writes.append(
+                Write(
+                    path=path,
+                    fields={"format": FORMAT, "state": cast("FieldValue", state)},
+                    mask=[("format",), *(("state", name) for name in state)],
+                )
+            )
+        return writes
+
+
+def read_session(document: Document) -> StoredSession:
+    """Return the session in *document*; a listing's document has no tail.
+
+    Raises:
+        StoredDataError: the document is of another format.
+    """
+    fields = _checked(document)
+    try:
+        key = SessionKey(app=fields["app"], user=fields["user"], session=fields["id"])
+        return StoredSession(
+            key=key,
+            epoch=fields["epoch"],
+            revision=fields["rev"],
+            last_update_time=fields["last_update_time"],
+            state=decode_state(fields["state"]),
+            tail=fields.get("tail", []),
+            sealed=fields["sealed"],
+            sealed_max=fields["sealed_max"],
+            update_time=document.update_time,
+        )
+    except KeyError as exc:
+        raise StoredDataError(f"{document.path} lacks the field {exc}") from exc
+
+
+def read_state(document: Document | None) -> dict[str, Any]:
+    """Return the state of an app or a user; one that was never written is empty."""
+    return decode_state(_checked(document).get("state", {})) if document else {}
+
+
+def read_segment(document: Document) -> Segment:
+    """Return the run of events in *document*.
+
+    Raises:
+        StoredDataError: it is of another format, damaged, or not as long as it says.
+    """
+    fields = _checked(document)
+    texts = unpack_segment(fields["body"])
+    if len(texts) != fields["count"]:
+        raise StoredDataError(f"{document.path} holds {len(texts)} events, not {fields['count']}")
+    return Segment(texts=texts, running_max=fields["running_max"])
+
+
+def read_deletions(documents: Sequence[Document]) -> list[Deletion]:
+    """Return the unfinished deletions among *documents*."""
+    return [Deletion(epoch=f["epoch"], sealed=f["sealed"]) for f in map(_checked, documents)]
+
+
+def _checked(document: Document) -> Mapping[str, Any]:
+    found = document.fields.get("format")
+    if found != FORMAT:
+        raise StoredDataError(
+            f"{document.path} has format {found!r}, this release reads {FORMAT}; upgrade gcp-adk-store"
+        )
+    return document.fields

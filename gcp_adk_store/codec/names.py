@@ -1,0 +1,57 @@
+"""Spell ids as Firestore document ids, field names and Cloud Storage path segments, injectively."""
+
+import re
+from typing import Final
+from urllib.parse import unquote
+
+from gcp_adk_store.errors import InvalidInputError
+
+MAX_NAME_BYTES: Final = 1500
+"""Firestore's limit on a document id and on a field name, in UTF-8 bytes (its quota page)."""
+
+MAX_OBJECT_NAME_BYTES: Final = 1024
+"""Cloud Storage's limit on an object's name, in UTF-8 bytes (its naming page)."""
+
+# '%' is the escape itself, '/' ends an id, '`' and '\' would need quoting in field paths, and control
+# characters are trouble in logs and consoles.
+_ESCAPED: Final = re.compile(r"[%/`\\\x00-\x1f\x7f]")
+_RESERVED: Final = re.compile(r"__.*__", re.DOTALL)
+_EMPTY: Final = "%"  # never written otherwise: an escaped '%' is '%25'
+
+# A '%' is escaped only where it would read as an escape, so that names stay as ADK writes them.
+_AMBIGUOUS_PERCENT: Final = re.compile(r"%(?=2F|25)")
+
+
+def escape_name(text: str, *, what: str) -> str:
+    """Return *text* as a legal document id or field name; no two texts share one.
+
+    Raises:
+        InvalidInputError: the escaped form exceeds 1,500 bytes. *what* names the field.
+    """
+    if not text:
+        return _EMPTY
+    escaped = _ESCAPED.sub(_percent, text)
+    if escaped in (".", ".."):
+        escaped = escaped.replace(".", "%2E")
+    elif _RESERVED.fullmatch(escaped):
+        escaped = f"%5F{escaped[1:]}"
+    size = len(escaped.encode())
+    if size > MAX_NAME_BYTES:
+        raise InvalidInputError(
+            f"{what} takes {size} bytes as a Firestore name, the limit is {MAX_NAME_BYTES}; use a shorter one"
+        )
+    return escaped
+
+
+def unescape_name(name: str) -> str:
+    """Return the text that :func:`escape_name` spelled as *name*."""
+    return "" if name == _EMPTY else unquote(name, errors="strict")
+
+
+def escape_segment(text: str) -> str:
+    """Return an id as one segment of an object's name; only what could collide differs from ADK."""
+    return _AMBIGUOUS_PERCENT.sub("%25", text).replace("/", "%2F")
+
+
+def _percent(match: re.Match[str]) -> str:
+    return f"%{ord(match[0]):02X}"

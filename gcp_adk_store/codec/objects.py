@@ -1,0 +1,193 @@
+"""Lay out artifacts as Cloud Storage objects: names, content types and metadata.
+
+::
+
+    {app}/{user}/{session}/{filename}/{version}
+    {app}/{user}/user/{filename}/{version}          filename starts with "user:"
+
+Names and the ``adk*`` metadata keys are those of ADK's own service, so each reads what the other wrote.
+The object's bytes are the payload as it is, under its own content type.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from google.genai import types
+
+from gcp_adk_store.codec.names import MAX_OBJECT_NAME_BYTES, escape_segment
+from gcp_adk_store.errors import InvalidInputError, StoredDataError
+from gcp_adk_store.model.artifacts import is_tombstone
+from gcp_adk_store.model.keys import ArtifactKey, ArtifactScope
+
+MAX_METADATA_BYTES: Final = 8 * 1024
+"""Cloud Storage's limit on an object's custom metadata, keys and values together, in UTF-8 bytes."""
+
+DEFAULT_CONTENT_TYPE: Final = "application/octet-stream"
+"""What Cloud Storage records for a payload of no declared type."""
+
+_DISPLAY_NAME: Final = "adkDisplayName"
+_IS_TEXT: Final = "adkIsText"
+_FILE_URI: Final = "adkFileUri"
+_FILE_MIME_TYPE: Final = "adkFileMimeType"
+_LEGACY_FILE_URI: Final = "file_uri"
+_SAVE_ID: Final = "adkStoreSaveId"
+_JSON: Final = "adkStoreJson"
+_RESERVED: Final = frozenset(
+    {_DISPLAY_NAME, _IS_TEXT, _FILE_URI, _FILE_MIME_TYPE, _LEGACY_FILE_URI, _SAVE_ID, _JSON}
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Payload:
+    """What one save uploads."""
+
+    data: bytes
+    content_type: str
+    metadata: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredObject:
+    """An object as it was listed or read, without its bytes."""
+
+    name: str
+    generation: int
+    content_type: str | None
+    metadata: Mapping[str, str]
+    create_time: float
+    """Unix time in seconds."""
+
+    @property
+    def save_id(self) -> str | None:
+        """The id that this library's save gave it; ``None`` for an object from elsewhere."""
+        return self.metadata.get(_SAVE_ID)
+
+    @property
+    def file_uri(self) -> str | None:
+        """Where the content lies if it is not in the object itself."""
+        return self.metadata.get(_FILE_URI) or self.metadata.get(_LEGACY_FILE_URI)
+
+    @property
+    def custom_metadata(self) -> dict[str, Any]:
+        """What the caller of the save gave, with its JSON types.
+
+        Raises:
+            StoredDataError: the part that is kept as JSON is damaged.
+        """
+        flat: dict[str, Any] = {key: value for key, value in self.metadata.items() if key not in _RESERVED}
+        try:
+            return {**flat, **json.loads(self.metadata.get(_JSON, "{}"))}
+        except (TypeError, ValueError) as exc:
+            raise StoredDataError(f"the metadata {_JSON} of object {self.name!r} is no JSON object") from exc
+
+
+def scope_prefix(scope: ArtifactScope) -> str:
+    """Return the start of the names of all artifacts of *scope*."""
+    session = "user" if scope.session is None else escape_segment(scope.session)
+    return f"{escape_segment(scope.app)}/{escape_segment(scope.user)}/{session}/"
+
+
+def version_prefix(key: ArtifactKey) -> str:
+    """Return the start of the names of all versions of an artifact, and of artifacts nested below it."""
+    return f"{scope_prefix(key.scope)}{key.filename}/"
+
+
+def object_name(key: ArtifactKey, version: int) -> str:
+    """Return the name of one version.
+
+    Raises:
+        InvalidInputError: it would exceed 1,024 bytes.
+    """
+    name = f"{version_prefix(key)}{version}"
+    size = len(name.encode())
+    if size > MAX_OBJECT_NAME_BYTES:
+        raise InvalidInputError(
+            f"filename and ids make an object name of {size} bytes, the limit is {MAX_OBJECT_NAME_BYTES}; "
+            "use a shorter filename"
+        )
+    return name
+
+
+def parse_version(name: str, prefix: str) -> int | None:
+    """Return the version that *name* holds of the artifact with *prefix*; ``None`` if it is another's."""
+    suffix = name.removeprefix(prefix)
+    return int(suffix) if suffix.isascii() and suffix.isdigit() else None
+
+
+def filenames(names: Iterable[str], prefix: str) -> set[str]:
+    """Return the filenames of the artifacts whose objects have *names* below a scope's *prefix*."""
+    split = (name.removeprefix(prefix).rpartition("/") for name in names)
+    return {filename for filename, _, version in split if filename and parse_version(version, "") is not None}
+
+
+def encode_artifact(part: types.Part, *, custom_metadata: Mapping[str, Any] | None, save_id: str) -> Payload:
+    """Return what saving *part* uploads.
+
+    Raises:
+        InvalidInputError: *part* holds neither bytes, text nor a file's URI, or the metadata is over
+            8 KiB or no JSON.
+    """
+    metadata: dict[str, str] = {_SAVE_ID: save_id}
+    inline, file = part.inline_data, part.file_data
+    if inline is not None:
+        if inline.data is None:
+            raise InvalidInputError("Artifact inline_data must contain data.")
+        if inline.display_name:
+            metadata[_DISPLAY_NAME] = inline.display_name
+        data, content_type = inline.data, inline.mime_type
+    elif part.text is not None:
+        metadata[_IS_TEXT] = "true"
+        data, content_type = part.text.encode(), "text/plain"
+    elif file is not None:
+        if not file.file_uri:
+            raise InvalidInputError("Artifact file_data must have a file_uri.")
+        metadata[_FILE_URI] = file.file_uri
+        if file.mime_type:
+            metadata[_FILE_MIME_TYPE] = file.mime_type
+        data, content_type = b"", file.mime_type
+    else:
+        raise InvalidInputError("Artifact must have either inline_data or text.")
+    metadata |= _encode_custom(custom_metadata or {})
+    size = sum(len(key.encode()) + len(value.encode()) for key, value in metadata.items())
+    if size > MAX_METADATA_BYTES:
+        raise InvalidInputError(
+            f"custom_metadata makes {size} bytes of object metadata, the limit is {MAX_METADATA_BYTES}; "
+            "keep what is larger in the artifact itself"
+        )
+    return Payload(data=data, content_type=content_type or DEFAULT_CONTENT_TYPE, metadata=metadata)
+
+
+def decode_artifact(stored: StoredObject, data: bytes) -> types.Part | None:
+    """Return the part that was saved; ``None`` for the tombstone of a rewind."""
+    if stored.metadata.get(_IS_TEXT) == "true":
+        return types.Part(text=data.decode())
+    part = types.Part(
+        inline_data=types.Blob(
+            data=data, mime_type=stored.content_type, display_name=stored.metadata.get(_DISPLAY_NAME)
+        )
+    )
+    return None if is_tombstone(part) else part
+
+
+def decode_file(stored: StoredObject, uri: str) -> types.Part:
+    """Return the part of an artifact whose content lies at *uri*."""
+    declared = stored.content_type if stored.content_type != DEFAULT_CONTENT_TYPE else None
+    mime_type = stored.metadata.get(_FILE_MIME_TYPE) or declared
+    return types.Part(file_data=types.FileData(file_uri=uri, mime_type=mime_type))
+
+
+def _encode_custom(custom: Mapping[str, Any]) -> dict[str, str]:
+    """Keep texts as ADK's service does; the rest, with its types, as one JSON text."""
+    flat: dict[str, str] = {}
+    typed: dict[str, Any] = {}
+    for key, value in custom.items():
+        plain = isinstance(value, str) and value and key.isascii() and key.isprintable()
+        (flat if plain and key not in _RESERVED else typed)[key] = value
+    if typed:
+        try:
+            flat[_JSON] = json.dumps(typed, separators=(",", ":"))
+        except (TypeError, ValueError) as exc:
+            raise InvalidInputError("custom_metadata holds a value that JSON cannot hold") from exc
+    return flat

@@ -1,0 +1,92 @@
+"""Spell one state value as a Firestore field, and read it back with its exact type."""
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+from gcp_adk_store.codec.names import escape_name, unescape_name
+from gcp_adk_store.errors import InvalidInputError, StoredDataError
+
+FieldValue = None | bool | int | float | str | bytes | list[Any] | dict[str, Any]
+"""What a field of a document holds; lists and maps hold field values in turn."""
+
+_JSON: Final = "json"
+_INT64: Final = range(-(2**63), 2**63)
+
+
+def encode_value(value: Any, *, what: str) -> FieldValue:
+    """Return *value* as a field: text, numbers, booleans and ``None`` natively, the rest as JSON.
+
+    JSON text keeps what Firestore cannot: lists in lists, any depth, integers beyond 64 bits, map keys
+    that are empty or reserved, halves of surrogate pairs.
+
+    Raises:
+        InvalidInputError: JSON cannot hold *value*. *what* names it.
+    """
+    match value:
+        case None | bool() | float():
+            return value
+        case int() if value in _INT64:
+            return value
+        case str() if _is_unicode(value):
+            return value
+        case _:
+            return {_JSON: _dump(value, what=what)}
+
+
+def decode_value(field: FieldValue, *, what: str) -> Any:
+    """Return the value that :func:`encode_value` spelled as *field*.
+
+    Raises:
+        StoredDataError: *field* is of no known form. *what* names it.
+    """
+    if isinstance(field, dict):
+        text = field.get(_JSON)
+        if len(field) != 1 or not isinstance(text, str):
+            raise StoredDataError(f"{what} is stored in a form unknown to this release: {sorted(field)}")
+        return json.loads(text)
+    return field
+
+
+def encode_state(state: Mapping[str, Any]) -> dict[str, FieldValue]:
+    """Return a scope's state, or a change of it, as the map field ``state``.
+
+    Raises:
+        InvalidInputError: a key is over the limit of a field name, or a value is not JSON.
+    """
+    return {
+        escape_name(_text(key), what=f"state key {key[:40]!r}"): encode_value(
+            value, what=f"state key {key!r}"
+        )
+        for key, value in state.items()
+    }
+
+
+def decode_state(fields: Mapping[str, FieldValue]) -> dict[str, Any]:
+    """Return the state that :func:`encode_state` wrote."""
+    state = {}
+    for name, field in fields.items():
+        key = unescape_name(name)
+        state[key] = decode_value(field, what=f"state key {key!r}")
+    return state
+
+
+def _dump(value: Any, *, what: str) -> str:
+    try:
+        return json.dumps(value, separators=(",", ":"))
+    except (TypeError, ValueError) as exc:
+        raise InvalidInputError(f"{what} holds a {type(value).__name__} that JSON cannot hold") from exc
+
+
+def _text(key: Any) -> str:
+    if isinstance(key, str) and _is_unicode(key):
+        return key
+    raise InvalidInputError(f"a state key must be Unicode text, not {type(key).__name__} {ascii(key)[:40]}")
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

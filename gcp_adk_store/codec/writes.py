@@ -1,0 +1,62 @@
+"""Describe writes of documents as plain values, for a backend to send in one atomic commit."""
+
+import enum
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from gcp_adk_store.codec.values import FieldValue
+
+FieldPath = tuple[str, ...]
+"""Names from the document down to one field of a map."""
+
+
+class Must(enum.Enum):
+    """What must hold of a document for the whole commit to happen."""
+
+    EXIST = "exist"
+    BE_ABSENT = "be absent"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Write:
+    """Set fields of one document.
+
+    Without a *mask* the document is replaced; with one, only the fields it names are.
+    """
+
+    path: str
+    """Document path below the database's root, ids escaped."""
+    fields: Mapping[str, FieldValue]
+    mask: Sequence[FieldPath] | None = None
+    union: Mapping[str, Sequence[FieldValue]] = field(default_factory=dict)
+    """Array field -> values to add at its end, unless it holds them already."""
+    increment: Mapping[str, int] = field(default_factory=dict)
+    must: Must | str | None = None
+    """A condition, or the update time that the document must still have."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delete:
+    """Remove one document; one that is not there is no error unless *must* says so."""
+
+    path: str
+    must: str | None = None
+    """The update time that the document must still have."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """What the server says of one write."""
+
+    update_time: str
+    incremented: Mapping[str, int]
+    """New values of the fields in the write's *increment*."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Document:
+    """A document as it was read."""
+
+    path: str
+    fields: Mapping[str, FieldValue]
+    update_time: str

@@ -1,0 +1,65 @@
+"""Decide about artifact versions and references."""
+
+import re
+from collections.abc import Iterable
+from typing import Final, Self
+
+from google.genai import types
+
+from gcp_adk_store.errors import InvalidInputError
+from gcp_adk_store.model.keys import ArtifactKey, ArtifactScope
+
+MAX_REFERENCE_HOPS: Final = 5
+"""How many references a load follows, as in ADK."""
+
+REFERENCE_SCHEME: Final = "artifact://"
+
+_REFERENCE: Final = re.compile(
+    r"artifact://apps/(?P<app>.+?)/users/(?P<user>.+?)(?:/sessions/(?P<session>.+?))?"
+    r"/artifacts/(?P<filename>.+)/versions/(?P<version>\d+)",
+    re.DOTALL | re.ASCII,
+)
+
+# ADK's session rewind saves this part over what it removes; every service loads it as absent.
+_TOMBSTONE: Final = types.Part(inline_data=types.Blob(mime_type="application/octet-stream", data=b""))
+
+
+class ArtifactReference:
+    """The target of an ``artifact://`` URI: an artifact's key and one version of it."""
+
+    __slots__ = ("key", "version")
+
+    def __init__(self, key: ArtifactKey, version: int) -> None:
+        self.key = key
+        self.version = version
+
+    @classmethod
+    def parse(cls, uri: str, *, within: ArtifactScope) -> Self:
+        """Return the target of *uri*, which must lie in the scope *within*.
+
+        Raises:
+            InvalidInputError: *uri* is no reference, or leads to another app, user or session.
+        """
+        match = _REFERENCE.fullmatch(uri)
+        if match is None:
+            raise InvalidInputError(f"Invalid artifact reference URI: {uri}")
+        if (match["app"], match["user"]) != (within.app, within.user):
+            raise InvalidInputError("Artifact references must stay within the same app and user scope.")
+        if match["session"] is not None and match["session"].strip() != within.session:
+            raise InvalidInputError(
+                "Session-scoped artifact references must stay within the same session scope."
+            )
+        key = ArtifactKey.of(
+            app=match["app"], user=match["user"], session=match["session"], filename=match["filename"]
+        )
+        return cls(key, int(match["version"]))
+
+
+def next_version(versions: Iterable[int]) -> int:
+    """Return the number of the next save: 0, then one more than the highest."""
+    return max(versions, default=-1) + 1
+
+
+def is_tombstone(part: types.Part) -> bool:
+    """Tell whether *part* is what ADK's rewind saves in place of a removed artifact."""
+    return part == _TOMBSTONE

@@ -1,0 +1,145 @@
+"""Name sessions, users and artifacts by values that are valid once they exist."""
+
+import re
+from dataclasses import dataclass
+from typing import Final, Self
+
+from gcp_adk_store.errors import InvalidInputError
+
+USER_NAMESPACE: Final = "user:"
+"""Start of an artifact's filename that belongs to the user instead of one session."""
+
+_DRIVE: Final = re.compile(r"[A-Za-z]:")
+_RESERVED_SEGMENTS: Final = frozenset({"apps", "users", "sessions", "artifacts", "versions"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UserKey:
+    """One user of one app; any string is a legal id, the empty one too."""
+
+    app: str
+    user: str
+
+    def __post_init__(self) -> None:
+        _require_text(self.app, "app_name")
+        _require_text(self.user, "user_id")
+
+    def __str__(self) -> str:
+        return f"app={self.app!r} user={self.user!r}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionKey:
+    """One session of one user of one app; padding around the session id does not count, as in ADK."""
+
+    app: str
+    user: str
+    session: str
+
+    def __post_init__(self) -> None:
+        _require_text(self.app, "app_name")
+        _require_text(self.user, "user_id")
+        _require_text(self.session, "session_id")
+        object.__setattr__(self, "session", self.session.strip())
+
+    @property
+    def owner(self) -> UserKey:
+        """The user that the session belongs to."""
+        return UserKey(app=self.app, user=self.user)
+
+    def __str__(self) -> str:
+        return f"app={self.app!r} user={self.user!r} session={self.session!r}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArtifactScope:
+    """Where artifacts live: one session, or (``session=None``) all sessions of a user.
+
+    Ids follow ADK's rules for artifact paths, with its messages; padding around the session id does
+    not count.
+    """
+
+    app: str
+    user: str
+    session: str | None
+
+    def __post_init__(self) -> None:
+        _require_path_segment(self.app, "app_name")
+        _require_path_segment(self.user, "user_id")
+        if self.session is not None:
+            _require_path_segment(self.session, "session_id")
+            object.__setattr__(self, "session", self.session.strip())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArtifactKey:
+    """One artifact: a filename within a scope; all its versions share the key."""
+
+    scope: ArtifactScope
+    filename: str
+
+    @classmethod
+    def of(cls, *, app: str, user: str, session: str | None, filename: str) -> Self:
+        """Return the key of *filename*: its ``user:`` start decides the scope.
+
+        Raises:
+            InvalidInputError: an id or the filename is unusable, or *session* is missing for a
+                filename of session scope.
+        """
+        _require_filename(filename)
+        if filename.startswith(USER_NAMESPACE):
+            return cls(scope=ArtifactScope(app=app, user=user, session=None), filename=filename)
+        if session is None:
+            raise InvalidInputError("Session ID must be provided for session-scoped artifacts.")
+        return cls(scope=ArtifactScope(app=app, user=user, session=session), filename=filename)
+
+    def require_savable(self) -> None:
+        """Refuse a session id that would write into the user's own namespace.
+
+        Raises:
+            InvalidInputError: the session id is ``user`` or starts with ``user/``.
+        """
+        session = self.scope.session
+        if session is not None and session.replace("\\", "/").split("/")[0] == "user":
+            raise InvalidInputError("session_id must not be or start with the reserved value 'user'.")
+
+    def __str__(self) -> str:
+        scope = self.scope
+        return f"app={scope.app!r} user={scope.user!r} session={scope.session!r} filename={self.filename!r}"
+
+
+def _require_text(value: str, field: str) -> None:
+    if not isinstance(value, str):
+        raise InvalidInputError(f"{field} must be a string, not {type(value).__name__}.")
+    try:
+        value.encode()
+    except UnicodeEncodeError as exc:
+        raise InvalidInputError(
+            f"{field} holds half of a surrogate pair at index {exc.start}, which is no Unicode text."
+        ) from exc
+
+
+def _require_path_segment(value: str, field: str) -> None:
+    # The phrases are ADK's: its servers and users' tests match on them.
+    _require_text(value, field)
+    segments = value.replace("\\", "/").split("/")
+    if not value.strip():
+        raise InvalidInputError(f"{field} must not be empty.")
+    if "\x00" in value:
+        raise InvalidInputError(f"{field} must not contain null bytes.")
+    if value.startswith(("/", "\\")):
+        raise InvalidInputError(f"{field} {value!r} must not be an absolute path or start with a slash.")
+    if _DRIVE.match(value):
+        raise InvalidInputError(f"{field} {value!r} must not be drive-qualified.")
+    if value == "." or ".." in segments:
+        raise InvalidInputError(f"{field} {value!r} must not contain traversal segments.")
+    if len(segments) > 1 and not _RESERVED_SEGMENTS.isdisjoint(s.casefold() for s in segments):
+        raise InvalidInputError(f"{field} {value!r} must not contain reserved path segments.")
+
+
+def _require_filename(value: str) -> None:
+    _require_text(value, "filename")
+    if not value.removeprefix(USER_NAMESPACE):
+        raise InvalidInputError("filename must not be empty.")
+    if any(c in value for c in "\r\n\x00"):
+        raise InvalidInputError("filename must not contain line breaks or null bytes.")

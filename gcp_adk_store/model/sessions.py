@@ -1,0 +1,160 @@
+"""Decide what an append means to a stored session, and which events a read wants."""
+
+import enum
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+from google.adk.events import Event
+from google.adk.sessions.base_session_service import GetSessionConfig
+
+from gcp_adk_store.model.keys import SessionKey
+from gcp_adk_store.model.state import ScopedState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Marker:
+    """What a handle knows of the stored session: ADK carries it as an opaque string."""
+
+    epoch: str
+    """Drawn when the session was made: tells a session from a later one with the same id."""
+    revision: int
+    """How many events were appended."""
+    update_time: str
+    """The document's update time, ``seconds.nanoseconds``; empty where it is not known."""
+
+    @classmethod
+    def parse(cls, text: str | None) -> Self | None:
+        """Read what :meth:`__str__` wrote; ``None`` for a handle that came from elsewhere."""
+        parts = (text or "").split("/")
+        if len(parts) != 3 or not parts[1].isdecimal():  # noqa: PLR2004  # the three fields
+            return None
+        return cls(epoch=parts[0], revision=int(parts[1]), update_time=parts[2])
+
+    def at(self, update_time: str) -> "Marker":
+        """Return this marker after a write that appended nothing."""
+        return replace(self, update_time=update_time)
+
+    def advanced(self, update_time: str) -> "Marker":
+        """Return this marker after one more append."""
+        return replace(self, revision=self.revision + 1, update_time=update_time)
+
+    def __str__(self) -> str:
+        return f"{self.epoch}/{self.revision}/{self.update_time}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredSession:
+    """A session document as it was read."""
+
+    key: SessionKey
+    epoch: str
+    revision: int
+    last_update_time: float
+    state: Mapping[str, Any]
+    tail: Sequence[str]
+    """JSON texts of the newest events, in append order."""
+    sealed: int
+    """How many segments hold the older ones."""
+    sealed_max: float | None
+    """Newest timestamp in the segments, ``None`` while there are none."""
+    update_time: str
+
+    @property
+    def marker(self) -> Marker:
+        """The marker of a handle that saw exactly this document."""
+        return Marker(epoch=self.epoch, revision=self.revision, update_time=self.update_time)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Segment:
+    """A sealed, immutable run of a session's events."""
+
+    texts: Sequence[str]
+    running_max: float
+    """The newest timestamp of this segment and all before it: a read after it needs none of them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Append:
+    """One event on its way into storage."""
+
+    text: str
+    """The event as JSON."""
+    timestamp: float
+    delta: ScopedState
+
+
+class Settlement(enum.Enum):
+    """What became of an append that was refused or not answered."""
+
+    LANDED = "it is stored"
+    OVERTAKEN = "it is stored, and others were appended after it"
+    MISSING = "the session is gone"
+    RETRY = "it is not stored, and nothing stands against sending it again"
+    STALE = "it is not stored, and another writer was first"
+
+
+def settle(
+    append: Append, *, marker: Marker | None, stored: StoredSession | None, last_segment: Segment | None
+) -> Settlement:
+    """Say what became of *append*, from the document as it is now.
+
+    Args:
+        append: What was sent.
+        marker: What the handle knew when it sent it; ``None`` for a handle without one.
+        stored: The session now, ``None`` when there is none.
+        last_segment: The newest segment of *stored*, ``None`` when there is none: a landed event may
+            have been sealed already.
+    """
+    if stored is None or (marker is not None and stored.epoch != marker.epoch):
+        return Settlement.MISSING
+    if marker is not None and stored.revision == marker.revision:
+        return Settlement.RETRY  # only sealed meanwhile
+    newest = [*(last_segment.texts if last_segment else ()), *stored.tail]
+    if newest and newest[-1] == append.text:
+        return Settlement.LANDED
+    if append.text in newest:
+        return Settlement.OVERTAKEN
+    return Settlement.RETRY if marker is None else Settlement.STALE
+
+
+def is_redelivery(event: Event, known: Sequence[Event]) -> bool:
+    """Tell whether *known* holds an equal event already; one that only shares its id is another."""
+    return any(other.id == event.id and other == event for other in reversed(known))
+
+
+def wants_events(config: GetSessionConfig | None) -> bool:
+    """Tell whether a read asks for any event at all."""
+    return config is None or config.num_recent_events != 0
+
+
+def wants_older(config: GetSessionConfig | None, *, have: int, running_max: float | None) -> bool:
+    """Tell whether segments before those read so far can hold events that *config* asks for.
+
+    Args:
+        config: The caller's filter.
+        have: How many events that pass the filter were read.
+        running_max: Newest timestamp of all events not read yet.
+    """
+    if config is None:
+        return True
+    if config.num_recent_events is not None and have >= config.num_recent_events:
+        return False
+    return config.after_timestamp is None or running_max is None or running_max >= config.after_timestamp
+
+
+def select_events(events: Sequence[Event], config: GetSessionConfig | None) -> list[Event]:
+    """Return the events that *config* asks for, in append order.
+
+    Events at or after ``after_timestamp`` are chosen one by one (timestamps need not be in order),
+    then the last ``num_recent_events`` of them.
+    """
+    chosen = list(events)
+    if config is None:
+        return chosen
+    if config.after_timestamp is not None:
+        chosen = [event for event in chosen if event.timestamp >= config.after_timestamp]
+    if config.num_recent_events is not None:
+        chosen = chosen[len(chosen) - min(config.num_recent_events, len(chosen)) :]
+    return chosen

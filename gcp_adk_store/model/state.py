@@ -1,0 +1,77 @@
+"""Split state into the scopes it is stored in, and merge it again."""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from google.adk.sessions import State
+from pydantic_core import to_jsonable_python
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScopedState:
+    """State, or a change of it, by scope; keys stand without their ``app:`` or ``user:``."""
+
+    app: Mapping[str, Any] = field(default_factory=dict)
+    user: Mapping[str, Any] = field(default_factory=dict)
+    session: Mapping[str, Any] = field(default_factory=dict)
+
+
+def split_scopes(state: Mapping[str, Any]) -> ScopedState:
+    """Sort keys by their prefix; ``temp:`` keys belong to no scope and are left out."""
+    app: dict[str, Any] = {}
+    user: dict[str, Any] = {}
+    session: dict[str, Any] = {}
+    for key, value in state.items():
+        if key.startswith(State.APP_PREFIX):
+            app[key.removeprefix(State.APP_PREFIX)] = value
+        elif key.startswith(State.USER_PREFIX):
+            user[key.removeprefix(State.USER_PREFIX)] = value
+        elif not key.startswith(State.TEMP_PREFIX):
+            session[key] = value
+    return ScopedState(app=app, user=user, session=session)
+
+
+def merge_scopes(state: ScopedState) -> dict[str, Any]:
+    """Return one dictionary as ADK shows it: app and user keys carry their prefix."""
+    merged = dict(state.session)
+    merged.update((State.APP_PREFIX + key, value) for key, value in state.app.items())
+    merged.update((State.USER_PREFIX + key, value) for key, value in state.user.items())
+    return merged
+
+
+def overlay(state: ScopedState, delta: ScopedState) -> ScopedState:
+    """Return *state* with the keys of *delta* replaced; a ``None`` is a value and stays."""
+    return ScopedState(
+        app={**state.app, **delta.app},
+        user={**state.user, **delta.user},
+        session={**state.session, **delta.session},
+    )
+
+
+def persistent(delta: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what of *delta* is stored: JSON values, without ``temp:`` keys.
+
+    Datetimes, pydantic models and the like become what ADK makes of them. A value that JSON cannot
+    hold becomes its text, with a warning that names the key and the type, as in ADK's own services.
+    """
+    kept = {key: value for key, value in delta.items() if not key.startswith(State.TEMP_PREFIX)}
+    try:
+        return {key: to_jsonable_python(value) for key, value in kept.items()}
+    except ValueError:  # pydantic_core's serialization errors; which key it was, the loop below finds
+        return {key: _json_or_text(key, value) for key, value in kept.items()}
+
+
+def _json_or_text(key: str, value: Any) -> Any:
+    try:
+        return to_jsonable_python(value)
+    except ValueError:
+        logger.warning(
+            "state key %r holds a %s, which JSON cannot hold; its text is stored instead",
+            key,
+            type(value).__name__,
+        )
+        return to_jsonable_python(value, serialize_unknown=True)

@@ -1,0 +1,122 @@
+"""Own the services of one deployment and their connections."""
+
+from types import TracebackType
+from typing import Self
+
+from google.auth.credentials import Credentials
+
+from gcp_adk_store.artifacts import GcsArtifactService
+from gcp_adk_store.backends.channels import FirestoreClient
+from gcp_adk_store.backends.gcs import StorageClient
+from gcp_adk_store.errors import InvalidInputError
+from gcp_adk_store.sessions import FirestoreSessionService
+from gcp_adk_store.settings import ArtifactLimits, SessionLimits, StoreSettings
+
+
+class Store:
+    """Sessions and artifacts of one deployment; ``async with`` closes what it opened.
+
+    ::
+
+        async with Store.from_env() as store:
+            runner = Runner(..., session_service=store.sessions, artifact_service=store.artifacts)
+    """
+
+    def __init__(self, *, sessions: FirestoreSessionService, artifacts: GcsArtifactService | None) -> None:
+        self._sessions = sessions
+        self._artifacts = artifacts
+
+    @classmethod
+    def connect(
+        cls,
+        *,
+        project: str | None = None,
+        database: str = "(default)",
+        bucket: str | None = None,
+        prefix: str = "adk",
+        credentials: Credentials | None = None,
+        session_limits: SessionLimits | None = None,
+        artifact_limits: ArtifactLimits | None = None,
+    ) -> Self:
+        """Return a store with connections of its own; nothing is contacted before the first call.
+
+        Raises:
+            InvalidInputError: a setting cannot be a name.
+        """
+        place = StoreSettings(project=project, database=database, bucket=bucket, prefix=prefix)
+        artifacts = None
+        if place.bucket is not None:
+            artifacts = GcsArtifactService(
+                place.bucket, project=place.project, credentials=credentials, limits=artifact_limits
+            )
+        sessions = FirestoreSessionService(
+            project=place.project,
+            database=place.database,
+            prefix=place.prefix,
+            credentials=credentials,
+            limits=session_limits,
+        )
+        return cls(sessions=sessions, artifacts=artifacts)
+
+    @classmethod
+    def from_env(cls) -> Self:
+        """Return a store as ``ADK_STORE_PROJECT``, ``_DATABASE``, ``_BUCKET`` and ``_PREFIX`` say.
+
+        Raises:
+            InvalidInputError: a variable cannot be a name.
+        """
+        place = StoreSettings.from_env()
+        return cls.connect(
+            project=place.project, database=place.database, bucket=place.bucket, prefix=place.prefix
+        )
+
+    @classmethod
+    def from_clients(
+        cls,
+        *,
+        firestore: FirestoreClient,
+        storage: StorageClient | None = None,
+        bucket: str | None = None,
+        prefix: str = "adk",
+    ) -> Self:
+        """Return a store over clients that the caller owns and closes.
+
+        Raises:
+            InvalidInputError: only one of *storage* and *bucket* is given, or a setting is no name.
+        """
+        if (storage is None) != (bucket is None):
+            raise InvalidInputError("storage and bucket go together; give both or neither")
+        return cls(
+            sessions=FirestoreSessionService(client=firestore, prefix=prefix),
+            artifacts=None if bucket is None else GcsArtifactService(bucket, client=storage),
+        )
+
+    @property
+    def sessions(self) -> FirestoreSessionService:
+        """The session service, for ``Runner(session_service=...)``."""
+        return self._sessions
+
+    @property
+    def artifacts(self) -> GcsArtifactService:
+        """The artifact service, for ``Runner(artifact_service=...)``.
+
+        Raises:
+            InvalidInputError: the store has no bucket.
+        """
+        if self._artifacts is None:
+            raise InvalidInputError("this store has no bucket; pass bucket= or set ADK_STORE_BUCKET")
+        return self._artifacts
+
+    async def close(self) -> None:
+        """Close the connections that the services opened."""
+        await self._sessions.close()
+        if self._artifacts is not None:
+            await self._artifacts.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()

@@ -1,0 +1,70 @@
+"""Give pytest the emulators and a store on them; loaded by pytest wherever this package is installed."""
+
+import asyncio
+import os
+import uuid
+from collections.abc import Callable, Iterator
+
+import pytest
+from google.auth.credentials import AnonymousCredentials
+from google.cloud.storage import Client
+
+from gcp_adk_store.store import Store
+from gcp_adk_store.testing import emulators
+
+
+@pytest.fixture(scope="session")
+def firestore_emulator() -> Iterator[emulators.Emulator]:
+    """The Firestore emulator: the one at ``FIRESTORE_EMULATOR_HOST``, else one started for this run.
+
+    The variable is set while the fixture lives, so every Google client of the run finds it.
+    """
+    yield from _announced(emulators.firestore_emulator)
+
+
+@pytest.fixture(scope="session")
+def storage_emulator() -> Iterator[emulators.Emulator]:
+    """The Cloud Storage emulator: the one at ``STORAGE_EMULATOR_HOST``, else one started for this run.
+
+    The variable is set while the fixture lives, so every Google client of the run finds it.
+    """
+    yield from _announced(emulators.storage_emulator)
+
+
+@pytest.fixture
+def adk_store_bucket(storage_emulator: emulators.Emulator) -> str:
+    """Name of a new, empty bucket on the emulator."""
+    name = f"adk-store-{uuid.uuid4().hex}"
+    client = Client(
+        project="demo-adk-store",
+        credentials=AnonymousCredentials(),
+        client_options={"api_endpoint": storage_emulator.address},
+    )
+    try:
+        client.create_bucket(name)
+    finally:
+        client.close()
+    return name
+
+
+@pytest.fixture
+def adk_store(firestore_emulator: emulators.Emulator, adk_store_bucket: str) -> Iterator[Store]:
+    """A :class:`~gcp_adk_store.Store` on a project and a bucket that no other test has seen.
+
+    It works in any event loop of the test, and is closed after it.
+    """
+    assert firestore_emulator.address == os.environ[emulators.FIRESTORE_VARIABLE]
+    store = Store.connect(project=f"demo-{uuid.uuid4().hex[:20]}", bucket=adk_store_bucket)
+    yield store
+    asyncio.run(store.close())
+
+
+def _announced(start: Callable[[], emulators.Emulator]) -> Iterator[emulators.Emulator]:
+    try:
+        emulator = start()
+    except emulators.EmulatorError as exc:
+        # A message to act on, not a traceback; and a failure, since a skipped test shows nothing.
+        pytest.fail(str(exc), pytrace=False)
+    with emulator, pytest.MonkeyPatch.context() as patch:
+        patch.setenv(emulator.variable, emulator.address)
+        yield emulator

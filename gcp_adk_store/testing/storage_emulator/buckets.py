@@ -1,0 +1,150 @@
+"""Answer requests about buckets and their IAM policies."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Final
+
+from gcp_storage_emulator.handlers import (  # type: ignore[import-untyped]  # no py.typed
+    buckets as gse,
+)
+
+from .errors import ApiError, not_emulated
+from .exchange import JsonObject, Request, Response, json_response
+from .listing import ListQuery, select_page
+from .naming import check_bucket_name
+from .preconditions import Preconditions, Version
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from .storage import StrictStorage
+
+_SETTINGS: Final = (
+    "cors",
+    "iamConfiguration",
+    "labels",
+    "lifecycle",
+    "location",
+    "logging",
+    "softDeletePolicy",
+    "storageClass",
+    "website",
+)
+
+
+def list_buckets(storage: StrictStorage, request: Request) -> Response:
+    """Answer with one page of all buckets."""
+    page = select_page(
+        ((name, 0) for name in storage.buckets),
+        ListQuery.parse(request.args()),
+        matches=lambda _: True,
+    )
+    answer = {
+        "kind": "storage#buckets",
+        "items": [storage.buckets[name] for name, _ in page.items],
+        "nextPageToken": page.next_token,
+    }
+    return json_response({name: value for name, value in answer.items() if value})
+
+
+def insert_bucket(storage: StrictStorage, request: Request) -> Response:
+    """Create a bucket with the settings in the body."""
+    body = request.json()
+    settings = _settings(body)
+    name = check_bucket_name(body.get("name"))
+    bucket = gse.create_bucket(name, storage)
+    if not bucket:
+        raise ApiError(
+            HTTPStatus.CONFLICT, "Your previous request to create the named bucket succeeded."
+        )
+    bucket.update(settings, selfLink=f"{request.base_url}/storage/v1/b/{name}")
+    return json_response(bucket)
+
+
+def get_bucket(storage: StrictStorage, request: Request) -> Response:
+    """Answer with a bucket's resource."""
+    return json_response(_bucket(storage, request, reading=True))
+
+
+def patch_bucket(storage: StrictStorage, request: Request) -> Response:
+    """Merge the body into a bucket's settings; labels merge key by key."""
+    bucket = _bucket(storage, request)
+    changes = _settings(request.json())
+    if changes.get("labels") is not None:
+        merged = {**bucket.get("labels", {}), **changes["labels"]}
+        changes["labels"] = {key: value for key, value in merged.items() if value is not None}
+    metageneration = str(int(bucket["metageneration"]) + 1)
+    changed = {**bucket, **changes, "metageneration": metageneration}
+    kept = {name: value for name, value in changed.items() if value is not None}
+    return json_response(storage.create_bucket(request.params["bucket"], kept))
+
+
+def delete_bucket(storage: StrictStorage, request: Request) -> Response:
+    """Delete a bucket that holds no objects."""
+    _bucket(storage, request)
+    storage.delete_bucket(request.params["bucket"])
+    return Response(status=HTTPStatus.NO_CONTENT)
+
+
+def get_iam_policy(storage: StrictStorage, request: Request) -> Response:
+    """Answer with the policy that was stored; nothing enforces it."""
+    return _ask_gse(gse.get_iam_policy, storage, request)
+
+
+def set_iam_policy(storage: StrictStorage, request: Request) -> Response:
+    """Store a policy; nothing enforces it."""
+    return _ask_gse(gse.set_iam_policy, storage, request)
+
+
+def test_iam_permissions(storage: StrictStorage, request: Request) -> Response:
+    """Answer that every permission asked about is granted."""
+    return _ask_gse(gse.test_iam_permissions, storage, request)
+
+
+def _bucket(storage: StrictStorage, request: Request, *, reading: bool = False) -> JsonObject:
+    storage.check_bucket(request.params["bucket"])
+    bucket = storage.buckets[request.params["bucket"]]
+    found = Version(0, int(bucket["metageneration"]))
+    Preconditions.parse(request.args()).check(found, reading=reading)
+    return bucket
+
+
+def _settings(body: JsonObject) -> JsonObject:
+    if (body.get("versioning") or {}).get("enabled"):
+        raise not_emulated("object versioning")
+    if body.get("retentionPolicy"):
+        raise not_emulated("retention policies")
+    return {name: body[name] for name in _SETTINGS if name in body}
+
+
+@dataclass(slots=True)
+class _GseRequest:
+    """What gse's handlers read of a request."""
+
+    params: Mapping[str, str]
+    query: Mapping[str, list[str]]
+    data: JsonObject
+
+
+@dataclass(slots=True)
+class _GseResponse:
+    """What gse's handlers write to a response."""
+
+    status: HTTPStatus = HTTPStatus.OK
+    body: JsonObject = field(default_factory=dict)
+
+    def json(self, body: JsonObject) -> None:
+        self.body = body
+
+
+def _ask_gse(handler: Callable[..., None], storage: StrictStorage, request: Request) -> Response:
+    storage.check_bucket(request.params["bucket"])
+    response = _GseResponse()
+    handler(
+        _GseRequest({"bucket_name": request.params["bucket"]}, request.query, request.json()),
+        response,
+        storage,
+    )
+    return json_response(response.body, status=response.status)

@@ -1,0 +1,145 @@
+"""Answer requests that create an object from other objects."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from .errors import bad_request
+from .exchange import JsonObject, Request, Response, json_response
+from .metadata import WRITABLE_FIELDS, writable_fields
+from .naming import check_object_name
+from .preconditions import Preconditions
+from .resources import Hashes, hashes_of, new_resource, version_of
+from .uploads import check_live
+
+if TYPE_CHECKING:
+    from .storage import StrictStorage
+
+MAX_COMPOSE_SOURCES: Final = 32
+
+
+def copy_object(storage: StrictStorage, request: Request) -> Response:
+    """Copy an object; a body replaces the metadata that would be copied."""
+    return json_response(_copy(storage, request, to_bucket=request.params["to_bucket"]))
+
+
+def rewrite_object(storage: StrictStorage, request: Request) -> Response:
+    """Copy an object, always in one call."""
+    resource = _copy(storage, request, to_bucket=request.params["to_bucket"])
+    return json_response(
+        {
+            "kind": "storage#rewriteResponse",
+            "totalBytesRewritten": resource["size"],
+            "objectSize": resource["size"],
+            "done": True,
+            "resource": resource,
+        }
+    )
+
+
+def move_object(storage: StrictStorage, request: Request) -> Response:
+    """Rename an object inside its bucket."""
+    bucket, name = request.params["bucket"], request.params["object"]
+    if name == request.params["to_object"]:
+        raise bad_request("The source and the destination of a move must differ")
+    resource = _copy(storage, request, to_bucket=bucket)
+    storage.delete_file(bucket, name)
+    return json_response(resource)
+
+
+def compose_object(storage: StrictStorage, request: Request) -> Response:
+    """Join objects of one bucket, in the order given.
+
+    The result has no MD5, counts its components, and takes no metadata from its sources.
+    """
+    bucket, name = request.params["bucket"], check_object_name(request.params["object"])
+    body = request.json()
+    wanted = body.get("sourceObjects") or []
+    if not 1 <= len(wanted) <= MAX_COMPOSE_SOURCES:
+        raise bad_request(f"Compose takes 1 to {MAX_COMPOSE_SOURCES} sources, not {len(wanted)}")
+    check_live(storage, bucket, name, Preconditions.parse(request.args()))
+    sources = [_compose_source(storage, bucket, source) for source in wanted]
+    content = b"".join(storage.read(source) for source in sources)
+    resource = new_resource(
+        base_url=request.base_url,
+        bucket=bucket,
+        name=name,
+        generation=storage.next_generation(),
+        hashes=Hashes(crc32c=hashes_of(content).crc32c),
+        size=len(content),
+        fields={
+            **writable_fields(body.get("destination") or {}),
+            "componentCount": sum(source.get("componentCount", 1) for source in sources),
+        },
+    )
+    storage.write(resource, content)
+    return json_response(resource)
+
+
+def restore_object(storage: StrictStorage, request: Request) -> Response:
+    """Make a soft-deleted generation live again, as a new generation."""
+    bucket, name = request.params["bucket"], request.params["object"]
+    generation = request.arg("generation")
+    if generation is None:
+        raise bad_request("Required parameter: generation")
+    storage.check_bucket(bucket)
+    check_live(storage, bucket, name, Preconditions.parse(request.args()))
+    deleted = storage.get_soft_deleted_file_obj(bucket, name, generation)
+    content = storage.get_soft_deleted_file(bucket, name, generation)
+    resource = _clone(storage, request, deleted, to_bucket=bucket, to_name=name)
+    storage.write(resource, content)
+    return json_response(resource)
+
+
+def _copy(storage: StrictStorage, request: Request, *, to_bucket: str) -> JsonObject:
+    to_name = check_object_name(request.params["to_object"])
+    source = storage.get(
+        request.params["bucket"],
+        request.params["object"],
+        generation=request.arg("sourceGeneration"),
+    )
+    Preconditions.parse(request.args(), prefix="ifSource").check(version_of(source))
+    check_live(storage, to_bucket, to_name, Preconditions.parse(request.args()))
+    resource = _clone(
+        storage,
+        request,
+        source,
+        to_bucket=to_bucket,
+        to_name=to_name,
+        fields=writable_fields(request.json()),
+    )
+    storage.write(resource, storage.read(source))
+    return resource
+
+
+def _clone(
+    storage: StrictStorage,
+    request: Request,
+    source: JsonObject,
+    *,
+    to_bucket: str,
+    to_name: str,
+    fields: JsonObject | None = None,
+) -> JsonObject:
+    copied = {name: source[name] for name in WRITABLE_FIELDS if name in source}
+    component_count = {"componentCount": source.get("componentCount")}
+    return new_resource(
+        base_url=request.base_url,
+        bucket=to_bucket,
+        name=to_name,
+        generation=storage.next_generation(),
+        hashes=Hashes(md5=source.get("md5Hash"), crc32c=source["crc32c"]),
+        size=int(source["size"]),
+        fields=(fields or copied) | component_count,
+    )
+
+
+def _compose_source(storage: StrictStorage, bucket: str, source: JsonObject) -> JsonObject:
+    if not isinstance(source, dict) or "name" not in source:
+        raise bad_request("A source object has no name")
+    generation = source.get("generation")
+    resource = storage.get(
+        bucket, source["name"], generation=None if generation is None else str(generation)
+    )
+    Preconditions.parse(source.get("objectPreconditions") or {}).check(version_of(resource))
+    return resource

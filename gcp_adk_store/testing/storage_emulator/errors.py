@@ -1,0 +1,69 @@
+"""Describe a refused request the way Cloud Storage does."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+CLIENT_CLOSED_REQUEST: Final = 499  # What a cancelled resumable upload answers.
+
+_NO_HEADERS: Final[Mapping[str, str]] = MappingProxyType({})
+
+_REASONS: Final = {
+    HTTPStatus.NOT_MODIFIED: "notModified",
+    HTTPStatus.BAD_REQUEST: "invalid",
+    HTTPStatus.NOT_FOUND: "notFound",
+    HTTPStatus.CONFLICT: "conflict",
+    HTTPStatus.PRECONDITION_FAILED: "conditionNotMet",
+    HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE: "requestedRangeNotSatisfiable",
+    HTTPStatus.INTERNAL_SERVER_ERROR: "internalError",
+    HTTPStatus.NOT_IMPLEMENTED: "notImplemented",
+}
+
+
+class ApiError(Exception):
+    """The request is answered with an error; storage was not changed by it."""
+
+    def __init__(self, status: int, message: str, headers: Mapping[str, str] = _NO_HEADERS) -> None:
+        super().__init__(status, message, headers)
+        self.status = status
+        self.message = message
+        self.headers = headers
+
+    def __str__(self) -> str:
+        return f"{self.status}: {self.message}"
+
+
+def error_body(status: int, message: str) -> dict[str, Any]:
+    """Return the JSON document that accompanies an error status."""
+    reason = (
+        _REASONS.get(HTTPStatus(status), "error")
+        if status != CLIENT_CLOSED_REQUEST
+        else "cancelled"
+    )
+    return {
+        "error": {
+            "code": status,
+            "message": message,
+            "errors": [{"domain": "global", "reason": reason, "message": message}],
+        }
+    }
+
+
+def bad_request(message: str) -> ApiError:
+    """Return the error for a request that can never succeed as it is."""
+    return ApiError(HTTPStatus.BAD_REQUEST, message)
+
+
+def not_found(message: str) -> ApiError:
+    """Return the error for a bucket, object, generation or upload that is not there."""
+    return ApiError(HTTPStatus.NOT_FOUND, message)
+
+
+def not_emulated(what: str) -> ApiError:
+    """Return the error for what production does and this emulator would only pretend to."""
+    return ApiError(HTTPStatus.NOT_IMPLEMENTED, f"Not supported by this emulator: {what}")

@@ -1,0 +1,210 @@
+"""Answer requests that create an object from bytes in the request."""
+
+from __future__ import annotations
+
+import secrets
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlencode
+
+from .errors import CLIENT_CLOSED_REQUEST, bad_request, not_emulated, not_found
+from .exchange import JsonObject, Request, Response, json_response
+from .metadata import writable_fields
+from .multipart import split_related
+from .naming import check_object_name
+from .preconditions import Preconditions
+from .ranges import parse_content_range
+from .resources import Hashes, hashes_of, new_resource, version_of
+from .sessions import UploadSession
+
+if TYPE_CHECKING:
+    from .storage import StrictStorage
+
+_XML_CONDITIONS: Final = {
+    "ifGenerationMatch": "x-goog-if-generation-match",
+    "ifMetagenerationMatch": "x-goog-if-metageneration-match",
+}
+
+
+def insert_object(storage: StrictStorage, request: Request) -> Response:
+    """Start an upload, or do the whole of it, as ``uploadType`` says."""
+    storage.check_bucket(request.params["bucket"])
+    for unsupported in ("predefinedAcl", "kmsKeyName"):
+        if request.arg(unsupported):
+            raise not_emulated(unsupported)
+    match request.arg("uploadType"):
+        case "media":
+            return _insert(storage, request, {}, request.header("Content-Type"), request.body)
+        case "multipart":
+            upload = split_related(request.body, content_type=request.header("Content-Type") or "")
+            return _insert(storage, request, upload.metadata, upload.content_type, upload.content)
+        case "resumable":
+            # Some clients send the bytes with POST.
+            if request.arg("upload_id") is not None:
+                return continue_upload(storage, request)
+            return _start_upload(storage, request)
+        case other:
+            raise bad_request(f"Invalid upload type: {other!r}")
+
+
+def continue_upload(storage: StrictStorage, request: Request) -> Response:
+    """Take the next bytes of a resumable upload, or tell how many there are."""
+    session = _session(storage, request)
+    if session.finished is None:
+        place = parse_content_range(request.header("Content-Range"), length=len(request.body))
+        if not session.accept(request.body, place):
+            # No Range header at all before the first byte: "bytes=0-0" would mean one byte.
+            last = len(session.received) - 1
+            headers = {"Range": f"bytes=0-{last}"} if last >= 0 else {}
+            return Response(status=HTTPStatus.PERMANENT_REDIRECT, headers=headers)
+        claims = Hashes.parse({}, header=request.header("X-Goog-Hash"))
+        content = bytes(session.received)
+        resource = create_object(
+            storage,
+            base_url=request.base_url,
+            bucket=session.bucket,
+            name=session.name,
+            content=content,
+            fields=session.fields,
+            hashes=[session.hashes, claims],
+            preconditions=session.preconditions,
+        )
+        session.finish(resource)
+    return json_response(session.finished or {})
+
+
+def cancel_upload(storage: StrictStorage, request: Request) -> Response:
+    """Forget a resumable upload; success is the status 499."""
+    _session(storage, request)
+    del storage.uploads[request.arg("upload_id") or ""]
+    return Response(status=CLIENT_CLOSED_REQUEST)
+
+
+def put_object(storage: StrictStorage, request: Request) -> Response:
+    """Create an object the way a signed URL does, which speaks the XML API."""
+    conditions = {name: request.header(header) for name, header in _XML_CONDITIONS.items()}
+    prefix = "x-goog-meta-"
+    custom = {
+        key.lower().removeprefix(prefix): value
+        for key, value in request.headers.items()
+        if key.lower().startswith(prefix)
+    }
+    resource = create_object(
+        storage,
+        base_url=request.base_url,
+        bucket=request.params["bucket"],
+        name=request.params["object"],
+        content=request.body,
+        fields=writable_fields(
+            {
+                "cacheControl": request.header("Cache-Control"),
+                "contentEncoding": request.header("Content-Encoding"),
+                "contentType": request.header("Content-Type"),
+                "metadata": custom or None,
+            }
+        ),
+        hashes=[Hashes.parse({}, header=request.header("X-Goog-Hash"))],
+        preconditions=Preconditions.parse(conditions),
+    )
+    return Response(headers={"ETag": resource["etag"], "X-Goog-Generation": resource["generation"]})
+
+
+def create_object(
+    storage: StrictStorage,
+    *,
+    base_url: str,
+    bucket: str,
+    name: str,
+    content: bytes,
+    fields: JsonObject,
+    hashes: list[Hashes],
+    preconditions: Preconditions,
+) -> JsonObject:
+    """Check the name, the conditions and every claimed hash, then write the object.
+
+    Raises:
+        ApiError: 400, 404 for the bucket, or 412. Nothing was written.
+    """
+    check_object_name(name)
+    check_live(storage, bucket, name, preconditions)
+    actual = hashes_of(content)
+    for claimed in hashes:
+        claimed.check(actual)
+    resource = new_resource(
+        base_url=base_url,
+        bucket=bucket,
+        name=name,
+        generation=storage.next_generation(),
+        hashes=actual,
+        size=len(content),
+        fields=fields,
+    )
+    storage.write(resource, content)
+    return resource
+
+
+def check_live(
+    storage: StrictStorage, bucket: str, name: str, preconditions: Preconditions
+) -> None:
+    """Return if *preconditions* hold for what a write would replace, or answer 412."""
+    found = storage.find(bucket, name)
+    preconditions.check(version_of(found) if found else None)
+
+
+def _insert(
+    storage: StrictStorage,
+    request: Request,
+    metadata: JsonObject,
+    content_type: str | None,
+    content: bytes,
+) -> Response:
+    resource = create_object(
+        storage,
+        base_url=request.base_url,
+        bucket=request.params["bucket"],
+        name=_name(request, metadata),
+        content=content,
+        fields=_fields(request, metadata, content_type),
+        hashes=[Hashes.parse(metadata, header=request.header("X-Goog-Hash"))],
+        preconditions=Preconditions.parse(request.args()),
+    )
+    return json_response(resource)
+
+
+def _start_upload(storage: StrictStorage, request: Request) -> Response:
+    metadata = request.json()
+    declared = request.header("X-Upload-Content-Length")
+    if declared is not None and not declared.isdecimal():
+        raise bad_request(f"Invalid value for X-Upload-Content-Length: {declared!r}")
+    session = UploadSession(
+        bucket=request.params["bucket"],
+        name=_name(request, metadata),
+        fields=_fields(request, metadata, request.header("X-Upload-Content-Type")),
+        hashes=Hashes.parse(metadata, header=request.header("X-Goog-Hash")),
+        preconditions=Preconditions.parse(request.args()),
+        declared_size=int(declared) if declared is not None else None,
+    )
+    check_live(storage, session.bucket, session.name, session.preconditions)
+    upload_id = secrets.token_urlsafe(24)
+    storage.open_upload(upload_id, session)
+    query = urlencode({"uploadType": "resumable", "upload_id": upload_id})
+    location = f"{request.base_url}/upload/storage/v1/b/{session.bucket}/o?{query}"
+    return Response(headers={"Location": location, "X-GUploader-UploadID": upload_id})
+
+
+def _session(storage: StrictStorage, request: Request) -> UploadSession:
+    session = storage.uploads.get(request.arg("upload_id") or "")
+    if session is None or session.bucket != request.params["bucket"]:
+        raise not_found("No such upload session")
+    return session
+
+
+def _name(request: Request, metadata: JsonObject) -> str:
+    name = request.arg("name")
+    return check_object_name(metadata.get("name") if name is None else name)
+
+
+def _fields(request: Request, metadata: JsonObject, content_type: str | None) -> JsonObject:
+    encoding = request.arg("contentEncoding")
+    sent = {"contentType": content_type, **metadata}
+    return writable_fields({**sent, "contentEncoding": encoding} if encoding else sent)

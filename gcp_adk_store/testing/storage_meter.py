@@ -1,0 +1,70 @@
+"""Count the requests that a Cloud Storage client sends, as Google bills them."""
+
+import re
+import threading
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import requests
+from google.auth.credentials import AnonymousCredentials
+from google.auth.transport.requests import AuthorizedSession
+
+_OBJECT: Final = re.compile(r"/(?:download/)?storage/v1/b/[^/]+/o/[^/?]+(?:\?|$)")
+
+
+@dataclass(slots=True)
+class StorageFigures:
+    """What was asked of Cloud Storage."""
+
+    requests: Counter[str] = field(default_factory=Counter)
+    """Kind of request (``upload``, ``list``, ``metadata``, ``media``, ``delete``, ``other``) -> how often."""
+
+    @property
+    def request_count(self) -> int:
+        """All requests together."""
+        return self.requests.total()
+
+    @property
+    def class_a(self) -> int:
+        """Operations of Class A: those that write or list."""
+        return self.requests["upload"] + self.requests["list"] + self.requests["other"]
+
+    @property
+    def class_b(self) -> int:
+        """Operations of Class B: those that read one object. Deletes are free."""
+        return self.requests["metadata"] + self.requests["media"]
+
+
+class MeteredSession(AuthorizedSession):
+    """An HTTP session for a ``storage.Client(_http=...)`` on an emulator that counts its requests."""
+
+    def __init__(self) -> None:
+        super().__init__(AnonymousCredentials())  # type: ignore[no-untyped-call]  # google-auth types half
+        self._figures = StorageFigures()
+        self._guard = threading.Lock()
+
+    def take(self) -> StorageFigures:
+        """Return what was counted since the last call, and start again at zero."""
+        with self._guard:
+            taken, self._figures = self._figures, StorageFigures()
+        return taken
+
+    def request(self, method: str, url: str, *args: Any, **kwargs: Any) -> requests.Response:  # type: ignore[override]  # whatever the client passes
+        """Send a request, and count it."""
+        with self._guard:
+            self._figures.requests[_kind(method, url)] += 1
+        response: requests.Response = super().request(method, url, *args, **kwargs)  # type: ignore[no-untyped-call]  # as above
+        return response
+
+
+def _kind(method: str, url: str) -> str:
+    if method == "DELETE":
+        return "delete"
+    if "/upload/" in url:
+        return "upload"
+    if method == "GET" and _OBJECT.search(url):
+        return "media" if "alt=media" in url else "metadata"
+    if method == "GET" and re.search(r"/b/[^/]+/o(?:\?|$)", url):
+        return "list"
+    return "other"
