@@ -10,6 +10,7 @@ import requests
 from google.auth.credentials import AnonymousCredentials
 from google.auth.transport.requests import AuthorizedSession
 
+_BUCKET: Final = re.compile(r"/storage/v1/b/[^/?]+(?:\?|$)")
 _OBJECT: Final = re.compile(r"/(?:download/)?storage/v1/b/[^/]+/o/[^/?]+(?:\?|$)")
 
 
@@ -18,7 +19,10 @@ class StorageFigures:
     """What was asked of Cloud Storage."""
 
     requests: Counter[str] = field(default_factory=Counter)
-    """Kind of request (``upload``, ``list``, ``metadata``, ``media``, ``delete``, ``other``) -> how often."""
+    """Kind of request (``upload``, ``list``, ``metadata``, ``media``, ``delete``, ``other``) -> how often.
+
+    Without the look at the bucket itself that the client makes on its own, once a process, for traces.
+    """
 
     @property
     def request_count(self) -> int:
@@ -52,8 +56,9 @@ class MeteredSession(AuthorizedSession):
 
     def request(self, method: str, url: str, *args: Any, **kwargs: Any) -> requests.Response:  # type: ignore[override]  # whatever the client passes
         """Send a request, and count it."""
-        with self._guard:
-            self._figures.requests[_kind(method, url)] += 1
+        if not (method == "GET" and _BUCKET.search(url)):
+            with self._guard:
+                self._figures.requests[_kind(method, url)] += 1
         response: requests.Response = super().request(method, url, *args, **kwargs)  # type: ignore[no-untyped-call]  # as above
         return response
 

@@ -27,9 +27,7 @@ def main(arguments: list[str] | None = None) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
     try:
-        with running_emulator(
-            host=options.host, port=options.port, buckets=options.bucket
-        ) as server:
+        with running_emulator(host=options.host, port=options.port, buckets=options.bucket) as server:
             sys.stdout.write(f"storage emulator: listening on {server.url}\n")
             sys.stdout.flush()
             stop.wait()

@@ -47,8 +47,7 @@ def answer_batch(storage: StrictStorage, request: Request) -> Response:
         call = _parse_call(part, request.base_url)
         content_id = part.get("Content-ID", "").strip("<>")
         body += (
-            f"--{boundary}\r\nContent-Type: application/http\r\n"
-            f"Content-ID: <response-{content_id}>\r\n\r\n"
+            f"--{boundary}\r\nContent-Type: application/http\r\nContent-ID: <response-{content_id}>\r\n\r\n"
         ).encode() + _spell(dispatch(storage, call))
     body += f"--{boundary}--\r\n".encode()
     return Response(headers={"Content-Type": f"multipart/mixed; boundary={boundary}"}, body=body)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
-from gcp_storage_emulator.handlers import (  # type: ignore[import-untyped]  # no py.typed
+from gcp_storage_emulator.handlers import (
     buckets as gse,
 )
 
@@ -56,9 +56,7 @@ def insert_bucket(storage: StrictStorage, request: Request) -> Response:
     name = check_bucket_name(body.get("name"))
     bucket = gse.create_bucket(name, storage)
     if not bucket:
-        raise ApiError(
-            HTTPStatus.CONFLICT, "Your previous request to create the named bucket succeeded."
-        )
+        raise ApiError(HTTPStatus.CONFLICT, "Your previous request to create the named bucket succeeded.")
     bucket.update(settings, selfLink=f"{request.base_url}/storage/v1/b/{name}")
     return json_response(bucket)
 

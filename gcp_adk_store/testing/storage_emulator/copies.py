@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from .errors import bad_request
 from .exchange import JsonObject, Request, Response, json_response
@@ -134,12 +134,10 @@ def _clone(
     )
 
 
-def _compose_source(storage: StrictStorage, bucket: str, source: JsonObject) -> JsonObject:
+def _compose_source(storage: StrictStorage, bucket: str, source: Any) -> JsonObject:
     if not isinstance(source, dict) or "name" not in source:
         raise bad_request("A source object has no name")
     generation = source.get("generation")
-    resource = storage.get(
-        bucket, source["name"], generation=None if generation is None else str(generation)
-    )
+    resource = storage.get(bucket, source["name"], generation=None if generation is None else str(generation))
     Preconditions.parse(source.get("objectPreconditions") or {}).check(version_of(resource))
     return resource

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from http import HTTPStatus
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -11,9 +10,7 @@ if TYPE_CHECKING:
 
 CLIENT_CLOSED_REQUEST: Final = 499  # What a cancelled resumable upload answers.
 
-_NO_HEADERS: Final[Mapping[str, str]] = MappingProxyType({})
-
-_REASONS: Final = {
+_REASONS: Final[Mapping[int, str]] = {
     HTTPStatus.NOT_MODIFIED: "notModified",
     HTTPStatus.BAD_REQUEST: "invalid",
     HTTPStatus.NOT_FOUND: "notFound",
@@ -28,11 +25,11 @@ _REASONS: Final = {
 class ApiError(Exception):
     """The request is answered with an error; storage was not changed by it."""
 
-    def __init__(self, status: int, message: str, headers: Mapping[str, str] = _NO_HEADERS) -> None:
+    def __init__(self, status: int, message: str, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(status, message, headers)
         self.status = status
         self.message = message
-        self.headers = headers
+        self.headers = headers or {}
 
     def __str__(self) -> str:
         return f"{self.status}: {self.message}"
@@ -40,16 +37,11 @@ class ApiError(Exception):
 
 def error_body(status: int, message: str) -> dict[str, Any]:
     """Return the JSON document that accompanies an error status."""
-    reason = (
-        _REASONS.get(HTTPStatus(status), "error")
-        if status != CLIENT_CLOSED_REQUEST
-        else "cancelled"
-    )
     return {
         "error": {
             "code": status,
             "message": message,
-            "errors": [{"domain": "global", "reason": reason, "message": message}],
+            "errors": [{"domain": "global", "reason": _REASONS.get(status, "error"), "message": message}],
         }
     }
 

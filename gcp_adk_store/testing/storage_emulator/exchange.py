@@ -32,9 +32,7 @@ class Request:
     """What the route found in the path, decoded."""
 
     @classmethod
-    def parse(
-        cls, *, method: str, target: str, headers: Message, body: bytes, base_url: str
-    ) -> Request:
+    def parse(cls, *, method: str, target: str, headers: Message, body: bytes, base_url: str) -> Request:
         """Split *target* into path and query; an absolute URL is taken as its path."""
         parts = urlsplit(target if target.startswith("http") else f"http://host{target}")
         return cls(

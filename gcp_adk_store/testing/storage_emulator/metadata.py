@@ -82,9 +82,7 @@ def _merge(current: JsonObject, changes: object) -> JsonObject:
     except UnicodeEncodeError as exc:
         raise bad_request("metadata is not valid Unicode") from exc
     if size > MAX_CUSTOM_METADATA_BYTES:
-        raise bad_request(
-            f"Custom metadata of {size} bytes exceeds the limit of {MAX_CUSTOM_METADATA_BYTES}"
-        )
+        raise bad_request(f"Custom metadata of {size} bytes exceeds the limit of {MAX_CUSTOM_METADATA_BYTES}")
     return merged
 
 

@@ -37,9 +37,7 @@ def split_related(body: bytes, *, content_type: str) -> RelatedUpload:
     boundary = header.get_boundary()
     if not boundary:
         raise bad_request("Missing boundary in multipart upload")
-    delimiter = re.compile(
-        rb"(?:\A|\r\n)--" + re.escape(boundary.encode()) + rb"(--)?[ \t]*(?:\r\n|\Z)"
-    )
+    delimiter = re.compile(rb"(?:\A|\r\n)--" + re.escape(boundary.encode()) + rb"(--)?[ \t]*(?:\r\n|\Z)")
     opening = delimiter.search(body)
     if opening is None:
         raise _malformed()

@@ -25,9 +25,7 @@ def check_object_name(name: object) -> str:
         # JSON can spell half of a surrogate pair; UTF-8 cannot.
         raise bad_request(f"Invalid object name: {name!r}") from exc
     if size > MAX_OBJECT_NAME_BYTES:
-        raise bad_request(
-            f"An object name of {size} bytes exceeds the limit of {MAX_OBJECT_NAME_BYTES}"
-        )
+        raise bad_request(f"An object name of {size} bytes exceeds the limit of {MAX_OBJECT_NAME_BYTES}")
     return name
 
 

@@ -6,7 +6,7 @@ from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
-from gcp_storage_emulator.gcs_glob import (  # type: ignore[import-untyped]  # no py.typed
+from gcp_storage_emulator.gcs_glob import (
     gcs_glob_match,
 )
 
@@ -78,9 +78,7 @@ def list_objects(storage: StrictStorage, request: Request) -> Response:
         resources = {(item["name"], int(item["generation"])): item for item in found}
     else:
         resources = {(name, 0): item for name, item in storage.objects.get(bucket, {}).items()}
-    page = select_page(
-        resources, query, matches=partial(gcs_glob_match, glob) if glob else lambda _: True
-    )
+    page = select_page(resources, query, matches=partial(gcs_glob_match, glob) if glob else lambda _: True)
     answer = {
         "kind": "storage#objects",
         "items": [resources[key] for key in page.items],

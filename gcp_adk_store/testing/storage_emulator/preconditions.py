@@ -70,12 +70,9 @@ class Preconditions:
         ):
             raise ApiError(HTTPStatus.PRECONDITION_FAILED, _FAILED)
         if self.generation_not_match == generation or (
-            self.metageneration_not_match is not None
-            and self.metageneration_not_match == metageneration
+            self.metageneration_not_match is not None and self.metageneration_not_match == metageneration
         ):
-            raise ApiError(
-                HTTPStatus.NOT_MODIFIED if reading else HTTPStatus.PRECONDITION_FAILED, _FAILED
-            )
+            raise ApiError(HTTPStatus.NOT_MODIFIED if reading else HTTPStatus.PRECONDITION_FAILED, _FAILED)
 
 
 def check_etags(*, found: str, match: str | None, none_match: str | None) -> None:

@@ -36,12 +36,23 @@ def project(resource: JsonObject, mask: Mask) -> JsonObject:
     return {name: _below(resource[name], below) for name, below in mask.items() if name in resource}
 
 
-def _below(value: Any, mask: Mask) -> Any:  # noqa: ANN401  # any JSON value
+def _below(value: Any, mask: Mask) -> Any:
     if not mask:
         return value
     if isinstance(value, list):
         return [_below(item, mask) for item in value]
     return project(value, mask) if isinstance(value, dict) else value
+
+
+def _widen(one: Mask, other: Mask) -> Mask:
+    """Return the mask that selects what either does."""
+    if not one or not other:
+        return {}
+    both = {**one, **other}
+    return {
+        name: _widen(one[name], other[name]) if name in one and name in other else below
+        for name, below in both.items()
+    }
 
 
 class _Parser:
@@ -58,12 +69,7 @@ class _Parser:
         mask: Mask = {}
         while True:
             name, below = self.selector()
-            # "a,a/b" selects all of "a": the wider selection stays.
-            mask[name] = (
-                {**mask[name], **below}
-                if mask.get(name) and below
-                else ({} if name in mask else below)
-            )
+            mask[name] = _widen(mask[name], below) if name in mask else below
             if not self.accept(","):
                 return mask
 

@@ -28,9 +28,7 @@ class Hashes:
     @classmethod
     def parse(cls, metadata: JsonObject, *, header: str | None) -> Hashes:
         """Read the claims from an object's metadata and from ``X-Goog-Hash``; the header wins."""
-        claims = dict(
-            claim.strip().split("=", 1) for claim in (header or "").split(",") if "=" in claim
-        )
+        claims = dict(claim.strip().split("=", 1) for claim in (header or "").split(",") if "=" in claim)
         return cls(
             md5=claims.get("md5", metadata.get("md5Hash")),
             crc32c=claims.get("crc32c", metadata.get("crc32c")),
@@ -43,9 +41,7 @@ class Hashes:
             ("CRC32C", self.crc32c, actual.crc32c),
         ):
             if claimed is not None and claimed != found:
-                raise bad_request(
-                    f'Provided {kind} "{claimed}" doesn\'t match calculated {kind} "{found}".'
-                )
+                raise bad_request(f'Provided {kind} "{claimed}" doesn\'t match calculated {kind} "{found}".')
 
 
 def hashes_of(content: bytes) -> Hashes:
@@ -96,9 +92,7 @@ def new_resource(
     return {key: value for key, value in resource.items() if value is not None}
 
 
-def next_metageneration(
-    resource: JsonObject, *, fields: JsonObject, writable: tuple[str, ...]
-) -> JsonObject:
+def next_metageneration(resource: JsonObject, *, fields: JsonObject, writable: tuple[str, ...]) -> JsonObject:
     """Return *resource* with its *writable* fields replaced, one metageneration later."""
     generation, metageneration = version_of(resource)
     kept = {key: value for key, value in resource.items() if key not in writable}

@@ -11,7 +11,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Final, TypeAlias
 from urllib.parse import unquote
 
-from gcp_storage_emulator import exceptions as gse  # type: ignore[import-untyped]  # no py.typed
+from gcp_storage_emulator import exceptions as gse
 
 from . import buckets, copies, media, objects, uploads
 from .errors import ApiError, bad_request, error_body, not_emulated
@@ -151,9 +151,7 @@ def _route(request: Request) -> tuple[Handler, dict[str, str]]:
         if method not in handlers:
             raise not_emulated(f"{request.method} {request.path}")
         try:
-            params = {
-                name: unquote(value, errors="strict") for name, value in match.groupdict().items()
-            }
+            params = {name: unquote(value, errors="strict") for name, value in match.groupdict().items()}
         except UnicodeDecodeError as exc:
             raise bad_request("The path is not valid UTF-8") from exc
         return handlers[method], params

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import logging
+import socket
 import socketserver
 import sys
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
-from gcp_storage_emulator.handlers import (  # type: ignore[import-untyped]  # no py.typed
+from gcp_storage_emulator.handlers import (
     buckets as gse,
 )
 
@@ -47,11 +48,10 @@ class StorageEmulator(ThreadingHTTPServer):
     request_queue_size = 256
     daemon_threads = True
 
-    def __init__(
-        self, *, host: str = "127.0.0.1", port: int = 0, buckets: Sequence[str] = ()
-    ) -> None:
+    def __init__(self, *, host: str = "127.0.0.1", port: int = 0, buckets: Sequence[str] = ()) -> None:
         self.storage = StrictStorage()
         self.lock = threading.Lock()
+        self._connections: set[socket.socket] = set()
         super().__init__((host, port), _Handler)
         for name in buckets:
             bucket = gse.create_bucket(check_bucket_name(name), self.storage)
@@ -69,7 +69,27 @@ class StorageEmulator(ThreadingHTTPServer):
         socketserver.TCPServer.server_bind(self)
         self.server_name, self.server_port = cast("tuple[str, int]", self.server_address[:2])
 
-    def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ANN401, ARG002
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Serve a new connection from a thread of its own."""
+        self._connections.add(request)
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        """End a connection."""
+        self._connections.discard(request)
+        super().shutdown_request(request)
+
+    def server_close(self) -> None:
+        """Stop listening and end every connection.
+
+        A pooled keep-alive connection would otherwise be served after the end.
+        """
+        super().server_close()
+        for connection in list(self._connections):
+            with suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002  # inherited name
         """Log what ended a connection: a client that went away is not an error."""
         if isinstance(sys.exception(), (ConnectionError, TimeoutError)):
             logger.debug("client %s went away", client_address)
@@ -115,6 +135,12 @@ class _Handler(BaseHTTPRequestHandler):
             # Where the next request begins is unknown now.
             self.send_error(exc.status, exc.message)
             return
+        except (ConnectionError, TimeoutError):
+            raise
+        except Exception as exc:
+            logger.exception("failed to read a request for %s", self.path)
+            self.send_error(HTTPStatus.INTERNAL_SERVER_ERROR, f"{type(exc).__name__}: {exc}")
+            return
         with self.server.lock:
             response = answer_request(self.server.storage, request)
         self._write(response)
@@ -125,9 +151,7 @@ class _Handler(BaseHTTPRequestHandler):
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
         """Answer as JSON a request that cannot be understood, then close the connection."""
         text = message or explain or HTTPStatus(code).phrase
-        response = json_response(
-            error_body(code, text), status=code, headers={"Connection": "close"}
-        )
+        response = json_response(error_body(code, text), status=code, headers={"Connection": "close"})
         self._write(response)
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # inherited name
@@ -151,7 +175,10 @@ class _Handler(BaseHTTPRequestHandler):
             raise bad_request("Invalid request target") from exc
 
     def _read_body(self) -> bytes:
-        if self.headers.get("Transfer-Encoding", "").lower() == "chunked":
+        encoding = self.headers.get("Transfer-Encoding")
+        if encoding is not None:
+            if encoding.lower() != "chunked":
+                raise bad_request(f"Invalid Transfer-Encoding: {encoding!r}")
             return b"".join(self._read_chunks())
         length = self.headers.get("Content-Length", "0")
         if not (length.isascii() and length.isdigit()):

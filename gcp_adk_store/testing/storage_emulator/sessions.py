@@ -41,9 +41,7 @@ class UploadSession:
         """
         total = place.total
         if total is not None and self.declared_size not in {None, total}:
-            raise bad_request(
-                f"The upload was declared with {self.declared_size} bytes, not {total}"
-            )
+            raise bad_request(f"The upload was declared with {self.declared_size} bytes, not {total}")
         have = len(self.received)
         if place.start is None:
             return total is not None and have == total

@@ -7,7 +7,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
-from gcp_storage_emulator.storage import Storage  # type: ignore[import-untyped]  # no py.typed
+from gcp_storage_emulator.storage import Storage
 
 from .errors import not_found
 
@@ -109,9 +109,7 @@ class StrictStorage(Storage):  # type: ignore[misc]  # untyped base
     def delete_bucket(self, bucket_name: str) -> None:
         """Delete an empty bucket; its unfinished uploads go with it."""
         super().delete_bucket(bucket_name)
-        self.uploads = {
-            key: upload for key, upload in self.uploads.items() if upload.bucket != bucket_name
-        }
+        self.uploads = {key: upload for key, upload in self.uploads.items() if upload.bucket != bucket_name}
 
     def wipe(self, keep_buckets: bool = False) -> None:  # noqa: FBT001, FBT002  # gse's signature
         """Forget everything, or everything but the buckets."""

@@ -143,9 +143,7 @@ def create_object(
     return resource
 
 
-def check_live(
-    storage: StrictStorage, bucket: str, name: str, preconditions: Preconditions
-) -> None:
+def check_live(storage: StrictStorage, bucket: str, name: str, preconditions: Preconditions) -> None:
     """Return if *preconditions* hold for what a write would replace, or answer 412."""
     found = storage.find(bucket, name)
     preconditions.check(version_of(found) if found else None)

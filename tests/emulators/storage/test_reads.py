@@ -1,0 +1,244 @@
+"""Show what a reader gets: bytes, ranges, headers and metadata."""
+
+from __future__ import annotations
+
+import gzip
+from typing import TYPE_CHECKING
+
+import pytest
+from google.api_core.exceptions import BadRequest, NotFound
+
+if TYPE_CHECKING:
+    from google.cloud import storage
+
+    from tests.emulators.storage.conftest import Call
+
+UNICODE = {"plain": "value", "schlüssel": "wert", "emoji": "☃ 雪", "empty": ""}
+
+
+def media(bucket: storage.Bucket, name: str = "o") -> str:
+    """Return the target of a download."""
+    return f"/download/storage/v1/b/{bucket.name}/o/{name}?alt=media"
+
+
+def test_custom_metadata_survives(bucket: storage.Bucket) -> None:
+    """Keys and values of any script come back as they were set."""
+    blob = bucket.blob("o")
+    blob.metadata = UNICODE
+    blob.upload_from_string(b"x")
+
+    assert UNICODE == bucket.get_blob("o").metadata
+
+
+def test_a_patch_merges_custom_metadata(bucket: storage.Bucket) -> None:
+    """A patch adds and replaces keys, removes those set to None, and keeps the rest."""
+    blob = bucket.blob("o")
+    blob.metadata = {"keep": "1", "change": "1", "remove": "1"}
+    blob.upload_from_string(b"x", content_type="a/b")
+    patched = bucket.blob("o")
+    patched.metadata = {"change": "2", "remove": None, "add": "2"}
+    patched.patch()
+    found = bucket.get_blob("o")
+
+    assert {"keep": "1", "change": "2", "add": "2"} == found.metadata
+    assert ("a/b", 2, blob.generation) == (
+        found.content_type,
+        found.metageneration,
+        found.generation,
+    )
+    assert blob.etag != found.etag
+
+
+def test_an_update_replaces_custom_metadata(bucket: storage.Bucket) -> None:
+    """What an update leaves out is removed."""
+    blob = bucket.blob("o")
+    blob.metadata = {"old": "1"}
+    blob.upload_from_string(b"x")
+    blob.metadata = {"new": "1"}
+    blob.update()
+
+    assert {"new": "1"} == bucket.get_blob("o").metadata
+
+
+def test_too_much_custom_metadata_is_refused(bucket: storage.Bucket) -> None:
+    """8 KiB of keys and values are stored; one byte more answers 400, also by patches."""
+    blob = bucket.blob("o")
+    blob.metadata = {"k": "v" * 8191}
+    blob.upload_from_string(b"x")
+    blob.metadata = {"l": ""}
+    with pytest.raises(BadRequest):
+        blob.patch()
+    other = bucket.blob("other")
+    other.metadata = {"k": "v" * 8192}
+    with pytest.raises(BadRequest):
+        other.upload_from_string(b"x")
+
+    assert {"k": "v" * 8191} == bucket.get_blob("o").metadata
+    assert not bucket.blob("other").exists()
+
+
+def test_a_download_tells_about_the_object(bucket: storage.Bucket, call: Call) -> None:
+    """The headers carry versions, hashes, sizes and the metadata a header can hold."""
+    blob = bucket.blob("o")
+    blob.metadata = UNICODE | {"bad key": "x", "line": "a\nb"}
+    blob.cache_control = "no-store"
+    blob.upload_from_string(b"content")
+    answer = call("GET", media(bucket))
+    expected = {
+        "X-Goog-Generation": str(blob.generation),
+        "X-Goog-Metageneration": "1",
+        "X-Goog-Hash": f"crc32c={blob.crc32c},md5={blob.md5_hash}",
+        "X-Goog-Stored-Content-Length": "7",
+        "X-Goog-Stored-Content-Encoding": "identity",
+        "X-Goog-Storage-Class": "STANDARD",
+        "Cache-Control": "no-store",
+        "ETag": blob.etag,
+        "X-Goog-Meta-plain": "value",
+    }
+    custom = [name for name in answer.headers if name.lower().startswith("x-goog-meta-")]
+
+    assert expected == {name: answer.headers[name] for name in expected}
+    assert ["X-Goog-Meta-plain"] == custom
+
+
+def test_a_download_teaches_the_client_the_generation(bucket: storage.Bucket) -> None:
+    """After a download the client knows which generation it read."""
+    written = bucket.blob("o")
+    written.upload_from_string(b"x")
+    read = bucket.blob("o")
+    read.download_as_bytes()
+
+    assert (written.generation, 1) == (int(read.generation), int(read.metageneration))
+
+
+@pytest.mark.parametrize(
+    ("asked", "status", "content_range", "body"),
+    [
+        ("bytes=2-4", 206, "bytes 2-4/10", b"234"),
+        ("bytes=7-", 206, "bytes 7-9/10", b"789"),
+        ("bytes=-3", 206, "bytes 7-9/10", b"789"),
+        ("bytes=-99", 206, "bytes 0-9/10", b"0123456789"),
+        ("bytes=8-99", 206, "bytes 8-9/10", b"89"),
+        ("bytes=4-2", 200, None, b"0123456789"),
+        ("bytes=0-1,4-5", 200, None, b"0123456789"),
+        ("lines=0-1", 200, None, b"0123456789"),
+    ],
+)
+def test_a_range_is_served_exactly(
+    bucket: storage.Bucket,
+    call: Call,
+    asked: str,
+    status: int,
+    content_range: str | None,
+    body: bytes,
+) -> None:
+    """First and last bytes are inclusive, suffixes count from the end, nonsense is ignored."""
+    bucket.blob("o").upload_from_string(b"0123456789")
+    answer = call("GET", media(bucket), Range=asked)
+
+    assert (status, content_range, body) == (
+        answer.status,
+        answer.headers.get("Content-Range"),
+        answer.body,
+    )
+
+
+@pytest.mark.parametrize(("content", "asked"), [(b"0123", "bytes=4-"), (b"", "bytes=0-"), (b"0", "bytes=-0")])
+def test_a_range_without_bytes_is_refused(
+    bucket: storage.Bucket, call: Call, content: bytes, asked: str
+) -> None:
+    """A range past the end answers 416 and tells the size."""
+    bucket.blob("o").upload_from_string(content)
+    answer = call("GET", media(bucket), Range=asked)
+
+    assert (416, f"bytes */{len(content)}") == (answer.status, answer.headers["Content-Range"])
+    assert 416 == answer.json()["error"]["code"]
+
+
+def test_the_client_reads_ranges(bucket: storage.Bucket) -> None:
+    """The client's own range arguments and its chunked download work."""
+    content = bytes(range(256)) * 4096
+    bucket.blob("o").upload_from_string(content)
+
+    assert content[5:10] == bucket.blob("o").download_as_bytes(start=5, end=9)
+    assert content == bucket.blob("o", chunk_size=256 * 1024).download_as_bytes()
+
+
+def test_gzip_is_decompressed_unless_the_reader_takes_it(bucket: storage.Bucket, call: Call) -> None:
+    """A reader that accepts gzip gets the stored bytes, any other the plain ones."""
+    packed = gzip.compress(b"plain")
+    blob = bucket.blob("o")
+    blob.content_encoding = "gzip"
+    blob.upload_from_string(packed)
+    taken = call("GET", media(bucket), Accept_Encoding="gzip")
+    plain = call("GET", media(bucket), Range="bytes=0-1")
+
+    assert (packed, "gzip") == (taken.body, taken.headers["Content-Encoding"])
+    assert (200, b"plain", None) == (
+        plain.status,
+        plain.body,
+        plain.headers.get("Content-Encoding"),
+    )
+    assert b"plain" == bucket.blob("o").download_as_bytes()
+    assert packed == bucket.blob("o").download_as_bytes(raw_download=True)
+
+
+def test_fields_project_a_single_resource(bucket: storage.Bucket, call: Call) -> None:
+    """Only the selected fields of an object are answered."""
+    blob = bucket.blob("o")
+    blob.metadata = {"a": "1", "b": "2"}
+    blob.upload_from_string(b"x")
+    answer = call("GET", f"/storage/v1/b/{bucket.name}/o/o?fields=name,metadata/a,nothing")
+
+    assert {"name": "o", "metadata": {"a": "1"}} == answer.json()
+
+
+@pytest.mark.parametrize("suffix", ["", "?alt=media"])
+def test_head_is_get_without_the_body(bucket: storage.Bucket, call: Call, suffix: str) -> None:
+    """HEAD answers the status and the length that GET would."""
+    bucket.blob("o").upload_from_string(b"content")
+    target = f"/storage/v1/b/{bucket.name}/o/o{suffix}"
+    head, get = call("HEAD", target), call("GET", target)
+
+    assert (200, b"", str(len(get.body))) == (
+        head.status,
+        head.body,
+        head.headers["Content-Length"],
+    )
+
+
+def test_a_missing_object_answers_json(bucket: storage.Bucket, call: Call) -> None:
+    """404 explains itself in GCS's error document."""
+    with pytest.raises(NotFound):
+        bucket.blob("missing").download_as_bytes()
+    message = f"No such object: {bucket.name}/missing"
+    answer = call("GET", f"/storage/v1/b/{bucket.name}/o/missing")
+
+    assert {
+        "error": {
+            "code": 404,
+            "message": message,
+            "errors": [{"domain": "global", "reason": "notFound", "message": message}],
+        }
+    } == answer.json()
+
+
+def test_a_custom_time_never_moves_back(bucket: storage.Bucket, call: Call) -> None:
+    """Setting a custom time and moving it on work; moving it back answers 400."""
+    bucket.blob("o").upload_from_string(b"x")
+    target = f"/storage/v1/b/{bucket.name}/o/o"
+    years = (b"2024", b"2025", b"2023")
+    statuses = [
+        call("PATCH", target, b'{"customTime": "' + year + b'-01-01T00:00:00Z"}').status for year in years
+    ]
+
+    assert [200, 200, 400] == statuses
+
+
+@pytest.mark.parametrize("field", ["acl", "eventBasedHold", "retention", "temporaryHold"])
+def test_what_would_not_be_enforced_is_refused(bucket: storage.Bucket, call: Call, field: str) -> None:
+    """Holds and ACLs answer 501 instead of being stored without effect."""
+    bucket.blob("o").upload_from_string(b"x")
+    answer = call("PATCH", f"/storage/v1/b/{bucket.name}/o/o", b'{"%s": [1]}' % field.encode())
+
+    assert 501 == answer.status

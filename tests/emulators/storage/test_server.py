@@ -1,0 +1,299 @@
+"""Show how the server treats buckets, batches, broken clients, bugs and its own end."""
+
+from __future__ import annotations
+
+import http.client
+import signal
+import socket
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+import pytest
+from google.api_core.exceptions import BadRequest, Conflict, NotFound, PreconditionFailed
+
+from gcp_adk_store.testing.storage_emulator import running_emulator
+
+if TYPE_CHECKING:
+    from google.cloud import storage
+
+    from gcp_adk_store.testing.storage_emulator import StorageEmulator
+    from tests.emulators.storage.conftest import Call
+
+
+def start(*arguments: str) -> subprocess.Popen[str]:
+    """Run the package as a program."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "gcp_adk_store.testing.storage_emulator", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def test_a_bucket_lives_from_create_to_delete(client: storage.Client) -> None:
+    """A bucket is made once, found, and deleted once."""
+    created = client.create_bucket("life-cycle", location="europe-west1")
+    with pytest.raises(Conflict):
+        client.create_bucket("life-cycle")
+    found = client.get_bucket("life-cycle")
+    listed = [bucket.name for bucket in client.list_buckets(prefix="life")]
+    created.delete()
+    with pytest.raises(NotFound):
+        client.get_bucket("life-cycle")
+    with pytest.raises(NotFound):
+        created.delete()
+
+    assert ("life-cycle", "europe-west1", ["life-cycle"]) == (found.name, found.location, listed)
+
+
+def test_a_bucket_with_objects_is_not_deleted(bucket: storage.Bucket) -> None:
+    """Deleting a bucket that is not empty answers 409 and keeps it."""
+    bucket.blob("o").upload_from_string(b"x")
+    with pytest.raises(Conflict):
+        bucket.delete()
+
+    assert bucket.blob("o").exists()
+
+
+def test_an_unfinished_upload_does_not_keep_a_bucket(bucket: storage.Bucket, call: Call) -> None:
+    """A bucket whose only content is a running upload can be deleted."""
+    started = call("POST", f"/upload/storage/v1/b/{bucket.name}/o?uploadType=resumable&name=o")
+    bucket.delete()
+
+    assert 404 == call("PUT", started.headers["Location"], b"x").status
+
+
+def test_a_missing_bucket_refuses_uploads(client: storage.Client, call: Call) -> None:
+    """An upload into a bucket that does not exist answers 404 with a JSON body."""
+    with pytest.raises(NotFound):
+        client.bucket("missing-bucket").blob("o").upload_from_string(b"x")
+    answer = call("GET", "/storage/v1/b/missing-bucket")
+
+    assert (404, "notFound") == (answer.status, answer.json()["error"]["errors"][0]["reason"])
+
+
+def test_labels_merge_and_bucket_conditions_hold(bucket: storage.Bucket) -> None:
+    """A patch merges labels, counts a metageneration and honours its condition."""
+    bucket.labels = {"keep": "1", "remove": "1"}
+    bucket.patch()
+    labels = bucket.labels
+    del labels["remove"]
+    bucket.labels = labels
+    bucket.patch(if_metageneration_match=2)
+    with pytest.raises(PreconditionFailed):
+        bucket.patch(if_metageneration_match=2)
+    bucket.reload()
+
+    assert ({"keep": "1"}, 3) == (bucket.labels, bucket.metageneration)
+
+
+@pytest.mark.parametrize("name", ["UPPER", "x", "a..b", "-a-", "with space"])
+def test_an_illegal_bucket_name_is_refused(call: Call, name: str) -> None:
+    """Names outside the rules for buckets answer 400."""
+    assert 400 == call("POST", "/storage/v1/b", b'{"name": "%s"}' % name.encode()).status
+
+
+def test_versioning_is_refused_rather_than_ignored(bucket: storage.Bucket, call: Call) -> None:
+    """Turning on what is not emulated answers 501."""
+    body = b'{"versioning": {"enabled": true}}'
+
+    assert 501 == call("PATCH", f"/storage/v1/b/{bucket.name}", body).status
+
+
+def test_an_iam_policy_is_stored(bucket: storage.Bucket) -> None:
+    """A policy can be set and read back; every permission is granted."""
+    policy = bucket.get_iam_policy()
+    policy.bindings = [{"role": "roles/storage.objectUser", "members": {"user:a@example.com"}}]
+    bucket.set_iam_policy(policy)
+
+    assert policy.bindings == bucket.get_iam_policy().bindings
+    assert ["storage.objects.get"] == bucket.test_iam_permissions(["storage.objects.get"])
+
+
+def test_a_batch_answers_each_call(client: storage.Client, bucket: storage.Bucket) -> None:
+    """Calls in a batch succeed and fail one by one, with their conditions."""
+    names = ["a b", "snow☃", "kept"]
+    for name in names:
+        bucket.blob(name).upload_from_string(b"x")
+    patched = bucket.blob("kept")
+    patched.metadata = {"k": "☃"}
+    with client.batch(raise_exception=False) as batch:
+        bucket.blob("a b").delete()
+        bucket.blob("snow☃").delete()
+        bucket.blob("kept").delete(if_generation_match=1)
+        bucket.blob("missing").delete()
+        patched.patch()
+    statuses = [response.status_code for response in batch._responses]
+
+    assert [204, 204, 412, 404, 200] == statuses
+    assert {"k": "☃"} == bucket.get_blob("kept").metadata
+
+
+def test_a_wipe_forgets_objects_and_maybe_buckets(bucket: storage.Bucket, call: Call) -> None:
+    """The reset route keeps empty buckets only when asked to."""
+    bucket.blob("o").upload_from_string(b"x")
+    call("GET", "/wipe?keep-buckets=1")
+    kept = (bucket.exists(), list(bucket.list_blobs()), list(bucket.list_blobs(soft_deleted=True)))
+    call("POST", "/wipe")
+
+    assert (True, [], []) == kept
+    assert not bucket.exists()
+
+
+def test_a_signed_url_uploads_and_downloads(bucket: storage.Bucket, call: Call) -> None:
+    """The XML form of a URL works, with its condition and metadata headers."""
+    target = f"/{bucket.name}/dir/o%20x?X-Goog-Signature=00"
+    headers = {"x_goog_if_generation_match": "0", "x_goog_meta_k": "v", "Content_Type": "a/b"}
+    statuses = [call("PUT", target, b"x", **headers).status for _ in range(2)]
+    answer = call("GET", target)
+
+    assert [200, 412] == statuses
+    assert (b"x", "a/b", "v") == (
+        answer.body,
+        answer.headers["Content-Type"],
+        answer.headers["x-goog-meta-k"],
+    )
+
+
+def test_a_stalled_client_blocks_nobody(emulator: StorageEmulator, bucket: storage.Bucket) -> None:
+    """Others are served while one client has sent half a head and one half a body."""
+    host = urlsplit(emulator.url)
+    address = (host.hostname or "", host.port or 0)
+    with socket.create_connection(address) as head, socket.create_connection(address) as body:
+        head.sendall(b"GET /storage/v1/b HTTP/1.1\r\nHos")
+        body.sendall(
+            b"POST /upload/storage/v1/b/%s/o?uploadType=media&name=half HTTP/1.1\r\n"
+            b"Host: x\r\nContent-Length: 9\r\n\r\nhalf" % bucket.name.encode()
+        )
+        bucket.blob("o").upload_from_string(b"x", timeout=5, retry=None)
+
+        assert b"x" == bucket.blob("o").download_as_bytes(timeout=5, retry=None)
+
+    assert not bucket.blob("half").exists()
+
+
+def test_a_connection_serves_many_requests(emulator: StorageEmulator) -> None:
+    """Keep-alive outlives successes, errors and HEAD."""
+    host = urlsplit(emulator.url)
+    connection = http.client.HTTPConnection(host.hostname or "", host.port, timeout=5)
+    connection.connect()
+    opened = connection.sock
+    statuses = []
+    for method, path in (("GET", "/"), ("GET", "/storage/v1/b/none"), ("HEAD", "/"), ("GET", "/")):
+        connection.request(method, path)
+        response = connection.getresponse()
+        response.read()
+        statuses.append(response.status)
+    kept = connection.sock is opened
+    connection.close()
+
+    assert ([200, 404, 200, 200], True) == (statuses, kept)
+
+
+def test_the_end_closes_every_connection() -> None:
+    """After the server's end nobody is served over a connection that stayed open."""
+    with running_emulator() as server:
+        host = urlsplit(server.url)
+        connection = http.client.HTTPConnection(host.hostname or "", host.port, timeout=5)
+        connection.request("GET", "/")
+        body = connection.getresponse().read()
+    assert connection.sock is not None
+    rest = connection.sock.recv(1)
+    connection.close()
+
+    assert (b"OK", b"") == (body, rest)
+
+
+def test_a_bug_becomes_an_answer(
+    emulator: StorageEmulator, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An exception nobody expected answers 500 in JSON, and the server goes on."""
+
+    def fail(_bucket: str) -> None:
+        raise ZeroDivisionError("bug")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(emulator.storage, "check_bucket", fail)
+        answer = call("GET", "/storage/v1/b/b/o")
+
+    assert (500, "ZeroDivisionError: bug") == (answer.status, answer.json()["error"]["message"])
+    assert 200 == call("GET", "/").status
+
+
+@pytest.mark.parametrize(
+    ("sent", "status"),
+    [
+        (b"nonsense\r\n\r\n", 400),
+        (b"BREW / HTTP/1.1\r\nHost: x\r\n\r\n", 501),
+        (b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: many\r\n\r\n", 400),
+        (b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: " + b"9" * 18 + b"\r\n\r\n", 500),
+        (b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip\r\n\r\n", 400),
+        (b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", 400),
+        (b"GET http://[ HTTP/1.1\r\nHost: x\r\n\r\n", 400),
+        (b"GET /nowhere HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", 404),
+    ],
+)
+def test_a_broken_request_is_answered(emulator: StorageEmulator, sent: bytes, status: int) -> None:
+    """What is not HTTP, or not a known route, still gets a JSON answer."""
+    host = urlsplit(emulator.url)
+    with socket.create_connection((host.hostname or "", host.port or 0), timeout=5) as connection:
+        connection.sendall(sent)
+        received = b"".join(iter(lambda: connection.recv(65536), b""))
+
+    assert b'"code": %d' % status in received
+
+
+def test_bad_json_is_refused(call: Call) -> None:
+    """A body that is no JSON object answers 400."""
+    for body in (b"{", b"[]", b"\xff"):
+        assert 400 == call("POST", "/storage/v1/b", body).status
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_the_program_serves_until_it_is_told_to_stop(number: signal.Signals) -> None:
+    """It announces its address, has the buckets asked for, and ends with status 0."""
+    with start("--port", "0", "--bucket", "first-bucket", "--bucket", "second-bucket") as program:
+        assert program.stdout is not None
+        url = urlsplit(program.stdout.readline().split()[-1])
+        connection = http.client.HTTPConnection(url.hostname or "", url.port, timeout=5)
+        connection.request("GET", "/storage/v1/b?fields=items/name")
+        body = connection.getresponse().read()
+        connection.close()
+        program.send_signal(number)
+        _, errors = program.communicate(timeout=10)
+
+    assert b'{"items": [{"name": "first-bucket"}, {"name": "second-bucket"}]}' == body
+    assert (0, "") == (program.returncode, errors)
+
+
+def test_a_busy_port_is_reported_in_one_line(emulator: StorageEmulator) -> None:
+    """The program ends with status 1 and says which address is taken."""
+    port = str(urlsplit(emulator.url).port)
+    with start("--port", port) as program:
+        _, errors = program.communicate(timeout=10)
+    expected = f"storage emulator: cannot listen on 127.0.0.1:{port}: Address already in use\n"
+
+    assert (1, expected) == (program.returncode, errors)
+
+
+def test_an_illegal_bucket_is_reported_in_one_line() -> None:
+    """The program refuses to start with a bucket it could not create."""
+    with start("--port", "0", "--bucket", "UPPER") as program:
+        _, errors = program.communicate(timeout=10)
+
+    assert (1, "storage emulator: 400: Invalid bucket name: 'UPPER'\n") == (
+        program.returncode,
+        errors,
+    )
+
+
+def test_a_bad_upload_type_is_refused(bucket: storage.Bucket, call: Call) -> None:
+    """An upload must say how it is done."""
+    target = f"/upload/storage/v1/b/{bucket.name}/o?name=o"
+    statuses = [call("POST", target, b"x").status, call("POST", f"{target}&uploadType=x").status]
+
+    assert [400, 400] == statuses
+    with pytest.raises(BadRequest):
+        bucket.blob("").upload_from_string(b"x")
