@@ -18,7 +18,7 @@ $(INSTALLED): pyproject.toml
 
 # The main job: a real agent on the emulators, then a second process that goes on where it stopped.
 demo: $(INSTALLED)
-	$(BIN)/python examples/demo.py
+	$(BIN)/python -m examples.demo
 
 # Fast tests first; the emulators are started by the tests that need them.
 test: $(INSTALLED)
