@@ -1,0 +1,133 @@
+"""Build events, and services whose network misbehaves on purpose."""
+
+import threading
+import uuid
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import grpc
+import pytest
+import requests
+from google.adk.events import Event, EventActions
+from google.auth.credentials import AnonymousCredentials
+from google.auth.transport.requests import AuthorizedSession
+from google.cloud.firestore import Client
+from google.genai import types
+
+from gcp_adk_store import FirestoreSessionService, SessionLimits
+from gcp_adk_store.testing.emulators import Emulator
+
+APP, USER, SESSION = "app", "user", "session"
+WHO = {"app_name": APP, "user_id": USER, "session_id": SESSION}
+
+
+def event(text: str = "hello", *, at: float | None = None, **delta: Any) -> Event:
+    """Return a user's event that changes state by *delta*."""
+    made = Event(
+        author="user",
+        invocation_id="invocation",
+        content=types.Content(role="user", parts=[types.Part(text=text)]),
+        actions=EventActions(state_delta=delta),
+    )
+    if at is not None:
+        made.timestamp = at
+    return made
+
+
+def texts(events: list[Event]) -> list[str | None]:
+    """Return what was said, in order."""
+    return [made.content.parts[0].text for made in events if made.content and made.content.parts]
+
+
+class LostAnswers(grpc.aio.UnaryUnaryClientInterceptor):  # type: ignore[misc]  # grpc's class is Any to mypy
+    """Lets commits reach the server, then loses the answers of the first *count* that match."""
+
+    def __init__(self, count: int, *, before_sending: bool = False) -> None:
+        self.left = count
+        self.seen = 0
+        self._before_sending = before_sending
+
+    async def intercept_unary_unary(self, continuation: Any, details: Any, request: Any) -> Any:
+        """Send *request* unless told otherwise, and answer UNAVAILABLE while answers are to be lost."""
+        self.seen += 1
+        if self.left == 0:
+            return await continuation(details, request)
+        self.left -= 1
+        if not self._before_sending:
+            call = await continuation(details, request)
+            await call
+        nothing = grpc.aio.Metadata()
+        raise grpc.aio.AioRpcError(grpc.StatusCode.UNAVAILABLE, nothing, nothing, details="lost on purpose")
+
+
+class LosingSession(AuthorizedSession):
+    """Lets requests reach the server, then loses the answers of the first *count* of *method*."""
+
+    def __init__(self, method: str, count: int) -> None:
+        super().__init__(AnonymousCredentials())
+        self.left = count
+        self._method = method
+        self._guard = threading.Lock()
+
+    def request(self, method: str, url: str, *args: Any, **kwargs: Any) -> requests.Response:  # type: ignore[override]  # whatever the client passes
+        """Send a request; lose its answer while answers are to be lost."""
+        response: requests.Response = super().request(method, url, *args, **kwargs)
+        with self._guard:
+            if method == self._method and self.left:
+                self.left -= 1
+                raise requests.ConnectionError("lost on purpose")
+        return response
+
+
+Connect = Callable[..., FirestoreSessionService]
+
+
+@pytest.fixture
+def project(firestore_emulator: Emulator) -> str:
+    """A project that no other test has seen."""
+    assert firestore_emulator.address
+    return f"demo-{uuid.uuid4().hex[:20]}"
+
+
+@pytest.fixture
+def connect(project: str) -> Connect:
+    """Make services of one database: as many processes would."""
+
+    def service(**options: Any) -> FirestoreSessionService:
+        return FirestoreSessionService(project=project, **options)
+
+    return service
+
+
+@pytest.fixture
+def raw_documents(project: str) -> Callable[[], dict[str, dict[str, Any]]]:
+    """Read all documents of the database with Google's own client: path -> fields."""
+
+    def below(collections: Any) -> Iterator[tuple[str, dict[str, Any]]]:
+        for collection in collections:
+            for reference in collection.list_documents():
+                document = reference.get()
+                if document.exists:
+                    yield reference.path, document.to_dict()
+                yield from below(reference.collections())
+
+    def read() -> dict[str, dict[str, Any]]:
+        client = Client(project=project)
+        try:
+            return dict(below(client.collections()))
+        finally:
+            client.close()
+
+    return read
+
+
+@pytest.fixture
+def small_segments() -> SessionLimits:
+    """Limits that seal after every few events."""
+    return SessionLimits(seal_tail_bytes=1000)
+
+
+@pytest.fixture
+def sessions(connect: Connect) -> FirestoreSessionService:
+    """A session service with the default settings."""
+    return connect()

@@ -1,0 +1,232 @@
+"""Count what operations take: RPCs, billed operations, requests. One more than agreed fails."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+
+import pytest
+from google.adk.sessions.base_session_service import GetSessionConfig
+from google.auth.credentials import AnonymousCredentials
+from google.cloud.storage import Client
+from google.genai import types
+
+from gcp_adk_store import FirestoreSessionService, GcsArtifactService, SessionLimits
+from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, Emulator
+from gcp_adk_store.testing.firestore_meter import FirestoreFigures, FirestoreMeter
+from gcp_adk_store.testing.storage_meter import MeteredSession
+from tests.services.conftest import APP, USER, WHO, event
+
+
+@pytest.fixture
+def meter(firestore_emulator: Emulator, monkeypatch: pytest.MonkeyPatch) -> Iterator[FirestoreMeter]:
+    """A meter that the services of the test talk through."""
+    with FirestoreMeter(firestore_emulator.address) as meter:
+        monkeypatch.setenv(FIRESTORE_VARIABLE, meter.address)
+        yield meter
+
+
+@pytest.fixture
+async def service(meter: FirestoreMeter, project: str) -> FirestoreSessionService:
+    """A service whose user and app have state already."""
+    service = FirestoreSessionService(project=project, limits=SessionLimits(seal_tail_bytes=4000))
+    await service.create_session(
+        app_name=APP, user_id=USER, session_id="first", state={"user:n": 1, "app:m": 1}
+    )
+    meter.take()
+    return service
+
+
+def cost(figures: FirestoreFigures) -> tuple[dict[str, int], int, int, int]:
+    """Return RPCs by name, documents read, written and deleted."""
+    return dict(figures.rpcs), figures.reads, figures.writes, figures.deletes
+
+
+async def test_create_is_one_commit_beside_one_read(
+    service: FirestoreSessionService, meter: FirestoreMeter
+) -> None:
+    """1 write and the 2 reads of shared state; each touched scope adds a write, no RPC."""
+    await service.create_session(**WHO)
+    plain = meter.take()
+    await service.create_session(app_name=APP, user_id=USER, session_id="x", state={"user:a": 1, "app:a": 1})
+    scoped = meter.take()
+
+    assert ({"Commit": 1, "BatchGetDocuments": 1}, 2, 1, 0) == cost(plain)
+    assert ({"Commit": 1, "BatchGetDocuments": 1}, 2, 3, 0) == cost(scoped)
+
+
+@pytest.mark.parametrize(
+    ("delta", "writes"),
+    [
+        ({}, 1),
+        ({"mine": 1}, 1),
+        ({"temp:t": 1}, 1),
+        ({"user:a": 1}, 2),
+        ({"mine": 1, "user:a": 1, "app:a": 1}, 3),
+    ],
+)
+async def test_append_is_one_commit(
+    service: FirestoreSessionService, meter: FirestoreMeter, delta: dict[str, int], writes: int
+) -> None:
+    """No read; 1 write, and 1 for each shared scope that it touches."""
+    held = await service.create_session(**WHO)
+    meter.take()
+    await service.append_event(held, event(**delta))
+
+    assert ({"Commit": 1}, 0, writes, 0) == cost(meter.take())
+
+
+async def test_get_of_a_short_session_is_one_read(
+    service: FirestoreSessionService, meter: FirestoreMeter
+) -> None:
+    """Session, user and app in one RPC, however many events."""
+    held = await service.create_session(**WHO)
+    for number in range(5):
+        await service.append_event(held, event(f"{number}"))
+    meter.take()
+    await service.get_session(**WHO)
+
+    assert ({"BatchGetDocuments": 1}, 3, 0, 0) == cost(meter.take())
+
+
+async def test_sealing_costs_a_read_and_two_writes_a_segment(
+    service: FirestoreSessionService, meter: FirestoreMeter
+) -> None:
+    """40 events take 40 commits, and 3 more calls' worth for each of their segments."""
+    held = await service.create_session(**WHO)
+    meter.take()
+    for number in range(40):
+        await service.append_event(held, event(f"{number}"))
+    figures = meter.take()
+    segments = figures.reads
+
+    assert segments >= 2
+    assert ({"Commit": 40 + segments, "BatchGetDocuments": segments}, 40 + 2 * segments) == (
+        dict(figures.rpcs),
+        figures.writes,
+    )
+
+
+async def test_get_of_a_long_session_reads_only_the_segments_it_needs(
+    service: FirestoreSessionService, meter: FirestoreMeter
+) -> None:
+    """All of them in one more RPC, or just the newest, or none."""
+    held = await service.create_session(**WHO)
+    meter.take()
+    for number in range(60):
+        await service.append_event(held, event(f"{number}", at=float(number)))
+    segments = meter.take().reads
+    costs = []
+    for config in (
+        None,
+        GetSessionConfig(num_recent_events=1),
+        GetSessionConfig(num_recent_events=0),
+        GetSessionConfig(num_recent_events=14),
+        GetSessionConfig(after_timestamp=1000.0),
+    ):
+        await service.get_session(**WHO, config=config)
+        costs.append(cost(meter.take()))
+
+    assert segments >= 3
+    assert ({"BatchGetDocuments": 2}, 3 + segments, 0, 0) == costs[0]
+    assert ({"BatchGetDocuments": 1}, 3, 0, 0) == costs[1]
+    assert ({"BatchGetDocuments": 1}, 3, 0, 0) == costs[2]
+    assert ({"BatchGetDocuments": 2}, 4, 0, 0) == costs[3]
+    assert ({"BatchGetDocuments": 1}, 3, 0, 0) == costs[4]
+
+
+async def test_listing_a_user_is_one_query_beside_one_read(
+    service: FirestoreSessionService, meter: FirestoreMeter
+) -> None:
+    """One billed read a session, and the shared state."""
+    for number in range(5):
+        await service.create_session(app_name=APP, user_id=USER, session_id=f"{number}")
+    meter.take()
+    await service.list_sessions(app_name=APP, user_id=USER)
+
+    assert ({"RunQuery": 1, "BatchGetDocuments": 1}, 6 + 2, 0, 0) == cost(meter.take())
+
+
+async def test_listing_an_app_reads_each_users_state_once(
+    service: FirestoreSessionService, meter: FirestoreMeter
+) -> None:
+    """One query, then one read of the app and its users."""
+    for number in range(6):
+        await service.create_session(app_name=APP, user_id=f"u{number % 2}", session_id=f"{number}")
+    meter.take()
+    await service.list_sessions(app_name=APP)
+
+    assert ({"RunQuery": 1, "BatchGetDocuments": 1}, 7 + 1 + 3, 0, 0) == cost(meter.take())
+
+
+async def test_delete_and_user_state(service: FirestoreSessionService, meter: FirestoreMeter) -> None:
+    """A short session is one read and one commit; a user's state is one read."""
+    await service.create_session(**WHO)
+    meter.take()
+    await service.delete_session(**WHO)
+    deleting = meter.take()
+    await service.get_user_state(app_name=APP, user_id=USER)
+
+    assert ({"BatchGetDocuments": 1, "Commit": 1}, 1, 0, 1) == cost(deleting)
+    assert ({"BatchGetDocuments": 1}, 1, 0, 0) == cost(meter.take())
+
+
+async def test_artifact_requests(adk_store_bucket: str) -> None:
+    """Save, load, list, describe and delete each send what the design allows."""
+    http = MeteredSession()
+    client = Client(project="demo", credentials=AnonymousCredentials(), _http=http)
+    artifacts = GcsArtifactService(adk_store_bucket, client=client)
+    name = {**WHO, "filename": "report.txt"}
+
+    async def count(work: Callable[[], object]) -> dict[str, int]:
+        http.take()
+        await work()  # type: ignore[misc]  # each is a coroutine function
+        return dict(http.take().requests)
+
+    part = types.Part(text="text")
+    found = [
+        await count(lambda: artifacts.save_artifact(**name, artifact=part)),
+        await count(lambda: artifacts.save_artifact(**name, artifact=part)),
+        await count(lambda: artifacts.load_artifact(**name)),
+        await count(lambda: artifacts.load_artifact(**name, version=0)),
+        await count(lambda: artifacts.list_versions(**name)),
+        await count(lambda: artifacts.list_artifact_versions(**name)),
+        await count(lambda: artifacts.get_artifact_version(**name)),
+        await count(lambda: artifacts.get_artifact_version(**name, version=0)),
+        await count(lambda: artifacts.list_artifact_keys(**WHO)),
+        await count(lambda: artifacts.delete_artifact(**name)),
+    ]
+    await artifacts.close()
+
+    assert [
+        {"list": 1, "upload": 1},
+        {"upload": 1},
+        {"list": 1, "media": 1},
+        {"metadata": 1, "media": 1},
+        {"list": 1},
+        {"list": 1},
+        {"list": 1},
+        {"metadata": 1},
+        {"list": 2},
+        {"list": 1, "delete": 2},
+    ] == found
+
+
+def test_the_meter_counts_what_google_bills(meter: FirestoreMeter, project: str) -> None:
+    """Checked with Google's own client: missing documents and empty queries cost a read."""
+    from google.cloud.firestore import Client as FirestoreClient  # noqa: PLC0415  # reads the variable now
+
+    client = FirestoreClient(project=project)
+    batch = client.batch()
+    batch.set(client.document("c/one"), {"n": 1})
+    batch.set(client.document("c/two"), {"n": 2})
+    batch.delete(client.document("c/three"))
+    batch.commit()
+    list(client.get_all([client.document("c/one"), client.document("c/missing")]))
+    list(client.collection("c").stream())
+    list(client.collection("empty").stream())
+    client.close()
+    figures = meter.take()
+
+    assert Counter(Commit=1, BatchGetDocuments=1, RunQuery=2) == figures.rpcs
+    assert (2 + 2 + 1, 2, 1) == (figures.reads, figures.writes, figures.deletes)
+    assert figures.sent_bytes > 0
+    assert figures.received_bytes > 0

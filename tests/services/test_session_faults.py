@@ -1,0 +1,291 @@
+"""Sessions whose answers get lost, whose callers give up, whose event loops end."""
+
+import asyncio
+import threading
+from typing import Any
+
+import grpc
+import pytest
+from google.adk.sessions import Session
+from google.cloud.firestore import AsyncClient
+
+from gcp_adk_store import (
+    FirestoreSessionService,
+    OutcomeUnknownError,
+    SessionExistsError,
+    SessionLimits,
+    StoredDataError,
+    UnavailableError,
+)
+from tests.services.conftest import APP, SESSION, USER, WHO, Connect, LostAnswers, event, texts
+
+
+@pytest.mark.parametrize("lost", [1, 3])
+async def test_an_append_whose_answers_are_lost_happens_once(connect: Connect, lost: int) -> None:
+    """Event and state are stored once, and the handle is current."""
+    held = await connect().create_session(**WHO)
+    losing = connect(interceptors=[LostAnswers(lost)])
+    await losing.append_event(held, event("one", mine=1, **{"user:n": 1}))
+    await losing.append_event(held, event("two"))
+    found = await connect().get_session(**WHO)
+
+    assert held == found
+    assert ["one", "two"] == texts(held.events)
+
+
+async def test_an_append_without_a_marker_happens_once_too(connect: Connect) -> None:
+    """A handle that knows no revision looks before it sends again."""
+    held = await connect().create_session(**WHO)
+    bare = Session.model_validate_json(held.model_dump_json())
+    interceptor = LostAnswers(1)
+    await connect(interceptors=[interceptor]).append_event(bare, event("one", mine=1))
+    found = await connect().get_session(**WHO)
+
+    assert 1 == interceptor.seen
+    assert found is not None
+    assert (["one"], {"mine": 1}) == (texts(found.events), found.state)
+
+
+async def test_an_append_that_never_left_is_sent_again(connect: Connect) -> None:
+    """A connection that fails before the request is out costs a retry, no event."""
+    held = await connect().create_session(**WHO)
+    interceptor = LostAnswers(2, before_sending=True)
+    await connect(interceptors=[interceptor]).append_event(held, event("one"))
+
+    assert 3 == interceptor.seen
+    assert held == await connect().get_session(**WHO)
+
+
+async def test_a_lost_append_that_others_overtook_is_no_conflict(connect: Connect) -> None:
+    """It is stored; the handle is told at its next append that others came after."""
+    held = await connect().create_session(**WHO)
+
+    class Overtaking(LostAnswers):
+        async def intercept_unary_unary(self, continuation: Any, details: Any, request: Any) -> Any:
+            try:
+                return await super().intercept_unary_unary(continuation, details, request)
+            except grpc.aio.AioRpcError:
+                other = await connect().get_session(**WHO)
+                assert other is not None
+                await connect().append_event(other, event("overtaking"))
+                raise
+
+    await connect(interceptors=[Overtaking(1)]).append_event(held, event("lost"))
+    found = await connect().get_session(**WHO)
+
+    assert found is not None
+    assert ["lost", "overtaking"] == texts(found.events)
+    assert ["lost"] == texts(held.events)
+    with pytest.raises(ValueError, match="modified in storage"):
+        await connect().append_event(held, event("late"))
+
+
+async def test_a_lost_append_is_found_in_the_segment_that_it_was_sealed_into(connect: Connect) -> None:
+    """Another process may seal between the commit and the look at it."""
+    held = await connect().create_session(**WHO)
+
+    class Sealing(LostAnswers):
+        async def intercept_unary_unary(self, continuation: Any, details: Any, request: Any) -> Any:
+            try:
+                return await super().intercept_unary_unary(continuation, details, request)
+            except grpc.aio.AioRpcError:
+                other = await connect().get_session(**WHO)
+                assert other is not None
+                await connect(limits=SessionLimits(seal_tail_bytes=1)).append_event(other, event("sealing"))
+                raise
+
+    await connect(interceptors=[Sealing(1)]).append_event(held, event("lost"))
+    found = await connect().get_session(**WHO)
+
+    assert found is not None
+    assert ["lost", "sealing"] == texts(found.events)
+
+
+async def test_a_create_whose_answer_is_lost_succeeds(connect: Connect) -> None:
+    """It recognises its own session; anyone else's id of that name still refuses."""
+    made = await connect(interceptors=[LostAnswers(1)]).create_session(**WHO, state={"user:n": 1})
+    with pytest.raises(SessionExistsError):
+        await connect(interceptors=[LostAnswers(1)]).create_session(**WHO)
+
+    assert made == await connect().get_session(**WHO)
+
+
+async def test_a_delete_whose_answers_are_lost_is_complete(
+    connect: Connect, raw_documents: Any, small_segments: SessionLimits
+) -> None:
+    """Segments included, at every commit of the deletion."""
+    for lost in (1, 2):
+        sealing = connect(limits=small_segments)
+        held = await sealing.create_session(**WHO)
+        for number in range(12):
+            await sealing.append_event(held, event(f"{number}"))
+        await connect(interceptors=[LostAnswers(lost)]).delete_session(**WHO)
+        assert {} == raw_documents()
+
+
+async def test_a_deletion_that_was_interrupted_is_completed_by_the_next(
+    connect: Connect, raw_documents: Any, small_segments: SessionLimits
+) -> None:
+    """The session is gone at once; what was left is found by its note, even under a new session."""
+    sealing = connect(limits=small_segments)
+    held = await sealing.create_session(**WHO)
+    for number in range(12):
+        await sealing.append_event(held, event(f"{number}"))
+
+    class SecondCommitFails(LostAnswers):
+        async def intercept_unary_unary(self, continuation: Any, details: Any, request: Any) -> Any:
+            self.left = 0 if self.seen == 0 else -1
+            return await super().intercept_unary_unary(continuation, details, request)
+
+    hasty = SessionLimits(deadline_s=0.2)
+    with pytest.raises(OutcomeUnknownError):
+        failing = SecondCommitFails(0, before_sending=True)
+        await connect(interceptors=[failing], limits=hasty).delete_session(**WHO)
+    left = {path.split("/")[-2] for path in raw_documents()}
+    assert await sealing.get_session(**WHO) is None
+    await sealing.delete_session(**WHO)
+
+    assert {"adk_segments", "adk_deletions"} == left
+    assert {} == raw_documents()
+
+
+async def test_an_append_that_is_never_answered_says_that_its_outcome_is_unknown(connect: Connect) -> None:
+    """After its deadline; the caller's session stays as it was."""
+    held = await connect().create_session(**WHO)
+    before = held.model_copy(deep=True)
+    silent = connect(
+        interceptors=[LostAnswers(-1, before_sending=True)], limits=SessionLimits(deadline_s=0.2)
+    )
+    with pytest.raises(OutcomeUnknownError) as caught:
+        await silent.append_event(held, event("one"))
+
+    assert not isinstance(caught.value, UnavailableError)
+    assert before == held
+    assert held == await connect().get_session(**WHO)
+
+
+async def test_a_cancelled_append_leaves_the_session_in_step_with_storage(connect: Connect) -> None:
+    """Once it is sent it is seen through, so that the abort event appended next is not stale."""
+    held = await connect().create_session(**WHO)
+    sent = asyncio.Event()
+    may_answer = asyncio.Event()
+
+    class Pausing(grpc.aio.UnaryUnaryClientInterceptor):  # type: ignore[misc]  # grpc's class is Any to mypy
+        async def intercept_unary_unary(self, continuation: Any, details: Any, request: Any) -> Any:
+            call = await continuation(details, request)
+            await call
+            sent.set()
+            await may_answer.wait()
+            return call
+
+    service = connect(interceptors=[Pausing()])
+    append = asyncio.create_task(service.append_event(held, event("turn")))
+    await sent.wait()
+    append.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await append
+    may_answer.set()
+    await service.append_event(held, event("abort"))
+
+    assert ["turn", "abort"] == texts(held.events)
+    assert held == await connect().get_session(**WHO)
+
+
+async def test_closing_waits_for_an_append_that_nobody_awaits(connect: Connect) -> None:
+    """A turn that was cancelled just before the shutdown is not lost."""
+    service = connect()
+    held = await service.create_session(**WHO)
+    append = asyncio.create_task(service.append_event(held, event("last")))
+    await asyncio.sleep(0)  # lets the append start, no more
+    append.cancel()
+    await service.close()
+    with pytest.raises(asyncio.CancelledError):
+        await append
+
+    assert held == await connect().get_session(**WHO)
+    assert ["last"] == texts(held.events)
+
+
+def test_one_service_serves_one_event_loop_after_another(connect: Connect) -> None:
+    """As under ``Runner.run()``, which makes a loop for every call."""
+    service = connect()
+    held = asyncio.run(service.create_session(**WHO))
+    for number in range(3):
+        asyncio.run(service.append_event(held, event(f"{number}")))
+
+    assert held == asyncio.run(service.get_session(**WHO))
+    assert ["0", "1", "2"] == texts(held.events)
+
+
+def test_one_handle_appended_from_two_loops_at_once_loses_nothing(connect: Connect) -> None:
+    """Live tools run in threads with loops of their own."""
+    service = connect()
+    held = asyncio.run(service.create_session(**WHO))
+
+    async def append_five(name: str) -> None:
+        for number in range(5):
+            await service.append_event(held, event(f"{name}{number}"))
+
+    threads = [threading.Thread(target=asyncio.run, args=(append_five(name),)) for name in "ab"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    found = asyncio.run(service.get_session(**WHO))
+
+    assert found is not None
+    assert {f"{name}{number}" for name in "ab" for number in range(5)} == set(texts(found.events))
+    assert 10 == len(found.events)
+
+
+async def test_a_borrowed_client_is_used_and_left_open(project: str, connect: Connect) -> None:
+    """Its project decides, and it still works after the service is closed."""
+    client = AsyncClient(project=project)
+    service = FirestoreSessionService(client=client)
+    made = await service.create_session(**WHO)
+    await service.append_event(made, event("one"))
+    await service.close()
+    document = await client.document(f"adk_apps/{APP}/adk_users/{USER}/adk_sessions/{SESSION}").get()
+
+    assert 1 == document.to_dict()["rev"]
+    assert made == await connect().get_session(**WHO)
+
+
+async def test_two_prefixes_never_see_each_other(connect: Connect) -> None:
+    """Neither sessions nor shared state, in one database."""
+    blue, green = connect(prefix="blue"), connect(prefix="green")
+    await blue.create_session(**WHO, state={"user:n": 1, "app:m": 1})
+    fresh = await green.create_session(**WHO)
+
+    assert {} == fresh.state
+    assert 1 == len((await green.list_sessions(app_name=APP)).sessions)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"format": 2}, "format 2, this release reads 1"),
+        ({"tail": ['{"actions": {"fromTheFuture": 1}}']}, "actions.fromTheFuture"),
+        ({"sealed": 1, "sealed_max": 1.0}, "segments is missing"),
+        ({"state": {"k": {"unheard": "of"}}}, "unknown to this release"),
+    ],
+)
+async def test_documents_that_cannot_be_read_are_a_typed_error(
+    connect: Connect, project: str, change: dict[str, Any], message: str
+) -> None:
+    """It says where, never guesses, and shows no content."""
+    await connect().create_session(**WHO)
+    client = AsyncClient(project=project)
+    await client.document(f"adk_apps/{APP}/adk_users/{USER}/adk_sessions/{SESSION}").update(change)
+
+    with pytest.raises(StoredDataError, match=message):
+        await connect().get_session(**WHO)
+
+
+async def test_a_database_that_does_not_answer_is_a_typed_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing was written, and the caller is told to try again."""
+    monkeypatch.setenv("FIRESTORE_EMULATOR_HOST", "127.0.0.1:1")
+    service = FirestoreSessionService(limits=SessionLimits(deadline_s=0.2, rpc_timeout_s=0.2))
+
+    with pytest.raises(UnavailableError, match="get_session"):
+        await service.get_session(**WHO)
