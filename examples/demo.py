@@ -10,7 +10,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -44,7 +44,7 @@ from gcp_adk_store.testing.storage_meter import MeteredSession, StorageFigures
 
 console = Console(width=max(100, Console().width))
 
-WHO = {"app_name": APP, "user_id": USER, "session_id": SESSION}
+WHO: dict[str, Any] = {"app_name": APP, "user_id": USER, "session_id": SESSION}
 
 STATE_AFTER_FIRST = {
     "topic": "invoices",
@@ -169,7 +169,7 @@ async def second_process(project: str, bucket: str) -> int:
             part = await store.artifacts.load_artifact(**WHO, filename=REPORT, version=number)
             console.print(f"      version {number}: {part.text if part else None}")
         words, script = LAST_TURN
-        runner = runner_for(script, store.sessions, store.artifacts)
+        runner = runner_for(ScriptedModel(script=script), store.sessions, store.artifacts)
         answers = await say_to(runner, words)
         console.print(f"      user: {words}\n      agent: {answers[-1]}")
         checks.equal("the agent's answer", "Closed. Goodbye, Ada.", answers[-1])
@@ -188,8 +188,8 @@ async def take_turns(
     http: MeteredSession,
 ) -> tuple[list[Turn], ScriptedModel]:
     """Make the session and take the first turns; return what each asked of the services."""
-    script = [parts for _, answers in FIRST_TURNS for parts in answers]
-    runner = runner_for(script, sessions, artifacts)
+    model = ScriptedModel(script=[parts for _, answers in FIRST_TURNS for parts in answers])
+    runner = runner_for(model, sessions, artifacts)
     await sessions.create_session(**WHO)
     meter.take()
     http.take()
@@ -198,18 +198,12 @@ async def take_turns(
         answers = await say_to(runner, words)
         console.print(f"  user: {words}\n  agent: {answers[-1]}")
         turns.append(Turn(firestore=meter.take(), storage=http.take()))
-    model = runner.agent.model  # type: ignore[union-attr]  # the demo's own agent has one
-    assert isinstance(model, ScriptedModel)  # noqa: S101
     return turns, model
 
 
-def runner_for(
-    script: list[list[types.Part]], sessions: BaseSessionService, artifacts: BaseArtifactService
-) -> Runner:
+def runner_for(model: ScriptedModel, sessions: BaseSessionService, artifacts: BaseArtifactService) -> Runner:
     """Return ADK's runner of the demo's agent on these services."""
-    return Runner(
-        app_name=APP, agent=agent(script), session_service=sessions, artifact_service=artifacts
-    )
+    return Runner(app_name=APP, agent=agent(model), session_service=sessions, artifact_service=artifacts)
 
 
 async def say_to(runner: Runner, words: str) -> list[str]:
@@ -266,7 +260,7 @@ def brief(value: object) -> str:
 def figures_table(ours: list[Turn], theirs: list[Turn]) -> Table:
     """Return the figures of both, turn by turn."""
     table = Table("", "gcp_adk_store", "ADK's own", title="three turns: calls and billed operations")
-    rows = {
+    rows: dict[str, Callable[[Turn], int]] = {
         "Firestore RPCs": lambda turn: turn.firestore.rpc_count,
         "  documents read": lambda turn: turn.firestore.reads,
         "  documents written": lambda turn: turn.firestore.writes,

@@ -4,9 +4,12 @@ from collections.abc import AsyncGenerator
 from typing import Any
 
 from google.adk.agents import LlmAgent
-from google.adk.models import BaseLlm, LlmRequest, LlmResponse
-from google.adk.tools import ToolContext
+from google.adk.models.base_llm import BaseLlm
+from google.adk.models.llm_request import LlmRequest
+from google.adk.models.llm_response import LlmResponse
+from google.adk.tools.tool_context import ToolContext
 from google.genai import types
+from pydantic import Field
 
 APP = "support"
 USER = "ada"
@@ -35,11 +38,13 @@ class ScriptedModel(BaseLlm):
     model: str = "scripted"
     script: list[list[types.Part]]
     """One list of parts for each call of the model, in order."""
-    instructions: list[str] = []
+    instructions: list[str] = Field(default_factory=list)
     """The system instruction of each call."""
 
     async def generate_content_async(
-        self, llm_request: LlmRequest, stream: bool = False  # noqa: FBT001, FBT002  # ADK's signature
+        self,
+        llm_request: LlmRequest,
+        stream: bool = False,  # noqa: ARG002, FBT001, FBT002  # ADK's signature
     ) -> AsyncGenerator[LlmResponse, None]:
         """Yield the next answer of the script."""
         instruction = llm_request.config.system_instruction
@@ -70,7 +75,10 @@ FIRST_TURNS: list[tuple[str, list[list[types.Part]]]] = [
         "Please start a report.",
         [
             [call("write_report", text="Draft: two invoices are open.")],
-            [call("remember", key="app:last_customer", value="Ada"), call("remember", key="temp:mood", value="busy")],
+            [
+                call("remember", key="app:last_customer", value="Ada"),
+                call("remember", key="temp:mood", value="busy"),
+            ],
             [say("The draft is saved.")],
         ],
     ),
@@ -92,11 +100,11 @@ LAST_TURN: tuple[str, list[list[types.Part]]] = (
 """What the second process does."""
 
 
-def agent(script: list[list[types.Part]]) -> LlmAgent:
-    """Return the agent with the model that follows *script*."""
+def agent(model: ScriptedModel) -> LlmAgent:
+    """Return the agent that *model* speaks for."""
     return LlmAgent(
         name="support_agent",
-        model=ScriptedModel(script=script),
+        model=model,
         instruction=INSTRUCTION,
         tools=[remember, write_report],
     )

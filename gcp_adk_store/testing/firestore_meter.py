@@ -16,6 +16,7 @@ from google.cloud.firestore_v1.types import firestore
 
 _UNBOUNDED: Final = (("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1))
 _START_S: Final = 30.0
+_STOP_S: Final = 5.0
 
 _REQUESTS: Final = {"Commit": firestore.CommitRequest.pb(), "BatchWrite": firestore.BatchWriteRequest.pb()}
 _ANSWERS: Final = {
@@ -89,7 +90,7 @@ class FirestoreMeter:
             await server.start()
             self._ready.set()
             await self._stopping.wait()
-            await server.stop(grace=None)
+            await server.stop(grace=_STOP_S)  # as soon as its last call ends
 
     def _count(self, rpc: str, requests: list[bytes], answers: list[bytes]) -> None:
         reads, writes, deletes = _billed(rpc, requests, answers)

@@ -2,7 +2,7 @@
 
 import threading
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import grpc
@@ -18,16 +18,16 @@ from gcp_adk_store import FirestoreSessionService, SessionLimits
 from gcp_adk_store.testing.emulators import Emulator
 
 APP, USER, SESSION = "app", "user", "session"
-WHO = {"app_name": APP, "user_id": USER, "session_id": SESSION}
+WHO: dict[str, Any] = {"app_name": APP, "user_id": USER, "session_id": SESSION}
 
 
-def event(text: str = "hello", *, at: float | None = None, **delta: Any) -> Event:
+def event(text: str = "hello", *, at: float | None = None, delta: Mapping[str, Any] | None = None) -> Event:
     """Return a user's event that changes state by *delta*."""
     made = Event(
         author="user",
         invocation_id="invocation",
         content=types.Content(role="user", parts=[types.Part(text=text)]),
-        actions=EventActions(state_delta=delta),
+        actions=EventActions(state_delta=dict(delta or {})),
     )
     if at is not None:
         made.timestamp = at
@@ -39,7 +39,7 @@ def texts(events: list[Event]) -> list[str | None]:
     return [made.content.parts[0].text for made in events if made.content and made.content.parts]
 
 
-class LostAnswers(grpc.aio.UnaryUnaryClientInterceptor):  # type: ignore[misc]  # grpc's class is Any to mypy
+class LostAnswers(grpc.aio.UnaryUnaryClientInterceptor):
     """Lets commits reach the server, then loses the answers of the first *count* that match."""
 
     def __init__(self, count: int, *, before_sending: bool = False) -> None:
@@ -64,14 +64,14 @@ class LosingSession(AuthorizedSession):
     """Lets requests reach the server, then loses the answers of the first *count* of *method*."""
 
     def __init__(self, method: str, count: int) -> None:
-        super().__init__(AnonymousCredentials())
+        super().__init__(AnonymousCredentials())  # type: ignore[no-untyped-call]  # google-auth types half
         self.left = count
         self._method = method
         self._guard = threading.Lock()
 
     def request(self, method: str, url: str, *args: Any, **kwargs: Any) -> requests.Response:  # type: ignore[override]  # whatever the client passes
         """Send a request; lose its answer while answers are to be lost."""
-        response: requests.Response = super().request(method, url, *args, **kwargs)
+        response: requests.Response = super().request(method, url, *args, **kwargs)  # type: ignore[no-untyped-call]  # as above
         with self._guard:
             if method == self._method and self.left:
                 self.left -= 1

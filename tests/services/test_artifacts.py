@@ -21,10 +21,11 @@ from gcp_adk_store import (
     Store,
     UnavailableError,
 )
-from gcp_adk_store.testing.emulators import STORAGE_VARIABLE
+from gcp_adk_store.testing.emulators import STORAGE_VARIABLE, Emulator
 from tests.services.conftest import APP, USER, WHO, LosingSession
 
-REPORT = {**WHO, "filename": "report.txt"}
+REPORT: dict[str, Any] = {**WHO, "filename": "report.txt"}
+REFERENCES = "artifact://apps/app/users"
 
 
 def text(words: str) -> types.Part:
@@ -85,7 +86,7 @@ async def test_dictionaries_in_both_spellings_are_parts(artifacts: GcsArtifactSe
 async def test_what_is_not_there_is_none_or_empty(artifacts: GcsArtifactService) -> None:
     """Unknown artifacts and versions, negative ones too."""
     await artifacts.save_artifact(**REPORT, artifact=text("0"))
-    other = {**WHO, "filename": "other"}
+    other: dict[str, Any] = {**WHO, "filename": "other"}
 
     assert None is await artifacts.load_artifact(**other)
     assert [None, None] == [await artifacts.load_artifact(**REPORT, version=n) for n in (1, -1)]
@@ -153,7 +154,12 @@ async def test_user_artifacts_are_shared_by_the_users_sessions(artifacts: GcsArt
     """And by nobody else; their names keep the prefix."""
     await artifacts.save_artifact(**{**WHO, "filename": "user:photo"}, artifact=text("mine"))
     await artifacts.save_artifact(**REPORT, artifact=text("session's"))
-    elsewhere = {"app_name": APP, "user_id": USER, "session_id": "another", "filename": "user:photo"}
+    elsewhere: dict[str, Any] = {
+        "app_name": APP,
+        "user_id": USER,
+        "session_id": "another",
+        "filename": "user:photo",
+    }
 
     assert text("mine") == await artifacts.load_artifact(**elsewhere)
     assert None is await artifacts.load_artifact(**{**elsewhere, "user_id": "someone"})
@@ -197,7 +203,7 @@ async def test_ids_that_only_differ_in_where_a_slash_stands_do_not_meet(
     places = [("a/b", "c", "d"), ("a", "b/c", "d"), ("a", "b", "c/d"), ("a%2Fb", "c", "d")]
     for place in places:
         app, user, session = place
-        named = {"app_name": app, "user_id": user, "session_id": session, "filename": "f"}
+        named: dict[str, Any] = {"app_name": app, "user_id": user, "session_id": session, "filename": "f"}
         assert 0 == await artifacts.save_artifact(**named, artifact=text(repr(place)))
         assert ["f"] == await artifacts.list_artifact_keys(app_name=app, user_id=user, session_id=session)
 
@@ -220,8 +226,8 @@ async def test_ids_that_only_differ_in_where_a_slash_stands_do_not_meet(
         ({"artifact": types.Part()}, "must have either inline_data or text"),
         ({"artifact": file("")}, "must have a file_uri"),
         ({"artifact": file("artifact://nonsense")}, "Invalid artifact reference URI"),
-        ({"artifact": file("artifact://apps/app/users/else/artifacts/f/versions/0")}, "same app and user scope"),
-        ({"artifact": file("artifact://apps/app/users/user/sessions/else/artifacts/f/versions/0")}, "same session scope"),
+        ({"artifact": file(f"{REFERENCES}/else/artifacts/f/versions/0")}, "same app and user scope"),
+        ({"artifact": file(f"{REFERENCES}/user/sessions/else/artifacts/f/versions/0")}, "same session scope"),
         ({"custom_metadata": {"big": "x" * 9000}}, "the limit is 8192"),
         ({"custom_metadata": {"no": object()}}, "JSON cannot hold"),
     ],
@@ -239,7 +245,7 @@ async def test_what_cannot_be_saved_is_refused_before_anything_is_sent(
 
 async def test_a_session_called_user_may_be_read_but_not_saved(artifacts: GcsArtifactService) -> None:
     """As in ADK's services."""
-    odd = {"app_name": APP, "user_id": USER, "session_id": "user"}
+    odd: dict[str, Any] = {"app_name": APP, "user_id": USER, "session_id": "user"}
 
     assert None is await artifacts.load_artifact(**odd, filename="f")
     assert [] == await artifacts.list_artifact_keys(**odd)
@@ -443,9 +449,9 @@ async def test_a_save_gives_up_after_so_many_taken_numbers(artifacts: GcsArtifac
     assert [0, 1] == await artifacts.list_versions(**REPORT)
 
 
-async def test_a_missing_bucket_is_named(adk_store: Store) -> None:
+async def test_a_missing_bucket_is_named(storage_emulator: Emulator) -> None:
     """For saves and listings."""
-    assert adk_store.artifacts
+    assert storage_emulator.address
     nowhere = GcsArtifactService("no-such-bucket")
     for attempt in (nowhere.save_artifact(**REPORT, artifact=text("x")), nowhere.list_artifact_keys(**WHO)):
         with pytest.raises(NotProvisionedError, match="no-such-bucket"):
@@ -459,7 +465,7 @@ async def test_missing_credentials_name_the_ways_out(monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(tmp_path / "missing.json"))
     service = GcsArtifactService("bucket")
     with pytest.raises(
-        AccessDeniedError, match="gcloud auth application-default login.*STORAGE_EMULATOR_HOST"
+        AccessDeniedError, match=r"gcloud auth application-default login.*STORAGE_EMULATOR_HOST"
     ):
         await service.list_artifact_keys(**WHO)
     await service.close()

@@ -69,7 +69,7 @@ async def test_append_is_one_commit(
     """No read; 1 write, and 1 for each shared scope that it touches."""
     held = await service.create_session(**WHO)
     meter.take()
-    await service.append_event(held, event(**delta))
+    await service.append_event(held, event(delta=delta))
 
     assert ({"Commit": 1}, 0, writes, 0) == cost(meter.take())
 

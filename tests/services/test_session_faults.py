@@ -25,7 +25,7 @@ async def test_an_append_whose_answers_are_lost_happens_once(connect: Connect, l
     """Event and state are stored once, and the handle is current."""
     held = await connect().create_session(**WHO)
     losing = connect(interceptors=[LostAnswers(lost)])
-    await losing.append_event(held, event("one", mine=1, **{"user:n": 1}))
+    await losing.append_event(held, event("one", delta={"mine": 1, "user:n": 1}))
     await losing.append_event(held, event("two"))
     found = await connect().get_session(**WHO)
 
@@ -38,7 +38,7 @@ async def test_an_append_without_a_marker_happens_once_too(connect: Connect) -> 
     held = await connect().create_session(**WHO)
     bare = Session.model_validate_json(held.model_dump_json())
     interceptor = LostAnswers(1)
-    await connect(interceptors=[interceptor]).append_event(bare, event("one", mine=1))
+    await connect(interceptors=[interceptor]).append_event(bare, event("one", delta={"mine": 1}))
     found = await connect().get_session(**WHO)
 
     assert 1 == interceptor.seen
@@ -138,8 +138,8 @@ async def test_a_deletion_that_was_interrupted_is_completed_by_the_next(
             return await super().intercept_unary_unary(continuation, details, request)
 
     hasty = SessionLimits(deadline_s=0.2)
+    failing = SecondCommitFails(0, before_sending=True)
     with pytest.raises(OutcomeUnknownError):
-        failing = SecondCommitFails(0, before_sending=True)
         await connect(interceptors=[failing], limits=hasty).delete_session(**WHO)
     left = {path.split("/")[-2] for path in raw_documents()}
     assert await sealing.get_session(**WHO) is None
@@ -170,7 +170,7 @@ async def test_a_cancelled_append_leaves_the_session_in_step_with_storage(connec
     sent = asyncio.Event()
     may_answer = asyncio.Event()
 
-    class Pausing(grpc.aio.UnaryUnaryClientInterceptor):  # type: ignore[misc]  # grpc's class is Any to mypy
+    class Pausing(grpc.aio.UnaryUnaryClientInterceptor):
         async def intercept_unary_unary(self, continuation: Any, details: Any, request: Any) -> Any:
             call = await continuation(details, request)
             await call
@@ -247,7 +247,7 @@ async def test_a_borrowed_client_is_used_and_left_open(project: str, connect: Co
     await service.close()
     document = await client.document(f"adk_apps/{APP}/adk_users/{USER}/adk_sessions/{SESSION}").get()
 
-    assert 1 == document.to_dict()["rev"]
+    assert 1 == document.get("rev")
     assert made == await connect().get_session(**WHO)
 
 

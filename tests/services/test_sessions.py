@@ -44,7 +44,7 @@ async def test_a_session_comes_back_equal_to_the_one_that_appends_left(
     """The appending process holds exactly what any other reads, marker and times included."""
     held = await sessions.create_session(**WHO)
     await sessions.append_event(
-        held, event("one", at=1727500000.1234567, mine={"a": None}, **{"user:n": 2**80})
+        held, event("one", at=1727500000.1234567, delta={"mine": {"a": None}, "user:n": 2**80})
     )
     blob = types.Blob(data=b"\x00\xff", mime_type="image/png", display_name="pixel")
     reply = types.FunctionResponse(name="table", response={"rows": [[1, 2], [3, [4]]], "": None})
@@ -168,7 +168,7 @@ async def test_the_empty_user_is_a_user(sessions: FirestoreSessionService) -> No
 async def test_temp_state_lives_in_the_invocation_only(sessions: FirestoreSessionService) -> None:
     """It is in the caller's session, not in the event, not in storage."""
     held = await sessions.create_session(**WHO)
-    stored = await sessions.append_event(held, event(**{"temp:mood": "busy", "kept": 1}))
+    stored = await sessions.append_event(held, event(delta={"temp:mood": "busy", "kept": 1}))
     found = await sessions.get_session(**WHO)
 
     assert {"temp:mood": "busy", "kept": 1} == held.state
@@ -182,7 +182,7 @@ async def test_none_is_a_value_and_a_dict_replaces(sessions: FirestoreSessionSer
     scopes = ("", "user:", "app:")
     held = await sessions.create_session(**WHO, state={f"{s}d": {"old": 1} for s in scopes})
     await sessions.append_event(
-        held, event(**{f"{s}d": {"new": 2} for s in scopes}, **{f"{s}n": None for s in scopes})
+        held, event(delta={**{f"{s}d": {"new": 2} for s in scopes}, **{f"{s}n": None for s in scopes}})
     )
     found = await sessions.get_session(**WHO)
 
@@ -203,7 +203,7 @@ async def test_any_json_value_keeps_its_type_in_every_scope(
     await sessions.create_session(**WHO, state=state)
     held = await sessions.get_session(**WHO)
     assert held is not None
-    await sessions.append_event(held, event(unrelated=1))
+    await sessions.append_event(held, event(delta={"unrelated": 1}))
     found = await sessions.get_session(**WHO)
 
     assert found is not None
@@ -214,7 +214,7 @@ async def test_only_what_an_event_changes_is_stored(sessions: FirestoreSessionSe
     """A key that was put into the session without an event stays with the caller."""
     held = await sessions.create_session(**WHO)
     held.state["uncommitted"] = 1
-    await sessions.append_event(held, event(committed=1))
+    await sessions.append_event(held, event(delta={"committed": 1}))
     found = await sessions.get_session(**WHO)
 
     assert found is not None
@@ -227,7 +227,10 @@ async def test_app_and_user_state_written_from_many_sessions_lose_no_key(
     """Writers of different keys are never in each other's way."""
     held = [await sessions.create_session(app_name=APP, user_id=USER, session_id=f"s{n}") for n in range(10)]
     await asyncio.gather(
-        *(sessions.append_event(one, event(**{f"user:{n}": n, f"app:{n}": n})) for n, one in enumerate(held))
+        *(
+            sessions.append_event(one, event(delta={f"user:{n}": n, f"app:{n}": n}))
+            for n, one in enumerate(held)
+        )
     )
 
     assert {str(n): n for n in range(10)} == await sessions.get_user_state(app_name=APP, user_id=USER)
@@ -252,7 +255,7 @@ async def test_events_come_back_in_the_order_of_their_appends(sessions: Firestor
 async def test_a_partial_event_is_not_stored(sessions: FirestoreSessionService) -> None:
     """Nor is its change of state applied."""
     held = await sessions.create_session(**WHO)
-    partial = event(mine=1)
+    partial = event(delta={"mine": 1})
     partial.partial = True
     returned = await sessions.append_event(held, partial)
 
@@ -264,7 +267,7 @@ async def test_a_partial_event_is_not_stored(sessions: FirestoreSessionService) 
 async def test_an_equal_event_delivered_again_is_stored_once(sessions: FirestoreSessionService) -> None:
     """From the same handle and from one that was read anew."""
     held = await sessions.create_session(**WHO)
-    first = event("once", mine=1)
+    first = event("once", delta={"mine": 1})
     await sessions.append_event(held, first)
     await sessions.append_event(held, first)
     reread = await sessions.get_session(**WHO)
@@ -300,7 +303,7 @@ async def test_the_second_writer_of_two_is_told_and_changes_nothing(
     assert loser is not None
     await sessions.append_event(winner, event("first"))
     before = loser.model_copy(deep=True)
-    late = event("second", mine=1, **{"user:lost": 1})
+    late = event("second", delta={"mine": 1, "user:lost": 1})
     with pytest.raises(SessionConflictError, match="modified in storage") as caught:
         await sessions.append_event(loser, late)
 
@@ -329,7 +332,7 @@ async def test_of_two_racing_handles_exactly_one_wins_each_round(sessions: Fires
 async def test_tasks_that_share_one_handle_all_land(sessions: FirestoreSessionService) -> None:
     """Parallel branches append to one session object; it equals storage afterwards."""
     held = await sessions.create_session(**WHO)
-    await asyncio.gather(*(sessions.append_event(held, event(f"{n}", **{f"k{n}": n})) for n in range(20)))
+    await asyncio.gather(*(sessions.append_event(held, event(f"{n}", delta={f"k{n}": n})) for n in range(20)))
     found = await sessions.get_session(**WHO)
 
     assert held == found
@@ -342,8 +345,8 @@ async def test_a_handle_without_a_marker_merges_and_never_overwrites(
     """Such as one that travelled as JSON: its keys are added to what others stored."""
     held = await sessions.create_session(**WHO, state={"a": 1})
     stale = Session.model_validate_json(held.model_dump_json())
-    await sessions.append_event(held, event("one", b=2))
-    await sessions.append_event(stale, event("two", c=3))
+    await sessions.append_event(held, event("one", delta={"b": 2}))
+    await sessions.append_event(stale, event("two", delta={"c": 3}))
     found = await sessions.get_session(**WHO)
 
     assert found is not None
@@ -370,13 +373,13 @@ async def test_listings_are_ordered_by_last_update_and_merge_state(
     """Least recently updated first, without events, for a user and for the whole app."""
     for name, at in (("a", 1.0), ("b", 2.0), ("c", 3.0)):
         held = await sessions.create_session(app_name=APP, user_id=USER, session_id=name)
-        await sessions.append_event(held, event(at=at, own=name))
+        await sessions.append_event(held, event(at=at, delta={"own": name}))
         if name == "a":
             touched = held
     other = await sessions.create_session(app_name=APP, user_id="z", session_id="z", state={"user:who": "z"})
     await sessions.create_session(app_name="another", user_id=USER, session_id="elsewhere")
     await sessions.append_event(other, event(at=2.5))
-    await sessions.append_event(touched, event(at=4.0, **{"user:n": 1, "app:m": 2}))
+    await sessions.append_event(touched, event(at=4.0, delta={"user:n": 1, "app:m": 2}))
     mine = (await sessions.list_sessions(app_name=APP, user_id=USER)).sessions
     everyones = (await sessions.list_sessions(app_name=APP)).sessions
 
@@ -409,7 +412,7 @@ async def test_an_append_to_a_session_that_never_was_is_refused(sessions: Firest
     """Nothing is written, shared state included."""
     never = Session(id=SESSION, app_name=APP, user_id=USER)
     with pytest.raises(SessionMissingError):
-        await sessions.append_event(never, event(**{"user:lost": 1}))
+        await sessions.append_event(never, event(delta={"user:lost": 1}))
 
     assert [] == never.events
     assert {} == await sessions.get_user_state(app_name=APP, user_id=USER)
@@ -435,7 +438,7 @@ async def test_state_over_firestores_document_limit_is_a_typed_error(
     held = await sessions.create_session(**WHO, state={f"k{n}": "x" * 300_000 for n in range(3)})
     before = held.model_copy(deep=True)
     with pytest.raises(InvalidInputError, match="1 MiB"):
-        await sessions.append_event(held, event(more="x" * 200_000))
+        await sessions.append_event(held, event(delta={"more": "x" * 200_000}))
 
     assert before == held
     assert held == await sessions.get_session(**WHO)
@@ -452,7 +455,7 @@ class TestSealing:
         """The appending handle stays current through every seal."""
         held = await sealing.create_session(**WHO)
         for number in range(40):
-            await sealing.append_event(held, event(f"{number}", n=number))
+            await sealing.append_event(held, event(f"{number}", delta={"n": number}))
         found = await sealing.get_session(**WHO)
 
         assert held == found

@@ -1,0 +1,39 @@
+"""The main job, as `make demo` runs it."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from examples.demo import Checks
+from gcp_adk_store.testing.emulators import Emulator
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_the_demo_finds_every_value_it_expects(
+    firestore_emulator: Emulator, storage_emulator: Emulator
+) -> None:
+    """On emulators that run already; it shows where things are stored and what turns take."""
+    assert firestore_emulator.address
+    assert storage_emulator.address
+    run = subprocess.run(
+        [sys.executable, "-m", "examples.demo"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+
+    assert (0, "") == (run.returncode, run.stderr)
+    for shown in (
+        "Every expected value came back.",
+        "adk_apps/support/adk_users/ada",
+        "state after the turn",
+        "│ Firestore RPCs          │ 5 + 7 + 5 = 17 │",
+    ):
+        assert shown in run.stdout
+
+
+def test_a_value_that_did_not_come_back_counts() -> None:
+    """What is equal does not."""
+    checks = Checks()
+    checks.equal("same", [1], [1])
+    checks.equal("other", [1], [2])
+
+    assert 1 == checks.failed

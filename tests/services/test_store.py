@@ -1,0 +1,98 @@
+"""The store: how it is connected, and what it closes."""
+
+from typing import Any
+
+import pytest
+from google.auth.credentials import AnonymousCredentials
+from google.cloud.firestore import AsyncClient
+from google.cloud.storage import Client
+from google.genai import types
+
+from gcp_adk_store import InvalidInputError, Store
+from gcp_adk_store.testing.emulators import Emulator
+from tests.services.conftest import WHO, event
+
+REPORT = {**WHO, "filename": "report.txt"}
+
+
+async def use(store: Store) -> None:
+    """Store a session and an artifact, and read both back."""
+    made = await store.sessions.create_session(**WHO)
+    await store.sessions.append_event(made, event("one"))
+    await store.artifacts.save_artifact(**REPORT, artifact=types.Part(text="text"))
+
+    assert made == await store.sessions.get_session(**WHO)
+    assert types.Part(text="text") == await store.artifacts.load_artifact(**REPORT)
+
+
+async def test_a_connected_store_is_closed_by_its_context(project: str, adk_store_bucket: str) -> None:
+    """Sessions and artifacts work inside it."""
+    async with Store.connect(project=project, bucket=adk_store_bucket, prefix="team") as store:
+        await use(store)
+
+
+async def test_the_environment_describes_a_store(
+    project: str, adk_store_bucket: str, monkeypatch: pytest.MonkeyPatch, raw_documents: Any
+) -> None:
+    """Project, database, bucket and prefix are read from it."""
+    monkeypatch.setenv("ADK_STORE_PROJECT", project)
+    monkeypatch.setenv("ADK_STORE_BUCKET", adk_store_bucket)
+    monkeypatch.setenv("ADK_STORE_PREFIX", "env")
+    async with Store.from_env() as store:
+        await use(store)
+        bucket = store.artifacts.bucket_name
+
+    assert adk_store_bucket == bucket
+    assert ["env_apps/app/env_users/user/env_sessions/session"] == list(raw_documents())
+
+
+async def test_databases_are_apart(project: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A named database holds its own sessions."""
+    monkeypatch.setenv("GOOGLE_CLOUD_PROJECT", project)
+    async with Store.connect(database="other") as other, Store.connect() as default:
+        await other.sessions.create_session(**WHO)
+
+        assert await default.sessions.get_session(**WHO) is None
+
+
+async def test_borrowed_clients_stay_open(
+    project: str, adk_store_bucket: str, storage_emulator: Emulator
+) -> None:
+    """They belong to the caller."""
+    firestore = AsyncClient(project=project)
+    storage = Client(project=project, credentials=AnonymousCredentials())
+    async with Store.from_clients(firestore=firestore, storage=storage, bucket=adk_store_bucket) as store:
+        await use(store)
+
+    assert storage_emulator.address
+    assert [True] == [
+        document.exists
+        async for document in firestore.collection("adk_apps/app/adk_users/user/adk_sessions").stream()
+    ]
+    assert 1 == len(list(storage.list_blobs(adk_store_bucket)))
+
+
+def test_a_store_without_a_bucket_says_how_to_get_one() -> None:
+    """Sessions work without; asking for artifacts names the setting."""
+    with pytest.raises(InvalidInputError, match="ADK_STORE_BUCKET"):
+        _ = Store.connect(project="demo").artifacts
+    with pytest.raises(InvalidInputError, match="go together"):
+        Store.from_clients(
+            firestore=AsyncClient(project="demo", credentials=AnonymousCredentials()), bucket="b"
+        )
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "message"),
+    [
+        ("prefix", "", "prefix '' must be"),
+        ("prefix", "a/b", "prefix 'a/b' must be"),
+        ("prefix", "x" * 33, "1 to 32 letters"),
+        ("bucket", "", "bucket must not be empty"),
+        ("database", "", "database must not be empty"),
+    ],
+)
+def test_settings_that_cannot_be_names_are_refused_at_once(setting: str, value: str, message: str) -> None:
+    """Before anything is contacted."""
+    with pytest.raises(InvalidInputError, match=message):
+        Store.connect(**{setting: value})  # type: ignore[arg-type]  # one string setting at a time
