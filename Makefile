@@ -6,7 +6,7 @@ INSTALLED := $(VENV)/.installed
 # Two workers: what a small CI machine has cores for.
 WORKERS ?= 2
 
-.PHONY: demo test check format emulators clean
+.PHONY: demo test check format bench emulators clean
 .DEFAULT_GOAL := test
 
 $(INSTALLED): pyproject.toml
@@ -34,6 +34,10 @@ check: $(INSTALLED)
 format: $(INSTALLED)
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+# Sessions beside ADK's own, in one run; read the ratios.
+bench: $(INSTALLED)
+	$(BIN)/python -m benchmarks.sessions --json benchmarks/results/sessions.json
 
 # Both emulators in the foreground, for work by hand; Ctrl-C ends them.
 emulators: $(INSTALLED)

@@ -1,0 +1,168 @@
+"""README and docs show only what runs: their code is run, their figures and names are looked up."""
+
+import re
+import subprocess
+import sys
+from collections.abc import AsyncGenerator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from google.adk.models.base_llm import BaseLlm
+from google.adk.models.llm_request import LlmRequest
+from google.adk.models.llm_response import LlmResponse
+from google.adk.runners import Runner
+from google.adk.sessions import InMemorySessionService
+from google.genai import types
+
+import gcp_adk_store
+from gcp_adk_store import Store, errors
+from gcp_adk_store.testing.emulators import Emulator
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text()
+
+
+def code(text: str) -> list[str]:
+    """Return the Python of a document, block by block."""
+    return re.findall(r"^```python\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+
+
+class Echo(BaseLlm):
+    """A model that needs no key."""
+
+    model: str = "echo"
+
+    async def generate_content_async(
+        self,
+        llm_request: LlmRequest,
+        stream: bool = False,  # noqa: FBT001, FBT002  # ADK's signature
+    ) -> AsyncGenerator[LlmResponse, None]:
+        """Repeat the instruction."""
+        assert stream in (True, False)
+        told = str(llm_request.config.system_instruction)
+        yield LlmResponse(content=types.Content(role="model", parts=[types.Part(text=told)]))
+
+
+async def test_the_first_example_runs(firestore_emulator: Emulator, storage_emulator: Emulator) -> None:
+    """It makes a runner whose turns are stored; only the model is another one."""
+    assert firestore_emulator.address
+    assert storage_emulator.address
+    names: dict[str, Any] = {}
+    exec(code(README)[0], names)  # noqa: S102  # the README's own code is what is tested
+    runner, store = names["runner"], names["store"]
+    assert isinstance(runner, Runner)
+    assert isinstance(store, Store)
+    names["runner"].agent.model = Echo()
+    made = await store.sessions.create_session(app_name="support", user_id="u", state={"user:name": "Ada"})
+    message = types.Content(role="user", parts=[types.Part(text="hello")])
+    async for _ in runner.run_async(user_id="u", session_id=made.id, new_message=message):
+        pass
+    found = await store.sessions.get_session(app_name="support", user_id="u", session_id=made.id)
+    await store.close()
+
+    assert found is not None
+    said = found.events[1].content
+    assert said is not None
+    assert said.parts
+    assert "You help Ada." in (said.parts[0].text or "")
+
+
+def test_the_example_of_an_own_test_passes(
+    tmp_path: Path, firestore_emulator: Emulator, storage_emulator: Emulator
+) -> None:
+    """In a folder of its own, with nothing but the installed plugin."""
+    assert firestore_emulator.address
+    assert storage_emulator.address
+    (tmp_path / "test_own.py").write_text(code(README)[1])
+    run = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "."],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert "1 passed" in run.stdout
+    assert 0 == run.returncode
+
+
+async def test_the_copy_of_a_session_keeps_all_of_it(adk_store: Store) -> None:
+    """From ADK's in-memory service, with the code of docs/migrating.md."""
+    from google.adk.events import Event, EventActions  # noqa: PLC0415  # beside the code that needs it
+
+    names: dict[str, Any] = {}
+    exec(code((ROOT / "docs/migrating.md").read_text())[0], names)  # noqa: S102  # as above
+    who: dict[str, Any] = {"app_name": "a", "user_id": "u", "session_id": "s"}
+    source = InMemorySessionService()
+    session = await source.create_session(**who, state={"mine": 1, "user:name": "Ada"})
+    for number in range(3):
+        changed = Event(
+            author="user", actions=EventActions(state_delta={"mine": number, f"user:{number}": None})
+        )
+        await source.append_event(session, changed)
+    await names["copy_session"](source, adk_store.sessions, **who)
+    original = await source.get_session(**who)
+    copied = await adk_store.sessions.get_session(**who)
+
+    assert original is not None
+    assert copied is not None
+    assert (original.state, original.events) == (copied.state, copied.events)
+
+
+def test_every_promise_names_a_test_that_exists() -> None:
+    """The tables of docs/guarantees.md, and the decisions that say how they are checked."""
+    told = [
+        (ROOT / "docs/guarantees.md").read_text(),
+        *(path.read_text() for path in (ROOT / "docs/adr").glob("*.md")),
+    ]
+    named = {name for text in told for name in re.findall(r"`(test_\w+)`", text)}
+    sources = "".join(path.read_text() for path in (ROOT / "tests").rglob("test_*.py"))
+
+    assert named
+    assert set() == {name for name in named if f"def {name}(" not in sources}
+
+
+def test_every_link_and_path_in_the_documents_exists() -> None:
+    """Files that are linked, and paths that are named."""
+    missing = []
+    folders = ("docs", "emulators", "terraform", "benchmarks")
+    documents = [*ROOT.glob("*.md"), *(path for folder in folders for path in (ROOT / folder).rglob("*.md"))]
+    for document in documents:
+        text = document.read_text()
+        linked = re.findall(r"\]\((?!https?:)([^)#]+)", text)
+        missing += [f"{document.name}: {link}" for link in linked if not (document.parent / link).exists()]
+        named = re.findall(r"`((?:docs|tests|emulators|benchmarks|examples)/[\w/.-]+)`", text)
+        missing += [
+            f"{document.name}: {name}"
+            for name in named
+            if not (ROOT / name).exists() and "results" not in name
+        ]
+
+    assert len(documents) > 8
+    assert [] == missing
+
+
+def test_every_error_is_in_the_readme() -> None:
+    """With what to do next."""
+    assert set(errors.__all__) - {"StoreError"} == set(
+        re.findall(r"^\| `(\w+Error)` \|", README, re.MULTILINE)
+    )
+
+
+def test_make_targets_in_the_documents_exist() -> None:
+    """What a reader is told to run can be run."""
+    documents = README + (ROOT / "CONTRIBUTING.md").read_text() + (ROOT / "emulators/README.md").read_text()
+    named = set(re.findall(r"(?:^|`)make (\w+)", documents, re.MULTILINE))
+    targets = set(re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+
+    assert {"demo", "test", "check"} <= named
+    assert set() == named - targets
+
+
+@pytest.mark.parametrize("name", sorted(gcp_adk_store.__all__))
+def test_every_public_name_is_there_and_documented(name: str) -> None:
+    """The package's root is the whole of what a user must know."""
+    public = getattr(gcp_adk_store, name)
+
+    assert (public.__doc__ or "").strip()
