@@ -3,6 +3,7 @@
 import enum
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import Any, Self
 
 from google.adk.events import Event
@@ -121,7 +122,10 @@ def settle(
 
 def is_redelivery(event: Event, known: Sequence[Event]) -> bool:
     """Tell whether *known* holds an equal event already; one that only shares its id is another."""
-    return any(other.id == event.id and other == event for other in reversed(known))
+    # The ids first, at C speed: this runs at every append, over the whole history.
+    if event.id not in map(attrgetter("id"), known):
+        return False
+    return any(other.id == event.id and other == event for other in known)
 
 
 def wants_events(config: GetSessionConfig | None) -> bool:

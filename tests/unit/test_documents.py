@@ -1,0 +1,308 @@
+"""Show the exact writes of a session's life: what format 1 puts where, under which condition."""
+
+import zlib
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from gcp_adk_store.codec.documents import (
+    HEADER_FIELDS,
+    Deletion,
+    Layout,
+    read_deletions,
+    read_segment,
+    read_session,
+    read_state,
+)
+from gcp_adk_store.codec.events import pack_segment
+from gcp_adk_store.codec.writes import Delete, Document, Must, Write
+from gcp_adk_store.errors import InvalidInputError, StoredDataError
+from gcp_adk_store.model.keys import SessionKey
+from gcp_adk_store.model.sessions import Append, Marker, Segment, StoredSession
+from gcp_adk_store.model.state import ScopedState
+
+LAYOUT = Layout("adk")
+KEY = SessionKey(app="shop", user="u/1", session="__s__")
+APP = "adk_apps/shop"
+USER = f"{APP}/adk_users/u%2F1"
+SESSION = f"{USER}/adk_sessions/%5F_s__"
+
+STORED = StoredSession(
+    key=KEY,
+    epoch="e1",
+    revision=7,
+    last_update_time=9.5,
+    state={"k": [1], "": None},
+    tail=["x", "y"],
+    sealed=2,
+    sealed_max=8.5,
+    update_time="100.000000001",
+)
+HEADER: dict[str, Any] = {
+    "format": 1,
+    "epoch": "e1",
+    "app": "shop",
+    "user": "u/1",
+    "id": "__s__",
+    "rev": 7,
+    "create_time": 1.5,
+    "last_update_time": 9.5,
+    "state": {"k": {"json": "[1]"}, "%": None},
+    "sealed": 2,
+    "sealed_max": 8.5,
+}
+BODY: dict[str, Any] = {
+    "format": 1,
+    "body": pack_segment(["x", "y"]),
+    "count": 2,
+    "running_max": 8.5,
+}
+
+
+def document(fields: dict[str, Any]) -> Document:
+    """Return *fields* as they are read from the session's path."""
+    return Document(path=SESSION, fields=fields, update_time="100.000000001")
+
+
+def test_paths_hold_escaped_ids_below_the_prefix() -> None:
+    """Documents are found by these paths: changing one loses data."""
+    assert [APP, USER, SESSION] == [LAYOUT.app("shop"), LAYOUT.user(KEY.owner), LAYOUT.session(KEY)]
+    assert [f"{SESSION}/adk_segments/e1-2", f"{SESSION}/adk_segments/e1-3"] == LAYOUT.segments(
+        KEY, "e1", range(2, 4)
+    )
+    assert ("adk_sessions", "adk_deletions") == (LAYOUT.sessions_collection, LAYOUT.deletions_collection)
+
+
+def test_prefixes_share_no_collection() -> None:
+    """Two stores in one database have no collection's name in common, at any level."""
+    paths = [layout.segments(KEY, "e1", range(1))[0].split("/")[::2] for layout in (Layout("a"), Layout("b"))]
+
+    assert [
+        ["a_apps", "a_users", "a_sessions", "a_segments"],
+        ["b_apps", "b_users", "b_sessions", "b_segments"],
+    ] == paths
+
+
+@pytest.mark.parametrize(
+    ("key", "field"),
+    [
+        (SessionKey(app="a" * 1501, user="u", session="s"), "app_name"),
+        (SessionKey(app="a", user="/" * 501, session="s"), "user_id"),
+        (SessionKey(app="a", user="u", session="ü" * 751), "session_id"),
+    ],
+)
+def test_an_id_too_long_for_a_path_names_its_field(key: SessionKey, field: str) -> None:
+    """Which of the three ids is too long is told in ADK's names for them."""
+    with pytest.raises(InvalidInputError, match=f"^{field} takes "):
+        LAYOUT.session(key)
+
+
+def test_a_creation_writes_a_whole_header_and_touched_scopes() -> None:
+    """A new session is complete at once, must not exist yet, and merges its app and user state."""
+    state = ScopedState(app={"a": 1}, user={"u.x": [2]}, session={"s": "t", "": None})
+
+    assert [
+        Write(
+            path=SESSION,
+            fields={
+                "format": 1,
+                "epoch": "e1",
+                "app": "shop",
+                "user": "u/1",
+                "id": "__s__",
+                "rev": 0,
+                "create_time": 1.5,
+                "last_update_time": 1.5,
+                "state": {"s": "t", "%": None},
+                "tail": [],
+                "tail_bytes": 0,
+                "sealed": 0,
+                "sealed_max": None,
+            },
+            must=Must.BE_ABSENT,
+        ),
+        Write(path=APP, fields={"format": 1, "state": {"a": 1}}, mask=[("format",), ("state", "a")]),
+        Write(
+            path=USER,
+            fields={"format": 1, "state": {"u.x": {"json": "[2]"}}},
+            mask=[("format",), ("state", "u.x")],
+        ),
+    ] == LAYOUT.create(KEY, epoch="e1", time=1.5, state=state)
+
+
+def test_a_creation_without_shared_state_writes_one_document() -> None:
+    """App and user documents are left alone, and unbilled, unless their state changes."""
+    writes = LAYOUT.create(KEY, epoch="e1", time=1.5, state=ScopedState(session={"s": 1}))
+
+    assert [SESSION] == [write.path for write in writes]
+
+
+def test_an_append_writes_only_what_changed() -> None:
+    """One event and its changed keys go out under the update time that the handle saw."""
+    append = Append(
+        text='{"ü":1}',
+        timestamp=9.5,
+        delta=ScopedState(app={"a": 1}, user={"u": None}, session={"s": 2, "__t__": {"x": 1}}),
+    )
+    marker = Marker(epoch="e1", revision=7, update_time="100.000000001")
+
+    assert [
+        Write(
+            path=SESSION,
+            fields={"last_update_time": 9.5, "rev": 8, "state": {"s": 2, "%5F_t__": {"json": '{"x":1}'}}},
+            mask=[("last_update_time",), ("rev",), ("state", "s"), ("state", "%5F_t__")],
+            union={"tail": ['{"ü":1}']},
+            increment={"tail_bytes": 8},
+            must="100.000000001",
+        ),
+        Write(path=APP, fields={"format": 1, "state": {"a": 1}}, mask=[("format",), ("state", "a")]),
+        Write(path=USER, fields={"format": 1, "state": {"u": None}}, mask=[("format",), ("state", "u")]),
+    ] == LAYOUT.append(KEY, append, marker)
+
+
+def test_an_append_without_a_marker_overwrites_nobody() -> None:
+    """A handle that knows nothing adds to whatever is there, counts up on the server, and needs a session."""
+    append = Append(text="{}", timestamp=9.5, delta=ScopedState())
+
+    assert [
+        Write(
+            path=SESSION,
+            fields={"last_update_time": 9.5},
+            mask=[("last_update_time",)],
+            union={"tail": ["{}"]},
+            increment={"tail_bytes": 2, "rev": 1},
+            must=Must.EXIST,
+        )
+    ] == LAYOUT.append(KEY, append, None)
+
+
+def test_a_seal_moves_the_tail_in_one_commit() -> None:
+    """The tail leaves the header and enters the next segment together, or neither happens."""
+    header, segment = LAYOUT.seal(STORED, Segment(texts=["x", "y"], running_max=9.5))
+    fields = dict(segment.fields)
+    body = fields.pop("body")
+
+    assert (
+        Write(
+            path=SESSION,
+            fields={"tail": [], "tail_bytes": 0, "sealed": 3, "sealed_max": 9.5},
+            mask=[("tail",), ("tail_bytes",), ("sealed",), ("sealed_max",)],
+            must="100.000000001",
+        )
+        == header
+    )
+    assert (f"{SESSION}/adk_segments/e1-2", Must.BE_ABSENT, None) == (
+        segment.path,
+        segment.must,
+        segment.mask,
+    )
+    assert {"format": 1, "count": 2, "running_max": 9.5} == fields
+    assert isinstance(body, bytes)
+    assert b'["x","y"]' == zlib.decompress(body)
+
+
+def test_a_deletion_notes_what_is_left_to_remove() -> None:
+    """The session goes at once; its segments are noted where a later call finds them."""
+    assert [
+        Delete(path=SESSION, must="100.000000001"),
+        Write(path=f"{SESSION}/adk_deletions/e1", fields={"format": 1, "epoch": "e1", "sealed": 2}),
+    ] == LAYOUT.delete(STORED)
+
+
+def test_a_deletion_without_segments_leaves_no_note() -> None:
+    """A short session is gone in one write."""
+    short = read_session(document({**HEADER, "sealed": 0, "sealed_max": None}))
+
+    assert [Delete(path=SESSION, must="100.000000001")] == LAYOUT.delete(short)
+
+
+def test_a_deletion_is_finished_by_its_own_note() -> None:
+    """The note goes last, so that an interruption leaves something to go on from."""
+    assert [
+        Delete(path=f"{SESSION}/adk_segments/e1-0"),
+        Delete(path=f"{SESSION}/adk_segments/e1-1"),
+        Delete(path=f"{SESSION}/adk_deletions/e1"),
+    ] == LAYOUT.finish_deletion(KEY, Deletion(epoch="e1", sealed=2))
+
+
+def test_a_session_is_read_from_its_fields() -> None:
+    """Ids come from fields, not from the path, and values have their types back."""
+    assert STORED == read_session(document({**HEADER, "tail": ["x", "y"], "tail_bytes": 2, "later": 1}))
+
+
+def test_a_listed_session_has_no_tail() -> None:
+    """The fields that a listing asks for are enough to read a session without its events."""
+    header = read_session(document({name: HEADER[name] for name in HEADER_FIELDS}))
+
+    assert ([], 7, 2) == (header.tail, header.revision, header.sealed)
+
+
+@pytest.mark.parametrize("name", [name for name in HEADER_FIELDS if name != "format"])
+def test_an_incomplete_session_is_refused(name: str) -> None:
+    """A document that lacks a field is named with the field."""
+    fields = {key: value for key, value in HEADER.items() if key != name}
+    with pytest.raises(StoredDataError) as caught:
+        read_session(document(fields))
+
+    assert f"{SESSION} lacks the field {name!r}" == str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("read", "fields"),
+    [
+        (read_session, HEADER),
+        (read_state, {"state": {}}),
+        (read_segment, BODY),
+        (lambda found: read_deletions([found]), {"epoch": "e1", "sealed": 1}),
+    ],
+    ids=["session", "state", "segment", "deletion"],
+)
+@pytest.mark.parametrize("found", [0, 2, "1", None])
+def test_another_format_is_refused(
+    read: Callable[[Document], object], fields: dict[str, Any], found: object
+) -> None:
+    """A layout of another release is an error that says what to do, never a guess."""
+    with pytest.raises(StoredDataError) as caught:
+        read(document({**fields, "format": found}))
+
+    assert f"{SESSION} has format {found!r}, this release reads 1; upgrade gcp-adk-store" == str(caught.value)
+
+
+def test_a_foreign_document_is_refused() -> None:
+    """A document without a format number was not written by this library."""
+    with pytest.raises(StoredDataError, match="has format None"):
+        read_state(document({"state": {"a": 1}}))
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        (None, {}),
+        (document({"format": 1}), {}),
+        (document({"format": 1, "state": {"a%2Fb": {"json": "[1]"}, "n": None}}), {"a/b": [1], "n": None}),
+    ],
+)
+def test_a_shared_state_is_read_or_empty(found: Document | None, expected: dict[str, Any]) -> None:
+    """A scope that was never written is empty; a written one has its raw keys."""
+    assert expected == read_state(found)
+
+
+def test_a_segment_is_read_whole() -> None:
+    """A segment gives back its texts and what it says of those before it."""
+    assert Segment(texts=["x", "y"], running_max=8.5) == read_segment(document(BODY))
+
+
+def test_a_segment_of_another_length_is_refused() -> None:
+    """Half a segment is not passed off as a session's history."""
+    with pytest.raises(StoredDataError) as caught:
+        read_segment(document({**BODY, "count": 3}))
+
+    assert f"{SESSION} holds 2 events, not 3" == str(caught.value)
+
+
+def test_unfinished_deletions_are_read() -> None:
+    """Each note of an earlier deletion is understood on its own."""
+    notes = [document({"format": 1, "epoch": f"e{n}", "sealed": n}) for n in (1, 2)]
+
+    assert [Deletion(epoch="e1", sealed=1), Deletion(epoch="e2", sealed=2)] == read_deletions(notes)

@@ -1,0 +1,363 @@
+"""Show that artifacts are laid out as ADK lays them out, and come back as they were."""
+
+import json
+from typing import Any
+
+import pytest
+from google.genai import types
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gcp_adk_store.codec.objects import (
+    StoredObject,
+    decode_artifact,
+    decode_file,
+    encode_artifact,
+    filenames,
+    object_name,
+    parse_version,
+    scope_prefix,
+    version_prefix,
+)
+from gcp_adk_store.errors import InvalidInputError, StoredDataError
+from gcp_adk_store.model.keys import ArtifactKey, ArtifactScope
+
+# Ids and names that could meet in one object name if any separator were not kept apart.
+IDS = st.sampled_from(["a", "a/b", "b", "a%2Fb", "a%252Fb", "user", "0", "b/0"])
+NAMES = st.sampled_from(["a", "b", "b/a", "0", "a/0", "a/", "/a", "user:a", "user:a/0"])
+KEYS = st.builds(
+    lambda app, user, session, filename: ArtifactKey.of(
+        app=app, user=user, session=session, filename=filename
+    ),
+    IDS,
+    IDS,
+    IDS,
+    NAMES,
+)
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=3), inner, max_size=2),
+    max_leaves=4,
+)
+RESERVED = [
+    "adkDisplayName",
+    "adkIsText",
+    "adkFileUri",
+    "adkFileMimeType",
+    "file_uri",
+    "adkStoreSaveId",
+    "adkStoreJson",
+]
+TEXT = types.Part(text="t")
+
+
+def key(filename: str, *, app: str = "shop", session: str | None = "s") -> ArtifactKey:
+    """Return the key of an artifact of user u."""
+    return ArtifactKey.of(app=app, user="u", session=session, filename=filename)
+
+
+def blob(data: bytes | None, mime_type: str | None = None, name: str | None = None) -> types.Part:
+    """Return a part with inline bytes."""
+    return types.Part(inline_data=types.Blob(data=data, mime_type=mime_type, display_name=name))
+
+
+def file(uri: str | None, mime_type: str | None = None) -> types.Part:
+    """Return a part whose content lies elsewhere."""
+    return types.Part(file_data=types.FileData(file_uri=uri, mime_type=mime_type))
+
+
+def stored(metadata: dict[str, str], content_type: str | None = "text/plain") -> StoredObject:
+    """Return an object as Cloud Storage describes it."""
+    return StoredObject(
+        name="shop/u/s/f/0", generation=1, content_type=content_type, metadata=metadata, create_time=1.0
+    )
+
+
+def saved(part: types.Part, custom: dict[str, Any] | None = None) -> tuple[StoredObject, bytes]:
+    """Return the object, and its bytes, that saving *part* makes."""
+    payload = encode_artifact(part, custom_metadata=custom, save_id="id1")
+    return stored(dict(payload.metadata), payload.content_type), payload.data
+
+
+@pytest.mark.parametrize(
+    ("artifact", "version", "name"),
+    [
+        (key("f.txt"), 0, "shop/u/s/f.txt/0"),
+        (key("a/b.txt"), 12, "shop/u/s/a/b.txt/12"),
+        (key("user:f"), 3, "shop/u/user/user:f/3"),
+        (key("f%2F#?", session="s t"), 1, "shop/u/s t/f%2F#?/1"),
+        (key("f", app="projects/p"), 1, "projects%2Fp/u/s/f/1"),
+        (key("f", session="a%2Fb"), 1, "shop/u/a%252Fb/f/1"),
+    ],
+)
+def test_an_object_has_adks_name(artifact: ArtifactKey, version: int, name: str) -> None:
+    """A bucket is shared with ADK's own service; only ids that it would let collide differ."""
+    assert (name, version) == (
+        object_name(artifact, version),
+        parse_version(name, version_prefix(artifact)),
+    )
+    assert name.startswith(scope_prefix(artifact.scope))
+
+
+@given(st.lists(st.tuples(KEYS, st.integers(0, 2)), unique=True, max_size=12))
+def test_two_artifacts_never_share_an_object(versions: list[tuple[ArtifactKey, int]]) -> None:
+    """Whatever the ids and names, each version of each artifact has an object of its own."""
+    names = {object_name(artifact, version) for artifact, version in versions}
+
+    assert len(versions) == len(names)
+
+
+def test_an_object_name_of_1024_bytes_is_taken() -> None:
+    """Cloud Storage's limit is used to the last byte."""
+    assert 1024 == len(object_name(key("ü" * 506 + "x"), 0).encode())
+
+
+@pytest.mark.parametrize(("filename", "version"), [("ü" * 507, 0), ("ü" * 506 + "x", 10)])
+def test_a_longer_object_name_is_refused(filename: str, version: int) -> None:
+    """The error gives size and limit, in bytes, before anything is sent."""
+    with pytest.raises(InvalidInputError) as caught:
+        object_name(key(filename), version)
+
+    assert (
+        "filename and ids make an object name of 1025 bytes, the limit is 1024; use a shorter filename"
+        == str(caught.value)
+    )
+
+
+@pytest.mark.parametrize(
+    ("suffix", "version"),
+    [
+        ("0", 0),
+        ("10", 10),
+        ("", None),
+        ("-1", None),
+        ("1.0", None),
+        ("x", None),
+        ("b/0", None),
+        ("٣", None),
+        ("²", None),
+        ("1 ", None),
+    ],
+)
+def test_only_a_number_is_a_version(suffix: str, version: int | None) -> None:
+    """Stray objects and artifacts nested below a name are not versions of it."""
+    assert version == parse_version(f"shop/u/s/a/{suffix}", "shop/u/s/a/")
+
+
+def test_filenames_are_those_with_a_version() -> None:
+    """A listing names each artifact once, nested ones too, and no stray object."""
+    names = ["p/a/0", "p/a/1", "p/b/c/10", "p/a/0/2", "p/stray", "p/x/y", "p/user:u/0", "p/7", "p/d//3"]
+
+    assert {"a", "b/c", "a/0", "user:u", "d/"} == filenames(iter(names), "p/")
+
+
+@pytest.mark.parametrize(
+    ("part", "data", "content_type", "metadata"),
+    [
+        (blob(b"\x00\xff", "image/png"), b"\x00\xff", "image/png", {}),
+        (blob(b"x", "text/html", "Ü.html"), b"x", "text/html", {"adkDisplayName": "Ü.html"}),
+        (blob(b"", "application/pdf"), b"", "application/pdf", {}),
+        (blob(b"x"), b"x", "application/octet-stream", {}),
+        (types.Part(text="Grüße"), "Grüße".encode(), "text/plain", {"adkIsText": "true"}),
+        (types.Part(text=""), b"", "text/plain", {"adkIsText": "true"}),
+        (
+            file("gs://b/f", "image/png"),
+            b"",
+            "image/png",
+            {"adkFileUri": "gs://b/f", "adkFileMimeType": "image/png"},
+        ),
+        (file("gs://b/f"), b"", "application/octet-stream", {"adkFileUri": "gs://b/f"}),
+    ],
+)
+def test_a_save_uploads_the_payload_as_it_is(
+    part: types.Part, data: bytes, content_type: str, metadata: dict[str, str]
+) -> None:
+    """Bytes stay raw under their own type, with ADK's metadata and the id of this save."""
+    payload = encode_artifact(part, custom_metadata=None, save_id="id1")
+
+    assert (data, content_type, {"adkStoreSaveId": "id1", **metadata}) == (
+        payload.data,
+        payload.content_type,
+        payload.metadata,
+    )
+
+
+@pytest.mark.parametrize(
+    ("part", "message"),
+    [
+        (types.Part(), "Artifact must have either inline_data or text."),
+        (
+            types.Part(function_call=types.FunctionCall(name="f")),
+            "Artifact must have either inline_data or text.",
+        ),
+        (blob(None, "image/png"), "Artifact inline_data must contain data."),
+        (file(None), "Artifact file_data must have a file_uri."),
+        (file("", "image/png"), "Artifact file_data must have a file_uri."),
+    ],
+)
+def test_a_part_without_content_is_refused(part: types.Part, message: str) -> None:
+    """What cannot be an artifact is refused in ADK's words."""
+    with pytest.raises(InvalidInputError) as caught:
+        encode_artifact(part, custom_metadata=None, save_id="id1")
+
+    assert message == str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        blob(b"\x00\xff", "image/png"),
+        blob(b"x", "text/plain"),
+        blob(b"", "application/pdf"),
+        blob(b"", "application/octet-stream", "empty.bin"),
+        blob(b"x", "application/octet-stream"),
+        types.Part(text="Grüße\n"),
+        types.Part(text=""),
+    ],
+)
+def test_a_part_comes_back_as_it_was(part: types.Part) -> None:
+    """Text stays text, bytes stay bytes, empty ones too."""
+    assert part == decode_artifact(*saved(part))
+
+
+def test_the_tombstone_of_a_rewind_is_absent() -> None:
+    """What ADK's rewind saves over a removed artifact loads as nothing."""
+    assert decode_artifact(*saved(blob(b"", "application/octet-stream"))) is None
+
+
+@pytest.mark.parametrize("part", [file("gs://b/f", "image/png"), file("https://x/y")])
+def test_a_file_elsewhere_comes_back_as_it_was(part: types.Part) -> None:
+    """The URI is kept to the letter, and a type that was not given is not made up."""
+    found, _ = saved(part)
+    uri = found.file_uri
+
+    assert uri is not None
+    assert part == decode_file(found, uri)
+
+
+@pytest.mark.parametrize(
+    ("metadata", "content_type", "mime_type"),
+    [
+        ({"adkFileUri": "gs://b/f", "adkFileMimeType": "a/b"}, "text/plain", "a/b"),
+        ({"adkFileUri": "gs://b/f"}, "a/b", "a/b"),
+        ({"file_uri": "gs://b/f"}, "a/b", "a/b"),
+        ({"adkFileUri": "gs://b/f", "file_uri": "gs://b/old"}, None, None),
+    ],
+)
+def test_a_file_that_adk_saved_is_read(
+    metadata: dict[str, str], content_type: str | None, mime_type: str | None
+) -> None:
+    """ADK's own keys, the one of its first releases too, lead to the file."""
+    found = stored(metadata, content_type)
+
+    assert "gs://b/f" == found.file_uri
+    assert file("gs://b/f", mime_type) == decode_file(found, "gs://b/f")
+
+
+@pytest.mark.parametrize(
+    ("metadata", "content_type", "part"),
+    [
+        ({"adkIsText": "true"}, "text/plain", types.Part(text="x")),
+        ({"adkIsText": "false"}, "text/plain", blob(b"x", "text/plain")),
+        ({"adkDisplayName": "n"}, "a/b", blob(b"x", "a/b", "n")),
+        ({"k": "v"}, "a/b", blob(b"x", "a/b")),
+    ],
+)
+def test_a_part_that_adk_saved_is_read(metadata: dict[str, str], content_type: str, part: types.Part) -> None:
+    """Objects without a save id of this library are artifacts like any other."""
+    found = stored(metadata, content_type)
+
+    assert (part, None, None) == (decode_artifact(found, b"x"), found.save_id, found.file_uri)
+
+
+def test_a_save_is_known_by_its_id() -> None:
+    """A writer tells its own object, whose answer was lost, from a rival's."""
+    found, _ = saved(TEXT)
+
+    assert "id1" == found.save_id
+
+
+@given(st.dictionaries(st.sampled_from(RESERVED) | st.text(max_size=4), JSON, max_size=4))
+def test_custom_metadata_keeps_its_types(custom: dict[str, Any]) -> None:
+    """Numbers, booleans, ``None`` and nested values come back as such, under any key."""
+    found, _ = saved(TEXT, custom)
+    read = found.custom_metadata
+
+    assert {k: repr(v) for k, v in custom.items()} == {k: repr(v) for k, v in read.items()}
+
+
+@given(st.dictionaries(st.text(max_size=4), st.text(max_size=4), max_size=4))
+def test_metadata_keys_travel_as_headers(custom: dict[str, str]) -> None:
+    """No key on the wire needs more than printable ASCII."""
+    found, _ = saved(TEXT, custom)
+
+    assert all(name.isascii() and name.isprintable() for name in found.metadata)
+
+
+@pytest.mark.parametrize("part", [TEXT, blob(b"x", "a/b", "n"), file("gs://b/f", "a/b")])
+@pytest.mark.parametrize("name", RESERVED)
+def test_a_callers_key_never_replaces_the_services_own(part: types.Part, name: str) -> None:
+    """Reserved keys in custom metadata survive and change nothing about the artifact."""
+    plain, _ = saved(part)
+    found, _ = saved(part, {name: "mine"})
+
+    assert {name: "mine"} == found.custom_metadata
+    assert dict(plain.metadata) == {k: v for k, v in found.metadata.items() if k != "adkStoreJson"}
+
+
+def test_text_metadata_is_spelled_as_adk_does() -> None:
+    """ADK's own service reads texts where it expects them; only the rest is kept apart."""
+    found, _ = saved(TEXT, {"source": "mail ü", "pages": 3, "empty": "", "ü": "x", "ok": True})
+
+    assert "mail ü" == found.metadata["source"]
+    assert {"pages": 3, "empty": "", "ü": "x", "ok": True} == json.loads(found.metadata["adkStoreJson"])
+    assert {"adkStoreSaveId", "adkIsText", "source", "adkStoreJson"} == set(found.metadata)
+
+
+def test_metadata_that_adk_saved_is_text() -> None:
+    """ADK flattens values to text; they are shown as they lie there, without its own keys."""
+    found = stored({"pages": "3", "none": "None", "adkIsText": "true", "file_uri": "gs://b/f"})
+
+    assert {"pages": "3", "none": "None"} == found.custom_metadata
+
+
+@pytest.mark.parametrize("text", ["{", "[]", "5", "null", '"x"'])
+def test_damaged_metadata_is_told(text: str) -> None:
+    """Metadata that somebody edited by hand is an error that names the object, not its content."""
+    with pytest.raises(StoredDataError) as caught:
+        _ = stored({"adkStoreJson": text}).custom_metadata
+
+    assert "the metadata adkStoreJson of object 'shop/u/s/f/0' is no JSON object" == str(caught.value)
+
+
+@pytest.mark.parametrize("value", [{1}, b"secret", [object()]])
+def test_metadata_beyond_json_is_refused(value: object) -> None:
+    """What would come back as something else is not saved."""
+    with pytest.raises(InvalidInputError) as caught:
+        encode_artifact(TEXT, custom_metadata={"k": value}, save_id="id1")
+
+    assert "custom_metadata holds a value that JSON cannot hold" == str(caught.value)
+
+
+def test_metadata_of_exactly_8_kib_is_taken() -> None:
+    """The limit counts keys and values in bytes, the service's own included."""
+    own = sum(len(k) + len(v) for k, v in saved(TEXT)[0].metadata.items())
+    room = 8192 - own - len("k")
+    found, _ = saved(TEXT, {"k": "ü" * (room // 2) + "x" * (room % 2)})
+
+    assert 8192 == sum(len(k.encode()) + len(v.encode()) for k, v in found.metadata.items())
+    with pytest.raises(InvalidInputError) as caught:
+        saved(TEXT, {"k": "ü" * (room // 2) + "x" * (room % 2 + 1)})
+    assert str(caught.value).startswith(
+        "custom_metadata makes 8193 bytes of object metadata, the limit is 8192;"
+    )
+
+
+def test_a_users_artifacts_lie_beside_all_sessions() -> None:
+    """The prefixes that listings use end where the next id begins."""
+    scopes = [ArtifactScope(app="a/b", user="u", session=session) for session in (None, "s/t")]
+
+    assert ["a%2Fb/u/user/", "a%2Fb/u/s%2Ft/"] == [scope_prefix(scope) for scope in scopes]
+    assert "a%2Fb/u/user/user:f/" == version_prefix(
+        ArtifactKey.of(app="a/b", user="u", session=None, filename="user:f")
+    )

@@ -1,0 +1,201 @@
+"""Show that plain values, conditions and paths become the protobuf messages that Firestore expects."""
+
+from typing import Any
+
+import pytest
+from google.protobuf.json_format import MessageToDict
+from google.protobuf.timestamp_pb2 import Timestamp
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gcp_adk_store.backends.values import (
+    PbDocument,
+    PbValue,
+    from_document,
+    from_timestamp,
+    from_value,
+    to_fields,
+    to_timestamp,
+    to_value,
+    to_write,
+)
+from gcp_adk_store.codec.values import FieldValue
+from gcp_adk_store.codec.writes import Delete, Document, Must, Write
+
+ROOT = "projects/p/databases/(default)/documents"
+FIELDS: st.SearchStrategy[FieldValue] = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**63 - 1)
+    | st.floats()
+    | st.text(max_size=5)
+    | st.binary(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@given(FIELDS)
+def test_a_field_survives_the_wire(field: FieldValue) -> None:
+    """Every kind of field, nested or empty, comes back from its serialised bytes with its exact type."""
+    message = PbValue.FromString(to_value(field).SerializeToString())
+
+    assert shown(field) == shown(from_value(message))
+
+
+@pytest.mark.parametrize(
+    ("field", "kind"),
+    [
+        (None, "null_value"),
+        (False, "boolean_value"),
+        (0, "integer_value"),
+        (0.0, "double_value"),
+        ("", "string_value"),
+        (b"", "bytes_value"),
+        ([], "array_value"),
+        ({}, "map_value"),
+    ],
+)
+def test_an_empty_field_is_still_of_its_kind(field: FieldValue, kind: str) -> None:
+    """Zero, false and empty are stored as such, not as absent."""
+    assert kind == to_value(field).WhichOneof("value_type")
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        PbValue(timestamp_value=Timestamp(seconds=1)),
+        PbValue(reference_value="projects/p"),
+        PbValue(geo_point_value={"latitude": 1.0}),
+    ],
+)
+def test_a_kind_that_is_never_written_is_not_guessed_at(message: Any) -> None:
+    """A field that another program put there is an error that names its kind."""
+    with pytest.raises(TypeError, match=f"a field of kind {message.WhichOneof('value_type')} is none"):
+        from_value(message)
+
+
+@given(st.integers(0, 253402300799), st.integers(0, 999_999_999))
+def test_a_time_is_exact(seconds: int, nanos: int) -> None:
+    """An update time keeps its nanoseconds, or the next append would be refused."""
+    stamp = Timestamp(seconds=seconds, nanos=nanos)
+
+    assert stamp == to_timestamp(from_timestamp(stamp))
+
+
+@pytest.mark.parametrize(
+    ("text", "stamp"),
+    [
+        ("5.000000007", Timestamp(seconds=5, nanos=7)),
+        ("1761177600.120000000", Timestamp(seconds=1761177600, nanos=120_000_000)),
+    ],
+)
+def test_a_time_is_spelled_as_documented(text: str, stamp: Timestamp) -> None:
+    """Handles carry this spelling from one release to the next."""
+    assert (text, stamp) == (from_timestamp(stamp), to_timestamp(text))
+
+
+def test_an_unknown_time_is_one_that_no_document_has() -> None:
+    """A condition on an empty time is sent, and can only fail."""
+    assert Timestamp() == to_timestamp("")
+
+
+def test_a_document_is_read_below_the_root() -> None:
+    """Paths are the layout's own, fields are plain, the time is exact."""
+    message = PbDocument(
+        name=f"{ROOT}/adk_apps/a", fields=to_fields({"n": 1}), update_time=Timestamp(seconds=5, nanos=7)
+    )
+
+    assert Document(path="adk_apps/a", fields={"n": 1}, update_time="5.000000007") == from_document(
+        message, root=ROOT
+    )
+
+
+def test_a_masked_write_is_spelled_out() -> None:
+    """An append's message: masked fields, the union before the increments, the time as condition."""
+    message = to_write(
+        Write(
+            path="c/d",
+            fields={"rev": 8, "state": {"a.b": None, "%5F_x__": "t"}},
+            mask=[("rev",), ("state", "a.b"), ("state", "%5F_x__")],
+            union={"tail": ["x", "y"]},
+            increment={"tail_bytes": 7, "rev": 1},
+            must="5.000000007",
+        ),
+        root=ROOT,
+    )
+
+    assert {
+        "update": {
+            "name": f"{ROOT}/c/d",
+            "fields": {
+                "rev": {"integerValue": "8"},
+                "state": {
+                    "mapValue": {"fields": {"a.b": {"nullValue": None}, "%5F_x__": {"stringValue": "t"}}}
+                },
+            },
+        },
+        "updateMask": {"fieldPaths": ["rev", "state.`a.b`", "state.`%5F_x__`"]},
+        "updateTransforms": [
+            {
+                "fieldPath": "tail",
+                "appendMissingElements": {"values": [{"stringValue": "x"}, {"stringValue": "y"}]},
+            },
+            {"fieldPath": "tail_bytes", "increment": {"integerValue": "7"}},
+            {"fieldPath": "rev", "increment": {"integerValue": "1"}},
+        ],
+        "currentDocument": {"updateTime": "1970-01-01T00:00:05.000000007Z"},
+    } == MessageToDict(message)
+
+
+@pytest.mark.parametrize(
+    ("must", "condition"),
+    [
+        (None, None),
+        (Must.EXIST, {"exists": True}),
+        (Must.BE_ABSENT, {"exists": False}),
+        ("", {"updateTime": "1970-01-01T00:00:00Z"}),
+        ("1.500000000", {"updateTime": "1970-01-01T00:00:01.500Z"}),
+    ],
+)
+def test_a_condition_is_sent_as_it_was_set(
+    must: Must | str | None, condition: dict[str, object] | None
+) -> None:
+    """No condition is none, and an unknown update time is not mistaken for none."""
+    sent = MessageToDict(to_write(Write(path="c/d", fields={}, must=must), root=ROOT))
+
+    assert condition == sent.get("currentDocument")
+
+
+@pytest.mark.parametrize(("mask", "sent"), [(None, None), ([], {}), ([("a",)], {"fieldPaths": ["a"]})])
+def test_no_mask_replaces_and_an_empty_one_does_not(
+    mask: list[tuple[str, ...]] | None, sent: dict[str, list[str]] | None
+) -> None:
+    """A document is replaced only by a write without a mask."""
+    message = MessageToDict(to_write(Write(path="c/d", fields={"a": 1}, mask=mask), root=ROOT))
+
+    assert sent == message.get("updateMask")
+
+
+@pytest.mark.parametrize(
+    ("item", "expected"),
+    [
+        (Delete(path="c/d"), {"delete": f"{ROOT}/c/d"}),
+        (
+            Delete(path="c/d", must="5.000000000"),
+            {"delete": f"{ROOT}/c/d", "currentDocument": {"updateTime": "1970-01-01T00:00:05Z"}},
+        ),
+    ],
+)
+def test_a_delete_is_spelled_out(item: Delete, expected: dict[str, object]) -> None:
+    """A delete names its document and, if asked, the time that it must have."""
+    assert expected == MessageToDict(to_write(item, root=ROOT))
+
+
+def shown(field: FieldValue) -> str:
+    """Return *field* so that 1, 1.0, True and -0.0 differ, and the order of map keys does not count."""
+    if isinstance(field, dict):
+        return "{" + ",".join(f"{name!r}:{shown(field[name])}" for name in sorted(field)) + "}"
+    if isinstance(field, list):
+        return "[" + ",".join(map(shown, field)) + "]"
+    return repr(field)

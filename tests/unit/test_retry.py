@@ -1,0 +1,136 @@
+"""Show what is repeated, for how long, and what ends it."""
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+
+from gcp_adk_store.backends import retry
+from gcp_adk_store.backends.retry import RetryPolicy
+from gcp_adk_store.backends.translate import ConditionFailedError
+from gcp_adk_store.errors import (
+    AccessDeniedError,
+    InvalidInputError,
+    OutcomeUnknownError,
+    StoredDataError,
+    StoreError,
+    UnavailableError,
+)
+
+QUICK = RetryPolicy(deadline_s=30.0, first_wait_s=0.0001, longest_wait_s=0.001)
+HANGS_S = 20.0
+
+
+class Script:
+    """An attempt that fails with the given errors, one a run, then answers."""
+
+    def __init__(self, errors: Iterator[Exception]) -> None:
+        self._errors = errors
+        self.runs = 0
+
+    async def __call__(self) -> str:
+        self.runs += 1
+        for error in self._errors:
+            raise error
+        return f"answer {self.runs}"
+
+
+async def outcome(script: Script, *, policy: RetryPolicy = QUICK, unanswered: bool) -> str | Exception:
+    """Return what the retried *script* answered, or the error that it ended with."""
+    async with asyncio.timeout(HANGS_S):
+        try:
+            return await retry.call(script, policy=policy, repeatable_when_unanswered=unanswered)
+        except (StoreError, ConditionFailedError, KeyError) as exc:
+            return exc
+
+
+@pytest.mark.parametrize("unanswered", [True, False])
+async def test_a_refusal_for_now_is_repeated(unanswered: bool) -> None:  # noqa: FBT001
+    """What was refused changed nothing, so it is sent again until it is taken."""
+    script = Script(iter([UnavailableError("1"), UnavailableError("2"), UnavailableError("3")]))
+
+    assert ("answer 4", 4) == (await outcome(script, unanswered=unanswered), script.runs)
+
+
+async def test_a_lost_answer_is_repeated_where_the_caller_says_so() -> None:
+    """A call whose second run is recognised may run twice."""
+    script = Script(iter([OutcomeUnknownError("1"), UnavailableError("2"), OutcomeUnknownError("3")]))
+
+    assert ("answer 4", 4) == (await outcome(script, unanswered=True), script.runs)
+
+
+async def test_a_lost_answer_is_otherwise_final() -> None:
+    """A call that may have been applied is not run again, also after refusals."""
+    lost = OutcomeUnknownError("2")
+    script = Script(iter([UnavailableError("1"), lost]))
+
+    assert (lost, 2) == (await outcome(script, unanswered=False), script.runs)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        InvalidInputError("x"),
+        AccessDeniedError("x"),
+        StoredDataError("x"),
+        ConditionFailedError("x"),
+        KeyError("a bug"),
+    ],
+)
+async def test_any_other_failure_is_final(error: Exception) -> None:
+    """What another try cannot change is raised at once, as itself."""
+    script = Script(iter([error]))
+
+    assert (error, 1) == (await outcome(script, unanswered=True), script.runs)
+
+
+async def test_the_deadline_ends_it_with_the_last_error() -> None:
+    """A service that stays away ends the call with its own latest word, not with a wrapper."""
+    errors: list[Exception] = []
+
+    def refusals() -> Iterator[Exception]:
+        while True:
+            errors.append(UnavailableError(str(len(errors))))
+            yield errors[-1]
+
+    policy = RetryPolicy(deadline_s=0.05, first_wait_s=0.0001, longest_wait_s=0.001)
+    last = await outcome(Script(refusals()), policy=policy, unanswered=True)
+
+    assert last is errors[-1]
+    assert len(errors) > 1
+
+
+async def test_no_time_means_one_attempt() -> None:
+    """A deadline of zero still tries once."""
+    error = UnavailableError("1")
+    script = Script(iter([error]))
+    policy = RetryPolicy(deadline_s=0.0, first_wait_s=0.0001, longest_wait_s=0.001)
+
+    assert (error, 1) == (await outcome(script, policy=policy, unanswered=True), script.runs)
+
+
+async def test_waits_are_capped() -> None:
+    """However long the first wait could be, none is longer than the policy's longest."""
+    script = Script(iter([UnavailableError(str(n)) for n in range(5)]))
+    policy = RetryPolicy(deadline_s=1e9, first_wait_s=1e6, longest_wait_s=0.001)
+
+    assert "answer 6" == await outcome(script, policy=policy, unanswered=True)
+
+
+async def test_a_cancelled_caller_waits_no_longer() -> None:
+    """Cancelling reaches through the loop, and no further attempt is made."""
+    started = asyncio.Event()
+    runs = 0
+
+    async def hang() -> None:
+        nonlocal runs
+        runs += 1
+        started.set()
+        await asyncio.Event().wait()
+
+    task = asyncio.create_task(retry.call(hang, policy=QUICK, repeatable_when_unanswered=True))
+    await started.wait()
+    task.cancel()
+    await asyncio.wait([task], timeout=HANGS_S)
+
+    assert (True, 1) == (task.cancelled(), runs)

@@ -1,0 +1,116 @@
+"""Show what settings accept, what they read of the environment, and that the limits fit each other."""
+
+from collections.abc import Callable
+
+import pytest
+
+from gcp_adk_store import settings
+from gcp_adk_store.errors import InvalidInputError
+from gcp_adk_store.settings import SessionLimits, StoreSettings
+
+FIRESTORE_DOCUMENT_BYTES = 1_048_576
+
+
+@pytest.mark.parametrize("prefix", ["a", "adk", "Team-7", "a" * 32])
+def test_a_prefix_that_can_name_collections_is_kept(prefix: str) -> None:
+    """Letters, digits and dashes after a letter are taken as they are."""
+    assert prefix == StoreSettings(prefix=prefix).prefix
+
+
+@pytest.mark.parametrize(
+    "prefix", ["", "7a", "-a", "a_b", "a/b", "a.b", "a b", "ä", "a\n", "a" * 33, "__a__"]
+)
+def test_a_prefix_that_cannot_name_collections_is_refused(prefix: str) -> None:
+    """A prefix that would break a path or meet another store's is refused when it is set."""
+    with pytest.raises(InvalidInputError, match="must be 1 to 32 letters") as caught:
+        StoreSettings(prefix=prefix)
+
+    assert str(caught.value).startswith(f"prefix {prefix!r}")
+
+
+@pytest.mark.parametrize(
+    ("field", "build"),
+    [
+        ("project", lambda: StoreSettings(project="")),
+        ("database", lambda: StoreSettings(database="")),
+        ("bucket", lambda: StoreSettings(bucket="")),
+    ],
+)
+def test_an_empty_name_is_refused(field: str, build: Callable[[], StoreSettings]) -> None:
+    """An empty name is a mistake, not a way to say "default"."""
+    with pytest.raises(InvalidInputError) as caught:
+        build()
+
+    assert f"{field} must not be empty; leave it out for the default" == str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("environ", "expected"),
+    [
+        ({}, StoreSettings(project=None, database="(default)", bucket=None, prefix="adk")),
+        (
+            {
+                "ADK_STORE_PROJECT": "p",
+                "ADK_STORE_DATABASE": "d",
+                "ADK_STORE_BUCKET": "b",
+                "ADK_STORE_PREFIX": "x",
+            },
+            StoreSettings(project="p", database="d", bucket="b", prefix="x"),
+        ),
+        (
+            {
+                "ADK_STORE_PROJECT": "",
+                "ADK_STORE_DATABASE": "",
+                "ADK_STORE_BUCKET": "",
+                "ADK_STORE_PREFIX": "",
+            },
+            StoreSettings(),
+        ),
+        ({"GOOGLE_CLOUD_PROJECT": "g"}, StoreSettings(project="g")),
+        ({"GOOGLE_CLOUD_PROJECT": "g", "ADK_STORE_PROJECT": "p"}, StoreSettings(project="p")),
+        ({"GOOGLE_CLOUD_PROJECT": "g", "ADK_STORE_PROJECT": ""}, StoreSettings(project="g")),
+    ],
+)
+def test_settings_come_from_the_environment(environ: dict[str, str], expected: StoreSettings) -> None:
+    """Set variables win, empty ones mean the default, the project falls back to Google's own variable."""
+    assert expected == StoreSettings.from_env(environ)
+
+
+def test_the_environment_is_checked_like_arguments() -> None:
+    """A bad prefix in the environment is refused, not used."""
+    with pytest.raises(InvalidInputError, match="prefix 'a/b'"):
+        StoreSettings.from_env({"ADK_STORE_PREFIX": "a/b"})
+
+
+def test_the_process_environment_is_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a mapping the variables of this process count."""
+    monkeypatch.setenv("ADK_STORE_BUCKET", "from-the-process")
+
+    assert "from-the-process" == StoreSettings.from_env().bucket
+
+
+@pytest.mark.parametrize("value", [None, "", "here:1"])
+@pytest.mark.parametrize(
+    ("variable", "read"),
+    [
+        ("FIRESTORE_EMULATOR_HOST", settings.firestore_emulator_host),
+        ("STORAGE_EMULATOR_HOST", settings.storage_emulator_url),
+        ("GOOGLE_CLOUD_PROJECT", settings.default_project),
+    ],
+)
+def test_an_empty_variable_is_an_unset_one(
+    monkeypatch: pytest.MonkeyPatch, variable: str, read: Callable[[], str | None], value: str | None
+) -> None:
+    """Emulators and project count only where their variable holds something."""
+    monkeypatch.delenv(variable, raising=False)
+    if value is not None:
+        monkeypatch.setenv(variable, value)
+
+    assert (value or None) == read()
+
+
+def test_a_full_tail_and_the_largest_event_fit_one_document() -> None:
+    """An append just below the sealing limit leaves a good third of the document to state."""
+    limits = SessionLimits()
+
+    assert FIRESTORE_DOCUMENT_BYTES * 2 // 3 > limits.seal_tail_bytes + limits.max_event_bytes
