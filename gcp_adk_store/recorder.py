@@ -20,7 +20,7 @@ from gcp_adk_store.codec.documents import (
     read_session,
     read_state,
 )
-from gcp_adk_store.codec.events import decode_event
+from gcp_adk_store.codec.events import decode_event, event_timestamp
 from gcp_adk_store.codec.writes import Document
 from gcp_adk_store.errors import (
     OutcomeUnknownError,
@@ -39,6 +39,7 @@ from gcp_adk_store.model.sessions import (
     Segment,
     Settlement,
     StoredSession,
+    events_to_settle,
     select_events,
     settle,
     wants_events,
@@ -170,8 +171,8 @@ class SessionRecorder:
                     tail_bytes=first.incremented["tail_bytes"],
                 )
             stored = await self.stored(key, what=what)
-            last = await self._last_segment(stored, what=what)
-            settlement = settle(append, marker=marker, stored=stored, last_segment=last)
+            newest = await self._newest(stored, marker, what=what)
+            settlement = settle(append, marker=marker, stored=stored, newest=newest)
             if settlement in (Settlement.LANDED, Settlement.OVERTAKEN):
                 return Appended(marker=_after(settlement, marker, stored), tail_bytes=0)
             if settlement is not Settlement.RETRY:
@@ -201,7 +202,8 @@ class SessionRecorder:
             # Another writer came first, or this commit's own first answer was lost: either way the
             # handle's next append learns the new update time.
             return marker
-        except (UnavailableError, OutcomeUnknownError) as exc:
+        except StoreError as exc:
+            # The append that led here is stored; that must not look like a failure of it.
             logger.warning("%s is put off: %s", what, type(exc).__name__)
             return marker
         if marker != stored.marker:
@@ -291,11 +293,21 @@ class SessionRecorder:
         found = [read_segment(document) for document in documents if document is not None]
         return found if len(found) == len(numbers) else None
 
-    async def _last_segment(self, stored: StoredSession | None, *, what: str) -> Segment | None:
-        if stored is None or not stored.sealed:
-            return None
-        segments = await self._segments(stored, range(stored.sealed - 1, stored.sealed), what=what)
-        return segments[0] if segments else None
+    async def _newest(
+        self, stored: StoredSession | None, marker: Marker | None, *, what: str
+    ) -> Sequence[str]:
+        """Return the newest events, from as many segments as settling an append takes."""
+        if stored is None:
+            return ()
+        texts = list(stored.tail)
+        unread = stored.sealed
+        while unread and len(texts) < events_to_settle(marker, stored):
+            unread -= 1
+            segments = await self._segments(stored, range(unread, unread + 1), what=what)
+            if segments is None:
+                break  # deleted meanwhile: the next commit finds that out
+            texts[:0] = segments[0].texts
+        return texts
 
     async def _shared_state(self, owner: UserKey, *, what: str) -> ScopedState:
         app, user = await self._documents.get(
@@ -367,7 +379,7 @@ def _shared(app: Document | None, user: Document | None) -> ScopedState:
 
 
 def _sealed_tail(stored: StoredSession) -> Segment:
-    timestamps = [decode_event(text).timestamp for text in stored.tail]
+    timestamps = [event_timestamp(text) for text in stored.tail]
     if stored.sealed_max is not None:
         timestamps.append(stored.sealed_max)
     return Segment(texts=stored.tail, running_max=max(timestamps))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_delay
+from tenacity import AsyncRetrying, retry_if_exception_type, stop_before_delay
 from tenacity.wait import wait_random_exponential
 
 from gcp_adk_store.errors import OutcomeUnknownError, UnavailableError
@@ -37,7 +37,7 @@ async def call(
     """
     kinds = (UnavailableError, OutcomeUnknownError) if repeatable_when_unanswered else (UnavailableError,)
     attempts = AsyncRetrying(
-        stop=stop_after_delay(policy.deadline_s),
+        stop=stop_before_delay(policy.deadline_s),
         wait=wait_random_exponential(multiplier=policy.first_wait_s, max=policy.longest_wait_s),
         retry=retry_if_exception_type(kinds),
         reraise=True,

@@ -5,6 +5,7 @@ answer was lost nobody knows.
 """
 
 from collections.abc import Mapping, Sequence
+from http import HTTPStatus
 from typing import Final
 
 import grpc
@@ -71,7 +72,10 @@ _NO_CREDENTIALS: Final = (
 )
 
 _UNANSWERED: Final = (
-    api.ServerError,
+    api.InternalServerError,
+    api.BadGateway,
+    api.ServiceUnavailable,
+    api.GatewayTimeout,
     auth.TransportError,
     requests.ConnectionError,
     requests.Timeout,
@@ -146,7 +150,7 @@ def _firestore_error(
 def _storage_error(
     exc: Exception, what: str, bucket: str, *, unanswered: type[UnavailableError | OutcomeUnknownError]
 ) -> Exception:
-    if isinstance(exc, _UNANSWERED):
+    if isinstance(exc, _UNANSWERED) or getattr(exc, "code", None) == HTTPStatus.REQUEST_TIMEOUT:
         return unanswered(f"{what}: bucket {bucket!r} did not answer ({type(exc).__name__})")
     for causes, kind, advice in _STORAGE:
         if isinstance(exc, causes):

@@ -205,22 +205,18 @@ def read_session(document: Document) -> StoredSession:
     Raises:
         StoredDataError: the document is of another format.
     """
-    fields = _checked(document)
-    try:
-        key = SessionKey(app=fields["app"], user=fields["user"], session=fields["id"])
-        return StoredSession(
-            key=key,
-            epoch=fields["epoch"],
-            revision=fields["rev"],
-            last_update_time=fields["last_update_time"],
-            state=decode_state(fields["state"]),
-            tail=fields.get("tail", []),
-            sealed=fields["sealed"],
-            sealed_max=fields["sealed_max"],
-            update_time=document.update_time,
-        )
-    except KeyError as exc:
-        raise StoredDataError(f"{document.path} lacks the field {exc}") from exc
+    fields = _checked(document, *(name for name in HEADER_FIELDS if name != "format"))
+    return StoredSession(
+        key=SessionKey(app=fields["app"], user=fields["user"], session=fields["id"]),
+        epoch=fields["epoch"],
+        revision=fields["rev"],
+        last_update_time=fields["last_update_time"],
+        state=decode_state(fields["state"]),
+        tail=fields.get("tail", []),
+        sealed=fields["sealed"],
+        sealed_max=fields["sealed_max"],
+        update_time=document.update_time,
+    )
 
 
 def read_state(document: Document | None) -> dict[str, Any]:
@@ -234,7 +230,7 @@ def read_segment(document: Document) -> Segment:
     Raises:
         StoredDataError: it is of another format, damaged, or not as long as it says.
     """
-    fields = _checked(document)
+    fields = _checked(document, "body", "count", "running_max")
     texts = unpack_segment(fields["body"])
     if len(texts) != fields["count"]:
         raise StoredDataError(f"{document.path} holds {len(texts)} events, not {fields['count']}")
@@ -243,13 +239,17 @@ def read_segment(document: Document) -> Segment:
 
 def read_deletions(documents: Sequence[Document]) -> list[Deletion]:
     """Return the unfinished deletions among *documents*."""
-    return [Deletion(epoch=f["epoch"], sealed=f["sealed"]) for f in map(_checked, documents)]
+    checked = [_checked(document, "epoch", "sealed") for document in documents]
+    return [Deletion(epoch=fields["epoch"], sealed=fields["sealed"]) for fields in checked]
 
 
-def _checked(document: Document) -> Mapping[str, Any]:
+def _checked(document: Document, *required: str) -> Mapping[str, Any]:
     found = document.fields.get("format")
     if found != FORMAT:
         raise StoredDataError(
             f"{document.path} has format {found!r}, this release reads {FORMAT}; upgrade gcp-adk-store"
         )
+    missing = [name for name in required if name not in document.fields]
+    if missing:
+        raise StoredDataError(f"{document.path} lacks {', '.join(missing)}")
     return document.fields

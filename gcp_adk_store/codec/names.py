@@ -53,5 +53,14 @@ def escape_segment(text: str) -> str:
     return _AMBIGUOUS_PERCENT.sub("%25", text).replace("/", "%2F")
 
 
+def is_unicode(text: str) -> bool:
+    """Tell whether *text* can be written as UTF-8: halves of surrogate pairs cannot."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def _percent(match: re.Match[str]) -> str:
     return f"%{ord(match[0]):02X}"

@@ -10,13 +10,14 @@ The object's bytes are the payload as it is, under its own content type.
 """
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from google.genai import types
 
-from gcp_adk_store.codec.names import MAX_OBJECT_NAME_BYTES, escape_segment
+from gcp_adk_store.codec.names import MAX_OBJECT_NAME_BYTES, escape_segment, is_unicode
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
 from gcp_adk_store.model.artifacts import is_tombstone
 from gcp_adk_store.model.keys import ArtifactKey, ArtifactScope
@@ -26,6 +27,9 @@ MAX_METADATA_BYTES: Final = 8 * 1024
 
 DEFAULT_CONTENT_TYPE: Final = "application/octet-stream"
 """What Cloud Storage records for a payload of no declared type."""
+
+_PLAIN: Final = re.compile(r"[!-~]+")  # keys that travel in HTTP headers as they are
+_VERSION: Final = re.compile(r"0|[1-9][0-9]*")  # as object_name spells it: no other object can be loaded
 
 _DISPLAY_NAME: Final = "adkDisplayName"
 _IS_TEXT: Final = "adkIsText"
@@ -113,7 +117,7 @@ def object_name(key: ArtifactKey, version: int) -> str:
 def parse_version(name: str, prefix: str) -> int | None:
     """Return the version that *name* holds of the artifact with *prefix*; ``None`` if it is another's."""
     suffix = name.removeprefix(prefix)
-    return int(suffix) if suffix.isascii() and suffix.isdigit() else None
+    return int(suffix) if name.startswith(prefix) and _VERSION.fullmatch(suffix) else None
 
 
 def filenames(names: Iterable[str], prefix: str) -> set[str]:
@@ -139,7 +143,7 @@ def encode_artifact(part: types.Part, *, custom_metadata: Mapping[str, Any] | No
         data, content_type = inline.data, inline.mime_type
     elif part.text is not None:
         metadata[_IS_TEXT] = "true"
-        data, content_type = part.text.encode(), "text/plain"
+        data, content_type = _utf8(part.text, "Artifact text"), "text/plain"
     elif file is not None:
         if not file.file_uri:
             raise InvalidInputError("Artifact file_data must have a file_uri.")
@@ -150,7 +154,7 @@ def encode_artifact(part: types.Part, *, custom_metadata: Mapping[str, Any] | No
     else:
         raise InvalidInputError("Artifact must have either inline_data or text.")
     metadata |= _encode_custom(custom_metadata or {})
-    size = sum(len(key.encode()) + len(value.encode()) for key, value in metadata.items())
+    size = sum(len(_utf8(text, "Artifact metadata")) for pair in metadata.items() for text in pair)
     if size > MAX_METADATA_BYTES:
         raise InvalidInputError(
             f"custom_metadata makes {size} bytes of object metadata, the limit is {MAX_METADATA_BYTES}; "
@@ -160,9 +164,16 @@ def encode_artifact(part: types.Part, *, custom_metadata: Mapping[str, Any] | No
 
 
 def decode_artifact(stored: StoredObject, data: bytes) -> types.Part | None:
-    """Return the part that was saved; ``None`` for the tombstone of a rewind."""
+    """Return the part that was saved; ``None`` for the tombstone of a rewind.
+
+    Raises:
+        StoredDataError: it was text, and is no longer.
+    """
     if stored.metadata.get(_IS_TEXT) == "true":
-        return types.Part(text=data.decode())
+        try:
+            return types.Part(text=data.decode())
+        except UnicodeDecodeError as exc:
+            raise StoredDataError(f"object {stored.name!r} is marked as text and is no UTF-8") from exc
     part = types.Part(
         inline_data=types.Blob(
             data=data, mime_type=stored.content_type, display_name=stored.metadata.get(_DISPLAY_NAME)
@@ -183,11 +194,17 @@ def _encode_custom(custom: Mapping[str, Any]) -> dict[str, str]:
     flat: dict[str, str] = {}
     typed: dict[str, Any] = {}
     for key, value in custom.items():
-        plain = isinstance(value, str) and value and key.isascii() and key.isprintable()
-        (flat if plain and key not in _RESERVED else typed)[key] = value
+        plain = _PLAIN.fullmatch(key) and key not in _RESERVED and isinstance(value, str) and value
+        (flat if plain and is_unicode(value) else typed)[key] = value
     if typed:
         try:
             flat[_JSON] = json.dumps(typed, separators=(",", ":"))
-        except (TypeError, ValueError) as exc:
+        except (TypeError, ValueError, RecursionError) as exc:
             raise InvalidInputError("custom_metadata holds a value that JSON cannot hold") from exc
     return flat
+
+
+def _utf8(text: str, what: str) -> bytes:
+    if not is_unicode(text):
+        raise InvalidInputError(f"{what} holds half of a surrogate pair, which is no Unicode text.")
+    return text.encode()

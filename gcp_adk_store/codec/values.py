@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
-from gcp_adk_store.codec.names import escape_name, unescape_name
+from gcp_adk_store.codec.names import escape_name, is_unicode, unescape_name
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
 
 FieldValue = None | bool | int | float | str | bytes | list[Any] | dict[str, Any]
@@ -17,7 +17,7 @@ _INT64: Final = range(-(2**63), 2**63)
 def encode_value(value: Any, *, what: str) -> FieldValue:
     """Return *value* as a field: text, numbers, booleans and ``None`` natively, the rest as JSON.
 
-    JSON text keeps what Firestore cannot: lists in lists, any depth, integers beyond 64 bits, map keys
+    JSON text keeps what Firestore cannot: lists in lists, depth, integers beyond 64 bits, map keys
     that are empty or reserved, halves of surrogate pairs.
 
     Raises:
@@ -28,7 +28,7 @@ def encode_value(value: Any, *, what: str) -> FieldValue:
             return value
         case int() if value in _INT64:
             return value
-        case str() if _is_unicode(value):
+        case str() if is_unicode(value):
             return value
         case _:
             return {_JSON: _dump(value, what=what)}
@@ -40,12 +40,16 @@ def decode_value(field: FieldValue, *, what: str) -> Any:
     Raises:
         StoredDataError: *field* is of no known form. *what* names it.
     """
-    if isinstance(field, dict):
-        text = field.get(_JSON)
-        if len(field) != 1 or not isinstance(text, str):
-            raise StoredDataError(f"{what} is stored in a form unknown to this release: {sorted(field)}")
+    if field is None or isinstance(field, (bool, int, float, str)):
+        return field
+    text = field.get(_JSON) if isinstance(field, dict) and len(field) == 1 else None
+    if not isinstance(text, str):
+        form = sorted(field) if isinstance(field, dict) else type(field).__name__
+        raise StoredDataError(f"{what} is stored in a form unknown to this release: {form}")
+    try:
         return json.loads(text)
-    return field
+    except ValueError as exc:
+        raise StoredDataError(f"{what} is stored as damaged JSON") from exc
 
 
 def encode_state(state: Mapping[str, Any]) -> dict[str, FieldValue]:
@@ -74,19 +78,11 @@ def decode_state(fields: Mapping[str, FieldValue]) -> dict[str, Any]:
 def _dump(value: Any, *, what: str) -> str:
     try:
         return json.dumps(value, separators=(",", ":"))
-    except (TypeError, ValueError) as exc:
+    except (TypeError, ValueError, RecursionError) as exc:
         raise InvalidInputError(f"{what} holds a {type(value).__name__} that JSON cannot hold") from exc
 
 
 def _text(key: Any) -> str:
-    if isinstance(key, str) and _is_unicode(key):
+    if isinstance(key, str) and is_unicode(key):
         return key
     raise InvalidInputError(f"a state key must be Unicode text, not {type(key).__name__} {ascii(key)[:40]}")
-
-
-def _is_unicode(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True

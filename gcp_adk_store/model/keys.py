@@ -67,8 +67,9 @@ class ArtifactScope:
         _require_path_segment(self.app, "app_name")
         _require_path_segment(self.user, "user_id")
         if self.session is not None:
-            _require_path_segment(self.session, "session_id")
+            _require_text(self.session, "session_id")
             object.__setattr__(self, "session", self.session.strip())
+            _require_path_segment(self.session, "session_id")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

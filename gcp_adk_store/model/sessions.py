@@ -97,7 +97,7 @@ class Settlement(enum.Enum):
 
 
 def settle(
-    append: Append, *, marker: Marker | None, stored: StoredSession | None, last_segment: Segment | None
+    append: Append, *, marker: Marker | None, stored: StoredSession | None, newest: Sequence[str]
 ) -> Settlement:
     """Say what became of *append*, from the document as it is now.
 
@@ -105,19 +105,22 @@ def settle(
         append: What was sent.
         marker: What the handle knew when it sent it; ``None`` for a handle without one.
         stored: The session now, ``None`` when there is none.
-        last_segment: The newest segment of *stored*, ``None`` when there is none: a landed event may
-            have been sealed already.
+        newest: Events of *stored*, in append order: at least as many as :func:`events_to_settle` says.
     """
     if stored is None or (marker is not None and stored.epoch != marker.epoch):
         return Settlement.MISSING
     if marker is not None and stored.revision == marker.revision:
         return Settlement.RETRY  # only sealed meanwhile
-    newest = [*(last_segment.texts if last_segment else ()), *stored.tail]
     if newest and newest[-1] == append.text:
         return Settlement.LANDED
     if append.text in newest:
         return Settlement.OVERTAKEN
     return Settlement.RETRY if marker is None else Settlement.STALE
+
+
+def events_to_settle(marker: Marker | None, stored: StoredSession) -> int:
+    """Return how many of the newest events can be one that a handle with *marker* appended."""
+    return stored.revision if marker is None else max(0, stored.revision - marker.revision)
 
 
 def is_redelivery(event: Event, known: Sequence[Event]) -> bool:

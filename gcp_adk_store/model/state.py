@@ -6,7 +6,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from google.adk.sessions import State
-from pydantic_core import to_jsonable_python
+from pydantic_core import PydanticSerializationError, to_jsonable_python
+
+from gcp_adk_store.errors import InvalidInputError
 
 logger = logging.getLogger(__name__)
 
@@ -57,21 +59,31 @@ def persistent(delta: Mapping[str, Any]) -> dict[str, Any]:
 
     Datetimes, pydantic models and the like become what ADK makes of them. A value that JSON cannot
     hold becomes its text, with a warning that names the key and the type, as in ADK's own services.
+
+    Raises:
+        InvalidInputError: a value contains itself, or is nested some 250 levels deep.
     """
-    kept = {key: value for key, value in delta.items() if not key.startswith(State.TEMP_PREFIX)}
-    try:
-        return {key: to_jsonable_python(value) for key, value in kept.items()}
-    except ValueError:  # pydantic_core's serialization errors; which key it was, the loop below finds
-        return {key: _json_or_text(key, value) for key, value in kept.items()}
+    return {
+        key: _json_or_text(key, value)
+        for key, value in delta.items()
+        if not key.startswith(State.TEMP_PREFIX)
+    }
 
 
 def _json_or_text(key: str, value: Any) -> Any:
     try:
         return to_jsonable_python(value)
-    except ValueError:
+    except (PydanticSerializationError, UnicodeError):
         logger.warning(
             "state key %r holds a %s, which JSON cannot hold; its text is stored instead",
             key,
             type(value).__name__,
         )
+    except (ValueError, RecursionError) as exc:
+        raise InvalidInputError(
+            f"state key {key!r} holds a {type(value).__name__} that contains itself or is nested too deep"
+        ) from exc
+    try:
         return to_jsonable_python(value, serialize_unknown=True)
+    except ValueError:  # bytes that are no text, halves of surrogate pairs
+        return ascii(value)

@@ -1,6 +1,8 @@
 """Start the Firestore and Cloud Storage emulators, and stop them with the process that did."""
 
+import contextlib
 import http.client
+import importlib.util
 import os
 import re
 import shutil
@@ -13,7 +15,7 @@ import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Final, Self
+from typing import Final, Self
 
 FIRESTORE_VARIABLE: Final = "FIRESTORE_EMULATOR_HOST"
 STORAGE_VARIABLE: Final = "STORAGE_EMULATOR_HOST"
@@ -35,6 +37,10 @@ Install one of:
 and for the first two Java 17 or newer (Debian package: openjdk-17-jre-headless).
 Or set FIRESTORE_EMULATOR_HOST to an emulator that runs already, or
 ADK_STORE_FIRESTORE_EMULATOR_JAR to the path of its jar."""
+
+_STORAGE_TO_INSTALL: Final = """\
+Install this package's extra:    pip install 'gcp-adk-store[testing]'
+or set STORAGE_EMULATOR_HOST to an emulator that runs already."""
 
 
 class EmulatorError(RuntimeError):
@@ -113,6 +119,8 @@ def storage_emulator(
     running = environ.get(STORAGE_VARIABLE)
     if running:
         return Emulator(STORAGE_VARIABLE, running, process=None, log=None)
+    if importlib.util.find_spec("gcp_storage_emulator") is None:
+        raise EmulatorError(f"The Cloud Storage emulator is not installed.\n{_STORAGE_TO_INSTALL}")
     port = _claim_port(port, "Cloud Storage emulator")
     command = [sys.executable, "-m", "gcp_adk_store.testing.storage_emulator", "--port", str(port)]
     process, log = _launch("storage", command, port=port, logs=logs)
@@ -144,15 +152,21 @@ def find_java(environ: Mapping[str, str] = os.environ) -> str:
     """Return the Java that ``JAVA_HOME`` or ``PATH`` leads to.
 
     Raises:
-        EmulatorError: there is none, or it is older than 17.
+        EmulatorError: there is none, it cannot be run, or it is older than 17.
     """
     home = environ.get("JAVA_HOME")
     java = f"{home}/bin/java" if home else shutil.which("java", path=environ.get("PATH", ""))
     if java is None or not os.access(java, os.X_OK):
-        raise EmulatorError(f"The Firestore emulator needs Java, and there is none.\n{_TO_INSTALL}")
-    told = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
-    version = re.search(r'version "(\d+)', told)
-    if version is None or int(version[1]) < _JAVA_AT_LEAST:
+        where = f"at {java}, where JAVA_HOME leads" if home else "on PATH"
+        raise EmulatorError(f"The Firestore emulator needs Java, and there is none {where}.\n{_TO_INSTALL}")
+    try:
+        told = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
+    except OSError as exc:
+        raise EmulatorError(
+            f"The Firestore emulator needs Java, and {java} cannot be run ({exc.strerror}).\n{_TO_INSTALL}"
+        ) from exc
+    version = re.search(r'version "((\d+)[^"]*)', told)
+    if version is None or int(version[2]) < _JAVA_AT_LEAST:
         found = version[1] if version else "an unknown version"
         raise EmulatorError(
             f"The Firestore emulator needs Java {_JAVA_AT_LEAST} or newer; {java} is {found}.\n{_TO_INSTALL}"
@@ -206,6 +220,8 @@ def _launch(
             stdin=subprocess.PIPE,
             stdout=output,
             stderr=subprocess.STDOUT,
+            # Ctrl-C reaches the terminal's group: the caller ends the emulator, after its own last requests.
+            start_new_session=True,
         )
     try:
         _await_answer(name, process, port, log)
@@ -237,7 +253,7 @@ def _answers(port: int) -> bool:
     try:
         connection.request("GET", "/")
         return connection.getresponse().status == http.HTTPStatus.OK
-    except OSError:
+    except (OSError, http.client.HTTPException):
         return False
     finally:
         connection.close()
@@ -248,7 +264,9 @@ def _end_of(log: Path, lines: int = 12) -> str:
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:
-    pipe: IO[bytes] | None = process.stdin
-    if pipe is not None:
-        pipe.close()  # the tether ends the emulator when this closes
+    pipe = process.stdin
+    if pipe is not None and not pipe.closed:
+        with contextlib.suppress(BrokenPipeError), pipe:
+            # Not only closed: a process forked from this one holds the pipe open, too.
+            pipe.write(b"\n")
     process.wait()

@@ -4,27 +4,36 @@ Run by path, with nothing but the standard library, so that it starts at once. A
 parent ends, ``kill -9`` included, which no signal handler or fixture can promise.
 """
 
+import os
+import signal
 import subprocess
 import sys
 import threading
+from queue import SimpleQueue
 
-_GRACE_S = 5.0
+_GRACE_S = 2.0  # an emulator has nothing to save
+_STDIN = 0
 
 
 def main(command: list[str]) -> int:
-    """Run *command* until it exits or standard input closes; return its exit status."""
+    """Run *command* until it exits, standard input speaks or closes, or SIGTERM comes; return its status.
+
+    A command that a signal ended has the status that a shell gives it.
+    """
+    over: SimpleQueue[object] = SimpleQueue()  # its put() may be called by a signal handler
+    signal.signal(signal.SIGTERM, lambda *_: over.put(None))
     child = subprocess.Popen(command, stdin=subprocess.DEVNULL)  # the caller's own command
-
-    def follow() -> None:
-        sys.stdin.buffer.read()
-        child.terminate()
-        try:
-            child.wait(_GRACE_S)
-        except subprocess.TimeoutExpired:
-            child.kill()
-
-    threading.Thread(target=follow, daemon=True).start()
-    return child.wait()
+    # Not sys.stdin: a thread that waits in its buffer aborts the interpreter's exit.
+    threading.Thread(target=lambda: over.put(os.read(_STDIN, 1)), daemon=True).start()
+    threading.Thread(target=lambda: over.put(child.wait()), daemon=True).start()
+    over.get()
+    child.terminate()
+    try:
+        status = child.wait(_GRACE_S)
+    except subprocess.TimeoutExpired:
+        child.kill()
+        status = child.wait()
+    return status if status >= 0 else 128 - status
 
 
 if __name__ == "__main__":

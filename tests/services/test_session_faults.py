@@ -101,6 +101,53 @@ async def test_a_lost_append_is_found_in_the_segment_that_it_was_sealed_into(con
     assert ["lost", "sealing"] == texts(found.events)
 
 
+@pytest.mark.parametrize("marked", [True, False])
+async def test_a_lost_append_is_found_however_often_others_sealed(connect: Connect, marked: bool) -> None:  # noqa: FBT001
+    """As many segments are read as the append can lie in, so it is never stored twice."""
+    held = await connect().create_session(**WHO)
+    if not marked:
+        held = Session.model_validate_json(held.model_dump_json())
+    sealing = connect(limits=SessionLimits(seal_tail_bytes=1))
+
+    class SealingTwice(LostAnswers):
+        async def intercept_unary_unary(self, continuation: Any, details: Any, request: Any) -> Any:
+            try:
+                return await super().intercept_unary_unary(continuation, details, request)
+            except grpc.aio.AioRpcError:
+                other = await connect().get_session(**WHO)
+                assert other is not None
+                for number in range(3):
+                    await sealing.append_event(other, event(f"{number}"))
+                raise
+
+    await connect(interceptors=[SealingTwice(1)]).append_event(held, event("lost"))
+    found = await connect().get_session(**WHO)
+
+    assert found is not None
+    assert ["lost", "0", "1", "2"] == texts(found.events)
+
+
+async def test_an_append_whose_tail_cannot_be_sealed_has_succeeded(
+    connect: Connect, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Sealing is put off, with a warning; a later append does it."""
+    held = await connect().create_session(**WHO)
+
+    class SecondCommitFails(LostAnswers):
+        async def intercept_unary_unary(self, continuation: Any, details: Any, request: Any) -> Any:
+            self.left = 0 if self.seen == 0 else -1
+            return await super().intercept_unary_unary(continuation, details, request)
+
+    limits = SessionLimits(seal_tail_bytes=1, deadline_s=0.2)
+    failing = SecondCommitFails(0, before_sending=True)
+    await connect(interceptors=[failing], limits=limits).append_event(held, event("one"))
+    await connect(limits=limits).append_event(held, event("two"))
+
+    assert "seal app='app' user='user' session='session' is put off: OutcomeUnknownError" in caplog.text
+    assert held == await connect().get_session(**WHO)
+    assert ["one", "two"] == texts(held.events)
+
+
 async def test_a_create_whose_answer_is_lost_succeeds(connect: Connect) -> None:
     """It recognises its own session; anyone else's id of that name still refuses."""
     made = await connect(interceptors=[LostAnswers(1)]).create_session(**WHO, state={"user:n": 1})
@@ -265,7 +312,7 @@ async def test_two_prefixes_never_see_each_other(connect: Connect) -> None:
     ("change", "message"),
     [
         ({"format": 2}, "format 2, this release reads 1"),
-        ({"tail": ['{"actions": {"fromTheFuture": 1}}']}, "actions.fromTheFuture"),
+        ({"tail": ['{"author": 5}']}, "google-adk at: author"),
         ({"sealed": 1, "sealed_max": 1.0}, "segments is missing"),
         ({"state": {"k": {"unheard": "of"}}}, "unknown to this release"),
     ],

@@ -90,6 +90,13 @@ def test_padding_around_a_session_id_does_not_count(padded: str) -> None:
     ) == keys
 
 
+@pytest.mark.parametrize("session", [" .. ", " /x", " C:x", "\t."])
+def test_padding_hides_no_bad_session_id(session: str) -> None:
+    """What is refused without it is refused with it."""
+    with pytest.raises(InvalidInputError, match="session_id"):
+        ArtifactScope(app="a", user="u", session=session)
+
+
 def test_padding_around_other_ids_counts() -> None:
     """App and user ids with padding are other apps and users."""
     key = SessionKey(app=" a ", user=" u ", session="s x")

@@ -144,6 +144,34 @@ def test_only_a_number_is_a_version(suffix: str, version: int | None) -> None:
     assert version == parse_version(f"shop/u/s/a/{suffix}", "shop/u/s/a/")
 
 
+@pytest.mark.parametrize("name", ["a/007", "a/", "a/-1", "a/1 ", "b/7", "7"])
+def test_a_number_that_no_save_spells_is_no_version(name: str) -> None:
+    """It could be listed, but never loaded."""
+    assert parse_version(name, "a/") is None
+
+
+@pytest.mark.parametrize(
+    ("part", "custom"),
+    [
+        (types.Part(text="\ud800"), {}),
+        (types.Part(inline_data=types.Blob(data=b"x", display_name="\ud800")), {}),
+    ],
+)
+def test_text_that_is_no_unicode_is_refused(part: types.Part, custom: dict[str, Any]) -> None:
+    """With a typed error, before anything is sent."""
+    with pytest.raises(InvalidInputError, match="half of a surrogate pair"):
+        encode_artifact(part, custom_metadata=custom, save_id="s")
+
+
+def test_metadata_that_is_no_header_travels_as_json() -> None:
+    """Empty keys, and values with halves of surrogate pairs."""
+    custom = {"": "x", "half": "\ud800", "plain": "text"}
+    payload = encode_artifact(TEXT, custom_metadata=custom, save_id="s")
+
+    assert {"plain": "text"} == {k: v for k, v in payload.metadata.items() if not k.startswith("adk")}
+    assert custom == json.loads(payload.metadata["adkStoreJson"]) | {"plain": "text"}
+
+
 def test_filenames_are_those_with_a_version() -> None:
     """A listing names each artifact once, nested ones too, and no stray object."""
     names = ["p/a/0", "p/a/1", "p/b/c/10", "p/a/0/2", "p/stray", "p/x/y", "p/user:u/0", "p/7", "p/d//3"]

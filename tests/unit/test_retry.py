@@ -109,6 +109,15 @@ async def test_no_time_means_one_attempt() -> None:
     assert (error, 1) == (await outcome(script, policy=policy, unanswered=True), script.runs)
 
 
+async def test_no_attempt_starts_after_the_deadline() -> None:
+    """A wait that would lead past it is not begun."""
+    error = UnavailableError("1")
+    script = Script(iter([error]))
+    policy = RetryPolicy(deadline_s=30.0, first_wait_s=1e12, longest_wait_s=1e12)
+
+    assert (error, 1) == (await outcome(script, policy=policy, unanswered=True), script.runs)
+
+
 async def test_waits_are_capped() -> None:
     """However long the first wait could be, none is longer than the policy's longest."""
     script = Script(iter([UnavailableError(str(n)) for n in range(5)]))

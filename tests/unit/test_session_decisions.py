@@ -14,6 +14,7 @@ from gcp_adk_store.model.sessions import (
     Segment,
     Settlement,
     StoredSession,
+    events_to_settle,
     is_redelivery,
     select_events,
     settle,
@@ -84,7 +85,7 @@ def test_a_marker_moves_with_each_write() -> None:
 
 
 @pytest.mark.parametrize(
-    ("marker", "now", "last_segment", "expected"),
+    ("marker", "now", "sealed", "expected"),
     [
         pytest.param(SEEN, None, None, Settlement.MISSING, id="deleted"),
         pytest.param(None, None, None, Settlement.MISSING, id="deleted, no marker"),
@@ -120,10 +121,18 @@ def test_a_marker_moves_with_each_write() -> None:
     ],
 )
 def test_an_append_is_settled_from_what_is_stored(
-    marker: Marker | None, now: StoredSession | None, last_segment: Segment | None, expected: Settlement
+    marker: Marker | None, now: StoredSession | None, sealed: Segment | None, expected: Settlement
 ) -> None:
     """One look at the document tells whether the event is there, may be sent again, or came too late."""
-    assert expected is settle(APPEND, marker=marker, stored=now, last_segment=last_segment)
+    newest = [*(sealed.texts if sealed else ()), *(now.tail if now else ())]
+
+    assert expected is settle(APPEND, marker=marker, stored=now, newest=newest)
+
+
+@pytest.mark.parametrize(("marker", "expected"), [(SEEN, 3), (None, 7)])
+def test_settling_looks_as_far_back_as_the_append_can_lie(marker: Marker | None, expected: int) -> None:
+    """What was appended since the marker; without one, everything."""
+    assert expected == events_to_settle(marker, stored(revision=7))
 
 
 EVENT = Event(id="1", author="a", timestamp=1.0)

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
+from gcp_adk_store.errors import InvalidInputError
 from gcp_adk_store.model.state import ScopedState, merge_scopes, overlay, persistent, split_scopes
 
 KEYS = st.builds(
@@ -121,3 +122,26 @@ class Odd:
 
     def __str__(self) -> str:
         return "secret text"
+
+
+CIRCLE: dict[str, Any] = {}
+CIRCLE["self"] = CIRCLE
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(b"\xff", "b'\\xff'"), ({"\ud800": 1}, "{'\\ud800': 1}")], ids=["bytes", "surrogate"]
+)
+def test_what_is_no_unicode_becomes_its_text_with_a_warning(
+    value: Any, text: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The key and the type are named in the log."""
+    kept = persistent({"k": value, "other": 1})
+
+    assert {"k": text, "other": 1} == kept
+    assert f"'k' holds a {type(value).__name__}" in caplog.text
+
+
+def test_a_value_that_contains_itself_is_refused() -> None:
+    """With a typed error that names the key."""
+    with pytest.raises(InvalidInputError, match="state key 'k' holds a dict that contains itself"):
+        persistent({"k": CIRCLE})

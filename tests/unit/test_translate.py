@@ -159,6 +159,16 @@ def test_a_storage_failure_becomes_what_the_caller_does_next(
     assert (read, write) == kinds
 
 
+def test_a_request_that_timed_out_at_the_server_is_unanswered() -> None:
+    """Google's library has no class for status 408; a method that is missing will not come back."""
+    timeout = api.from_http_status(408, "x")  # type: ignore[no-untyped-call]  # api_core types half
+    missing = api.MethodNotImplemented("x")  # type: ignore[no-untyped-call]  # api_core types half
+
+    assert isinstance(storage_read_error(timeout, "w", "b"), UnavailableError)
+    assert isinstance(storage_write_error(timeout, "w", "b"), OutcomeUnknownError)
+    assert missing is storage_write_error(missing, "w", "b")
+
+
 @pytest.mark.parametrize("failure", [failure for failure, read, _ in STORAGE if read is not None])
 def test_a_storage_error_names_operation_bucket_and_kind(failure: type[Exception]) -> None:
     """What failed where is in the message; the server's own words stay in the cause."""

@@ -102,6 +102,8 @@ def test_a_value_beyond_json_is_refused(value: Any, kind: str) -> None:
         ({"json": 5}, "['json']"),
         ({"json": None}, "['json']"),
         ({"json": "1", "zip": "1"}, "['json', 'zip']"),
+        (["secret"], "list"),
+        (b"secret", "bytes"),
     ],
 )
 def test_a_form_of_a_later_release_is_refused(field: FieldValue, forms: str) -> None:
@@ -110,6 +112,14 @@ def test_a_form_of_a_later_release_is_refused(field: FieldValue, forms: str) -> 
         decode_value(field, what="state key 'k'")
 
     assert f"state key 'k' is stored in a form unknown to this release: {forms}" == str(caught.value)
+
+
+def test_damaged_json_is_refused() -> None:
+    """The error names the place, never the content."""
+    with pytest.raises(StoredDataError) as caught:
+        decode_value({"json": "{secret"}, what="state key 'k'")
+
+    assert "state key 'k' is stored as damaged JSON" == str(caught.value)
 
 
 @given(st.dictionaries(st.text(max_size=6), VALUES, max_size=5))

@@ -1,0 +1,629 @@
+"""The emulators start where they can, say what is missing where they cannot, and never outlive their user."""
+
+import contextlib
+import http.client
+import os
+import re
+import select
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import uuid
+import zipfile
+from collections.abc import Callable, Iterator
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import pytest
+import yaml  # type: ignore[import-untyped]  # ships no type information
+
+from gcp_adk_store.testing import emulators
+from gcp_adk_store.testing.__main__ import main
+from gcp_adk_store.testing.emulators import (
+    FIRESTORE_VARIABLE,
+    JAR_VARIABLE,
+    STORAGE_VARIABLE,
+    EmulatorError,
+)
+
+ROOT: Final = Path(__file__).parents[2]
+MARK: Final = "ADK_STORE_TEST_MARK"
+JAR_OF_SDK: Final = "platform/cloud-firestore-emulator/cloud-firestore-emulator.jar"
+MAIN_CLASS: Final = "com.google.cloud.datastore.emulator.firestore.CloudFirestore"
+COMMAND: Final = [sys.executable, "-m", "gcp_adk_store.testing"]
+EMPTY_QUERY: Final = "/v1/projects/demo-launch/databases/(default)/documents/none"
+BUCKETS: Final = "/storage/v1/b"
+# Each tells the address of an emulator that it started.
+LASTING: Final = """
+import signal, sys
+from gcp_adk_store.testing import emulators
+emulator = getattr(emulators, sys.argv[1])()
+print(emulator.address, flush=True)
+signal.pause()
+"""
+INTERRUPTED: Final = """
+import signal, urllib.request
+from gcp_adk_store.testing.emulators import storage_emulator
+with storage_emulator() as emulator:
+    try:
+        print(emulator.address, flush=True)
+        signal.pause()
+    except KeyboardInterrupt:
+        print(urllib.request.urlopen(emulator.address).status, flush=True)
+"""
+FORKING: Final = """
+import os, signal
+from gcp_adk_store.testing.emulators import storage_emulator
+emulator = storage_emulator()
+child = os.fork()
+if child == 0:
+    signal.pause()
+emulator.stop()
+print("stopped")
+os.kill(child, signal.SIGKILL)
+os.waitpid(child, 0)
+"""
+# As another program's server on the port: it answers once, and not in HTTP.
+RUDE: Final = """
+import socket, sys
+with socket.create_server(("127.0.0.1", int(sys.argv[-1]))) as server:
+    connection, _ = server.accept()
+    with connection:
+        connection.recv(65536)
+        connection.sendall(b"SSH-2.0-none\\r\\n")
+sys.exit(3)
+"""
+
+Environ = dict[str, str]
+Running = Callable[[], list[int]]
+Start = Callable[..., subprocess.Popen[str]]
+
+
+@pytest.fixture(autouse=True)
+def running(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Running]:
+    """Tell the processes that run of those the test started, and theirs; after it there must be none."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", None)  # so that logs go below tmp_path
+    mark = f"{MARK}={uuid.uuid4().hex}"
+    monkeypatch.setenv(*mark.split("="))
+    yield lambda: _processes_with(mark)
+
+    assert [] == _processes_with(mark)
+
+
+@pytest.fixture
+def environ() -> Environ:
+    """This environment without emulators that run already."""
+    found = (FIRESTORE_VARIABLE, STORAGE_VARIABLE)
+    return {name: value for name, value in os.environ.items() if name not in found}
+
+
+@pytest.fixture
+def start(environ: Environ) -> Iterator[Start]:
+    """Start a process in a group of its own."""
+    with contextlib.ExitStack() as stack:
+
+        def start(command: list[str], **options: Any) -> subprocess.Popen[str]:
+            pipe = subprocess.PIPE
+            options = {"env": environ, **options}
+            process: subprocess.Popen[str] = stack.enter_context(
+                subprocess.Popen(
+                    command, stdout=pipe, stderr=pipe, text=True, start_new_session=True, **options
+                )
+            )
+            stack.callback(process.kill)
+            return process
+
+        yield start
+
+
+@pytest.fixture
+def bare(tmp_path: Path) -> Environ:
+    """An environment with nothing installed but a jar."""
+    return {"PATH": str(tmp_path), "HOME": str(tmp_path), JAR_VARIABLE: str(_jar(tmp_path / "named.jar"))}
+
+
+def test_a_java_on_the_path_is_used(tmp_path: Path, bare: Environ) -> None:
+    """Without JAVA_HOME it is the Java on PATH."""
+    java = _java(tmp_path)
+
+    assert str(java) == emulators.find_java(bare)
+
+
+def test_java_home_goes_before_the_path(tmp_path: Path, bare: Environ) -> None:
+    """JAVA_HOME names the Java, whichever is on PATH."""
+    _java(tmp_path, version="1.8.0_392")
+    java = _java(tmp_path / "jdk/bin")
+
+    assert str(java) == emulators.find_java({**bare, "JAVA_HOME": str(tmp_path / "jdk")})
+
+
+def test_a_missing_java_is_named(bare: Environ) -> None:
+    """Without any Java the message says so and what to install."""
+    message = _refusal(bare)
+
+    assert "The Firestore emulator needs Java, and there is none on PATH." == message
+
+
+def test_a_java_home_without_java_is_named(tmp_path: Path, bare: Environ) -> None:
+    """A JAVA_HOME that leads nowhere is an error, though PATH has a Java."""
+    _java(tmp_path)
+    message = _refusal({**bare, "JAVA_HOME": str(tmp_path / "none")})
+
+    assert (
+        f"The Firestore emulator needs Java, and there is none at {tmp_path}/none/bin/java, "
+        "where JAVA_HOME leads."
+    ) == message
+
+
+@pytest.mark.parametrize("version", ["1.8.0_392", "11.0.21", "16"])
+def test_a_java_that_is_too_old_is_named(tmp_path: Path, bare: Environ, version: str) -> None:
+    """A Java before 17 is refused by its own version."""
+    java = _java(tmp_path, version=version)
+
+    assert f"The Firestore emulator needs Java 17 or newer; {java} is {version}." == _refusal(bare)
+
+
+def test_a_java_that_tells_no_version_is_refused(tmp_path: Path, bare: Environ) -> None:
+    """A Java that is only a stub, as on a new macOS, is refused."""
+    java = _script(tmp_path / "java", "echo 'Unable to locate a Java Runtime.' >&2; exit 1")
+
+    assert f"The Firestore emulator needs Java 17 or newer; {java} is an unknown version." == _refusal(bare)
+
+
+def test_a_java_that_cannot_be_run_is_refused(tmp_path: Path, bare: Environ) -> None:
+    """A Java of another machine's kind is refused with the system's reason."""
+    java = tmp_path / "java"
+    java.write_bytes(b"\x7fELF of another machine")
+    java.chmod(0o755)
+
+    assert (f"The Firestore emulator needs Java, and {java} cannot be run (Exec format error).") == _refusal(
+        bare
+    )
+
+
+def test_a_missing_jar_is_named(tmp_path: Path) -> None:
+    """Where no jar is in any usual place, the message says so and what to install."""
+    assert "The Firestore emulator is not installed." == _refusal(
+        {"PATH": str(tmp_path), "HOME": str(tmp_path)}
+    )
+
+
+def test_the_variable_goes_before_all_others(tmp_path: Path) -> None:
+    """The jar that the variable names is used, whatever else is installed."""
+    named = _jar(tmp_path / "named.jar")
+    _jar(tmp_path / JAR_OF_SDK)
+    environ = {JAR_VARIABLE: str(named), "CLOUDSDK_ROOT_DIR": str(tmp_path)}
+
+    assert named == emulators.find_firestore_jar(environ)
+
+
+def test_a_variable_that_names_no_file_is_refused(tmp_path: Path, bare: Environ) -> None:
+    """A path that leads nowhere is an error, not a reason to look elsewhere."""
+    message = _refusal({**bare, JAR_VARIABLE: str(tmp_path / "none.jar")})
+
+    assert f"{JAR_VARIABLE} names {tmp_path}/none.jar, which is no file." == message
+
+
+def test_a_variable_that_names_no_jar_is_refused(tmp_path: Path, bare: Environ) -> None:
+    """A file that is no jar is refused before Java sees it."""
+    _java(tmp_path)
+    other = tmp_path / "notes.txt"
+    other.write_text("no jar")
+
+    assert f"{other} is no jar (BadZipFile)." == _refusal({**bare, JAR_VARIABLE: str(other)})
+
+
+def test_the_jar_is_found_below_the_root_of_the_sdk(tmp_path: Path) -> None:
+    """CLOUDSDK_ROOT_DIR leads to the component's jar."""
+    jar = _jar(tmp_path / JAR_OF_SDK)
+
+    assert jar == emulators.find_firestore_jar({"CLOUDSDK_ROOT_DIR": str(tmp_path)})
+
+
+def test_the_jar_is_found_through_gcloud(tmp_path: Path) -> None:
+    """A gcloud on PATH, linked to as packages do, leads to the component's jar."""
+    jar = _jar(tmp_path / "sdk" / JAR_OF_SDK)
+    gcloud = _script(tmp_path / "sdk/bin/gcloud", "exit 1")
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/gcloud").symlink_to(gcloud)
+
+    assert jar == emulators.find_firestore_jar({"PATH": str(tmp_path / "bin")})
+
+
+def test_the_newest_jar_of_firebase_is_found(tmp_path: Path) -> None:
+    """Of firebase-tools' cached jars the newest is used, by number and not by spelling."""
+    cache = tmp_path / ".cache/firebase/emulators"
+    jars = {
+        version: _jar(cache / f"cloud-firestore-emulator-v{version}.jar")
+        for version in ("1.9.10", "1.22.0", "1.19.9")
+    }
+
+    assert jars["1.22.0"] == emulators.find_firestore_jar({"HOME": str(tmp_path)})
+
+
+@pytest.mark.parametrize(
+    ("manifest", "run"),
+    [
+        ("Main-Class: some.Launcher\n", "-jar {jar} --host 127.0.0.1 --port {port}"),
+        ("", "-cp {jar} {main_class} start --host 127.0.0.1 --port {port}"),
+    ],
+    ids=["firebase-tools", "Cloud SDK"],
+)
+def test_each_kind_of_jar_is_run_its_own_way(tmp_path: Path, bare: Environ, manifest: str, run: str) -> None:
+    """A jar that names its main class is run as it is, the Cloud SDK's by the class."""
+    jar = _jar(tmp_path / "named.jar", manifest)
+    _java(tmp_path, then='echo "$@"; exit 1')
+    port = _free_port()
+    with pytest.raises(EmulatorError) as caught:
+        emulators.firestore_emulator(port=port, environ=bare)
+
+    assert run.format(jar=jar, port=port, main_class=MAIN_CLASS) == str(caught.value).splitlines()[-1]
+
+
+def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch, environ: Environ) -> None:
+    """Without the extra the message says what to install, not which import failed."""
+    monkeypatch.setitem(sys.modules, "gcp_storage_emulator", None)
+    with pytest.raises(EmulatorError) as caught:
+        emulators.storage_emulator(environ=environ)
+
+    assert (
+        "The Cloud Storage emulator is not installed.\n"
+        "Install this package's extra:    pip install 'gcp-adk-store[testing]'\n"
+        "or set STORAGE_EMULATOR_HOST to an emulator that runs already."
+    ) == str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("call", "variable", "address"),
+    [
+        (emulators.firestore_emulator, FIRESTORE_VARIABLE, "{}"),
+        (emulators.storage_emulator, STORAGE_VARIABLE, "http://{}"),
+    ],
+)
+def test_one_that_runs_already_is_used_and_left(
+    call: Callable[..., emulators.Emulator], variable: str, address: str, running: Running
+) -> None:
+    """An emulator that a variable names is used as named, nothing is started, and stop() leaves it."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = address.format(f"127.0.0.1:{server.getsockname()[1]}")
+        emulator = call(environ={variable: address})
+        emulator.stop()
+
+        assert (variable, address, False, None) == (
+            emulator.variable,
+            emulator.address,
+            emulator.started_here,
+            emulator.log,
+        )
+        assert not _refuses(address)
+    assert [] == running()
+
+
+@pytest.mark.parametrize(
+    ("call", "whose"),
+    [
+        (emulators.firestore_emulator, "Firestore emulator"),
+        (emulators.storage_emulator, "Cloud Storage emulator"),
+    ],
+)
+def test_a_busy_port_is_named(
+    call: Callable[..., emulators.Emulator], whose: str, tmp_path: Path, bare: Environ, running: Running
+) -> None:
+    """A port in use gives one message, at once, and starts nothing."""
+    _java(tmp_path)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        with pytest.raises(EmulatorError) as caught:
+            call(port=port, environ=bare)
+
+    assert (
+        f"Port {port} for the {whose} is taken (Address already in use); stop what uses it, or use another."
+    ) == str(caught.value)
+    assert [] == running()
+
+
+def test_one_that_exits_while_starting_is_told(tmp_path: Path, bare: Environ, running: Running) -> None:
+    """The message has the status and the last twelve lines of the log, and no process stays."""
+    _java(tmp_path, then="for n in 0 1 2 3 4 5 6 7 8 9 10 11 12; do echo line $n; done; exit 3")
+    with pytest.raises(EmulatorError) as caught:
+        emulators.firestore_emulator(environ=bare, logs=tmp_path / "logs")
+    (log,) = (tmp_path / "logs").iterdir()
+
+    assert [
+        f"The firestore emulator ended with status 3 as it started; log {log}:",
+        *(f"line {n}" for n in range(1, 13)),
+    ] == str(caught.value).splitlines()
+    assert [] == running()
+
+
+def test_what_is_no_http_server_is_no_emulator(tmp_path: Path, bare: Environ, running: Running) -> None:
+    """An answer that is not HTTP counts as none, and is not itself an error."""
+    rude = tmp_path / "rude.py"
+    rude.write_text(RUDE)
+    _java(tmp_path, then=f'exec "{sys.executable}" "{rude}" "$@"')
+    with pytest.raises(EmulatorError, match="ended with status 3"):
+        emulators.firestore_emulator(environ=bare)
+
+    assert [] == running()
+
+
+@pytest.mark.parametrize(
+    ("call", "name", "path"),
+    [
+        (emulators.firestore_emulator, "firestore", EMPTY_QUERY),
+        (emulators.storage_emulator, "storage", BUCKETS),
+    ],
+)
+def test_it_answers_from_the_call_on_until_stop(
+    call: Callable[..., emulators.Emulator],
+    name: str,
+    path: str,
+    environ: Environ,
+    running: Running,
+    tmp_path: Path,
+) -> None:
+    """The real emulator answers its API when the call returns, and is gone when stop() does."""
+    port = _free_port()
+    emulator = call(port=port, environ=environ, logs=tmp_path)
+    try:
+        assert port == urlsplit(f"//{emulator.address.removeprefix('http://')}").port
+        assert emulator.started_here
+        assert tmp_path / f"{name}-{port}.log" == emulator.log
+        assert HTTPStatus.OK == _status(emulator.address, path)
+    finally:
+        emulator.stop()
+    emulator.stop()
+
+    assert ([], True, False) == (running(), _refuses(emulator.address), emulator.started_here)
+
+
+@pytest.mark.parametrize("name", ["firestore_emulator", "storage_emulator"])
+def test_it_ends_when_its_user_is_killed(name: str, start: Start, running: Running) -> None:
+    """``kill -9`` of the process that started it ends the real emulator."""
+    user = start([sys.executable, "-c", LASTING, name])
+    address = _line(user)
+    started = running()
+    user.kill()
+
+    assert [True] * len(started) == [_has_ended(pid) for pid in started]
+    assert _refuses(address)
+
+
+def test_ctrl_c_leaves_the_stopping_to_its_user(start: Start, running: Running) -> None:
+    """A terminal interrupts the user's group of processes, which can still reach the emulator to clean up."""
+    user = start([sys.executable, "-c", INTERRUPTED])
+    _line(user)
+    group = [pid for pid in running() if os.getpgid(pid) == user.pid]
+    os.killpg(user.pid, signal.SIGINT)
+
+    assert [user.pid] == group
+    assert ("200\n", "") == user.communicate(timeout=20)
+
+
+def test_stop_does_not_wait_for_forked_processes(start: Start) -> None:
+    """A process forked from the user shares the user's pipes, and still stop() stops."""
+    user = start([sys.executable, "-c", FORKING])
+
+    assert ("stopped\n", "") == user.communicate(timeout=20)
+
+
+def test_the_command_runs_both_until_it_is_told_to_end(
+    start: Start, running: Running, tmp_path: Path
+) -> None:
+    """The command of the README prints lines a shell can take, and SIGTERM ends all of it with status 0."""
+    command = _commands_of_the_readme()["python"].split()
+    process = start([sys.executable, *command[1:]], cwd=tmp_path)
+    hint_and_logs = 3
+    taken = _taken_by_a_shell("".join(_line(process) for _ in range(2 + hint_and_logs)))
+    statuses = [
+        _status(taken[FIRESTORE_VARIABLE], EMPTY_QUERY),
+        _status(taken[STORAGE_VARIABLE], BUCKETS),
+    ]
+    process.terminate()
+    errors = process.communicate(timeout=20)[1]
+
+    assert [HTTPStatus.OK] * 2 == statuses
+    assert (0, "", []) == (process.returncode, errors, running())
+    assert ["firestore", "storage"] == sorted(
+        log.name.split("-")[0] for log in (tmp_path / "emulators/logs").iterdir()
+    )
+
+
+def test_the_command_uses_what_runs_already(start: Start, environ: Environ) -> None:
+    """Addresses that are set are printed as they are; Ctrl-C ends the command with status 0."""
+    found = {FIRESTORE_VARIABLE: "[::1]:8080", STORAGE_VARIABLE: "http://there:9000/a b"}
+    process = start(COMMAND, env={**environ, **found})
+    exports = _line(process) + _line(process)
+    os.killpg(process.pid, signal.SIGINT)
+    process.wait(20)
+
+    assert found == {name: _taken_by_a_shell(exports)[name] for name in found}
+    assert 0 == process.returncode
+
+
+def test_the_command_leaves_nothing_when_it_fails(
+    start: Start, running: Running, bare: Environ, environ: Environ, tmp_path: Path
+) -> None:
+    """An emulator that cannot start is one message and status 1, and the other one is stopped again."""
+    (tmp_path / "served").mkdir()
+    served = f'--bind 127.0.0.1 --directory "{tmp_path}/served"'
+    _java(tmp_path, then=f'shift $(($# - 1)); exec "{sys.executable}" -m http.server {served} "$1"')
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        process = start([*COMMAND, "--storage-port", str(port)], env={**environ, **bare, "JAVA_HOME": ""})
+        output, errors = process.communicate(timeout=20)
+
+    assert "" == output
+    assert (
+        f"Port {port} for the Cloud Storage emulator is taken (Address already in use); "
+        "stop what uses it, or use another.\n"
+    ) == errors
+    assert (1, []) == (process.returncode, running())
+
+
+def test_the_command_tells_where_it_cannot_log(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """A folder that cannot be made is one message and status 1."""
+    (tmp_path / "file").touch()
+    monkeypatch.setenv(FIRESTORE_VARIABLE, "there:1")
+    monkeypatch.delenv(STORAGE_VARIABLE, raising=False)
+    handler = signal.getsignal(signal.SIGTERM)
+    try:
+        status = main(["--logs", str(tmp_path / "file/logs")])
+    finally:
+        signal.signal(signal.SIGTERM, handler)
+
+    assert 1 == status
+    assert ("", f"[Errno 20] Not a directory: '{tmp_path}/file/logs'\n") == capsys.readouterr()
+
+
+@pytest.mark.parametrize("text", ["65536", "-1"])
+def test_the_command_refuses_what_is_no_port(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """A number beyond the ports is a mistake in the arguments."""
+    with pytest.raises(SystemExit) as caught:
+        main([f"--storage-port={text}"])
+
+    assert 2 == caught.value.code
+    assert capsys.readouterr().err.endswith(f"argument --storage-port: {text} is no port: 0 to 65535\n")
+
+
+def test_the_containers_are_open_to_this_machine_alone() -> None:
+    """Each service has a pinned image, a health check, and one port on the loopback interface."""
+    services = yaml.safe_load((ROOT / "emulators/compose.yaml").read_text())["services"]
+
+    assert {"firestore": "127.0.0.1:8080:8080", "storage": "127.0.0.1:4443:4443"} == {
+        name: ",".join(service["ports"]) for name, service in services.items()
+    }
+    for service in services.values():
+        assert re.search(r":\d+\.\d+\.\d+(-\w+)?$", service["image"])
+        assert service["healthcheck"]["test"]
+
+
+@pytest.mark.parametrize("name", ["README.md", "compose.yaml"])
+def test_the_containers_are_where_the_text_says(name: str) -> None:
+    """The export lines beside the containers lead to their ports."""
+    services = yaml.safe_load((ROOT / "emulators/compose.yaml").read_text())["services"]
+    places = {name: service["ports"][0].rpartition(":")[0] for name, service in services.items()}
+    exports = re.findall(r"export (\w+=\S+)", (ROOT / "emulators" / name).read_text())
+
+    assert [
+        f"{FIRESTORE_VARIABLE}={places['firestore']}",
+        f"{STORAGE_VARIABLE}=http://{places['storage']}",
+    ] == exports
+
+
+def test_the_readme_shows_no_command_that_is_not_known_here() -> None:
+    """Every command is one of these: the first is run above, the others install or start what is tested."""
+    assert {
+        "python": "python -m gcp_adk_store.testing --logs emulators/logs",
+        "make": "make emulators",
+        "gcloud": "gcloud components install cloud-firestore-emulator",
+        "npx": "npx firebase-tools setup:emulators:firestore",
+        "docker": "docker compose -f emulators/compose.yaml up --detach --wait",
+    } == _commands_of_the_readme()
+
+
+def _commands_of_the_readme() -> dict[str, str]:
+    blocks = re.findall(r"```sh\n(.*?)```", (ROOT / "emulators/README.md").read_text(), re.DOTALL)
+    lines = [line.strip() for block in blocks for line in block.splitlines()]
+    return {line.split()[0]: line for line in lines if line and not line.startswith("export ")}
+
+
+def _taken_by_a_shell(exports: str) -> Environ:
+    shell = ["/bin/sh", "-c", 'eval "$1"; env', "sh", exports]
+    told = subprocess.run(shell, env={}, check=True, capture_output=True, text=True).stdout
+    return dict(line.split("=", 1) for line in told.splitlines())
+
+
+def _refusal(environ: Environ) -> str:
+    """Return the first line of the error; the rest must tell every way to install the emulator."""
+    with pytest.raises(EmulatorError) as caught:
+        emulators.firestore_emulator(environ=environ)
+    reason, _, rest = str(caught.value).partition("\n")
+    for way in (
+        "gcloud components install cloud-firestore-emulator",
+        "npx firebase-tools setup:emulators:firestore",
+        "docker compose -f emulators/compose.yaml up",
+        "openjdk-17-jre-headless",
+        FIRESTORE_VARIABLE,
+        JAR_VARIABLE,
+    ):
+        assert way in rest
+    return reason
+
+
+def _script(path: Path, body: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{body}\n")
+    path.chmod(0o755)
+    return path
+
+
+def _java(folder: Path, *, version: str = "17.0.9", then: str = "exit 1") -> Path:
+    """Put a program there that tells a version as Java does, and otherwise does *then*."""
+    told = f"""echo 'openjdk version "{version}" 2023-10-17' >&2"""
+    return _script(folder / "java", f'if [ "$1" = -version ]; then {told}; exit; fi\n{then}')
+
+
+def _jar(path: Path, manifest: str = "") -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("META-INF/MANIFEST.MF", f"Manifest-Version: 1.0\n{manifest}")
+    return path
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _line(process: subprocess.Popen[str]) -> str:
+    """Return the next line that *process* prints, which is when it is ready for the next step."""
+    assert process.stdout is not None
+    line = process.stdout.readline()
+    if not line:
+        pytest.fail(f"ended too early: {process.communicate()[1]}")
+    return line
+
+
+def _status(address: str, path: str) -> int:
+    connection = http.client.HTTPConnection(address.removeprefix("http://"), timeout=10)
+    with contextlib.closing(connection):
+        connection.request("GET", path)
+        return connection.getresponse().status
+
+
+def _refuses(address: str) -> bool:
+    parts = urlsplit(f"//{address.strip().removeprefix('http://')}")
+    with socket.socket() as probe:
+        return probe.connect_ex((parts.hostname, parts.port)) != 0
+
+
+def _processes_with(mark: str) -> list[int]:
+    """Return the ids of the processes that inherited *mark*, whoever their parents are by now."""
+    found = []
+    for environment in Path("/proc").glob("[0-9]*/environ"):
+        with contextlib.suppress(OSError):  # it ended meanwhile, or is another user's
+            if mark.encode() in environment.read_bytes().split(b"\0"):
+                found.append(int(environment.parent.name))
+    return found
+
+
+def _has_ended(pid: int) -> bool:
+    """Wait for the end of a process that need not be a child."""
+    try:
+        handle = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return True
+    try:
+        return bool(select.select([handle], [], [], 10)[0])
+    finally:
+        os.close(handle)
