@@ -20,8 +20,10 @@ $(INSTALLED): pyproject.toml
 demo: $(INSTALLED)
 	$(BIN)/python -m examples.demo
 
-# Fast tests first; the emulators are started by the tests that need them.
+# Fast tests first; the emulators are started by the tests that need them. What is missing for them is said
+# once, before anything runs, instead of by every test.
 test: $(INSTALLED)
+	@$(BIN)/python -m gcp_adk_store.testing --check
 	$(BIN)/python -m pytest -q -n0 tests/unit
 	$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadgroup --ignore=tests/unit tests
 
@@ -30,6 +32,7 @@ check: $(INSTALLED)
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python -m pytest -q -n0 tests/unit
 
 format: $(INSTALLED)
 	$(BIN)/ruff format .

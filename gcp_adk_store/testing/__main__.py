@@ -12,6 +12,7 @@ from gcp_adk_store.testing.emulators import (
     Emulator,
     EmulatorError,
     firestore_emulator,
+    require_installed,
     storage_emulator,
 )
 
@@ -25,6 +26,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for number in _ENDINGS:
         signal.signal(number, signal.default_int_handler)
     try:
+        if options.check:
+            require_installed()
+            return 0
         with (
             firestore_emulator(port=options.firestore_port, logs=options.logs) as firestore,
             storage_emulator(port=options.storage_port, logs=options.logs) as storage,
@@ -50,6 +54,9 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         )
     parser.add_argument(
         "--logs", type=Path, metavar="DIR", help="folder for the logs; by default a temporary one"
+    )
+    parser.add_argument(
+        "--check", action="store_true", help="start nothing; fail if an emulator could not be started"
     )
     return parser.parse_args(arguments)
 

@@ -119,12 +119,24 @@ def storage_emulator(
     running = environ.get(STORAGE_VARIABLE)
     if running:
         return Emulator(STORAGE_VARIABLE, running, process=None, log=None)
-    if importlib.util.find_spec("gcp_storage_emulator") is None:
-        raise EmulatorError(f"The Cloud Storage emulator is not installed.\n{_STORAGE_TO_INSTALL}")
+    _require_storage_package()
     port = _claim_port(port, "Cloud Storage emulator")
     command = [sys.executable, "-m", "gcp_adk_store.testing.storage_emulator", "--port", str(port)]
     process, log = _launch("storage", command, port=port, logs=logs)
     return Emulator(STORAGE_VARIABLE, f"http://127.0.0.1:{port}", process=process, log=log)
+
+
+def require_installed(environ: Mapping[str, str] = os.environ) -> None:
+    """Check that both emulators run already or could be started; nothing is started.
+
+    Raises:
+        EmulatorError: something is missing; the message says what to install.
+    """
+    if not environ.get(FIRESTORE_VARIABLE):
+        find_firestore_jar(environ)
+        find_java(environ)
+    if not environ.get(STORAGE_VARIABLE):
+        _require_storage_package()
 
 
 def find_firestore_jar(environ: Mapping[str, str] = os.environ) -> Path:
@@ -172,6 +184,11 @@ def find_java(environ: Mapping[str, str] = os.environ) -> str:
             f"The Firestore emulator needs Java {_JAVA_AT_LEAST} or newer; {java} is {found}.\n{_TO_INSTALL}"
         )
     return java
+
+
+def _require_storage_package() -> None:
+    if importlib.util.find_spec("gcp_storage_emulator") is None:
+        raise EmulatorError(f"The Cloud Storage emulator is not installed.\n{_STORAGE_TO_INSTALL}")
 
 
 def _cloud_sdks(environ: Mapping[str, str]) -> list[Path]:

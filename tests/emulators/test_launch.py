@@ -5,6 +5,7 @@ import http.client
 import os
 import re
 import select
+import shutil
 import signal
 import socket
 import subprocess
@@ -481,6 +482,36 @@ def test_the_command_tells_where_it_cannot_log(
 
     assert 1 == status
     assert ("", f"[Errno 20] Not a directory: '{tmp_path}/file/logs'\n") == capsys.readouterr()
+
+
+@pytest.mark.parametrize("missing", [True, False])
+def test_a_check_starts_nothing_and_names_what_is_missing(
+    environ: Environ,
+    bare: Environ,
+    running: Running,
+    missing: bool,  # noqa: FBT001
+) -> None:
+    """It says at once what an emulator's start would say."""
+    variables = bare if missing else environ
+    told = subprocess.run([*COMMAND, "--check"], env=variables, capture_output=True, text=True, check=False)
+
+    assert (1 if missing else 0) == told.returncode
+    assert missing == ("gcloud components install cloud-firestore-emulator" in told.stderr)
+    assert [] == running()
+
+
+@pytest.mark.parametrize("target", ["test", "demo"])
+def test_make_says_once_what_to_install(target: str, bare: Environ) -> None:
+    """Instead of by every test, and before anything runs."""
+    make = shutil.which("make")
+    assert make is not None
+    told = subprocess.run([make, target], cwd=ROOT, env=bare, capture_output=True, text=True, check=False)
+
+    assert 0 != told.returncode
+    assert 1 == told.stderr.count("The Firestore emulator needs Java, and there is none on PATH.")
+    assert 1 == told.stderr.count("docker compose -f emulators/compose.yaml up")
+    assert "Traceback" not in told.stderr
+    assert "passed" not in told.stdout
 
 
 @pytest.mark.parametrize("text", ["65536", "-1"])
