@@ -6,7 +6,7 @@ INSTALLED := $(VENV)/.installed
 # Two workers: what a small CI machine has cores for.
 WORKERS ?= 2
 
-.PHONY: demo test check format bench emulators clean
+.PHONY: demo test test-oldest check format bench emulators clean
 .DEFAULT_GOAL := test
 
 $(INSTALLED): pyproject.toml
@@ -26,6 +26,13 @@ test: $(INSTALLED)
 	@$(BIN)/python -m gcp_adk_store.testing --check
 	$(BIN)/python -m pytest -q -n0 tests/unit
 	$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadgroup --ignore=tests/unit tests
+
+# The oldest ADK that is supported; `make test` runs on the one that pyproject.toml pins.
+test-oldest:
+	$(PYTHON) -m venv .venv-oldest
+	.venv-oldest/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	.venv-oldest/bin/python -m pip install --quiet --disable-pip-version-check google-adk==2.8.0 2>/dev/null
+	.venv-oldest/bin/python -m pytest -q -n $(WORKERS) tests/unit tests/services
 
 check: $(INSTALLED)
 	$(BIN)/ruff format --check .
@@ -47,4 +54,4 @@ emulators: $(INSTALLED)
 	$(BIN)/python -m gcp_adk_store.testing
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis dist build
+	rm -rf $(VENV) .venv-oldest .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis dist build
