@@ -32,6 +32,7 @@ from gcp_adk_store.model.artifacts import (
     next_version,
 )
 from gcp_adk_store.model.keys import ArtifactKey, ArtifactScope
+from gcp_adk_store.reported import reported
 from gcp_adk_store.settings import ArtifactLimits
 
 
@@ -82,6 +83,7 @@ class GcsArtifactService(BaseArtifactService):
         """The bucket that the artifacts are kept in."""
         return self._objects.bucket
 
+    @reported
     async def save_artifact(
         self,
         *,
@@ -128,10 +130,9 @@ class GcsArtifactService(BaseArtifactService):
             return version
         raise ArtifactConflictError(
             f"{what}: {self._limits.save_attempts} version numbers were taken by other writers; save again",
-            operation="save_artifact",
-            key=str(key),
         )
 
+    @reported
     async def load_artifact(
         self,
         *,
@@ -165,10 +166,9 @@ class GcsArtifactService(BaseArtifactService):
             key, version = target.key, target.version
         raise InvalidInputError(
             f"Exceeded maximum recursion depth resolving artifact reference: {uri}",
-            operation="load_artifact",
-            key=str(key),
         )
 
+    @reported
     async def list_artifact_keys(
         self, *, app_name: str, user_id: str, session_id: str | None = None
     ) -> list[str]:
@@ -188,6 +188,7 @@ class GcsArtifactService(BaseArtifactService):
         found = (filenames(names, prefix) for names, prefix in zip(listings, prefixes, strict=True))
         return sorted(set().union(*found))
 
+    @reported
     async def delete_artifact(
         self, *, app_name: str, user_id: str, filename: str, session_id: str | None = None
     ) -> None:
@@ -198,6 +199,7 @@ class GcsArtifactService(BaseArtifactService):
         self._latest.forget(key)
         await fan_out(self._objects.delete(object_name(key, version), what=what) for version in versions)
 
+    @reported
     async def list_versions(
         self, *, app_name: str, user_id: str, filename: str, session_id: str | None = None
     ) -> list[int]:
@@ -205,6 +207,7 @@ class GcsArtifactService(BaseArtifactService):
         key = ArtifactKey.of(app=app_name, user=user_id, session=session_id, filename=filename)
         return await self._versions(key, what=f"list_versions {key}")
 
+    @reported
     async def list_artifact_versions(
         self, *, app_name: str, user_id: str, filename: str, session_id: str | None = None
     ) -> list[ArtifactVersion]:
@@ -213,6 +216,7 @@ class GcsArtifactService(BaseArtifactService):
         infos = await self._infos(key, what=f"list_artifact_versions {key}")
         return [self._describe(version, stored) for version, stored in sorted(infos.items())]
 
+    @reported
     async def get_artifact_version(
         self,
         *,

@@ -107,8 +107,6 @@ class SessionRecorder:
         except StoreError as exc:
             raise OutcomeUnknownError(
                 f"{what}: the session was made, but its app and user state could not be read; get it again",
-                operation="create_session",
-                key=str(key),
             ) from exc
         return Marker(epoch=epoch, revision=0, update_time=update_time), overlay(shared, state)
 
@@ -134,8 +132,6 @@ class SessionRecorder:
             if lost is not None and (lost.epoch, lost.sealed) == (stored.epoch, stored.sealed):
                 raise StoredDataError(
                     f"{what}: one of the {stored.sealed} segments is missing",
-                    operation="get_session",
-                    key=str(key),
                 )
             lost = stored  # deleted, perhaps made anew, while it was read: the next look tells
 
@@ -181,8 +177,6 @@ class SessionRecorder:
                 marker = stored.marker
         raise UnavailableError(
             f"{what}: not stored after {_SENDS} tries; try again later",
-            operation="append_event",
-            key=str(key),
         ) from refusal
 
     async def seal(self, key: SessionKey, marker: Marker | None) -> Marker | None:
@@ -259,9 +253,7 @@ class SessionRecorder:
             stored = await self.stored(key, what=what)
             if stored is not None and stored.epoch == epoch:
                 return stored.update_time  # our own, whose answer was lost
-            raise SessionExistsError(
-                f"Session with id {key.session} already exists.", operation="create_session", key=str(key)
-            ) from exc
+            raise SessionExistsError(f"Session with id {key.session} already exists.") from exc
         return written[0].update_time
 
     async def _events(
@@ -363,14 +355,10 @@ def _after(settlement: Settlement, marker: Marker | None, stored: StoredSession 
 
 def _refused(settlement: Settlement, key: SessionKey) -> StoreError:
     if settlement is Settlement.MISSING:
-        return SessionMissingError(
-            f"Session {key.session} not found.", operation="append_event", key=str(key)
-        )
+        return SessionMissingError(f"Session {key.session} not found.")
     return SessionConflictError(
         "The session has been modified in storage since it was loaded. "
         "Reload the session before appending again.",
-        operation="append_event",
-        key=str(key),
     )
 
 

@@ -22,6 +22,7 @@ from gcp_adk_store.model.keys import SessionKey, UserKey
 from gcp_adk_store.model.sessions import Append, Marker, StoredSession, is_redelivery
 from gcp_adk_store.model.state import ScopedState, merge_scopes, persistent, split_scopes
 from gcp_adk_store.recorder import SessionRecorder
+from gcp_adk_store.reported import reported
 from gcp_adk_store.settings import SessionLimits, StoreSettings
 
 logger = logging.getLogger(__name__)
@@ -92,6 +93,7 @@ class FirestoreSessionService(BaseSessionService):
         ] = WeakKeyDictionary()
         self._unawaited: set[asyncio.Task[Any]] = set()
 
+    @reported
     async def create_session(
         self,
         *,
@@ -129,6 +131,7 @@ class FirestoreSessionService(BaseSessionService):
         )
         return _session(key, state=merged, events=[], last_update_time=now, marker=marker)
 
+    @reported
     async def get_session(
         self,
         *,
@@ -148,6 +151,7 @@ class FirestoreSessionService(BaseSessionService):
         found = await self._recorder.find(key, config)
         return None if found is None else _read(found.stored, found.shared, found.events)
 
+    @reported
     async def append_event(self, session: Session, event: Event) -> Event:
         """Store *event* and its change of state, then apply both to *session*; 1 commit.
 
@@ -167,6 +171,7 @@ class FirestoreSessionService(BaseSessionService):
         key = SessionKey(app=session.app_name, user=session.user_id, session=session.id)
         return await self._see_through(self._append_in_turn(key, session, event), what=f"append_event {key}")
 
+    @reported
     async def list_sessions(self, *, app_name: str, user_id: str | None = None) -> ListSessionsResponse:
         """Return sessions with merged state and without events, least recently updated first.
 
@@ -178,6 +183,7 @@ class FirestoreSessionService(BaseSessionService):
         sessions.sort(key=lambda session: (session.last_update_time, session.user_id, session.id))
         return ListSessionsResponse(sessions=sessions)
 
+    @reported
     async def delete_session(self, *, app_name: str, user_id: str, session_id: str) -> None:
         """Remove a session and its events; one that does not exist is no error.
 
@@ -191,6 +197,7 @@ class FirestoreSessionService(BaseSessionService):
         if key.session:
             await self._recorder.delete(key)
 
+    @reported
     async def get_user_state(self, *, app_name: str, user_id: str) -> dict[str, Any]:
         """Return the user's state with raw keys, empty when there is none; 1 read."""
         return await self._recorder.user_state(UserKey(app=app_name, user=user_id))

@@ -240,6 +240,8 @@ async def test_what_cannot_be_saved_is_refused_before_anything_is_sent(
         await artifacts.save_artifact(**{**REPORT, "artifact": text("x"), **change})
 
     assert isinstance(caught.value, InputValidationError)
+    assert "save_artifact" == caught.value.operation
+    assert "user_id=" in caught.value.key
     assert [] == await artifacts.list_artifact_keys(**WHO)
 
 

@@ -308,6 +308,10 @@ async def test_the_second_writer_of_two_is_told_and_changes_nothing(
         await sessions.append_event(loser, late)
 
     assert isinstance(caught.value, StaleSessionError)
+    assert ("append_event", "app_name='app' user_id='user' session_id='session'") == (
+        caught.value.operation,
+        caught.value.key,
+    )
     assert before == loser
     assert {"mine": 1, "user:lost": 1} == late.actions.state_delta
     assert winner == await sessions.get_session(**WHO)
