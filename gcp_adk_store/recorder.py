@@ -179,6 +179,12 @@ class SessionRecorder:
             f"{what}: not stored after {_SENDS} tries; try again later",
         ) from refusal
 
+    async def holds(self, key: SessionKey, append: Append) -> bool:
+        """Tell whether exactly this event is stored already, however long ago."""
+        what = f"append_event {key}"
+        stored = await self.stored(key, what=what)
+        return append.text in await self._newest(stored, None, what=what)
+
     async def seal(self, key: SessionKey, marker: Marker | None) -> Marker | None:
         """Move the tail into a segment; return what *marker* becomes.
 

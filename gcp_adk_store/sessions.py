@@ -19,7 +19,7 @@ from gcp_adk_store.codec.documents import Layout
 from gcp_adk_store.codec.events import encode_event
 from gcp_adk_store.errors import SessionConflictError
 from gcp_adk_store.model.keys import SessionKey, UserKey
-from gcp_adk_store.model.sessions import Append, Marker, StoredSession, is_redelivery
+from gcp_adk_store.model.sessions import Append, Marker, StoredSession, is_held
 from gcp_adk_store.model.state import ScopedState, merge_scopes, persistent, split_scopes
 from gcp_adk_store.recorder import SessionRecorder
 from gcp_adk_store.reported import reported
@@ -216,14 +216,15 @@ class FirestoreSessionService(BaseSessionService):
     async def _append_in_turn(self, key: SessionKey, session: Session, event: Event) -> Event:
         async with self._lock(key):
             self._apply_temp_state(session, event)
-            if is_redelivery(event, session.events):
-                return self._trim_temp_delta_state(event)
             delta = persistent(event.actions.state_delta)
             append = Append(
                 text=encode_event(event, state_delta=delta, max_bytes=self._limits.max_event_bytes),
                 timestamp=event.timestamp,
                 delta=split_scopes(delta),
             )
+            # That the handle holds an equal event may mean that it was delivered before, and it may not.
+            if is_held(event, session.events) and await self._recorder.holds(key, append):
+                return self._trim_temp_delta_state(event)
             while True:
                 marker = _marker(session)
                 try:

@@ -123,8 +123,8 @@ def events_to_settle(marker: Marker | None, stored: StoredSession) -> int:
     return stored.revision if marker is None else max(0, stored.revision - marker.revision)
 
 
-def is_redelivery(event: Event, known: Sequence[Event]) -> bool:
-    """Tell whether *known* holds an equal event already; one that only shares its id is another."""
+def is_held(event: Event, known: Sequence[Event]) -> bool:
+    """Tell whether *known* holds an equal event; one that only shares its id is another."""
     # The ids first, at C speed: this runs at every append, over the whole history.
     if event.id not in map(attrgetter("id"), known):
         return False

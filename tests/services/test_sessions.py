@@ -280,6 +280,36 @@ async def test_an_equal_event_delivered_again_is_stored_once(sessions: Firestore
     assert held == found == reread
 
 
+async def test_an_event_that_only_the_caller_put_into_its_list_is_stored(
+    sessions: FirestoreSessionService,
+) -> None:
+    """What a handle holds is no proof of storage: ADK itself keeps unsaved events there for a while."""
+    held = await sessions.create_session(**WHO)
+    unsaved = event("unsaved")
+    held.events.append(unsaved)
+    await sessions.append_event(held, unsaved)
+    found = await sessions.get_session(**WHO)
+
+    assert found is not None
+    assert ["unsaved"] == texts(found.events)
+
+
+async def test_a_redelivery_is_recognised_in_a_sealed_segment(
+    connect: Connect, small_segments: SessionLimits
+) -> None:
+    """However long ago it was stored."""
+    sealing = connect(limits=small_segments)
+    held = await sealing.create_session(**WHO)
+    first = event("first")
+    await sealing.append_event(held, first)
+    for number in range(12):
+        await sealing.append_event(held, event(f"{number}"))
+    await sealing.append_event(held, first)
+
+    assert held == await sealing.get_session(**WHO)
+    assert 13 == len(held.events)
+
+
 async def test_different_events_with_one_id_are_both_stored(sessions: FirestoreSessionService) -> None:
     """An id is not what makes an event."""
     held = await sessions.create_session(**WHO)

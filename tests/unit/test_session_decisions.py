@@ -15,7 +15,7 @@ from gcp_adk_store.model.sessions import (
     Settlement,
     StoredSession,
     events_to_settle,
-    is_redelivery,
+    is_held,
     select_events,
     settle,
     wants_events,
@@ -151,7 +151,7 @@ EVENT = Event(id="1", author="a", timestamp=1.0)
 )
 def test_only_an_equal_event_is_a_redelivery(known: Sequence[Event], expected: bool) -> None:  # noqa: FBT001
     """An event delivered twice is recognised; one that merely shares its id is a new one."""
-    assert expected is is_redelivery(EVENT, known)
+    assert expected is is_held(EVENT, known)
 
 
 @pytest.mark.parametrize(
