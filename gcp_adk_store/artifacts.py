@@ -2,6 +2,7 @@
 
 import secrets
 import threading
+import time
 from collections import OrderedDict
 from typing import Any
 
@@ -14,6 +15,7 @@ from gcp_adk_store.backends.gcs import Objects, StorageClient
 from gcp_adk_store.backends.translate import ConditionFailedError
 from gcp_adk_store.codec.objects import (
     StoredObject,
+    Upload,
     decode_artifact,
     decode_file,
     encode_artifact,
@@ -34,6 +36,7 @@ from gcp_adk_store.model.artifacts import (
 from gcp_adk_store.model.keys import ArtifactKey, ArtifactScope
 from gcp_adk_store.reported import reported
 from gcp_adk_store.settings import ArtifactLimits
+from gcp_adk_store.turns import Turns
 
 
 class GcsArtifactService(BaseArtifactService):
@@ -76,7 +79,8 @@ class GcsArtifactService(BaseArtifactService):
         self._objects = Objects(
             bucket_name, project=project, client=client, credentials=credentials, limits=self._limits
         )
-        self._latest = _LatestVersions(self._limits.known_versions)
+        self._latest = _LatestVersions(self._limits)
+        self._turns = Turns()
 
     @property
     def bucket_name(self) -> str:
@@ -112,25 +116,9 @@ class GcsArtifactService(BaseArtifactService):
         if uri and uri.startswith(REFERENCE_SCHEME):
             ArtifactReference.parse(uri, within=_within(key, session_id))
         save_id = secrets.token_hex(16)
-        payload = encode_artifact(part, custom_metadata=custom_metadata, save_id=save_id)
-        what = f"save_artifact {key}"
-        version = self._latest.get(key)
-        version = next_version(await self._versions(key, what=what)) if version is None else version + 1
-        for _ in range(self._limits.save_attempts):
-            name = object_name(key, version)
-            try:
-                await self._objects.create(name, payload, what=what)
-            except ConditionFailedError:
-                winner = await self._objects.info(name, what=what)
-                if winner is None or winner.save_id != save_id:
-                    version = next_version([version, *await self._versions(key, what=what)])
-                    continue
-                # Our own object: only its answer was lost.
-            self._latest.put(key, version)
-            return version
-        raise ArtifactConflictError(
-            f"{what}: {self._limits.save_attempts} version numbers were taken by other writers; save again",
-        )
+        upload = encode_artifact(part, custom_metadata=custom_metadata, save_id=save_id)
+        async with self._turns.turn(key):  # the savers of one process do not compete with each other
+            return await self._save(key, upload, save_id, what=f"save_artifact {key}")
 
     @reported
     async def load_artifact(
@@ -192,12 +180,16 @@ class GcsArtifactService(BaseArtifactService):
     async def delete_artifact(
         self, *, app_name: str, user_id: str, filename: str, session_id: str | None = None
     ) -> None:
-        """Remove all versions, in parallel; an artifact that does not exist is no error."""
+        """Remove the versions that there are, in parallel; one that is saved meanwhile stays."""
         key = ArtifactKey.of(app=app_name, user=user_id, session=session_id, filename=filename)
         what = f"delete_artifact {key}"
-        versions = await self._versions(key, what=what)
-        self._latest.forget(key)
-        await fan_out(self._objects.delete(object_name(key, version), what=what) for version in versions)
+        async with self._turns.turn(key):
+            infos = await self._infos(key, what=what)
+            self._latest.forget(key)
+            await fan_out(
+                self._objects.delete(stored.name, generation=stored.generation, what=what)
+                for stored in infos.values()
+            )
 
     @reported
     async def list_versions(
@@ -238,6 +230,25 @@ class GcsArtifactService(BaseArtifactService):
     async def close(self) -> None:
         """Let running requests finish, then close own connections and threads."""
         await self._objects.close()
+
+    async def _save(self, key: ArtifactKey, upload: Upload, save_id: str, *, what: str) -> int:
+        version = self._latest.get(key)
+        version = next_version(await self._versions(key, what=what)) if version is None else version + 1
+        for _ in range(self._limits.save_attempts):
+            name = object_name(key, version)
+            try:
+                await self._objects.create(name, upload, what=what)
+            except ConditionFailedError:
+                winner = await self._objects.info(name, what=what)
+                if winner is None or winner.save_id != save_id:
+                    version = next_version([version, *await self._versions(key, what=what)])
+                    continue
+                # Our own object: only its answer was lost.
+            self._latest.put(key, version)
+            return version
+        raise ArtifactConflictError(
+            f"{what}: {self._limits.save_attempts} version numbers were taken by other writers; save again"
+        )
 
     async def _versions(self, key: ArtifactKey, *, what: str) -> list[int]:
         prefix = version_prefix(key)
@@ -291,23 +302,26 @@ class GcsArtifactService(BaseArtifactService):
 
 
 class _LatestVersions:
-    """The latest version of each artifact that this process saved last: where the next save starts.
+    """The latest version of each artifact that this process saved lately: where the next save starts.
 
-    Only a hint: a number that is taken meanwhile is refused by Cloud Storage.
+    Only a hint: a number that is taken meanwhile is refused by Cloud Storage. It ages, because a number
+    that is free may be no longer the next one where others delete.
     """
 
-    def __init__(self, capacity: int) -> None:
-        self._capacity = capacity
-        self._versions: OrderedDict[ArtifactKey, int] = OrderedDict()
+    def __init__(self, limits: ArtifactLimits) -> None:
+        self._capacity = limits.known_versions
+        self._lifetime_s = limits.known_for_s
+        self._versions: OrderedDict[ArtifactKey, tuple[int, float]] = OrderedDict()
         self._guard = threading.Lock()
 
     def get(self, key: ArtifactKey) -> int | None:
         with self._guard:
-            return self._versions.get(key)
+            version, known_at = self._versions.get(key, (None, 0.0))
+            return version if time.monotonic() - known_at < self._lifetime_s else None
 
     def put(self, key: ArtifactKey, version: int) -> None:
         with self._guard:
-            self._versions[key] = max(version, self._versions.get(key, version))
+            self._versions[key] = (version, time.monotonic())
             self._versions.move_to_end(key)
             if len(self._versions) > self._capacity:
                 self._versions.popitem(last=False)

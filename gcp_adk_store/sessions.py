@@ -2,9 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, TypeVar
-from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from google.adk.events import Event
 from google.adk.platform import time as platform_time
@@ -15,15 +14,21 @@ from google.auth.credentials import Credentials
 
 from gcp_adk_store.backends.channels import ClientInterceptor, FirestoreClient
 from gcp_adk_store.backends.firestore import open_documents
+from gcp_adk_store.backends.gcs import StorageClient
+from gcp_adk_store.backends.payloads import open_payloads
 from gcp_adk_store.codec.documents import Layout
-from gcp_adk_store.codec.events import encode_event
-from gcp_adk_store.errors import SessionConflictError
+from gcp_adk_store.codec.event_payloads import is_large
+from gcp_adk_store.codec.events import EncodedEvent, EventLimits, encode_event
+from gcp_adk_store.codec.payloads import spill_state
 from gcp_adk_store.model.keys import SessionKey, UserKey
-from gcp_adk_store.model.sessions import Append, Marker, StoredSession, is_held
+from gcp_adk_store.model.payloads import Payload
+from gcp_adk_store.model.sessions import Append, Marker, may_be_held
 from gcp_adk_store.model.state import ScopedState, merge_scopes, persistent, split_scopes
-from gcp_adk_store.recorder import SessionRecorder
+from gcp_adk_store.reader import Found, SessionReader
+from gcp_adk_store.recorder import SessionRecorder, Spilled
 from gcp_adk_store.reported import reported
 from gcp_adk_store.settings import SessionLimits, StoreSettings
+from gcp_adk_store.turns import Turns
 
 logger = logging.getLogger(__name__)
 
@@ -52,7 +57,9 @@ class FirestoreSessionService(BaseSessionService):
         project: str | None = None,
         database: str = "(default)",
         prefix: str = "adk",
+        bucket: str | None = None,
         client: FirestoreClient | None = None,
+        storage: StorageClient | None = None,
         credentials: Credentials | None = None,
         limits: SessionLimits | None = None,
         interceptors: Sequence[ClientInterceptor] = (),
@@ -64,8 +71,10 @@ class FirestoreSessionService(BaseSessionService):
                 credentials.
             database: Firestore database id.
             prefix: Start of the collections' names; services with different ones never meet.
+            bucket: Bucket for large payloads; without one they are kept in Firestore documents.
             client: A ``google.cloud.firestore.AsyncClient`` to borrow: it decides project and database,
                 stays open on :meth:`close`, and works in the event loop it was first used in only.
+            storage: A ``google.cloud.storage.Client`` to borrow for the *bucket*.
             credentials: By default those of the environment.
             limits: Sizes and deadlines.
             interceptors: gRPC client interceptors that see every RPC, for tracing or metering.
@@ -73,24 +82,31 @@ class FirestoreSessionService(BaseSessionService):
         Raises:
             InvalidInputError: *prefix*, *project* or *database* cannot be a name.
         """
-        place = StoreSettings(project=project, database=database, prefix=prefix)
+        place = StoreSettings(project=project, database=database, bucket=bucket, prefix=prefix)
         self._limits = limits or SessionLimits()
-        self._recorder = SessionRecorder(
-            open_documents(
-                project=place.project,
-                database=place.database,
-                credentials=credentials,
-                client=client,
-                interceptors=interceptors,
-                limits=self._limits,
-            ),
-            Layout(place.prefix),
+        layout = Layout(place.prefix)
+        self._documents = open_documents(
+            project=place.project,
+            database=place.database,
+            credentials=credentials,
+            client=client,
+            interceptors=interceptors,
+            limits=self._limits,
         )
-        # Locks keep the appends of this process in order, so that one handle shared by several tasks
-        # never conflicts with itself; what makes a write correct is its precondition.
-        self._locks: WeakKeyDictionary[
-            asyncio.AbstractEventLoop, WeakValueDictionary[SessionKey, asyncio.Lock]
-        ] = WeakKeyDictionary()
+        payloads = open_payloads(
+            self._documents,
+            bucket=place.bucket,
+            project=place.project,
+            credentials=credentials,
+            client=storage,
+            prefix=place.prefix,
+        )
+        self._payloads = payloads
+        self._payload_place = payloads.place
+        self._reader = SessionReader(self._documents, payloads, layout)
+        self._recorder = SessionRecorder(self._documents, payloads, layout, self._reader)
+        # One handle shared by several tasks, threads or loops never conflicts with itself.
+        self._turns = Turns()
         self._unawaited: set[asyncio.Task[Any]] = set()
 
     @reported
@@ -127,7 +143,7 @@ class FirestoreSessionService(BaseSessionService):
             key,
             epoch=platform_uuid.new_uuid().replace("-", ""),
             time=now,
-            state=split_scopes(persistent(state or {})),
+            initial=self._spill(split_scopes(persistent(state or {}))),
         )
         return _session(key, state=merged, events=[], last_update_time=now, marker=marker)
 
@@ -148,28 +164,32 @@ class FirestoreSessionService(BaseSessionService):
         key = SessionKey(app=app_name, user=user_id, session=session_id)
         if not key.session:
             return None
-        found = await self._recorder.find(key, config)
-        return None if found is None else _read(found.stored, found.shared, found.events)
+        found = await self._reader.find(key, config)
+        return None if found is None else _read(found)
 
     @reported
     async def append_event(self, session: Session, event: Event) -> Event:
         """Store *event* and its change of state, then apply both to *session*; 1 commit.
 
-        A partial event is returned as it is. An event that *session* holds already, equal in all, is
-        not stored again. Once sent, an append is seen through even if the caller is cancelled, so that
-        *session* stays in step with storage.
+        A partial event is returned as it is. An event that *session* holds and storage has already is
+        not stored again. Once begun, an append is seen through even if the caller is cancelled (as long
+        as its event loop runs), so that *session* stays in step with storage. Large content leaves for
+        payloads, which are written first.
 
         Raises:
             SessionMissingError: the session does not exist; nothing was written.
             SessionConflictError: another writer was first; nothing was written. Reload and decide again.
-            InvalidInputError: the event is over ``SessionLimits.max_event_bytes``, is no JSON, or the
-                document would exceed Firestore's limits.
+            InvalidInputError: the event is no JSON, a piece of it is over
+                ``SessionLimits.max_payload_bytes``, or the state would exceed Firestore's limits.
             OutcomeUnknownError: not answered before the deadline; reload before repeating.
         """
         if event.partial:
             return event
         key = SessionKey(app=session.app_name, user=session.user_id, session=session.id)
-        return await self._see_through(self._append_in_turn(key, session, event), what=f"append_event {key}")
+        await self._turns.take(key)  # cancelled here, nothing was sent
+        return await self._see_through(
+            self._append_and_pass_on(key, session, event), what=f"append_event {key}"
+        )
 
     @reported
     async def list_sessions(self, *, app_name: str, user_id: str | None = None) -> ListSessionsResponse:
@@ -178,8 +198,7 @@ class FirestoreSessionService(BaseSessionService):
         1 query beside 1 read for a user; for all users of the app, 1 query, then 1 read for the state of
         every 500 users. The empty string is a user like any other.
         """
-        listed = await self._recorder.listing(app_name, user_id)
-        sessions = [_read(stored, shared, []) for stored, shared in listed]
+        sessions = [_read(found) for found in await self._reader.listing(app_name, user_id)]
         sessions.sort(key=lambda session: (session.last_update_time, session.user_id, session.id))
         return ListSessionsResponse(sessions=sessions)
 
@@ -200,7 +219,7 @@ class FirestoreSessionService(BaseSessionService):
     @reported
     async def get_user_state(self, *, app_name: str, user_id: str) -> dict[str, Any]:
         """Return the user's state with raw keys, empty when there is none; 1 read."""
-        return await self._recorder.user_state(UserKey(app=app_name, user=user_id))
+        return dict(await self._reader.user_state(UserKey(app=app_name, user=user_id)))
 
     async def flush(self) -> None:
         """Return at once: every acknowledged write is durable already."""
@@ -211,43 +230,67 @@ class FirestoreSessionService(BaseSessionService):
         mine = [task for task in self._unawaited if task.get_loop() is loop]
         if mine:
             await asyncio.wait(mine)
-        await self._recorder.close()
+        await self._documents.close()
+        await self._payloads.close()
 
-    async def _append_in_turn(self, key: SessionKey, session: Session, event: Event) -> Event:
-        async with self._lock(key):
-            self._apply_temp_state(session, event)
-            delta = persistent(event.actions.state_delta)
-            append = Append(
-                text=encode_event(event, state_delta=delta, max_bytes=self._limits.max_event_bytes),
-                timestamp=event.timestamp,
-                delta=split_scopes(delta),
+    async def _append_and_pass_on(self, key: SessionKey, session: Session, event: Event) -> Event:
+        try:
+            return await self._append(key, session, event)
+        finally:
+            self._turns.pass_on(key)
+
+    async def _append(self, key: SessionKey, session: Session, event: Event) -> Event:
+        self._apply_temp_state(session, event)
+        delta = persistent(event.actions.state_delta)
+        encoded = await self._encode(event, delta)
+        change = self._spill(split_scopes(delta), encoded.payloads)
+        append = Append(
+            text=encoded.text,
+            timestamp=event.timestamp,
+            delta=change.state,
+            spilled=frozenset(payload.ref.place for payload in change.session),
+        )
+        # That the handle holds an event of this id may mean that it was delivered before, and it may not.
+        if may_be_held(event, session.events) and await self._recorder.holds(key, append):
+            return self._trim_temp_delta_state(event)
+        appended = await self._recorder.append(key, append, _marker(session), change)
+        # Nothing awaits until the caller's session is as storage is.
+        event = self._trim_temp_delta_state(event)
+        event.actions.state_delta = delta
+        self._update_session_state(session, event)
+        if not any(known is event for known in session.events):
+            # As it will be read: where JSON changes nothing in it, that is the very event.
+            session.events.append(event if event == encoded.event else encoded.event)
+        session.last_update_time = event.timestamp
+        _mark(session, appended.marker)
+        if appended.tail_bytes >= self._limits.seal_tail_bytes:
+            _mark(session, await self._recorder.seal(key, appended.marker))
+        return event
+
+    async def _encode(self, event: Event, delta: Mapping[str, Any]) -> EncodedEvent:
+        limits = EventLimits(
+            inline_bytes=self._limits.inline_bytes,
+            text_bytes=self._limits.event_text_bytes,
+            payload_bytes=self._limits.max_payload_bytes,
+            place=self._payload_place,
+        )
+        if not is_large(event, over=limits.inline_bytes):
+            return encode_event(event, state_delta=delta, limits=limits)
+        # Hashing and compressing megabytes would hold up the event loop.
+        return await asyncio.to_thread(encode_event, event, state_delta=delta, limits=limits)
+
+    def _spill(self, state: ScopedState, payloads: Sequence[Payload] = ()) -> Spilled:
+        """Move large values of *state* out of it; *payloads* are the event's own."""
+        kept, moved = {}, {}
+        for scope in ("app", "user", "session"):
+            kept[scope], moved[scope] = spill_state(
+                getattr(state, scope),
+                over=self._limits.state_value_bytes,
+                limit=self._limits.max_payload_bytes,
+                place=self._payload_place,
             )
-            # That the handle holds an equal event may mean that it was delivered before, and it may not.
-            if is_held(event, session.events) and await self._recorder.holds(key, append):
-                return self._trim_temp_delta_state(event)
-            while True:
-                marker = _marker(session)
-                try:
-                    appended = await self._recorder.append(key, append, marker)
-                    break
-                except SessionConflictError:
-                    if _marker(session) == marker:
-                        raise
-                    # Not another writer: this very handle was advanced from another event loop.
-            # Nothing awaits until the caller's session is as storage is.
-            event = self._trim_temp_delta_state(event)
-            event.actions.state_delta = delta
-            self._update_session_state(session, event)
-            session.events.append(event)
-            session.last_update_time = event.timestamp
-            _mark(session, appended.marker)
-            if appended.tail_bytes >= self._limits.seal_tail_bytes:
-                _mark(session, await self._recorder.seal(key, appended.marker))
-            return event
-
-    def _lock(self, key: SessionKey) -> asyncio.Lock:
-        locks = self._locks.setdefault(asyncio.get_running_loop(), WeakValueDictionary())
-        return locks.setdefault(key, asyncio.Lock())
+        moved["session"] = [*moved["session"], *payloads]
+        return Spilled(state=ScopedState(**kept), whole=state, **moved)
 
     async def _see_through(self, work: Coroutine[Any, Any, T], *, what: str) -> T:
         """Await *work* so that cancelling the caller does not cancel it."""
@@ -270,11 +313,12 @@ def _mark(session: Session, marker: Marker | None) -> None:
     session._storage_update_marker = None if marker is None else str(marker)  # noqa: SLF001
 
 
-def _read(stored: StoredSession, shared: ScopedState, events: list[Event]) -> Session:
+def _read(found: Found) -> Session:
+    stored = found.stored
     return _session(
         stored.key,
-        state=ScopedState(app=shared.app, user=shared.user, session=stored.state),
-        events=events,
+        state=ScopedState(app=found.shared.app, user=found.shared.user, session=stored.state),
+        events=found.events,
         last_update_time=stored.last_update_time,
         marker=stored.marker,
     )

@@ -63,12 +63,18 @@ class SessionLimits:
 
     seal_tail_bytes: int = 64 * 1024
     """UTF-8 bytes of events kept in the session document before they are sealed into a segment."""
-    max_event_bytes: int = 512 * 1024
-    """Largest event as JSON text: with a full tail and state it fits Firestore's 1 MiB document."""
+    inline_bytes: int = 64 * 1024
+    """Inline data of an event over this size is stored as a payload of its own."""
+    event_text_bytes: int = 256 * 1024
+    """An event over this size as JSON, without its payloads, is stored as a compressed payload."""
+    state_value_bytes: int = 64 * 1024
+    """A state value over this size as JSON is stored as a compressed payload."""
+    max_payload_bytes: int = 100 * 1024 * 1024
+    """The largest piece that is stored at all."""
     rpc_timeout_s: float = 10.0
     """Deadline of one attempt of one RPC."""
     deadline_s: float = 30.0
-    """Deadline of one operation, all attempts and waits together."""
+    """Deadline of one RPC, all attempts and waits together; most operations take one or two."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,8 +87,10 @@ class ArtifactLimits:
     """Version numbers that a save tries while other writers keep taking them."""
     known_versions: int = 4096
     """Artifacts whose latest version this process remembers, to save without a listing."""
+    known_for_s: float = 60.0
+    """How long it does: where others delete versions, a number can be free without being the next."""
     request_timeout_s: float = 60.0
-    """Deadline of one attempt of one request."""
+    """Longest silence of the server within one attempt of one request."""
     deadline_s: float = 120.0
     """Deadline of one request, all attempts and waits together."""
 

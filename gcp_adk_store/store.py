@@ -53,6 +53,7 @@ class Store:
             project=place.project,
             database=place.database,
             prefix=place.prefix,
+            bucket=place.bucket,
             credentials=credentials,
             limits=session_limits,
         )
@@ -87,7 +88,7 @@ class Store:
         if (storage is None) != (bucket is None):
             raise InvalidInputError("storage and bucket go together; give both or neither")
         return cls(
-            sessions=FirestoreSessionService(client=firestore, prefix=prefix),
+            sessions=FirestoreSessionService(client=firestore, prefix=prefix, bucket=bucket, storage=storage),
             artifacts=None if bucket is None else GcsArtifactService(bucket, client=storage),
         )
 

@@ -5,17 +5,19 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
-from weakref import WeakKeyDictionary
 
 import google.auth
 import grpc
+from google.api_core.gapic_v1 import routing_header
 from google.auth import exceptions as auth_exceptions
-from google.auth.credentials import Credentials
+from google.auth.credentials import Credentials, with_scopes_if_required
+from google.auth.transport.requests import Request
 from google.cloud.firestore import AsyncClient
 from google.cloud.firestore_v1.services.firestore.transports import FirestoreGrpcAsyncIOTransport
 
 from gcp_adk_store import settings
 from gcp_adk_store.backends import translate, values
+from gcp_adk_store.errors import UnavailableError
 
 _SERVICE: Final = "/google.firestore.v1.Firestore"
 _RESOURCE: Final = "google-cloud-resource-prefix"
@@ -57,7 +59,8 @@ class Channels:
     """Hands every event loop a channel of its own.
 
     A gRPC channel works only in the loop that made it, while ADK runs one service from several: each
-    ``Runner.run()`` is a fresh loop. Channels of loops that are gone close when they are collected.
+    ``Runner.run()`` is a fresh loop. The channels of loops that have ended are dropped when the next loop
+    connects; credentials are found once.
     """
 
     def __init__(
@@ -72,34 +75,43 @@ class Channels:
         self._database = database
         self._credentials = credentials
         self._interceptors = list(interceptors)
-        self._open: WeakKeyDictionary[asyncio.AbstractEventLoop, tuple[grpc.aio.Channel, Connection]] = (
-            WeakKeyDictionary()
-        )
+        # By id: a channel keeps its loop alive, so as a weak key the loop would never go. While it is here
+        # the loop lives, and its id is its own.
+        self._open: dict[int, _Open] = {}
         self._guard = threading.Lock()
+        self._found: tuple[Credentials, str] | None = None
+        self._finding = threading.Lock()
 
     async def connection(self) -> Connection:
         """Return the running loop's connection, made at its first use.
 
         Raises:
-            AccessDeniedError: no credentials can be found.
+            AccessDeniedError: no credentials can be found, or they are refused.
+            NotProvisionedError: nothing names a project.
         """
         loop = asyncio.get_running_loop()
-        known = self._open.get(loop)
-        if known is None:
-            known = await self._connect()
-            with self._guard:
-                self._open[loop] = known
-        return known[1]
+        known = self._open.get(id(loop))
+        if known is not None:
+            return known.connection
+        if settings.firestore_emulator_host() is None and self._found is None:
+            await asyncio.to_thread(self._find_credentials)
+        with self._guard:
+            for ended in [key for key, opened in self._open.items() if opened.loop.is_closed()]:
+                del self._open[ended]
+            # Another task of this loop may have been first while the credentials were looked for.
+            if id(loop) not in self._open:
+                self._open[id(loop)] = self._connect(loop)
+            return self._open[id(loop)].connection
 
     async def close(self) -> None:
         """Close the running loop's channel; those of other loops are dropped."""
         with self._guard:
-            mine = self._open.pop(asyncio.get_running_loop(), None)
+            mine = self._open.pop(id(asyncio.get_running_loop()), None)
             self._open.clear()
         if mine is not None:
-            await mine[0].close()
+            await mine.channel.close()
 
-    async def _connect(self) -> tuple[grpc.aio.Channel, Connection]:
+    def _connect(self, loop: asyncio.AbstractEventLoop) -> "_Open":
         host = settings.firestore_emulator_host()
         if host is not None:
             project = self._project or settings.default_project() or settings.EMULATOR_PROJECT
@@ -107,24 +119,46 @@ class Channels:
             # "owner" is the emulator's name for a caller who may do everything.
             extra = [("authorization", "Bearer owner")]
         else:
-            credentials, project = await asyncio.to_thread(self._find_credentials)
+            credentials, project = self._found or self._find_credentials()
             channel = FirestoreGrpcAsyncIOTransport.create_channel(
                 credentials=credentials, options=_OPTIONS, interceptors=self._interceptors
             )
             extra = []
-        return channel, connect(channel, project=project, database=self._database, extra_metadata=extra)
+        connection = connect(channel, project=project, database=self._database, extra_metadata=extra)
+        return _Open(loop=loop, channel=channel, connection=connection)
 
     def _find_credentials(self) -> tuple[Credentials, str]:
+        with self._finding:
+            if self._found is None:
+                self._found = self._look_for_credentials()
+            return self._found
+
+    def _look_for_credentials(self) -> tuple[Credentials, str]:
         try:
-            credentials, found = (
-                (self._credentials, None) if self._credentials else google.auth.default(scopes=_SCOPES)
-            )
+            if self._credentials is None:
+                credentials, found = google.auth.default(scopes=_SCOPES)
+            else:
+                credentials, found = with_scopes_if_required(self._credentials, _SCOPES), None
+            if not credentials.valid:
+                # Now, so that credentials that are refused are not taken for a server that does not answer.
+                credentials.refresh(Request())
+        except auth_exceptions.TransportError as exc:
+            raise UnavailableError(
+                "the token of the credentials could not be fetched; try again later"
+            ) from exc
         except auth_exceptions.GoogleAuthError as exc:
             raise translate.credentials_error() from exc
         project = self._project or settings.default_project() or found
         if project is None:
             raise translate.project_error()
         return credentials, project
+
+
+@dataclass(frozen=True, slots=True)
+class _Open:
+    loop: asyncio.AbstractEventLoop
+    channel: grpc.aio.Channel
+    connection: Connection
 
 
 class BorrowedChannel:
@@ -181,7 +215,7 @@ def connect(
         # Both headers route a request to its database: without them a named one is not found.
         metadata=[
             (_RESOURCE, name),
-            ("x-goog-request-params", f"project_id={project}&database_id={database}"),
+            routing_header.to_grpc_metadata((("project_id", project), ("database_id", database))),
             *extra_metadata,
         ],
     )

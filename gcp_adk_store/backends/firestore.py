@@ -35,8 +35,7 @@ class Documents:
 
     def __init__(self, connects: Connects, limits: SessionLimits) -> None:
         self._connects = connects
-        self._timeout_s = limits.rpc_timeout_s
-        self._policy = retry.RetryPolicy(deadline_s=limits.deadline_s)
+        self._policy = retry.RetryPolicy(attempt_s=limits.rpc_timeout_s, deadline_s=limits.deadline_s)
 
     async def commit(
         self, writes: Sequence[Write | Delete], *, what: str, repeatable_when_unanswered: bool
@@ -63,13 +62,11 @@ class Documents:
             database=connection.database, writes=[values.to_write(item, root=root) for item in writes]
         )
 
-        async def attempt() -> list[Written]:
+        async def attempt(timeout_s: float) -> list[Written]:
             try:
-                answer = await connection.commit(
-                    request, metadata=connection.metadata, timeout=self._timeout_s
-                )
+                answer = await connection.commit(request, metadata=connection.metadata, timeout=timeout_s)
             except grpc.RpcError as exc:
-                raise translate.firestore_write_error(exc, what) from exc
+                raise translate.firestore_write_error(exc, f"{what}: {connection.database}") from exc
             return [_written(item, result) for item, result in zip(writes, answer.write_results, strict=True)]
 
         return await retry.call(
@@ -96,10 +93,10 @@ class Documents:
             mask=None if fields is None else values.PbDocumentMask(field_paths=fields),
         )
 
-        async def attempt() -> list[Document | None]:
+        async def attempt(timeout_s: float) -> list[Document | None]:
             found: dict[str, Document] = {}
-            stream = connection.batch_get(request, metadata=connection.metadata, timeout=self._timeout_s)
-            async for message in _answers(stream, what):
+            stream = connection.batch_get(request, metadata=connection.metadata, timeout=timeout_s)
+            async for message in _answers(stream, f"{what}: {connection.database}"):
                 if message.WhichOneof("result") == "found":
                     document = values.from_document(message.found, root=root)
                     found[document.path] = document
@@ -134,11 +131,11 @@ class Documents:
             },
         )
 
-        async def attempt() -> list[Document]:
-            stream = connection.run_query(request, metadata=connection.metadata, timeout=self._timeout_s)
+        async def attempt(timeout_s: float) -> list[Document]:
+            stream = connection.run_query(request, metadata=connection.metadata, timeout=timeout_s)
             return [
                 values.from_document(message.document, root=root)
-                async for message in _answers(stream, what)
+                async for message in _answers(stream, f"{what}: {connection.database}")
                 if message.HasField("document")
             ]
 

@@ -10,14 +10,15 @@ import google.auth
 import requests
 from google.api_core import exceptions as api
 from google.auth import exceptions as auth
-from google.auth.credentials import AnonymousCredentials, Credentials
+from google.auth.credentials import AnonymousCredentials, Credentials, with_scopes_if_required
 from google.auth.transport.requests import AuthorizedSession
 from google.cloud.storage import Client
+from google.cloud.storage.exceptions import DataCorruption, InvalidResponse
 from requests.adapters import HTTPAdapter
 
 from gcp_adk_store import settings
 from gcp_adk_store.backends import retry, translate
-from gcp_adk_store.codec.objects import Payload, StoredObject
+from gcp_adk_store.codec.objects import StoredObject, Upload
 from gcp_adk_store.settings import ArtifactLimits
 
 T = TypeVar("T")
@@ -30,7 +31,13 @@ _NAMES: Final = "items(name),nextPageToken"
 _INFOS: Final = "items(name,generation,contentType,metadata,timeCreated),nextPageToken"
 
 # What a request can fail with; everything else is a bug and passes through untouched.
-_FAILURES: Final = (api.GoogleAPICallError, requests.RequestException, auth.GoogleAuthError)
+_FAILURES: Final = (
+    api.GoogleAPICallError,
+    requests.RequestException,
+    auth.GoogleAuthError,
+    DataCorruption,
+    InvalidResponse,
+)
 
 
 class Objects:
@@ -53,13 +60,13 @@ class Objects:
         self._project = project
         self._credentials = credentials
         self._limits = limits
-        self._policy = retry.RetryPolicy(deadline_s=limits.deadline_s)
-        self._threads = ThreadPoolExecutor(limits.max_workers, thread_name_prefix="adk-store-gcs")
+        self._policy = retry.RetryPolicy(attempt_s=limits.request_timeout_s, deadline_s=limits.deadline_s)
+        self._threads: ThreadPoolExecutor | None = None
         self._borrowed = client is not None
         self._client: StorageClient | None = client
         self._opening = threading.Lock()
 
-    async def create(self, name: str, payload: Payload, *, what: str) -> None:
+    async def create(self, name: str, upload: Upload, *, what: str) -> None:
         """Write an object that must not exist yet; durable on return.
 
         Raises:
@@ -68,19 +75,19 @@ class Objects:
             UnavailableError, NotProvisionedError, AccessDeniedError: nothing was written.
         """
 
-        def upload(bucket: Any) -> None:
+        def send(bucket: Any, timeout_s: float) -> None:
             blob = bucket.blob(name)
-            blob.metadata = dict(payload.metadata)
+            blob.metadata = dict(upload.metadata)
             blob.upload_from_string(
-                payload.data,
-                content_type=payload.content_type,
+                upload.data,
+                content_type=upload.content_type,
                 if_generation_match=0,
                 checksum="crc32c",
-                timeout=self._limits.request_timeout_s,
+                timeout=timeout_s,
                 retry=None,
             )
 
-        await self._call(upload, what=what, error=translate.storage_write_error)
+        await self._call(send, what=what, error=translate.storage_write_error)
 
     async def names(self, prefix: str, *, delimiter: str | None, what: str) -> list[str]:
         """Return the names that start with *prefix*, without those that have *delimiter* after it."""
@@ -95,8 +102,8 @@ class Objects:
     async def info(self, name: str, *, what: str) -> StoredObject | None:
         """Return one object, ``None`` if there is none of that name."""
 
-        def stat(bucket: Any) -> StoredObject | None:
-            blob = bucket.get_blob(name, timeout=self._limits.request_timeout_s, retry=None)
+        def stat(bucket: Any, timeout_s: float) -> StoredObject | None:
+            blob = bucket.get_blob(name, timeout=timeout_s, retry=None)
             return None if blob is None else _stored(blob)
 
         return await self._call(stat, what=what, error=translate.storage_read_error)
@@ -104,44 +111,48 @@ class Objects:
     async def read(self, name: str, *, generation: int | None, what: str) -> tuple[bytes, int] | None:
         """Return an object's bytes, checked against its CRC32C, and their generation; ``None`` if gone."""
 
-        def download(bucket: Any) -> tuple[bytes, int] | None:
+        def download(bucket: Any, timeout_s: float) -> tuple[bytes, int] | None:
             blob = bucket.blob(name, generation=generation)
             try:
-                data = blob.download_as_bytes(
-                    checksum="crc32c", timeout=self._limits.request_timeout_s, retry=None
-                )
+                data = blob.download_as_bytes(checksum="crc32c", timeout=timeout_s, retry=None)
             except api.NotFound:
                 return None
             return data, blob.generation
 
         return await self._call(download, what=what, error=translate.storage_read_error)
 
-    async def delete(self, name: str, *, what: str) -> None:
-        """Remove an object; one that is gone already is no error."""
+    async def delete(self, name: str, *, generation: int | None, what: str) -> None:
+        """Remove an object of this *generation*, of any if ``None``; what is gone already is no error."""
 
-        def remove(bucket: Any) -> None:
+        def remove(bucket: Any, timeout_s: float) -> None:
             try:
-                bucket.delete_blob(name, timeout=self._limits.request_timeout_s, retry=None)
-            except api.NotFound:
-                return
+                bucket.delete_blob(name, if_generation_match=generation, timeout=timeout_s, retry=None)
+            except (api.NotFound, api.PreconditionFailed):
+                return  # removed already; what stands there now was made later
 
         await self._call(remove, what=what, error=translate.storage_write_error)
 
     async def close(self) -> None:
-        """Let running requests finish, then close the client if it was opened here."""
-        await asyncio.to_thread(self._threads.shutdown)
-        if self._client is not None and not self._borrowed:
-            self._client.close()
+        """Let running requests finish, then close what was opened here; a later call opens it anew."""
+        with self._opening:
+            threads, self._threads = self._threads, None
+            client = self._client
+            if not self._borrowed:
+                self._client = None
+        if threads is not None:
+            await asyncio.to_thread(threads.shutdown)
+        if client is not None and not self._borrowed:
+            client.close()
 
     async def _list(self, prefix: str, *, delimiter: str | None, fields: str, what: str) -> list[Any]:
-        def pages(bucket: Any) -> list[Any]:
+        def pages(bucket: Any, timeout_s: float) -> list[Any]:
             return list(
                 bucket.client.list_blobs(
                     bucket,
                     prefix=prefix,
                     delimiter=delimiter,
                     fields=fields,
-                    timeout=self._limits.request_timeout_s,
+                    timeout=timeout_s,
                     retry=None,
                 )
             )
@@ -149,22 +160,30 @@ class Objects:
         return await self._call(pages, what=what, error=translate.storage_read_error)
 
     async def _call(
-        self, work: Callable[[Any], T], *, what: str, error: Callable[[Exception, str, str], Exception]
+        self, work: Callable[[Any, float], T], *, what: str, error: Callable[[Exception, str, str], Exception]
     ) -> T:
         loop = asyncio.get_running_loop()
 
-        def run() -> T:
+        def run(timeout_s: float) -> T:
             try:
-                return work(self._open().bucket(self.bucket))
+                return work(self._open().bucket(self.bucket), timeout_s)
             except _FAILURES as exc:
                 raise error(exc, what, self.bucket) from exc
 
-        async def attempt() -> T:
-            return await loop.run_in_executor(self._threads, run)
+        async def attempt(timeout_s: float) -> T:
+            return await loop.run_in_executor(self._executor(), run, timeout_s)
 
         # A repeated create meets its own object as a conflict that carries its save id; everything else
         # reads or deletes.
         return await retry.call(attempt, policy=self._policy, repeatable_when_unanswered=True)
+
+    def _executor(self) -> ThreadPoolExecutor:
+        with self._opening:
+            if self._threads is None:
+                self._threads = ThreadPoolExecutor(
+                    self._limits.max_workers, thread_name_prefix="adk-store-gcs"
+                )
+            return self._threads
 
     def _open(self) -> StorageClient:
         with self._opening:
@@ -185,6 +204,7 @@ class Objects:
                 credentials, found = google.auth.default(scopes=_SCOPES)
             project = self._project or settings.default_project() or found
             options = {}
+        credentials = with_scopes_if_required(credentials, _SCOPES)
         session = AuthorizedSession(credentials)
         adapter = HTTPAdapter(pool_maxsize=self._limits.max_workers)
         session.mount("https://", adapter)

@@ -3,6 +3,7 @@
 The SDKs' own retries are switched off wherever this one acts, so that loops never nest.
 """
 
+import time
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -19,22 +20,33 @@ T = TypeVar("T")
 class RetryPolicy:
     """How long a call is repeated, and how far apart."""
 
+    attempt_s: float
+    """Longest time of one attempt."""
     deadline_s: float
-    """No attempt starts later than this after the first."""
+    """All attempts and the waits between them together."""
     first_wait_s: float = 0.05
     """Bound of the first wait; each next bound is twice the last (full jitter)."""
     longest_wait_s: float = 5.0
 
 
 async def call(
-    attempt: Callable[[], Coroutine[Any, Any, T]], *, policy: RetryPolicy, repeatable_when_unanswered: bool
+    attempt: Callable[[float], Coroutine[Any, Any, T]],
+    *,
+    policy: RetryPolicy,
+    repeatable_when_unanswered: bool,
 ) -> T:
-    """Run *attempt* until it succeeds, fails for good, or the policy's deadline passes.
+    """Run *attempt*, with the seconds it may take, until it succeeds, fails for good, or time is up.
 
     A refusal for now (:class:`UnavailableError`) is always repeated. A lost answer
     (:class:`OutcomeUnknownError`) is repeated only where the caller says that a second run is
     recognised; the last error is raised as it is.
     """
+    ends_at = time.monotonic() + policy.deadline_s
+
+    async def bounded() -> T:
+        left = max(ends_at - time.monotonic(), 0.001)
+        return await attempt(min(policy.attempt_s, left))
+
     kinds = (UnavailableError, OutcomeUnknownError) if repeatable_when_unanswered else (UnavailableError,)
     attempts = AsyncRetrying(
         stop=stop_before_delay(policy.deadline_s),
@@ -42,4 +54,4 @@ async def call(
         retry=retry_if_exception_type(kinds),
         reraise=True,
     )
-    return await attempts(attempt)
+    return await attempts(bounded)

@@ -12,6 +12,7 @@ import grpc
 import requests
 from google.api_core import exceptions as api
 from google.auth import exceptions as auth
+from google.cloud.storage.exceptions import DataCorruption, InvalidResponse
 
 from gcp_adk_store.errors import (
     AccessDeniedError,
@@ -47,6 +48,8 @@ _READ: Final[Mapping[grpc.StatusCode, type[StoreError]]] = {
     grpc.StatusCode.RESOURCE_EXHAUSTED: UnavailableError,
     grpc.StatusCode.UNAVAILABLE: UnavailableError,
     grpc.StatusCode.UNKNOWN: UnavailableError,
+    # A database in Datastore mode, or a query whose index is missing.
+    grpc.StatusCode.FAILED_PRECONDITION: NotProvisionedError,
     grpc.StatusCode.INVALID_ARGUMENT: InvalidInputError,
     grpc.StatusCode.NOT_FOUND: NotProvisionedError,
     grpc.StatusCode.PERMISSION_DENIED: AccessDeniedError,
@@ -80,6 +83,14 @@ _UNANSWERED: Final = (
     requests.ConnectionError,
     requests.Timeout,
     requests.exceptions.ChunkedEncodingError,
+    DataCorruption,
+)
+
+_OF_THE_SDK: Final = (
+    api.GoogleAPICallError,
+    auth.GoogleAuthError,
+    requests.RequestException,
+    InvalidResponse,
 )
 
 _STORAGE: Final[Sequence[tuple[tuple[type[Exception], ...], type[StoreError | RefusedError], str]]] = (
@@ -105,22 +116,22 @@ _ADVICE: Final[Mapping[type[Exception], str]] = {
 
 
 def firestore_read_error(exc: grpc.RpcError, what: str) -> Exception:
-    """Return what to raise for a failed read; an unknown status returns *exc* itself."""
+    """Return what to raise for a failed read; a status without a place in the table is a StoreError."""
     return _firestore_error(exc, what, _READ)
 
 
 def firestore_write_error(exc: grpc.RpcError, what: str) -> Exception:
-    """Return what to raise for a failed commit; an unknown status returns *exc* itself."""
+    """Return what to raise for a failed commit; a status without a place in the table is a StoreError."""
     return _firestore_error(exc, what, _WRITE)
 
 
 def storage_read_error(exc: Exception, what: str, bucket: str) -> Exception:
-    """Return what to raise for a failed request that changes nothing."""
+    """Return what to raise for a failed request that changes nothing; what no SDK raised as it is."""
     return _storage_error(exc, what, bucket, unanswered=UnavailableError)
 
 
 def storage_write_error(exc: Exception, what: str, bucket: str) -> Exception:
-    """Return what to raise for a failed request that may have changed something."""
+    """Return what to raise for a failed request that may have changed something; else as for a read."""
     return _storage_error(exc, what, bucket, unanswered=OutcomeUnknownError)
 
 
@@ -140,9 +151,7 @@ def _firestore_error(
     exc: grpc.RpcError, what: str, table: Mapping[grpc.StatusCode, type[StoreError | RefusedError]]
 ) -> Exception:
     code = exc.code() if isinstance(exc, grpc.aio.AioRpcError) else grpc.StatusCode.UNKNOWN
-    kind = table.get(code)
-    if kind is None:
-        return exc
+    kind = table.get(code, StoreError)
     advice = _ADVICE.get(kind)
     return kind(f"{what}: {code.name}" + (f"; {advice}" if advice else ""))
 
@@ -155,4 +164,6 @@ def _storage_error(
     for causes, kind, advice in _STORAGE:
         if isinstance(exc, causes):
             return kind(f"{what}: bucket {bucket!r}: {type(exc).__name__}; {advice}")
+    if isinstance(exc, _OF_THE_SDK):
+        return StoreError(f"{what}: bucket {bucket!r}: {type(exc).__name__}; see the cause")
     return exc

@@ -24,6 +24,9 @@ PbRunQueryRequest: Final = firestore.RunQueryRequest.pb()
 PbRunQueryResponse: Final = firestore.RunQueryResponse.pb()
 
 
+_FOREIGN: Final = frozenset({"timestamp_value", "reference_value", "geo_point_value"})
+
+
 def to_value(value: FieldValue) -> Any:  # noqa: PLR0911  # one for each kind of field
     """Return the ``Value`` message of a field."""
     match value:
@@ -69,8 +72,15 @@ def from_value(value: Any) -> FieldValue:
 
 
 def from_fields(fields: Mapping[str, Any]) -> dict[str, FieldValue]:
-    """Return the fields of a document or a map."""
-    return {name: from_value(value) for name, value in fields.items()}
+    """Return the fields of a document or a map; those of kinds that this library never writes are left out.
+
+    A time that a deployment adds for its own TTL policy, for one, is nobody's business here.
+    """
+    return {
+        name: from_value(value)
+        for name, value in fields.items()
+        if value.WhichOneof("value_type") not in _FOREIGN
+    }
 
 
 def from_document(message: Any, *, root: str) -> Document:

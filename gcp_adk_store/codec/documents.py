@@ -7,6 +7,7 @@
       .../{prefix}_sessions/{session}                 header, state, tail
       .../{prefix}_sessions/{session}/{prefix}_segments/{epoch}-{n}
       .../{prefix}_sessions/{session}/{prefix}_deletions/{epoch}
+    {any of the first three}/{prefix}_chunks/{life}-{sha256}-{n}      payloads, where there is no bucket
 
 docs/data-model.md lists every field. Nothing here needs an index: documents are read by name, and the
 two listings are ordered by name within one collection.
@@ -16,14 +17,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
-from gcp_adk_store.codec.events import pack_segment, unpack_segment
 from gcp_adk_store.codec.names import escape_name
+from gcp_adk_store.codec.segments import pack_segment, unpack_segment
 from gcp_adk_store.codec.values import FieldValue, decode_state, encode_state
 from gcp_adk_store.codec.writes import Delete, Document, FieldPath, Must, Write
 from gcp_adk_store.errors import StoredDataError
 from gcp_adk_store.model.keys import SessionKey, UserKey
+from gcp_adk_store.model.payloads import PayloadOwner, PayloadPlace
 from gcp_adk_store.model.sessions import Append, Marker, Segment, StoredSession
 from gcp_adk_store.model.state import ScopedState
+
+_FOR_EVER: Final = "shared"  # the life of a document that is never deleted
 
 FORMAT: Final = 1
 """Number of the stored layout; a document with another one is refused, not guessed at."""
@@ -39,16 +43,18 @@ HEADER_FIELDS: Final = (
     "state",
     "sealed",
     "sealed_max",
+    "spilled",
 )
 """What a listing reads of a session: everything but its events."""
 
 
 @dataclass(frozen=True, slots=True)
 class Deletion:
-    """A session that is gone but whose segments may not be."""
+    """A session that is gone but whose segments and payloads may not be."""
 
     epoch: str
     sealed: int
+    spilled: frozenset[PayloadPlace]
 
 
 class Layout:
@@ -85,7 +91,27 @@ class Layout:
         parent = f"{self.session(key)}/{self._prefix}_segments"
         return [f"{parent}/{epoch}-{number}" for number in numbers]
 
-    def create(self, key: SessionKey, *, epoch: str, time: float, state: ScopedState) -> list[Write]:
+    def session_payloads(self, key: SessionKey, epoch: str) -> PayloadOwner:
+        """Owner of a session's payloads: they go with it."""
+        return PayloadOwner(path=self.session(key), life=epoch)
+
+    def app_payloads(self, app: str) -> PayloadOwner:
+        """Owner of the payloads of an app's state."""
+        return PayloadOwner(path=self.app(app), life=_FOR_EVER)
+
+    def user_payloads(self, key: UserKey) -> PayloadOwner:
+        """Owner of the payloads of a user's state."""
+        return PayloadOwner(path=self.user(key), life=_FOR_EVER)
+
+    def create(
+        self,
+        key: SessionKey,
+        *,
+        epoch: str,
+        time: float,
+        state: ScopedState,
+        spilled: frozenset[PayloadPlace] = frozenset(),
+    ) -> list[Write]:
         """Return the writes that make a session and apply its initial app and user state."""
         return [
             Write(
@@ -104,6 +130,7 @@ class Layout:
                     "tail_bytes": 0,
                     "sealed": 0,
                     "sealed_max": None,
+                    "spilled": _places(spilled),
                 },
                 must=Must.BE_ABSENT,
             ),
@@ -122,6 +149,9 @@ class Layout:
         else:
             fields["rev"] = marker.revision + 1
         mask: list[FieldPath] = [(name,) for name in fields]
+        union: dict[str, list[FieldValue]] = {"tail": [append.text]}
+        if append.spilled:
+            union["spilled"] = _places(append.spilled)
         state = encode_state(append.delta.session)
         if state:
             fields["state"] = cast("FieldValue", state)
@@ -131,7 +161,7 @@ class Layout:
                 path=self.session(key),
                 fields=fields,
                 mask=mask,
-                union={"tail": [append.text]},
+                union=union,
                 increment=increment,
                 must=Must.EXIST if marker is None else marker.update_time,
             ),
@@ -170,9 +200,14 @@ class Layout:
     def delete(self, stored: StoredSession) -> list[Write | Delete]:
         """Return the writes that end a session, noting what of it is still to be removed."""
         writes: list[Write | Delete] = [Delete(path=self.session(stored.key), must=stored.update_time)]
-        if stored.sealed:
+        if stored.sealed or stored.spilled:
             path = f"{self.session(stored.key)}/{self.deletions_collection}/{stored.epoch}"
-            fields: dict[str, FieldValue] = {"format": FORMAT, "epoch": stored.epoch, "sealed": stored.sealed}
+            fields: dict[str, FieldValue] = {
+                "format": FORMAT,
+                "epoch": stored.epoch,
+                "sealed": stored.sealed,
+                "spilled": _places(stored.spilled),
+            }
             writes.append(Write(path=path, fields=fields))
         return writes
 
@@ -206,17 +241,21 @@ def read_session(document: Document) -> StoredSession:
         StoredDataError: the document is of another format.
     """
     fields = _checked(document, *(name for name in HEADER_FIELDS if name != "format"))
-    return StoredSession(
-        key=SessionKey(app=fields["app"], user=fields["user"], session=fields["id"]),
-        epoch=fields["epoch"],
-        revision=fields["rev"],
-        last_update_time=fields["last_update_time"],
-        state=decode_state(fields["state"]),
-        tail=fields.get("tail", []),
-        sealed=fields["sealed"],
-        sealed_max=fields["sealed_max"],
-        update_time=document.update_time,
-    )
+    try:
+        return StoredSession(
+            key=SessionKey(app=fields["app"], user=fields["user"], session=fields["id"]),
+            epoch=str(fields["epoch"]),
+            revision=int(fields["rev"]),
+            last_update_time=float(fields["last_update_time"]),
+            state=decode_state(fields["state"]),
+            tail=list(fields.get("tail", ())),
+            sealed=int(fields["sealed"]),
+            sealed_max=None if fields["sealed_max"] is None else float(fields["sealed_max"]),
+            spilled=frozenset(PayloadPlace(name) for name in fields["spilled"]),
+            update_time=document.update_time,
+        )
+    except (TypeError, ValueError, AttributeError) as exc:
+        raise StoredDataError(f"{document.path} has a field of a wrong kind ({type(exc).__name__})") from None
 
 
 def read_state(document: Document | None) -> dict[str, Any]:
@@ -239,8 +278,17 @@ def read_segment(document: Document) -> Segment:
 
 def read_deletions(documents: Sequence[Document]) -> list[Deletion]:
     """Return the unfinished deletions among *documents*."""
-    checked = [_checked(document, "epoch", "sealed") for document in documents]
-    return [Deletion(epoch=fields["epoch"], sealed=fields["sealed"]) for fields in checked]
+    return [_read_deletion(document) for document in documents]
+
+
+def _read_deletion(document: Document) -> Deletion:
+    fields = _checked(document, "epoch", "sealed", "spilled")
+    spilled = frozenset(PayloadPlace(name) for name in fields["spilled"])
+    return Deletion(epoch=fields["epoch"], sealed=fields["sealed"], spilled=spilled)
+
+
+def _places(places: frozenset[PayloadPlace]) -> list[FieldValue]:
+    return [*sorted(place.value for place in places)]
 
 
 def _checked(document: Document, *required: str) -> Mapping[str, Any]:

@@ -1,53 +1,120 @@
-"""Spell events as JSON texts and pack runs of them into segments."""
+"""Spell events as JSON texts.
+
+Large content leaves an event's text for payloads (:mod:`gcp_adk_store.codec.event_payloads`): inline bytes
+by themselves, and a text that is still too long as one payload of its compressed whole.
+"""
 
 import json
 import logging
 import zlib
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from google.adk.events import Event
 from pydantic import ValidationError
 from pydantic_core import PydanticSerializationError
 
+from gcp_adk_store.codec.event_payloads import (
+    WHOLE,
+    Place,
+    put_bytes,
+    references,
+    referring,
+    without_bytes,
+)
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
+from gcp_adk_store.model.payloads import Payload, PayloadPlace, PayloadRef
 
 logger = logging.getLogger(__name__)
 
 
-def encode_event(event: Event, *, state_delta: Mapping[str, Any], max_bytes: int) -> str:
-    """Return *event* as JSON text with *state_delta* as its change of state; *event* stays as it is.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventLimits:
+    """Sizes at which parts of an event become payloads, and where those are to lie."""
+
+    inline_bytes: int
+    """Inline data over this size becomes a payload."""
+    text_bytes: int
+    """A JSON text over this size of UTF-8 becomes a payload, compressed."""
+    payload_bytes: int
+    """The largest payload."""
+    place: PayloadPlace
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EncodedEvent:
+    """An event as it is stored."""
+
+    text: str
+    payloads: Sequence[Payload]
+    """What *text* refers to."""
+    event: Event
+    """The event as it will be read, payloads included: tuples are lists, datetimes are text."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredEvent:
+    """An event as it was read, still without its payloads."""
+
+    event: Event
+    missing: Mapping[Place, PayloadRef]
+
+    @property
+    def timestamp(self) -> float:
+        """The event's own, Unix time in seconds."""
+        return self.event.timestamp
+
+
+def encode_event(event: Event, *, state_delta: Mapping[str, Any], limits: EventLimits) -> EncodedEvent:
+    """Return *event* as JSON with *state_delta* as its change of state; *event* stays as it is.
 
     The whole event is kept, so a field that a newer ADK adds is kept too. The text is read back before
     it is returned: what could be written but never read (nesting of 200 levels, a timestamp that is no
     number) would lock the session for good.
 
+    Args:
+        event: The event.
+        state_delta: Its change of state, JSON values only.
+        limits: Sizes of payloads.
+
     Raises:
-        InvalidInputError: the event is no JSON that ADK can read, or over *max_bytes* of UTF-8.
+        InvalidInputError: the event is no JSON that ADK can read, or over the limit of a payload.
     """
+    content, taken = without_bytes(event.content, over=limits.inline_bytes)
+    for data in taken.values():
+        _require_size(event, len(data), limits)
+    payloads = {place: Payload.of(data, place=limits.place) for place, data in taken.items()}
     actions = event.actions.model_copy(update={"state_delta": dict(state_delta)})
     try:
-        text = event.model_copy(update={"actions": actions}).model_dump_json(exclude_none=True)
+        text = event.model_copy(update={"actions": actions, "content": content}).model_dump_json(
+            exclude_none=True
+        )
     except PydanticSerializationError as exc:
         raise InvalidInputError(f"event {event.id!r} cannot be written as JSON; see the cause") from exc
-    size = len(text.encode())
-    if size > max_bytes:
-        raise InvalidInputError(
-            f"event {event.id!r} takes {size} bytes as JSON, the limit is {max_bytes}; "
-            "keep large payloads as artifacts (SaveFilesAsArtifactsPlugin does it for uploads)"
-        )
+    text = referring(text, {place: payload.ref for place, payload in payloads.items()})
     try:
-        Event.model_validate_json(text)
+        read = Event.model_validate_json(text)
     except ValidationError as exc:
+        # From None: pydantic's error quotes what the event holds.
         raise InvalidInputError(
             f"event {event.id!r} cannot be read back from JSON at: {_places(exc)}; "
             "is it nested 200 levels deep, or a number not finite?"
-        ) from exc
-    return text
+        ) from None
+    put_bytes(read.content, taken)
+    whole = text.encode()
+    if len(whole) <= limits.text_bytes:
+        return EncodedEvent(text=text, payloads=list(payloads.values()), event=read)
+    _require_size(event, len(whole), limits)
+    packed = Payload.of(zlib.compress(whole), place=limits.place)
+    stub = json.dumps({"id": event.id, "author": event.author, "timestamp": event.timestamp})
+    return EncodedEvent(
+        text=referring(stub, {WHOLE: packed.ref}), payloads=[*payloads.values(), packed], event=read
+    )
 
 
-def decode_event(text: str) -> Event:
-    """Return the event that *text* holds.
+def decode_event(text: str) -> StoredEvent:
+    """Return the event that *text* holds, and what it refers to.
 
     Keys that the installed ADK forbids are left out, with a warning that names them: a newer one wrote
     them, as happens while a deployment rolls out, and the rest of the event stays readable.
@@ -56,15 +123,35 @@ def decode_event(text: str) -> Event:
         StoredDataError: *text* is no event to the installed ADK.
     """
     try:
-        return Event.model_validate_json(text)
+        event = Event.model_validate_json(text)
     except ValidationError as exc:
         pruned = _without_forbidden(text, exc)
         if pruned is None:
+            # From None: pydantic's error quotes what the event holds.
             raise StoredDataError(
                 f"a stored event does not fit the installed google-adk at: {_places(exc)}"
-            ) from exc
+            ) from None
         logger.warning("a newer google-adk wrote an event; left out: %s", _places(exc))
-    return Event.model_validate(pruned)
+        event = Event.model_validate(pruned)
+    return StoredEvent(event=event, missing=references(text))
+
+
+def complete_event(stored: StoredEvent, found: Mapping[PayloadRef, bytes]) -> StoredEvent:
+    """Return *stored* with its payloads in their places.
+
+    An event that was a payload as a whole may refer to further ones: they are missing from the result.
+
+    Raises:
+        StoredDataError: a payload is no event, or fits no place of it.
+    """
+    whole = stored.missing.get(WHOLE)
+    if whole is None:
+        put_bytes(stored.event.content, {place: found[ref] for place, ref in stored.missing.items()})
+        return StoredEvent(event=stored.event, missing={})
+    try:
+        return decode_event(zlib.decompress(found[whole]).decode())
+    except (zlib.error, UnicodeDecodeError) as exc:
+        raise StoredDataError(f"payload {whole} is no event") from exc
 
 
 def event_timestamp(text: str) -> float:
@@ -77,6 +164,14 @@ def event_timestamp(text: str) -> float:
         return float(json.loads(text)["timestamp"])
     except (TypeError, ValueError, KeyError) as exc:
         raise StoredDataError(f"a stored event of {len(text)} characters has no timestamp") from exc
+
+
+def _require_size(event: Event, size: int, limits: EventLimits) -> None:
+    if size > limits.payload_bytes:
+        raise InvalidInputError(
+            f"event {event.id!r} holds {size} bytes in one piece, SessionLimits.max_payload_bytes is "
+            f"{limits.payload_bytes}; raise it, or keep what is larger as an artifact"
+        )
 
 
 def _without_forbidden(text: str, error: ValidationError) -> Any | None:
@@ -100,23 +195,3 @@ def _without_forbidden(text: str, error: ValidationError) -> Any | None:
 def _places(error: ValidationError) -> str:
     places = {".".join(map(str, problem["loc"])) for problem in error.errors(include_input=False)}
     return ", ".join(sorted(places))[:200]
-
-
-def pack_segment(texts: Sequence[str]) -> bytes:
-    """Return JSON texts of events as the compressed body of a segment."""
-    return zlib.compress(json.dumps(list(texts), ensure_ascii=False, separators=(",", ":")).encode())
-
-
-def unpack_segment(body: bytes) -> list[str]:
-    """Return the texts that :func:`pack_segment` packed.
-
-    Raises:
-        StoredDataError: *body* is damaged.
-    """
-    try:
-        texts = json.loads(zlib.decompress(body))
-    except (zlib.error, ValueError) as exc:
-        raise StoredDataError(f"the body of a segment ({len(body)} bytes) is damaged") from exc
-    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
-        raise StoredDataError(f"the body of a segment ({len(body)} bytes) is no list of texts")
-    return texts

@@ -44,7 +44,7 @@ _RESERVED: Final = frozenset(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Payload:
+class Upload:
     """What one save uploads."""
 
     data: bytes
@@ -126,7 +126,7 @@ def filenames(names: Iterable[str], prefix: str) -> set[str]:
     return {filename for filename, _, version in split if filename and parse_version(version, "") is not None}
 
 
-def encode_artifact(part: types.Part, *, custom_metadata: Mapping[str, Any] | None, save_id: str) -> Payload:
+def encode_artifact(part: types.Part, *, custom_metadata: Mapping[str, Any] | None, save_id: str) -> Upload:
     """Return what saving *part* uploads.
 
     Raises:
@@ -160,7 +160,7 @@ def encode_artifact(part: types.Part, *, custom_metadata: Mapping[str, Any] | No
             f"custom_metadata makes {size} bytes of object metadata, the limit is {MAX_METADATA_BYTES}; "
             "keep what is larger in the artifact itself"
         )
-    return Payload(data=data, content_type=content_type or DEFAULT_CONTENT_TYPE, metadata=metadata)
+    return Upload(data=data, content_type=content_type or DEFAULT_CONTENT_TYPE, metadata=metadata)
 
 
 def decode_artifact(stored: StoredObject, data: bytes) -> types.Part | None:

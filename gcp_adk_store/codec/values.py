@@ -5,17 +5,22 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from gcp_adk_store.codec.names import escape_name, is_unicode, unescape_name
+from gcp_adk_store.codec.payloads import decode_ref, encode_ref
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
+from gcp_adk_store.model.payloads import PayloadRef
 
 FieldValue = None | bool | int | float | str | bytes | list[Any] | dict[str, Any]
 """What a field of a document holds; lists and maps hold field values in turn."""
 
 _JSON: Final = "json"
+_PAYLOAD: Final = "payload"
 _INT64: Final = range(-(2**63), 2**63)
 
 
 def encode_value(value: Any, *, what: str) -> FieldValue:
     """Return *value* as a field: text, numbers, booleans and ``None`` natively, the rest as JSON.
+
+    A :class:`PayloadRef` stands for a value that lies elsewhere.
 
     JSON text keeps what Firestore cannot: lists in lists, depth, integers beyond 64 bits, map keys
     that are empty or reserved, halves of surrogate pairs.
@@ -24,6 +29,8 @@ def encode_value(value: Any, *, what: str) -> FieldValue:
         InvalidInputError: JSON cannot hold *value*. *what* names it.
     """
     match value:
+        case PayloadRef():
+            return {_PAYLOAD: encode_ref(value)}
         case None | bool() | float():
             return value
         case int() if value in _INT64:
@@ -35,11 +42,13 @@ def encode_value(value: Any, *, what: str) -> FieldValue:
 
 
 def decode_value(field: FieldValue, *, what: str) -> Any:
-    """Return the value that :func:`encode_value` spelled as *field*.
+    """Return the value that :func:`encode_value` spelled as *field*; what lies elsewhere as its reference.
 
     Raises:
         StoredDataError: *field* is of no known form. *what* names it.
     """
+    if isinstance(field, dict) and isinstance(ref := field.get(_PAYLOAD), dict) and len(field) == 1:
+        return decode_ref(ref)
     if field is None or isinstance(field, (bool, int, float, str)):
         return field
     text = field.get(_JSON) if isinstance(field, dict) and len(field) == 1 else None

@@ -16,7 +16,7 @@ REFERENCE_SCHEME: Final = "artifact://"
 
 _REFERENCE: Final = re.compile(
     r"artifact://apps/(?P<app>.+?)/users/(?P<user>.+?)(?:/sessions/(?P<session>.+?))?"
-    r"/artifacts/(?P<filename>.+)/versions/(?P<version>\d+)",
+    r"/artifacts/(?P<filename>.+)/versions/(?P<version>\d{1,18})",
     re.DOTALL | re.ASCII,
 )
 

@@ -1,8 +1,18 @@
 """Describe payloads: large content that lies beside the document that refers to it."""
 
+import enum
 import hashlib
 from dataclasses import dataclass
 from typing import Self
+
+
+class PayloadPlace(enum.Enum):
+    """Where a payload lies."""
+
+    BUCKET = "bucket"
+    """One object in Cloud Storage."""
+    CHUNKS = "chunks"
+    """Documents below the one that refers to it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -13,9 +23,14 @@ class PayloadRef:
     """Hex digest of the bytes."""
     size: int
     """How many bytes they are."""
+    place: PayloadPlace
+
+    def fits(self, data: bytes) -> bool:
+        """Tell whether *data* are the bytes that this names."""
+        return len(data) == self.size and hashlib.sha256(data).hexdigest() == self.sha256
 
     def __str__(self) -> str:
-        return f"sha256:{self.sha256} ({self.size} bytes)"
+        return f"sha256:{self.sha256} ({self.size} bytes, {self.place.value})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,9 +41,10 @@ class Payload:
     data: bytes
 
     @classmethod
-    def of(cls, data: bytes) -> Self:
+    def of(cls, data: bytes, *, place: PayloadPlace) -> Self:
         """Return the payload of *data*."""
-        return cls(ref=PayloadRef(sha256=hashlib.sha256(data).hexdigest(), size=len(data)), data=data)
+        digest = hashlib.sha256(data).hexdigest()
+        return cls(ref=PayloadRef(sha256=digest, size=len(data), place=place), data=data)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

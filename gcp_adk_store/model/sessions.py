@@ -1,16 +1,32 @@
 """Decide what an append means to a stored session, and which events a read wants."""
 
 import enum
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
-from typing import Any, Self
+from typing import Any, Final, Protocol, Self, TypeVar
 
 from google.adk.events import Event
 from google.adk.sessions.base_session_service import GetSessionConfig
 
 from gcp_adk_store.model.keys import SessionKey
+from gcp_adk_store.model.payloads import PayloadPlace
 from gcp_adk_store.model.state import ScopedState
+
+_MARKER: Final = re.compile(r"([^/]+)/([0-9]{1,18})/((?:[0-9]{1,18}\.[0-9]{9})?)")
+
+
+class HasTimestamp(Protocol):
+    """What is chosen by its time."""
+
+    @property
+    def timestamp(self) -> float:
+        """Unix time in seconds."""
+        ...
+
+
+Timed = TypeVar("Timed", bound=HasTimestamp)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,10 +43,10 @@ class Marker:
     @classmethod
     def parse(cls, text: str | None) -> Self | None:
         """Read what :meth:`__str__` wrote; ``None`` for a handle that came from elsewhere."""
-        parts = (text or "").split("/")
-        if len(parts) != 3 or not parts[1].isdecimal():  # noqa: PLR2004  # the three fields
+        match = _MARKER.fullmatch(text or "")
+        if match is None:
             return None
-        return cls(epoch=parts[0], revision=int(parts[1]), update_time=parts[2])
+        return cls(epoch=match[1], revision=int(match[2]), update_time=match[3])
 
     def at(self, update_time: str) -> "Marker":
         """Return this marker after a write that appended nothing."""
@@ -59,6 +75,8 @@ class StoredSession:
     """How many segments hold the older ones."""
     sealed_max: float | None
     """Newest timestamp in the segments, ``None`` while there are none."""
+    spilled: frozenset[PayloadPlace]
+    """Where payloads of the session lie."""
     update_time: str
 
     @property
@@ -84,6 +102,9 @@ class Append:
     """The event as JSON."""
     timestamp: float
     delta: ScopedState
+    """Its change of state; a value that lies elsewhere is a :class:`PayloadRef`."""
+    spilled: frozenset[PayloadPlace] = frozenset()
+    """Where payloads of the session lie that this append refers to."""
 
 
 class Settlement(enum.Enum):
@@ -111,7 +132,8 @@ def settle(
         return Settlement.MISSING
     if marker is not None and stored.revision == marker.revision:
         return Settlement.RETRY  # only sealed meanwhile
-    if newest and newest[-1] == append.text:
+    alone = marker is None or stored.revision == marker.revision + 1
+    if alone and newest and newest[-1] == append.text:
         return Settlement.LANDED
     if append.text in newest:
         return Settlement.OVERTAKEN
@@ -123,17 +145,19 @@ def events_to_settle(marker: Marker | None, stored: StoredSession) -> int:
     return stored.revision if marker is None else max(0, stored.revision - marker.revision)
 
 
-def is_held(event: Event, known: Sequence[Event]) -> bool:
-    """Tell whether *known* holds an equal event; one that only shares its id is another."""
-    # The ids first, at C speed: this runs at every append, over the whole history.
-    if event.id not in map(attrgetter("id"), known):
-        return False
-    return any(other.id == event.id and other == event for other in known)
+def may_be_held(event: Event, known: Sequence[Event]) -> bool:
+    """Tell whether *known* holds an event of this id: only then can it have been delivered before."""
+    return event.id in map(attrgetter("id"), known)  # at C speed: this runs over the history at every append
 
 
 def wants_events(config: GetSessionConfig | None) -> bool:
     """Tell whether a read asks for any event at all."""
     return config is None or config.num_recent_events != 0
+
+
+def wants_all_events(config: GetSessionConfig | None) -> bool:
+    """Tell whether a read asks for the whole history."""
+    return config is None or (config.num_recent_events is None and config.after_timestamp is None)
 
 
 def wants_older(config: GetSessionConfig | None, *, have: int, running_max: float | None) -> bool:
@@ -151,7 +175,7 @@ def wants_older(config: GetSessionConfig | None, *, have: int, running_max: floa
     return config.after_timestamp is None or running_max is None or running_max >= config.after_timestamp
 
 
-def select_events(events: Sequence[Event], config: GetSessionConfig | None) -> list[Event]:
+def select_events(events: Sequence[Timed], config: GetSessionConfig | None) -> list[Timed]:
     """Return the events that *config* asks for, in append order.
 
     Events at or after ``after_timestamp`` are chosen one by one (timestamps need not be in order),

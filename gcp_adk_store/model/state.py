@@ -61,8 +61,11 @@ def persistent(delta: Mapping[str, Any]) -> dict[str, Any]:
     hold becomes its text, with a warning that names the key and the type, as in ADK's own services.
 
     Raises:
-        InvalidInputError: a value contains itself, or is nested some 250 levels deep.
+        InvalidInputError: a key is no string, or a value contains itself or is nested some 250 levels deep.
     """
+    for key in delta:
+        if not isinstance(key, str):
+            raise InvalidInputError(f"a state key must be a string, not {type(key).__name__}")
     return {
         key: _json_or_text(key, value)
         for key, value in delta.items()

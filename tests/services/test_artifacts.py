@@ -4,6 +4,7 @@ import asyncio
 from typing import Any
 
 import pytest
+import requests
 from google.adk.artifacts import GcsArtifactService as AdkGcsArtifactService
 from google.adk.errors.input_validation_error import InputValidationError
 from google.auth.credentials import AnonymousCredentials
@@ -365,6 +366,67 @@ async def test_concurrent_saves_each_get_a_number_of_their_own(artifacts: GcsArt
 
     assert list(range(16)) == sorted(numbers)
     assert [text(f"{n}") for n in range(16)] == loaded
+
+
+async def test_many_savers_of_one_process_take_turns(artifacts: GcsArtifactService) -> None:
+    """None starves, however many there are."""
+    numbers = await asyncio.gather(
+        *(artifacts.save_artifact(**REPORT, artifact=text(f"{n}")) for n in range(40))
+    )
+
+    assert list(range(40)) == sorted(numbers)
+
+
+async def test_a_version_saved_while_an_artifact_is_deleted_stays(artifacts: GcsArtifactService) -> None:
+    """A delete removes what it listed: the answer of one is lost, and its retry meets another's save."""
+    await artifacts.save_artifact(**REPORT, artifact=text("old"))
+
+    class SavingMeanwhile(LosingSession):
+        def request(self, method: str, url: str, *args: Any, **kwargs: Any) -> requests.Response:  # type: ignore[override]  # whatever the client passes
+            try:
+                return super().request(method, url, *args, **kwargs)
+            except requests.ConnectionError:
+                bucket = Client(project="demo", credentials=AnonymousCredentials()).bucket(
+                    artifacts.bucket_name
+                )
+                bucket.blob("app/user/session/report.txt/0").upload_from_string("new", "text/plain")
+                raise
+
+    http = SavingMeanwhile("DELETE", 1)
+    service = GcsArtifactService(
+        artifacts.bucket_name, client=Client(project="demo", credentials=AnonymousCredentials(), _http=http)
+    )
+    await service.delete_artifact(**REPORT)
+    await service.close()
+    loaded = await artifacts.load_artifact(**REPORT)
+
+    assert loaded is not None
+    assert loaded.inline_data is not None
+    assert b"new" == loaded.inline_data.data
+
+
+async def test_what_is_known_of_the_latest_version_ages(artifacts: GcsArtifactService) -> None:
+    """Where a lifecycle rule removed old versions, a free number is not the next one."""
+    service = GcsArtifactService(artifacts.bucket_name, limits=ArtifactLimits(known_for_s=0))
+    await service.save_artifact(**REPORT, artifact=text("0"))
+    for number in range(1, 4):
+        await artifacts.save_artifact(**REPORT, artifact=text(f"{number}"))
+    bucket = Client(project="demo", credentials=AnonymousCredentials()).bucket(artifacts.bucket_name)
+    for number in (0, 1):
+        bucket.delete_blob(f"app/user/session/report.txt/{number}")
+    saved = await service.save_artifact(**REPORT, artifact=text("4"))
+    await service.close()
+
+    assert 4 == saved
+    assert [2, 3, 4] == await artifacts.list_versions(**REPORT)
+
+
+async def test_a_closed_service_opens_again(artifacts: GcsArtifactService) -> None:
+    """As the session service does."""
+    await artifacts.save_artifact(**REPORT, artifact=text("0"))
+    await artifacts.close()
+
+    assert text("0") == await artifacts.load_artifact(**REPORT)
 
 
 async def test_a_save_goes_on_from_what_another_process_saved(artifacts: GcsArtifactService) -> None:

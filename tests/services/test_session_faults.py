@@ -1,6 +1,7 @@
 """Sessions whose answers get lost, whose callers give up, whose event loops end."""
 
 import asyncio
+import gc
 import threading
 from typing import Any
 
@@ -12,6 +13,7 @@ from google.cloud.firestore import AsyncClient
 from gcp_adk_store import (
     FirestoreSessionService,
     OutcomeUnknownError,
+    SessionConflictError,
     SessionExistsError,
     SessionLimits,
     StoredDataError,
@@ -157,6 +159,70 @@ async def test_a_create_whose_answer_is_lost_succeeds(connect: Connect) -> None:
     assert made == await connect().get_session(**WHO)
 
 
+async def test_a_lost_create_that_others_appended_to_is_stale(connect: Connect) -> None:
+    """Its handle knows nothing of their events, so its first append is a conflict."""
+
+    class Appending(LostAnswers):
+        async def intercept_unary_unary(self, continuation: Any, details: Any, request: Any) -> Any:
+            try:
+                return await super().intercept_unary_unary(continuation, details, request)
+            except grpc.aio.AioRpcError:
+                other = await connect().get_session(**WHO)
+                assert other is not None
+                await connect().append_event(other, event("other"))
+                raise
+
+    service = connect(interceptors=[Appending(1)])
+    made = await service.create_session(**WHO)
+    with pytest.raises(SessionConflictError):
+        await service.append_event(made, event("mine"))
+    found = await connect().get_session(**WHO)
+
+    assert found is not None
+    assert ["other"] == texts(found.events)
+
+
+async def test_an_equal_event_of_another_worker_hides_no_conflict(connect: Connect) -> None:
+    """Where events came between that this handle never saw, its next append is told."""
+    await connect().create_session(**WHO)
+    mine, theirs = await connect().get_session(**WHO), await connect().get_session(**WHO)
+    assert mine is not None
+    assert theirs is not None
+    same = event("same")
+    await connect().append_event(theirs, event("between"))
+    await connect().append_event(theirs, same.model_copy(deep=True))
+    await connect().append_event(mine, same)
+    with pytest.raises(SessionConflictError):
+        await connect().append_event(mine, event("next"))
+    found = await connect().get_session(**WHO)
+
+    assert found is not None
+    assert ["between", "same"] == texts(found.events)
+
+
+async def test_what_an_interrupted_deletion_left_goes_with_the_next_session_of_that_id(
+    connect: Connect, raw_documents: Any, small_segments: SessionLimits
+) -> None:
+    """A re-created session does not hide the notes of the one before."""
+    sealing = connect(limits=small_segments)
+    held = await sealing.create_session(**WHO)
+    for number in range(12):
+        await sealing.append_event(held, event(f"{number}"))
+
+    class SecondCommitFails(LostAnswers):
+        async def intercept_unary_unary(self, continuation: Any, details: Any, request: Any) -> Any:
+            self.left = 0 if self.seen == 0 else -1
+            return await super().intercept_unary_unary(continuation, details, request)
+
+    failing = SecondCommitFails(0, before_sending=True)
+    with pytest.raises(OutcomeUnknownError):
+        await connect(interceptors=[failing], limits=SessionLimits(deadline_s=0.2)).delete_session(**WHO)
+    await sealing.create_session(**WHO)
+    await sealing.delete_session(**WHO)
+
+    assert {} == raw_documents()
+
+
 async def test_a_delete_whose_answers_are_lost_is_complete(
     connect: Connect, raw_documents: Any, small_segments: SessionLimits
 ) -> None:
@@ -238,6 +304,33 @@ async def test_a_cancelled_append_leaves_the_session_in_step_with_storage(connec
     assert held == await connect().get_session(**WHO)
 
 
+async def test_an_append_cancelled_before_its_turn_was_never_sent(connect: Connect) -> None:
+    """It waited for another of the same session; nothing of it is stored."""
+    held = await connect().create_session(**WHO)
+    sent, may_answer = asyncio.Event(), asyncio.Event()
+
+    class Pausing(grpc.aio.UnaryUnaryClientInterceptor):
+        async def intercept_unary_unary(self, continuation: Any, details: Any, request: Any) -> Any:
+            sent.set()
+            await may_answer.wait()
+            return await continuation(details, request)
+
+    service = connect(interceptors=[Pausing()])
+    first = asyncio.create_task(service.append_event(held, event("first")))
+    await sent.wait()
+    queued = asyncio.create_task(service.append_event(held, event("queued")))
+    await asyncio.sleep(0)  # lets it queue, no more
+    queued.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await queued
+    may_answer.set()
+    await first
+    await service.append_event(held, event("last"))
+
+    assert ["first", "last"] == texts(held.events)
+    assert held == await connect().get_session(**WHO)
+
+
 async def test_closing_waits_for_an_append_that_nobody_awaits(connect: Connect) -> None:
     """A turn that was cancelled just before the shutdown is not lost."""
     service = connect()
@@ -264,25 +357,50 @@ def test_one_service_serves_one_event_loop_after_another(connect: Connect) -> No
     assert ["0", "1", "2"] == texts(held.events)
 
 
-def test_one_handle_appended_from_two_loops_at_once_loses_nothing(connect: Connect) -> None:
-    """Live tools run in threads with loops of their own."""
-    service = connect()
+def test_one_handle_appended_from_many_threads_loses_nothing(
+    connect: Connect, small_segments: SessionLimits
+) -> None:
+    """Live tools run in threads with loops of their own; turns hold across them, seals included."""
+    service = connect(limits=small_segments)
     held = asyncio.run(service.create_session(**WHO))
+    failures: list[BaseException] = []
 
-    async def append_five(name: str) -> None:
-        for number in range(5):
-            await service.append_event(held, event(f"{name}{number}"))
+    async def append_ten(name: str) -> None:
+        try:
+            for number in range(10):
+                await service.append_event(held, event(f"{name}{number}"))
+        except BaseException as exc:  # noqa: BLE001  # shown below
+            failures.append(exc)
 
-    threads = [threading.Thread(target=asyncio.run, args=(append_five(name),)) for name in "ab"]
+    threads = [threading.Thread(target=asyncio.run, args=(append_ten(name),)) for name in "abcd"]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    found = asyncio.run(service.get_session(**WHO))
 
-    assert found is not None
-    assert {f"{name}{number}" for name in "ab" for number in range(5)} == set(texts(found.events))
-    assert 10 == len(found.events)
+    assert [] == failures
+    assert held == asyncio.run(service.get_session(**WHO))
+    assert sorted(f"{name}{number}" for name in "abcd" for number in range(10)) == sorted(
+        filter(None, texts(held.events))
+    )
+
+
+def open_channels() -> int:
+    """Return how many gRPC channels of event loops this process holds."""
+    gc.collect()
+    return sum(issubclass(type(thing), grpc.aio.Channel) for thing in gc.get_objects())
+
+
+def test_channels_of_event_loops_that_have_ended_are_let_go(connect: Connect) -> None:
+    """``Runner.run()`` makes a loop for every turn: each would keep a connection for ever."""
+    service = connect()
+    held = asyncio.run(service.create_session(**WHO))
+    before = open_channels()
+    for number in range(20):
+        asyncio.run(service.append_event(held, event(f"{number}")))
+
+    assert before == open_channels() > 0
+    assert 20 == len(held.events)
 
 
 async def test_a_borrowed_client_is_used_and_left_open(project: str, connect: Connect) -> None:

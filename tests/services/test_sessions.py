@@ -2,6 +2,7 @@
 
 import asyncio
 import copy
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from google.adk.errors.already_exists_error import AlreadyExistsError
 from google.adk.events import Event
 from google.adk.sessions import Session
 from google.adk.sessions.base_session_service import GetSessionConfig
+from google.cloud.firestore import Client
 from google.genai import types
 
 from gcp_adk_store import (
@@ -452,30 +454,92 @@ async def test_an_append_to_a_session_that_never_was_is_refused(sessions: Firest
     assert {} == await sessions.get_user_state(app_name=APP, user_id=USER)
 
 
-async def test_an_event_that_is_too_large_is_refused_before_anything_is_written(
-    sessions: FirestoreSessionService,
+async def test_an_event_over_the_limit_of_payloads_is_refused_before_anything_is_written(
+    connect: Connect, raw_documents: Any
 ) -> None:
-    """The error gives size, limit and the way out; the session goes on."""
-    held = await sessions.create_session(**WHO)
-    with pytest.raises(InvalidInputError, match=r"takes \d+ bytes as JSON, the limit is 524288; keep large"):
-        await sessions.append_event(held, event("x" * 600_000))
-    await sessions.append_event(held, event("fits"))
+    """The error gives size, limit and the setting; the session goes on."""
+    small = connect(limits=SessionLimits(max_payload_bytes=300_000))
+    held = await small.create_session(**WHO)
+    before = raw_documents()
+    with pytest.raises(
+        InvalidInputError, match=r"holds \d+ bytes in one piece, .*max_payload_bytes is 300000"
+    ):
+        await small.append_event(held, event("x" * 400_000))
+    with pytest.raises(InvalidInputError, match=r"'big' takes 400002 bytes as JSON, the limit is 300000"):
+        await small.create_session(app_name=APP, user_id=USER, state={"big": "x" * 400_000})
+    untouched = raw_documents()
+    await small.append_event(held, event("fits"))
 
+    assert before == untouched
     assert ["fits"] == texts(held.events)
-    assert held == await sessions.get_session(**WHO)
+    assert held == await small.get_session(**WHO)
+
+
+async def test_a_document_that_is_full_makes_room_by_sealing(connect: Connect) -> None:
+    """State and unsealed events share Firestore's 1 MiB; the events can leave."""
+    roomy = connect(limits=SessionLimits(seal_tail_bytes=10**9))
+    held = await roomy.create_session(**WHO, state={f"k{n}": "x" * 60_000 for n in range(14)})
+    for number in range(12):
+        await roomy.append_event(held, event(f"{number}" + "y" * 20_000))
+
+    assert 12 == len(held.events)
+    assert held == await roomy.get_session(**WHO)
 
 
 async def test_state_over_firestores_document_limit_is_a_typed_error(
     sessions: FirestoreSessionService,
 ) -> None:
     """What the server refuses names the limit and leaves the session as it was."""
-    held = await sessions.create_session(**WHO, state={f"k{n}": "x" * 300_000 for n in range(3)})
+    held = await sessions.create_session(**WHO, state={f"k{n}": "x" * 60_000 for n in range(16)})
     before = held.model_copy(deep=True)
     with pytest.raises(InvalidInputError, match="1 MiB"):
-        await sessions.append_event(held, event(delta={"more": "x" * 200_000}))
+        await sessions.append_event(held, event(delta={f"m{n}": "x" * 60_000 for n in range(3)}))
 
     assert before == held
     assert held == await sessions.get_session(**WHO)
+
+
+async def test_a_handle_holds_what_json_made_of_an_event(sessions: FirestoreSessionService) -> None:
+    """Tuples and times in a tool's answer are what every reader will see."""
+    held = await sessions.create_session(**WHO)
+    answer = {"pair": (1, 2), "at": datetime(2026, 10, 23, tzinfo=UTC)}
+    reply = types.Part(function_response=types.FunctionResponse(name="f", response=answer))
+    await sessions.append_event(held, Event(author="agent", content=types.Content(parts=[reply])))
+
+    assert held == await sessions.get_session(**WHO)
+
+
+@pytest.mark.parametrize("delta", [{"temp:x": 1, "a": 1}, {"a": (1, 2)}])
+async def test_a_copy_delivered_again_is_recognised_whatever_it_carries(
+    sessions: FirestoreSessionService, delta: dict[str, Any]
+) -> None:
+    """Temporary keys, and values that JSON changes."""
+    held = await sessions.create_session(**WHO)
+    first = event("once", delta=delta)
+    again = first.model_copy(deep=True)
+    await sessions.append_event(held, first)
+    await sessions.append_event(held, again)
+    held.state.pop("temp:x", None)
+
+    assert ["once"] == texts(held.events)
+    assert held == await sessions.get_session(**WHO)
+
+
+async def test_a_field_that_a_deployment_adds_does_not_disturb(
+    sessions: FirestoreSessionService, project: str
+) -> None:
+    """Such as the time of its own TTL policy."""
+    held = await sessions.create_session(**WHO)
+    client = Client(project=project)
+    path = f"adk_apps/{APP}/adk_users/{USER}/adk_sessions/{SESSION}"
+    client.document(path).update({"expire_at": datetime(2030, 1, 1, tzinfo=UTC)})
+    client.close()
+    found = await sessions.get_session(**WHO)
+    assert found is not None
+    await sessions.append_event(found, event("goes on"))
+
+    assert held.id == found.id
+    assert ["goes on"] == texts(found.events)
 
 
 class TestSealing:

@@ -1,5 +1,6 @@
 """Show the exact writes of a session's life: what format 1 puts where, under which condition."""
 
+import re
 import zlib
 from collections.abc import Callable
 from typing import Any
@@ -15,10 +16,11 @@ from gcp_adk_store.codec.documents import (
     read_session,
     read_state,
 )
-from gcp_adk_store.codec.events import pack_segment
+from gcp_adk_store.codec.segments import pack_segment
 from gcp_adk_store.codec.writes import Delete, Document, Must, Write
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
 from gcp_adk_store.model.keys import SessionKey
+from gcp_adk_store.model.payloads import PayloadPlace
 from gcp_adk_store.model.sessions import Append, Marker, Segment, StoredSession
 from gcp_adk_store.model.state import ScopedState
 
@@ -37,6 +39,7 @@ STORED = StoredSession(
     tail=["x", "y"],
     sealed=2,
     sealed_max=8.5,
+    spilled=frozenset(),
     update_time="100.000000001",
 )
 HEADER: dict[str, Any] = {
@@ -51,6 +54,7 @@ HEADER: dict[str, Any] = {
     "state": {"k": {"json": "[1]"}, "%": None},
     "sealed": 2,
     "sealed_max": 8.5,
+    "spilled": [],
 }
 BODY: dict[str, Any] = {
     "format": 1,
@@ -119,6 +123,7 @@ def test_a_creation_writes_a_whole_header_and_touched_scopes() -> None:
                 "tail_bytes": 0,
                 "sealed": 0,
                 "sealed_max": None,
+                "spilled": [],
             },
             must=Must.BE_ABSENT,
         ),
@@ -206,7 +211,10 @@ def test_a_deletion_notes_what_is_left_to_remove() -> None:
     """The session goes at once; its segments are noted where a later call finds them."""
     assert [
         Delete(path=SESSION, must="100.000000001"),
-        Write(path=f"{SESSION}/adk_deletions/e1", fields={"format": 1, "epoch": "e1", "sealed": 2}),
+        Write(
+            path=f"{SESSION}/adk_deletions/e1",
+            fields={"format": 1, "epoch": "e1", "sealed": 2, "spilled": []},
+        ),
     ] == LAYOUT.delete(STORED)
 
 
@@ -217,13 +225,41 @@ def test_a_deletion_without_segments_leaves_no_note() -> None:
     assert [Delete(path=SESSION, must="100.000000001")] == LAYOUT.delete(short)
 
 
+def test_a_deletion_notes_where_payloads_lie() -> None:
+    """They are removed after the session, like its segments."""
+    with_payloads = read_session(document({**HEADER, "sealed": 0, "sealed_max": None, "spilled": ["chunks"]}))
+    note: dict[str, Any] = {"format": 1, "epoch": "e1", "sealed": 0, "spilled": ["chunks"]}
+
+    assert [
+        Delete(path=SESSION, must="100.000000001"),
+        Write(path=f"{SESSION}/adk_deletions/e1", fields=note),
+    ] == LAYOUT.delete(with_payloads)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"state": []},
+        {"sealed": "two"},
+        {"last_update_time": "x"},
+        {"spilled": ["moon"]},
+        {"app": 5},
+        {"rev": None},
+    ],
+)
+def test_a_field_of_a_wrong_kind_is_refused(damage: dict[str, Any]) -> None:
+    """With the document's path, and without what the field holds."""
+    with pytest.raises(StoredDataError, match=re.escape(f"{SESSION} has a field of a wrong kind")):
+        read_session(document({**HEADER, **damage}))
+
+
 def test_a_deletion_is_finished_by_its_own_note() -> None:
     """The note goes last, so that an interruption leaves something to go on from."""
     assert [
         Delete(path=f"{SESSION}/adk_segments/e1-0"),
         Delete(path=f"{SESSION}/adk_segments/e1-1"),
         Delete(path=f"{SESSION}/adk_deletions/e1"),
-    ] == LAYOUT.finish_deletion(KEY, Deletion(epoch="e1", sealed=2))
+    ] == LAYOUT.finish_deletion(KEY, Deletion(epoch="e1", sealed=2, spilled=frozenset()))
 
 
 def test_a_session_is_read_from_its_fields() -> None:
@@ -254,7 +290,7 @@ def test_an_incomplete_session_is_refused(name: str) -> None:
         (read_session, HEADER),
         (read_state, {"state": {}}),
         (read_segment, BODY),
-        (lambda found: read_deletions([found]), {"epoch": "e1", "sealed": 1}),
+        (lambda found: read_deletions([found]), {"epoch": "e1", "sealed": 1, "spilled": []}),
     ],
     ids=["session", "state", "segment", "deletion"],
 )
@@ -303,6 +339,12 @@ def test_a_segment_of_another_length_is_refused() -> None:
 
 def test_unfinished_deletions_are_read() -> None:
     """Each note of an earlier deletion is understood on its own."""
-    notes = [document({"format": 1, "epoch": f"e{n}", "sealed": n}) for n in (1, 2)]
+    notes = [
+        document({"format": 1, "epoch": "e1", "sealed": 1, "spilled": []}),
+        document({"format": 1, "epoch": "e2", "sealed": 2, "spilled": ["bucket"]}),
+    ]
 
-    assert [Deletion(epoch="e1", sealed=1), Deletion(epoch="e2", sealed=2)] == read_deletions(notes)
+    assert [
+        Deletion(epoch="e1", sealed=1, spilled=frozenset()),
+        Deletion(epoch="e2", sealed=2, spilled=frozenset({PayloadPlace.BUCKET})),
+    ] == read_deletions(notes)

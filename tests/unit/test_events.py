@@ -1,7 +1,7 @@
 """Show that events survive as JSON texts, and that damage is told without quoting it."""
 
 import json
-import zlib
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,15 +11,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gcp_adk_store.codec.events import (
+    EncodedEvent,
+    EventLimits,
+    complete_event,
     decode_event,
     encode_event,
     event_timestamp,
-    pack_segment,
-    unpack_segment,
 )
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
+from gcp_adk_store.model.payloads import PayloadPlace
 
-LIMIT = 1_000_000
+ROOMY = EventLimits(inline_bytes=10**6, text_bytes=10**6, payload_bytes=10**6, place=PayloadPlace.CHUNKS)
 
 
 def event(*parts: types.Part, **fields: Any) -> Event:
@@ -53,9 +55,9 @@ def call(**args: Any) -> types.Part:
 )
 def test_an_event_comes_back_as_it_was(original: Event) -> None:
     """Bytes, empty and null values, large numbers and every field survive."""
-    text = encode_event(original, state_delta=original.actions.state_delta, max_bytes=LIMIT)
+    text = encode_event(original, state_delta=original.actions.state_delta, limits=ROOMY).text
 
-    assert original == decode_event(text)
+    assert original == decode_event(text).event
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False))
@@ -63,7 +65,7 @@ def test_a_timestamp_is_exact(timestamp: float) -> None:
     """An event's time, which also orders sessions, keeps its last bit."""
     original = event()
     original.timestamp = timestamp
-    text = encode_event(original, state_delta={}, max_bytes=LIMIT)
+    text = encode_event(original, state_delta={}, limits=ROOMY).text
 
     assert repr(timestamp) == repr(decode_event(text).timestamp)
 
@@ -73,16 +75,16 @@ def test_encoding_leaves_the_event_alone() -> None:
     original = event(types.Part(text="t"), actions=EventActions(state_delta={"temp:x": 1, "k": (1,)}))
     before = original.model_copy(deep=True)
     delta = original.actions.state_delta
-    text = encode_event(original, state_delta={"k": [1]}, max_bytes=LIMIT)
+    text = encode_event(original, state_delta={"k": [1]}, limits=ROOMY).text
 
     assert before == original
     assert delta is original.actions.state_delta
-    assert {"k": [1]} == decode_event(text).actions.state_delta
+    assert {"k": [1]} == decode_event(text).event.actions.state_delta
 
 
 def test_absent_fields_take_no_room() -> None:
     """What an event does not say is not spelled out a dozen times a turn."""
-    stored = json.loads(encode_event(event(), state_delta={}, max_bytes=LIMIT))
+    stored = json.loads(encode_event(event(), state_delta={}, limits=ROOMY).text)
 
     assert None not in stored.values()
     assert ("e1", "i1", "agent", 1.5) == tuple(
@@ -90,24 +92,116 @@ def test_absent_fields_take_no_room() -> None:
     )
 
 
-def test_an_event_of_exactly_the_limit_is_taken() -> None:
-    """The limit counts UTF-8 bytes, so that a document's size can be bounded by it."""
-    original = event(types.Part(text="雪" * 10))
-    size = len(encode_event(original, state_delta={}, max_bytes=LIMIT).encode())
+def reread(encoded: EncodedEvent) -> Event:
+    """Return the event as a reader with its payloads has it."""
+    found = {payload.ref: payload.data for payload in encoded.payloads}
+    stored = decode_event(encoded.text)
+    while stored.missing:
+        stored = complete_event(stored, found)
+    return stored.event
 
-    assert size == len(encode_event(original, state_delta={}, max_bytes=size).encode())
-    with pytest.raises(InvalidInputError) as caught:
-        encode_event(original, state_delta={}, max_bytes=size - 1)
-    assert str(caught.value).startswith(
-        f"event 'e1' takes {size} bytes as JSON, the limit is {size - 1}; keep large payloads as artifacts"
+
+def pictures() -> Event:
+    """Return an event with bytes in a part, in a function's answer, and small ones."""
+    answer = types.FunctionResponse(
+        name="f",
+        response={"k": None},
+        parts=[
+            types.FunctionResponsePart(
+                inline_data=types.FunctionResponseBlob(data=b"b" * 200, mime_type="image/png")
+            )
+        ],
     )
+    return event(
+        types.Part(inline_data=types.Blob(data=b"a" * 100, mime_type="image/png", display_name="a")),
+        types.Part(text="t"),
+        types.Part(function_response=answer),
+        types.Part(inline_data=types.Blob(data=b"c", mime_type="image/png")),
+    )
+
+
+def test_large_bytes_leave_an_event_and_come_back() -> None:
+    """From parts and from function responses; the caller's event keeps them."""
+    original = pictures()
+    before = original.model_copy(deep=True)
+    encoded = encode_event(original, state_delta={}, limits=replace(ROOMY, inline_bytes=99))
+
+    assert [b"a" * 100, b"b" * 200] == [payload.data for payload in encoded.payloads]
+    assert before == original == encoded.event == reread(encoded)
+    assert len(encoded.text) < 1500
+
+
+def test_an_event_that_is_long_by_itself_leaves_as_a_whole() -> None:
+    """Compressed, with its time still in the text; the bytes in it are payloads of their own."""
+    original = pictures()
+    limits = replace(ROOMY, inline_bytes=150, text_bytes=300)
+    encoded = encode_event(original, state_delta={}, limits=limits)
+
+    assert 2 == len(encoded.payloads)
+    assert 1.5 == event_timestamp(encoded.text) == decode_event(encoded.text).timestamp
+    assert original == encoded.event == reread(encoded)
+    assert len(encoded.text.encode()) <= 300
+
+
+def test_equal_events_are_equal_texts() -> None:
+    """With payloads too: that is how a lost answer is recognised."""
+    limits = replace(ROOMY, inline_bytes=150, text_bytes=300)
+
+    assert encode_event(pictures(), state_delta={}, limits=limits) == encode_event(
+        pictures(), state_delta={}, limits=limits
+    )
+
+
+@pytest.mark.parametrize("limits", [{"inline_bytes": 99}, {"text_bytes": 300}])
+def test_a_piece_over_the_limit_of_a_payload_is_refused(limits: dict[str, int]) -> None:
+    """With its size, the limit and the setting."""
+    small = replace(ROOMY, payload_bytes=150, **limits)  # type: ignore[arg-type]  # sizes only
+    with pytest.raises(
+        InvalidInputError, match=r"event 'e1' holds \d+ bytes in one piece, .*max_payload_bytes is 150"
+    ):
+        encode_event(pictures(), state_delta={}, limits=small)
+
+
+def test_text_that_only_looks_like_a_reference_is_text() -> None:
+    """What a user says about this library's own key changes nothing."""
+    original = event(types.Part(text='"adk_store_payloads":[{"at":[0]}]'))
+
+    assert original == reread(encode_event(original, state_delta={}, limits=ROOMY))
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        ({"at": [7], "sha256": "d", "size": 1, "in": "chunks"}, "has no place in its event"),
+        ({"at": [0], "sha256": "d", "size": 1, "in": "moon"}, "unknown form"),
+        ({"at": 5, "sha256": "d", "size": 1, "in": "chunks"}, "in an unknown way"),
+    ],
+)
+def test_a_damaged_reference_is_refused(entry: dict[str, Any], message: str) -> None:
+    """With a typed error that shows no content."""
+    text = json.dumps({"author": "a", "adk_store_payloads": [entry]})
+
+    def read() -> None:
+        stored = decode_event(text)
+        complete_event(stored, dict.fromkeys(stored.missing.values(), b"x"))
+
+    with pytest.raises(StoredDataError, match=message):
+        read()
+
+
+def test_what_json_changes_is_changed_in_the_event_that_will_be_read() -> None:
+    """Tuples are lists there, so that a handle can hold what readers will see."""
+    encoded = encode_event(event(call(pair=(1, 2))), state_delta={}, limits=ROOMY)
+
+    assert encoded.event == reread(encoded)
+    assert {"pair": [1, 2]} == encoded.event.get_function_calls()[0].args
 
 
 @pytest.mark.parametrize("value", [object(), "\ud800"])
 def test_an_event_beyond_json_is_refused(value: Any) -> None:
     """What has no JSON form is refused by the event's id, with the reason as cause and no content."""
     with pytest.raises(InvalidInputError) as caught:
-        encode_event(event(call(secret=value)), state_delta={}, max_bytes=LIMIT)
+        encode_event(event(call(secret=value)), state_delta={}, limits=ROOMY)
 
     assert "event 'e1' cannot be written as JSON; see the cause" == str(caught.value)
     assert caught.value.__cause__ is not None
@@ -115,7 +209,7 @@ def test_an_event_beyond_json_is_refused(value: Any) -> None:
 
 def test_a_field_of_a_newer_adk_is_no_obstacle() -> None:
     """A newer release's extra field of an event does not make the session unreadable."""
-    assert "a" == decode_event('{"author":"a","invented_tomorrow":{"x":1}}').author
+    assert "a" == decode_event('{"author":"a","invented_tomorrow":{"x":1}}').event.author
 
 
 @pytest.mark.parametrize(
@@ -151,7 +245,7 @@ def test_forbidden_keys_of_a_newer_adk_are_left_out(
     text: str, place: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The rest of the event is read; the log names the key, not what it held."""
-    found = decode_event(text)
+    found = decode_event(text).event
 
     assert ("a", True) == (found.author, found.actions.escalate)
     assert place in caplog.text
@@ -178,47 +272,15 @@ def deep(levels: int) -> Any:
 def test_an_event_that_could_not_be_read_back_is_refused(unreadable: Event) -> None:
     """It would lock its session for good; the error says so before anything is written."""
     with pytest.raises(InvalidInputError, match="event 'e1' cannot be"):
-        encode_event(unreadable, state_delta={}, max_bytes=LIMIT)
+        encode_event(unreadable, state_delta={}, limits=ROOMY)
 
 
 def test_the_time_of_an_event_is_read_alone() -> None:
     """As the event itself has it; a text without one is damaged."""
     text = encode_event(
-        Event(id="e1", author="a", timestamp=1727500000.1234567), state_delta={}, max_bytes=LIMIT
-    )
+        Event(id="e1", author="a", timestamp=1727500000.1234567), state_delta={}, limits=ROOMY
+    ).text
     with pytest.raises(StoredDataError, match="a stored event of 2 characters has no timestamp"):
         event_timestamp("{}")
 
     assert 1727500000.1234567 == event_timestamp(text)
-
-
-@given(st.lists(st.text(max_size=20), max_size=8))
-def test_a_segment_comes_back_as_it_was(texts: list[str]) -> None:
-    """Texts leave a segment in the order and spelling they entered it."""
-    assert texts == unpack_segment(pack_segment(texts))
-
-
-def test_a_segment_is_compressed_json() -> None:
-    """The body can be read without this library: zlib over a JSON array of texts."""
-    texts = ['{"id":"1"}', '{"id":"ü"}']
-
-    assert '["{\\"id\\":\\"1\\"}","{\\"id\\":\\"ü\\"}"]' == zlib.decompress(pack_segment(texts)).decode()
-
-
-@pytest.mark.parametrize(
-    "body",
-    [
-        b"",
-        b"secret",
-        pack_segment(["secret"] * 9)[:-1],
-        pack_segment(["secret"])[:-1] + b"\x00",
-        zlib.compress(b'["secret"'),
-        zlib.compress(b'["\xff"]'),
-    ],
-)
-def test_a_damaged_segment_is_told_by_its_size(body: bytes) -> None:
-    """A truncated, altered or foreign body is an error of stored data that quotes none of it."""
-    with pytest.raises(StoredDataError) as caught:
-        unpack_segment(body)
-
-    assert f"the body of a segment ({len(body)} bytes) is damaged" == str(caught.value)

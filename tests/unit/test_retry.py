@@ -17,7 +17,7 @@ from gcp_adk_store.errors import (
     UnavailableError,
 )
 
-QUICK = RetryPolicy(deadline_s=30.0, first_wait_s=0.0001, longest_wait_s=0.001)
+QUICK = RetryPolicy(attempt_s=20.0, deadline_s=30.0, first_wait_s=0.0001, longest_wait_s=0.001)
 HANGS_S = 20.0
 
 
@@ -27,8 +27,10 @@ class Script:
     def __init__(self, errors: Iterator[Exception]) -> None:
         self._errors = errors
         self.runs = 0
+        self.timeouts: list[float] = []
 
-    async def __call__(self) -> str:
+    async def __call__(self, timeout_s: float) -> str:
+        self.timeouts.append(timeout_s)
         self.runs += 1
         for error in self._errors:
             raise error
@@ -93,7 +95,7 @@ async def test_the_deadline_ends_it_with_the_last_error() -> None:
             errors.append(UnavailableError(str(len(errors))))
             yield errors[-1]
 
-    policy = RetryPolicy(deadline_s=0.05, first_wait_s=0.0001, longest_wait_s=0.001)
+    policy = RetryPolicy(attempt_s=20.0, deadline_s=0.05, first_wait_s=0.0001, longest_wait_s=0.001)
     last = await outcome(Script(refusals()), policy=policy, unanswered=True)
 
     assert last is errors[-1]
@@ -104,7 +106,7 @@ async def test_no_time_means_one_attempt() -> None:
     """A deadline of zero still tries once."""
     error = UnavailableError("1")
     script = Script(iter([error]))
-    policy = RetryPolicy(deadline_s=0.0, first_wait_s=0.0001, longest_wait_s=0.001)
+    policy = RetryPolicy(attempt_s=20.0, deadline_s=0.0, first_wait_s=0.0001, longest_wait_s=0.001)
 
     assert (error, 1) == (await outcome(script, policy=policy, unanswered=True), script.runs)
 
@@ -113,15 +115,27 @@ async def test_no_attempt_starts_after_the_deadline() -> None:
     """A wait that would lead past it is not begun."""
     error = UnavailableError("1")
     script = Script(iter([error]))
-    policy = RetryPolicy(deadline_s=30.0, first_wait_s=1e12, longest_wait_s=1e12)
+    policy = RetryPolicy(attempt_s=20.0, deadline_s=30.0, first_wait_s=1e12, longest_wait_s=1e12)
 
     assert (error, 1) == (await outcome(script, policy=policy, unanswered=True), script.runs)
+
+
+async def test_an_attempt_gets_no_more_time_than_is_left() -> None:
+    """Of the deadline, or of its own bound if that is shorter."""
+    script = Script(iter([UnavailableError("1")]))
+    short = Script(iter([]))
+    policy = RetryPolicy(attempt_s=20.0, deadline_s=5.0, first_wait_s=0.0001, longest_wait_s=0.001)
+    await outcome(script, policy=policy, unanswered=True)
+    await outcome(short, unanswered=True)
+
+    assert 5.0 >= script.timeouts[0] > script.timeouts[1] > 0
+    assert [20.0] == short.timeouts
 
 
 async def test_waits_are_capped() -> None:
     """However long the first wait could be, none is longer than the policy's longest."""
     script = Script(iter([UnavailableError(str(n)) for n in range(5)]))
-    policy = RetryPolicy(deadline_s=1e9, first_wait_s=1e6, longest_wait_s=0.001)
+    policy = RetryPolicy(attempt_s=20.0, deadline_s=1e9, first_wait_s=1e6, longest_wait_s=0.001)
 
     assert "answer 6" == await outcome(script, policy=policy, unanswered=True)
 
@@ -131,7 +145,7 @@ async def test_a_cancelled_caller_waits_no_longer() -> None:
     started = asyncio.Event()
     runs = 0
 
-    async def hang() -> None:
+    async def hang(_: float) -> None:
         nonlocal runs
         runs += 1
         started.set()

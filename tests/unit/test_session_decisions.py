@@ -15,9 +15,10 @@ from gcp_adk_store.model.sessions import (
     Settlement,
     StoredSession,
     events_to_settle,
-    is_held,
+    may_be_held,
     select_events,
     settle,
+    wants_all_events,
     wants_events,
     wants_older,
 )
@@ -39,6 +40,7 @@ def stored(*tail: str, revision: int = 5, epoch: str = "e1", sealed: int = 0) ->
         tail=tail,
         sealed=sealed,
         sealed_max=9.0 if sealed else None,
+        spilled=frozenset(),
         update_time="200.000000002",
     )
 
@@ -66,7 +68,20 @@ def test_a_markers_text_is_stable() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    [None, "", "0", "7", "2026-10-23T00:00:00+00:00", "a/b", "e/x/1", "e/-1/1", "e//1", "e/1/2/3", "e/1.0/2"],
+    [
+        None,
+        "",
+        "0",
+        "7",
+        "2026-10-23T00:00:00+00:00",
+        "a/b",
+        "e/x/1",
+        "e/-1/1",
+        "e//1",
+        "e/1/2/3",
+        "e/1.0/2",
+        "a/1/zzz",
+    ],
 )
 def test_a_marker_from_elsewhere_is_none(text: str | None) -> None:
     """A session that another service loaded is treated as one that knows nothing."""
@@ -107,6 +122,9 @@ def test_a_marker_moves_with_each_write() -> None:
         ),
         pytest.param(SEEN, stored("a", "b"), None, Settlement.STALE, id="another was first"),
         pytest.param(
+            SEEN, stored("b", "mine", revision=6), None, Settlement.OVERTAKEN, id="equal, but after another's"
+        ),
+        pytest.param(
             SEEN,
             stored("c", sealed=1),
             Segment(texts=["a", "b"], running_max=1.0),
@@ -145,13 +163,27 @@ EVENT = Event(id="1", author="a", timestamp=1.0)
         ([EVENT.model_copy(deep=True)], True),
         ([EVENT.model_copy(deep=True), Event(id="2", author="a", timestamp=1.0)], True),
         ([Event(id="2", author="a", timestamp=1.0)], False),
-        ([Event(id="1", author="a", timestamp=2.0)], False),
+        ([Event(id="1", author="a", timestamp=2.0)], True),
         ([EVENT.model_copy(deep=True), Event(id="1", author="b", timestamp=1.0)], True),
     ],
 )
-def test_only_an_equal_event_is_a_redelivery(known: Sequence[Event], expected: bool) -> None:  # noqa: FBT001
-    """An event delivered twice is recognised; one that merely shares its id is a new one."""
-    assert expected is is_held(EVENT, known)
+def test_only_an_event_of_a_known_id_can_be_a_redelivery(known: Sequence[Event], expected: bool) -> None:  # noqa: FBT001
+    """Storage is asked for those alone; whether they are equal, it tells."""
+    assert expected is may_be_held(EVENT, known)
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        (None, True),
+        (GetSessionConfig(), True),
+        (GetSessionConfig(num_recent_events=9), False),
+        (GetSessionConfig(after_timestamp=0.0), False),
+    ],
+)
+def test_a_read_of_all_events_is_recognised(config: GetSessionConfig | None, expected: bool) -> None:  # noqa: FBT001
+    """It takes all segments at once instead of looking back step by step."""
+    assert expected is wants_all_events(config)
 
 
 @pytest.mark.parametrize(

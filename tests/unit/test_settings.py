@@ -113,4 +113,4 @@ def test_a_full_tail_and_the_largest_event_fit_one_document() -> None:
     """An append just below the sealing limit leaves a good third of the document to state."""
     limits = SessionLimits()
 
-    assert FIRESTORE_DOCUMENT_BYTES * 2 // 3 > limits.seal_tail_bytes + limits.max_event_bytes
+    assert FIRESTORE_DOCUMENT_BYTES * 2 // 3 > limits.seal_tail_bytes + limits.event_text_bytes

@@ -1,0 +1,201 @@
+"""Keep payloads: in a bucket, or in documents below the one that refers to them.
+
+Payloads are named by their content, so writing one again changes nothing, and are checked against their
+digest when they are read.
+"""
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from typing import Final, Protocol
+
+from google.auth.credentials import Credentials
+
+from gcp_adk_store.backends.firestore import Documents
+from gcp_adk_store.backends.gcs import Objects, StorageClient
+from gcp_adk_store.backends.translate import ConditionFailedError
+from gcp_adk_store.codec.objects import DEFAULT_CONTENT_TYPE, Upload
+from gcp_adk_store.codec.payloads import CHUNK_BYTES
+from gcp_adk_store.codec.values import FieldValue
+from gcp_adk_store.codec.writes import Delete, Write
+from gcp_adk_store.errors import StoredDataError
+from gcp_adk_store.fan_out import fan_out
+from gcp_adk_store.model.payloads import Payload, PayloadOwner, PayloadPlace, PayloadRef
+from gcp_adk_store.settings import ArtifactLimits
+
+_CHUNKS_PER_COMMIT: Final = 3
+"""Keeps commits below 4 MiB, beyond which the emulator hangs its client; production allows 10 MiB."""
+
+_DELETES_PER_COMMIT: Final = 500
+
+_FORMAT: Final = 1
+
+
+class PayloadStore(Protocol):
+    """Keeps payloads of one place."""
+
+    async def put(self, owner: PayloadOwner, payload: Payload, *, what: str) -> None:
+        """Write *payload*; durable on return, harmless when repeated."""
+        ...
+
+    async def get(self, owner: PayloadOwner, ref: PayloadRef, *, what: str) -> bytes | None:
+        """Return the bytes that were put, unchecked; ``None`` if they are gone."""
+        ...
+
+    async def remove_all(self, owner: PayloadOwner, *, what: str) -> None:
+        """Remove all payloads of *owner*; harmless when repeated."""
+        ...
+
+
+class BucketPayloads:
+    """Payloads as objects ``{prefix}-payloads/{owner}/{life}/{sha256}``.
+
+    The owner's path stands as a digest: ids can be longer than an object's name may be.
+    """
+
+    def __init__(self, objects: Objects, prefix: str) -> None:
+        self._objects = objects
+        self._prefix = prefix
+
+    async def put(self, owner: PayloadOwner, payload: Payload, *, what: str) -> None:
+        """Write *payload* as an object of its raw bytes, unless it is there."""
+        upload = Upload(data=payload.data, content_type=DEFAULT_CONTENT_TYPE, metadata={})
+        try:
+            await self._objects.create(f"{self._folder(owner)}{payload.ref.sha256}", upload, what=what)
+        except ConditionFailedError:
+            return  # the same content is there already
+
+    async def get(self, owner: PayloadOwner, ref: PayloadRef, *, what: str) -> bytes | None:
+        """Return the object's bytes."""
+        read = await self._objects.read(f"{self._folder(owner)}{ref.sha256}", generation=None, what=what)
+        return None if read is None else read[0]
+
+    async def remove_all(self, owner: PayloadOwner, *, what: str) -> None:
+        """Delete the owner's objects, in parallel."""
+        names = await self._objects.names(self._folder(owner), delimiter=None, what=what)
+        await fan_out(self._objects.delete(name, generation=None, what=what) for name in names)
+
+    def _folder(self, owner: PayloadOwner) -> str:
+        digest = hashlib.sha256(owner.path.encode()).hexdigest()[:32]
+        return f"{self._prefix}-payloads/{digest}/{owner.life}/"
+
+
+class ChunkPayloads:
+    """Payloads as documents ``{owner}/{prefix}_chunks/{life}-{sha256}-{n}`` of at most 900 KiB each."""
+
+    def __init__(self, documents: Documents, prefix: str) -> None:
+        self._documents = documents
+        self._prefix = prefix
+
+    async def put(self, owner: PayloadOwner, payload: Payload, *, what: str) -> None:
+        """Write the chunks of *payload*, a few in each commit."""
+        writes = [
+            Write(path=path, fields={"format": _FORMAT, "body": body})
+            for path, body in zip(self._paths(owner, payload.ref), _chunks(payload.data), strict=True)
+        ]
+        for start in range(0, len(writes), _CHUNKS_PER_COMMIT):
+            await self._documents.commit(
+                writes[start : start + _CHUNKS_PER_COMMIT], what=what, repeatable_when_unanswered=True
+            )
+
+    async def get(self, owner: PayloadOwner, ref: PayloadRef, *, what: str) -> bytes | None:
+        """Return the chunks' bytes, joined."""
+        documents = await self._documents.get(self._paths(owner, ref), what=what)
+        bodies: list[FieldValue] = [document.fields.get("body") for document in documents if document]
+        if len(bodies) < len(documents):
+            return None
+        return b"".join(body for body in bodies if isinstance(body, bytes))
+
+    async def remove_all(self, owner: PayloadOwner, *, what: str) -> None:
+        """Delete the owner's chunks of this life."""
+        found = await self._documents.query(
+            owner.path, f"{self._prefix}_chunks", fields=("__name__",), what=what
+        )
+        mine = f"{owner.path}/{self._prefix}_chunks/{owner.life}-"
+        deletes = [Delete(path=chunk.path) for chunk in found if chunk.path.startswith(mine)]
+        for start in range(0, len(deletes), _DELETES_PER_COMMIT):
+            await self._documents.commit(
+                deletes[start : start + _DELETES_PER_COMMIT], what=what, repeatable_when_unanswered=True
+            )
+
+    def _paths(self, owner: PayloadOwner, ref: PayloadRef) -> list[str]:
+        count = max(1, -(-ref.size // CHUNK_BYTES))
+        start = f"{owner.path}/{self._prefix}_chunks/{owner.life}-{ref.sha256}"
+        return [f"{start}-{number}" for number in range(count)]
+
+
+class Payloads:
+    """Payloads of both places: new ones go to the bucket if there is one."""
+
+    def __init__(self, documents: Documents, objects: Objects | None, prefix: str) -> None:
+        self._objects = objects
+        self._stores: dict[PayloadPlace, PayloadStore] = {
+            PayloadPlace.CHUNKS: ChunkPayloads(documents, prefix)
+        }
+        if objects is not None:
+            self._stores[PayloadPlace.BUCKET] = BucketPayloads(objects, prefix)
+
+    @property
+    def place(self) -> PayloadPlace:
+        """Where new payloads go."""
+        return PayloadPlace.BUCKET if PayloadPlace.BUCKET in self._stores else PayloadPlace.CHUNKS
+
+    async def put(self, owner: PayloadOwner, payloads: Sequence[Payload], *, what: str) -> None:
+        """Write *payloads*, side by side; durable on return."""
+        await fan_out(
+            self._store(payload.ref.place, what=what).put(owner, payload, what=what) for payload in payloads
+        )
+
+    async def get(self, owner: PayloadOwner, ref: PayloadRef, *, what: str) -> bytes:
+        """Return the bytes that *ref* names.
+
+        Raises:
+            StoredDataError: they are missing, damaged, or in a bucket that was not given.
+        """
+        data = await self._store(ref.place, what=what).get(owner, ref, what=what)
+        if data is None:
+            raise StoredDataError(f"{what}: payload {ref} of {owner.path} is missing")
+        if not ref.fits(data):
+            raise StoredDataError(f"{what}: payload {ref} of {owner.path} is damaged")
+        return data
+
+    async def remove_all(self, owner: PayloadOwner, place: PayloadPlace, *, what: str) -> None:
+        """Remove all payloads of *owner* in one place.
+
+        Raises:
+            StoredDataError: they are in a bucket that was not given.
+        """
+        await self._store(place, what=what).remove_all(owner, what=what)
+
+    async def close(self) -> None:
+        """Close what was opened for the bucket."""
+        if self._objects is not None:
+            await self._objects.close()
+
+    def _store(self, place: PayloadPlace, *, what: str) -> PayloadStore:
+        store = self._stores.get(place)
+        if store is None:
+            raise StoredDataError(f"{what}: payloads lie in a bucket; give the session service its bucket=")
+        return store
+
+
+def open_payloads(
+    documents: Documents,
+    *,
+    bucket: str | None,
+    project: str | None,
+    credentials: Credentials | None,
+    client: StorageClient | None,
+    prefix: str,
+) -> Payloads:
+    """Return the payloads of a database, in *bucket* if there is one; no I/O."""
+    objects = None
+    if bucket is not None:
+        objects = Objects(
+            bucket, project=project, client=client, credentials=credentials, limits=ArtifactLimits()
+        )
+    return Payloads(documents, objects, prefix)
+
+
+def _chunks(data: bytes) -> Iterator[bytes]:
+    for start in range(0, max(1, len(data)), CHUNK_BYTES):
+        yield data[start : start + CHUNK_BYTES]

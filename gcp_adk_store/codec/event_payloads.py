@@ -1,0 +1,116 @@
+"""Take large bytes out of an event's content, name them in its JSON text, and put them back.
+
+The text of an event with payloads has one key more, ``adk_store_payloads``: a list of places, digests and
+sizes. ADK's ``Event`` ignores keys that it does not know.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from google.adk.events import Event
+from google.genai import types
+
+from gcp_adk_store.codec.payloads import decode_ref, encode_ref
+from gcp_adk_store.errors import StoredDataError
+from gcp_adk_store.model.payloads import PayloadRef
+
+Place = tuple[int, ...]
+"""Where bytes lie in an event: the number of the content's part, and that of a part of its function
+response."""
+
+WHOLE: Final[Place] = ()
+"""The place of an event that is a payload as a whole."""
+
+_KEY: Final = "adk_store_payloads"
+
+
+def is_large(event: Event, *, over: int) -> bool:
+    """Tell whether *event* has a text or inline data *over* so many characters or bytes."""
+    return any(len(part.text) > over for part in _parts(event.content) if part.text) or any(
+        len(blob.data) > over for _, blob in _blobs(event.content) if blob.data
+    )
+
+
+def without_bytes(
+    content: types.Content | None, *, over: int
+) -> tuple[types.Content | None, dict[Place, bytes]]:
+    """Return *content* without its inline data *over* so many bytes, and that; *content* stays as it is."""
+    taken = {
+        place: blob.data for place, blob in _blobs(content) if blob.data is not None and len(blob.data) > over
+    }
+    if content is None or not taken:
+        return content, {}
+    emptied = content.model_copy(update={"parts": list(content.parts or [])})
+    for place in taken:
+        _empty(emptied.parts or [], place)
+    return emptied, taken
+
+
+def put_bytes(content: types.Content | None, data: Mapping[Place, bytes]) -> None:
+    """Put *data* back into *content*.
+
+    Raises:
+        StoredDataError: *content* has no such place.
+    """
+    blobs = dict(_blobs(content))
+    for place, value in data.items():
+        if place not in blobs:
+            raise StoredDataError(f"a payload of {len(value)} bytes has no place in its event")
+        blobs[place].data = value
+
+
+def referring(text: str, refs: Mapping[Place, PayloadRef]) -> str:
+    """Return the JSON object *text* with *refs* as one more key."""
+    if not refs:
+        return text
+    named = [{"at": place, **encode_ref(ref)} for place, ref in refs.items()]
+    return f"{text[:-1]},{json.dumps(_KEY)}:{json.dumps(named, separators=(',', ':'))}}}"
+
+
+def references(text: str) -> dict[Place, PayloadRef]:
+    """Return what :func:`referring` added to *text*.
+
+    Raises:
+        StoredDataError: it is of no known form.
+    """
+    if _KEY not in text:  # the ordinary event is not parsed twice
+        return {}
+    try:
+        return {tuple(entry.pop("at")): decode_ref(entry) for entry in json.loads(text).get(_KEY, [])}
+    except (TypeError, KeyError, AttributeError) as exc:
+        raise StoredDataError(f"an event of {len(text)} characters names payloads in an unknown way") from exc
+
+
+def _parts(content: types.Content | None) -> list[types.Part]:
+    return (content.parts if content else None) or []
+
+
+def _blobs(content: types.Content | None) -> Iterator[tuple[Place, types.Blob | types.FunctionResponseBlob]]:
+    for number, part in enumerate(_parts(content)):
+        if part.inline_data is not None:
+            yield (number,), part.inline_data
+        response = part.function_response
+        for inner, answer in enumerate((response.parts if response else None) or []):
+            if answer.inline_data is not None:
+                yield (number, inner), answer.inline_data
+
+
+def _empty(parts: list[types.Part], place: Place) -> None:
+    """Replace the part at *place* by a copy whose inline data is gone; what it was copied from stays."""
+    number = place[0]
+    part = parts[number]
+    if len(place) == 1:
+        parts[number] = part.model_copy(update={"inline_data": _emptied(part.inline_data)})
+        return
+    response = part.function_response
+    answers = list((response.parts if response else None) or [])
+    answer = answers[place[1]]
+    answers[place[1]] = answer.model_copy(update={"inline_data": _emptied(answer.inline_data)})
+    if response is not None:
+        response = response.model_copy(update={"parts": answers})
+    parts[number] = part.model_copy(update={"function_response": response})
+
+
+def _emptied(blob: Any) -> Any:
+    return blob.model_copy(update={"data": None})

@@ -1,0 +1,79 @@
+"""Spell references to payloads, and large state values as payloads."""
+
+import json
+import zlib
+from collections.abc import Mapping
+from typing import Any, Final
+
+from gcp_adk_store.errors import InvalidInputError, StoredDataError
+from gcp_adk_store.model.payloads import Payload, PayloadPlace, PayloadRef
+
+CHUNK_BYTES: Final = 900 * 1024
+"""Bytes of a payload in one document: below Firestore's 1 MiB with its name and fields."""
+
+
+def encode_ref(ref: PayloadRef) -> dict[str, Any]:
+    """Return *ref* as JSON."""
+    return {"sha256": ref.sha256, "size": ref.size, "in": ref.place.value}
+
+
+def decode_ref(entry: Mapping[str, Any]) -> PayloadRef:
+    """Return the reference that :func:`encode_ref` spelled.
+
+    Raises:
+        StoredDataError: it is of no known form.
+    """
+    try:
+        return PayloadRef(sha256=entry["sha256"], size=entry["size"], place=PayloadPlace(entry["in"]))
+    except (KeyError, TypeError, ValueError) as exc:
+        raise StoredDataError(f"a reference to a payload has an unknown form: {sorted(entry)}") from exc
+
+
+def spill_state(
+    state: Mapping[str, Any], *, over: int, limit: int, place: PayloadPlace
+) -> tuple[dict[str, Any], list[Payload]]:
+    """Return *state* with its large values replaced by references, and the payloads they name.
+
+    Args:
+        state: JSON values.
+        over: A value over this size as JSON becomes a payload, compressed.
+        limit: The largest value.
+        place: Where payloads are to lie.
+
+    Raises:
+        InvalidInputError: a value is over *limit*, or is no JSON.
+    """
+    kept: dict[str, Any] = {}
+    payloads = []
+    for key, value in state.items():
+        kept[key] = value
+        if not isinstance(value, (str, list, dict)):
+            continue
+        try:
+            text = json.dumps(value, separators=(",", ":")).encode()
+        except (TypeError, ValueError, RecursionError) as exc:
+            raise InvalidInputError(
+                f"state key {key!r} holds a {type(value).__name__} that JSON cannot hold"
+            ) from exc
+        if len(text) > limit:
+            raise InvalidInputError(
+                f"state key {key!r} takes {len(text)} bytes as JSON, the limit is {limit}: raise "
+                "SessionLimits.max_payload_bytes, or keep what is larger as an artifact"
+            )
+        if len(text) > over:
+            payload = Payload.of(zlib.compress(text), place=place)
+            kept[key] = payload.ref
+            payloads.append(payload)
+    return kept, payloads
+
+
+def unpack_value(ref: PayloadRef, data: bytes) -> Any:
+    """Return the state value that :func:`spill_state` packed.
+
+    Raises:
+        StoredDataError: *data* is damaged.
+    """
+    try:
+        return json.loads(zlib.decompress(data))
+    except (zlib.error, ValueError) as exc:
+        raise StoredDataError(f"payload {ref} is no state value") from exc

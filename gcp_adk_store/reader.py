@@ -1,0 +1,216 @@
+"""Read sessions: documents, the segments that are asked for, and the payloads that they refer to."""
+
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from google.adk.events import Event
+from google.adk.sessions.base_session_service import GetSessionConfig
+
+from gcp_adk_store.backends.firestore import Documents
+from gcp_adk_store.backends.payloads import Payloads
+from gcp_adk_store.codec.documents import HEADER_FIELDS, Layout, read_segment, read_session, read_state
+from gcp_adk_store.codec.events import StoredEvent, complete_event, decode_event
+from gcp_adk_store.codec.payloads import unpack_value
+from gcp_adk_store.codec.writes import Document
+from gcp_adk_store.errors import StoredDataError
+from gcp_adk_store.fan_out import beside, fan_out
+from gcp_adk_store.model.keys import SessionKey, UserKey
+from gcp_adk_store.model.payloads import PayloadOwner, PayloadRef
+from gcp_adk_store.model.sessions import (
+    Segment,
+    StoredSession,
+    select_events,
+    wants_all_events,
+    wants_events,
+    wants_older,
+)
+from gcp_adk_store.model.state import ScopedState
+
+_USERS_PER_READ: Final = 500
+"""As many user states as one listing's read asks for at once."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """A session as a read returns it, payloads included."""
+
+    stored: StoredSession
+    shared: ScopedState
+    """App and user state."""
+    events: list[Event]
+
+
+class SessionReader:
+    """The sessions below one prefix of a database."""
+
+    def __init__(self, documents: Documents, payloads: Payloads, layout: Layout) -> None:
+        self._documents = documents
+        self._payloads = payloads
+        self._layout = layout
+
+    async def find(self, key: SessionKey, config: GetSessionConfig | None) -> Found | None:
+        """Return a session with the events that *config* asks for.
+
+        Raises:
+            StoredDataError: a segment or a payload that the session names does not exist.
+        """
+        what = f"get_session {key}"
+        paths = [self._layout.session(key), self._layout.app(key.app), self._layout.user(key.owner)]
+        lost: StoredSession | None = None
+        while True:
+            document, app, user = await self._documents.get(
+                paths, fields=None if wants_events(config) else HEADER_FIELDS, what=what
+            )
+            if document is None:
+                return None
+            stored = read_session(document)
+            selected = await self._events(stored, config, what=what)
+            if selected is not None:
+                shared = await self._complete_shared(key.owner, _shared(app, user), what=what)
+                return await self._complete(stored, selected, shared, what=what)
+            if lost is not None and (lost.epoch, lost.sealed) == (stored.epoch, stored.sealed):
+                raise StoredDataError(f"{what}: one of the {stored.sealed} segments is missing")
+            lost = stored  # deleted, perhaps made anew, while it was read: the next look tells
+
+    async def listing(self, app: str, user: str | None) -> list[Found]:
+        """Return the sessions of a user, or of all users of an app, without events."""
+        what = f"list_sessions app={app!r} user={user!r}"
+        if user is not None:
+            owner = UserKey(app=app, user=user)
+            found, shared = await beside(
+                self._headers(self._layout.user(owner), all_descendants=False, what=what),
+                self.shared_state(owner, what=what),
+            )
+            states = {owner: shared}
+        else:
+            found = await self._headers(self._layout.app(app), all_descendants=True, what=what)
+            owners = list(dict.fromkeys(stored.key.owner for stored in found))
+            states = await self._states_of(app, owners, what=what)
+        return [await self._complete(stored, [], states[stored.key.owner], what=what) for stored in found]
+
+    async def stored(self, key: SessionKey, *, what: str) -> StoredSession | None:
+        """Return the session document as it is now."""
+        (document,) = await self._documents.get([self._layout.session(key)], what=what)
+        return read_session(document) if document else None
+
+    async def newest(self, stored: StoredSession | None, *, at_least: int | None, what: str) -> Sequence[str]:
+        """Return the newest events as texts: *at_least* so many, as far as there are; ``None`` is all."""
+        if stored is None:
+            return ()
+        texts = list(stored.tail)
+        unread = stored.sealed
+        step = unread if at_least is None else 1
+        while unread and (at_least is None or len(texts) < at_least):
+            first = max(0, unread - step)
+            segments = await self._segments(stored, range(first, unread), what=what)
+            if segments is None:
+                break  # deleted meanwhile: the next commit finds that out
+            texts[:0] = [text for segment in segments for text in segment.texts]
+            unread, step = first, step * 2
+        return texts
+
+    async def shared_state(self, owner: UserKey, *, what: str) -> ScopedState:
+        """Return app and user state."""
+        app, user = await self._documents.get(
+            [self._layout.app(owner.app), self._layout.user(owner)], what=what
+        )
+        return await self._complete_shared(owner, _shared(app, user), what=what)
+
+    async def user_state(self, owner: UserKey) -> Mapping[str, Any]:
+        """Return the state of a user, keys without prefix."""
+        what = f"get_user_state {owner}"
+        (document,) = await self._documents.get([self._layout.user(owner)], what=what)
+        return await self._complete_state(self._layout.user_payloads(owner), read_state(document), what=what)
+
+    async def _events(
+        self, stored: StoredSession, config: GetSessionConfig | None, *, what: str
+    ) -> list[StoredEvent] | None:
+        """Return the events that *config* asks for, without payloads; ``None`` if a segment is gone."""
+        if not wants_events(config):
+            return []
+        events = [decode_event(text) for text in stored.tail]
+        unread = stored.sealed
+        step = unread if wants_all_events(config) else 1
+        running_max = stored.sealed_max
+        while unread and wants_older(
+            config, have=len(select_events(events, config)), running_max=running_max
+        ):
+            first = max(0, unread - step)
+            segments = await self._segments(stored, range(first, unread), what=what)
+            if segments is None:
+                return None
+            events[:0] = [decode_event(text) for segment in segments for text in segment.texts]
+            running_max = segments[0].running_max
+            unread, step = first, step * 2
+        return select_events(events, config)
+
+    async def _segments(self, stored: StoredSession, numbers: range, *, what: str) -> list[Segment] | None:
+        documents = await self._documents.get(
+            self._layout.segments(stored.key, stored.epoch, numbers), what=what
+        )
+        found = [read_segment(document) for document in documents if document is not None]
+        return found if len(found) == len(numbers) else None
+
+    async def _headers(self, parent: str, *, all_descendants: bool, what: str) -> list[StoredSession]:
+        documents = await self._documents.query(
+            parent,
+            self._layout.sessions_collection,
+            all_descendants=all_descendants,
+            fields=HEADER_FIELDS,
+            what=what,
+        )
+        return [read_session(document) for document in documents]
+
+    async def _states_of(
+        self, app: str, owners: Sequence[UserKey], *, what: str
+    ) -> dict[UserKey, ScopedState]:
+        states: dict[UserKey, ScopedState] = {}
+        for start in range(0, len(owners), _USERS_PER_READ):
+            chunk = owners[start : start + _USERS_PER_READ]
+            paths = [self._layout.app(app), *(self._layout.user(owner) for owner in chunk)]
+            app_document, *users = await self._documents.get(paths, what=what)
+            for owner, user in zip(chunk, users, strict=True):
+                states[owner] = await self._complete_shared(owner, _shared(app_document, user), what=what)
+        return states
+
+    async def _complete(
+        self, stored: StoredSession, selected: Sequence[StoredEvent], shared: ScopedState, *, what: str
+    ) -> Found:
+        """Return the session with its payloads, fetched side by side."""
+        mine = self._layout.session_payloads(stored.key, stored.epoch)
+        while missing := {ref for event in selected for ref in event.missing.values()}:
+            found = await self._fetch(mine, missing, what=what)
+            selected = [complete_event(event, found) if event.missing else event for event in selected]
+        state = await self._complete_state(mine, stored.state, what=what)
+        return Found(
+            stored=replace(stored, state=state), shared=shared, events=[event.event for event in selected]
+        )
+
+    async def _complete_shared(self, owner: UserKey, shared: ScopedState, *, what: str) -> ScopedState:
+        app, user = self._layout.app_payloads(owner.app), self._layout.user_payloads(owner)
+        return ScopedState(
+            app=await self._complete_state(app, shared.app, what=what),
+            user=await self._complete_state(user, shared.user, what=what),
+        )
+
+    async def _complete_state(
+        self, owner: PayloadOwner, state: Mapping[str, Any], *, what: str
+    ) -> Mapping[str, Any]:
+        refs = {key: value for key, value in state.items() if isinstance(value, PayloadRef)}
+        if not refs:
+            return state
+        found = await self._fetch(owner, set(refs.values()), what=what)
+        return {**state, **{key: unpack_value(ref, found[ref]) for key, ref in refs.items()}}
+
+    async def _fetch(
+        self, owner: PayloadOwner, refs: AbstractSet[PayloadRef], *, what: str
+    ) -> dict[PayloadRef, bytes]:
+        wanted = sorted(refs, key=lambda ref: ref.sha256)
+        found = await fan_out(self._payloads.get(owner, ref, what=what) for ref in wanted)
+        return dict(zip(wanted, found, strict=True))
+
+
+def _shared(app: Document | None, user: Document | None) -> ScopedState:
+    return ScopedState(app=read_state(app), user=read_state(user))

@@ -1,0 +1,175 @@
+"""Large content leaves for payloads, and comes back byte by byte; no size ends a turn."""
+
+import asyncio
+import os
+from typing import Any
+
+import pytest
+from google.adk.events import Event
+from google.adk.sessions import Session
+from google.auth.credentials import AnonymousCredentials
+from google.cloud.firestore import Client as FirestoreClient
+from google.cloud.storage import Client
+from google.genai import types
+
+from gcp_adk_store import FirestoreSessionService, SessionLimits, StoredDataError
+from tests.services.conftest import APP, SESSION, USER, WHO, Connect, event, texts
+
+MIB = 1024 * 1024
+
+
+def picture(data: bytes) -> Event:
+    """Return a user's upload."""
+    blob = types.Blob(data=data, mime_type="image/png", display_name="picture.png")
+    return Event(author="user", content=types.Content(role="user", parts=[types.Part(inline_data=blob)]))
+
+
+@pytest.fixture(params=["chunks", "bucket"])
+def service(
+    request: pytest.FixtureRequest, connect: Connect, adk_store_bucket: str
+) -> FirestoreSessionService:
+    """A service that keeps payloads in Firestore, then one that keeps them in a bucket."""
+    return connect(bucket=adk_store_bucket if request.param == "bucket" else None)
+
+
+async def test_a_picture_of_5_mib_comes_back(service: FirestoreSessionService) -> None:
+    """Equal for the handle and for every reader, beside ordinary events."""
+    data = os.urandom(5 * MIB)
+    held = await service.create_session(**WHO)
+    await service.append_event(held, event("before"))
+    await service.append_event(held, picture(data))
+    await service.append_event(held, event("after"))
+    found = await service.get_session(**WHO)
+
+    assert held == found
+    assert held.events[1].content is not None
+    assert held.events[1].content.parts is not None
+    assert held.events[1].content.parts[0].inline_data is not None
+    assert data == held.events[1].content.parts[0].inline_data.data
+
+
+async def test_a_long_text_and_large_state_of_every_scope_come_back(service: FirestoreSessionService) -> None:
+    """In events, in initial state and in listings."""
+    long, rows = "ünï" * 400_000, [["cell" * 10] * 10] * 2000
+    held = await service.create_session(**WHO, state={"first": rows, "user:first": long})
+    large = {"mine": rows, "user:mine": long, "app:mine": {"rows": rows}}
+    await service.append_event(held, event(long, delta=large))
+    found = await service.get_session(**WHO)
+    (listed,) = (await service.list_sessions(app_name=APP, user_id=USER)).sessions
+    (of_app,) = (await service.list_sessions(app_name=APP)).sessions
+
+    assert held == found
+    assert {**large, "first": rows, "user:first": long} == held.state == listed.state == of_app.state
+    assert {"mine": long, "first": long} == await service.get_user_state(app_name=APP, user_id=USER)
+    assert [long] == texts(held.events)
+
+
+async def test_a_handle_without_a_marker_may_append_large_content(service: FirestoreSessionService) -> None:
+    """It looks up which session it is first."""
+    held = await service.create_session(**WHO)
+    bare = Session.model_validate_json(held.model_dump_json())
+    await service.append_event(bare, picture(b"x" * MIB))
+    found = await service.get_session(**WHO)
+
+    assert found is not None
+    assert bare.events == found.events
+
+
+async def test_payloads_are_sealed_and_deleted_with_their_session(
+    connect: Connect, adk_store_bucket: str, raw_documents: Any
+) -> None:
+    """From segments too; a new session of that id has its own."""
+    bucket = Client(project="demo", credentials=AnonymousCredentials()).bucket(adk_store_bucket)
+    for service in (connect(limits=SessionLimits(seal_tail_bytes=1)), connect(bucket=adk_store_bucket)):
+        held = await service.create_session(**WHO)
+        for number in range(3):
+            await service.append_event(held, picture(bytes([number]) * MIB))
+        assert held == await service.get_session(**WHO)
+        await service.delete_session(**WHO)
+
+        assert {} == raw_documents()
+        assert [] == [blob.name for blob in bucket.list_blobs()]
+
+
+async def test_the_same_content_is_stored_once(connect: Connect, raw_documents: Any) -> None:
+    """It is named by what it is."""
+    service = connect()
+    held = await service.create_session(**WHO)
+    for _ in range(3):
+        await service.append_event(held, picture(b"same" * MIB))
+    chunks = [path for path in raw_documents() if "_chunks/" in path]
+
+    assert 5 == len(chunks)
+    assert held == await service.get_session(**WHO)
+
+
+async def test_a_missing_or_damaged_payload_is_named(
+    connect: Connect, project: str, raw_documents: Any
+) -> None:
+    """With its digest and size, never what is left of it."""
+    service = connect()
+    held = await service.create_session(**WHO)
+    await service.append_event(held, picture(b"x" * MIB))
+    client = FirestoreClient(project=project)
+    first, last = sorted(path for path in raw_documents() if "_chunks/" in path)
+    client.document(last).update({"body": b"y"})
+    with pytest.raises(
+        StoredDataError, match=r"payload sha256:\w+ \(1048576 bytes, chunks\) of .* is damaged"
+    ):
+        await service.get_session(**WHO)
+    client.document(first).delete()
+    with pytest.raises(StoredDataError, match="is missing"):
+        await service.get_session(**WHO)
+    client.close()
+
+
+async def test_payloads_in_a_bucket_that_was_not_given_are_a_typed_error(
+    connect: Connect, adk_store_bucket: str
+) -> None:
+    """It names the setting; the bucket may be given later, and payloads in Firestore stay readable."""
+    await (first := connect()).create_session(**WHO)
+    held = await first.get_session(**WHO)
+    assert held is not None
+    await first.append_event(held, picture(b"in chunks" * MIB))
+    await connect(bucket=adk_store_bucket).append_event(held, picture(b"in bucket" * MIB))
+    with pytest.raises(StoredDataError, match="bucket="):
+        await connect().get_session(**WHO)
+
+    assert held == await connect(bucket=adk_store_bucket).get_session(**WHO)
+
+
+async def test_the_event_loop_goes_on_while_large_content_is_stored(
+    connect: Connect, adk_store_bucket: str
+) -> None:
+    """Hashing, compressing and uploading happen elsewhere: other tasks run many times meanwhile."""
+    service = connect(bucket=adk_store_bucket)
+    held = await service.create_session(**WHO)
+    ticks = 0
+
+    async def tick() -> None:
+        nonlocal ticks
+        while True:
+            await asyncio.sleep(0.001)
+            ticks += 1
+
+    ticking = asyncio.create_task(tick())
+    await service.append_event(held, picture(os.urandom(20 * MIB)))
+    ticking.cancel()
+
+    assert ticks > 10
+    assert held == await service.get_session(**WHO)
+
+
+async def test_no_commit_is_larger_than_the_emulator_takes(connect: Connect, project: str) -> None:
+    """Chunks are written a few at a time: 4 MiB in one request would hang the client."""
+    service = connect()
+    held = await service.create_session(**WHO)
+    await service.append_event(held, picture(os.urandom(9 * MIB)))
+    client = FirestoreClient(project=project)
+    path = f"adk_apps/{APP}/adk_users/{USER}/adk_sessions/{SESSION}"
+    chunks = list(client.collection(f"{path}/adk_chunks").stream())
+    client.close()
+
+    assert 11 == len(chunks)
+    assert all(len(chunk.get("body")) <= 900 * 1024 for chunk in chunks)
+    assert held == await service.get_session(**WHO)
