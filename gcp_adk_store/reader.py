@@ -27,6 +27,7 @@ from gcp_adk_store.model.sessions import (
     wants_older,
 )
 from gcp_adk_store.model.state import ScopedState
+from gcp_adk_store.segment_cache import SegmentCache
 
 _USERS_PER_READ: Final = 500
 """As many user states as one listing's read asks for at once."""
@@ -45,10 +46,11 @@ class Found:
 class SessionReader:
     """The sessions below one prefix of a database."""
 
-    def __init__(self, documents: Documents, payloads: Payloads, layout: Layout) -> None:
+    def __init__(self, documents: Documents, payloads: Payloads, layout: Layout, cache: SegmentCache) -> None:
         self._documents = documents
         self._payloads = payloads
         self._layout = layout
+        self._cache = cache
 
     async def find(self, key: SessionKey, config: GetSessionConfig | None) -> Found | None:
         """Return a session with the events that *config* asks for.
@@ -147,11 +149,17 @@ class SessionReader:
         return select_events(events, config)
 
     async def _segments(self, stored: StoredSession, numbers: range, *, what: str) -> list[Segment] | None:
-        documents = await self._documents.get(
-            self._layout.segments(stored.key, stored.epoch, numbers), what=what
-        )
-        found = [read_segment(document) for document in documents if document is not None]
-        return found if len(found) == len(numbers) else None
+        """Return segments by number, from memory where they are known; ``None`` if one is gone."""
+        paths = self._layout.segments(stored.key, stored.epoch, numbers)
+        known = {path: segment for path in paths if (segment := self._cache.get(path)) is not None}
+        unknown = [path for path in paths if path not in known]
+        if unknown:
+            for path, document in zip(unknown, await self._documents.get(unknown, what=what), strict=True):
+                if document is None:
+                    return None
+                known[path] = read_segment(document)
+                self._cache.put(path, known[path])
+        return [known[path] for path in paths]
 
     async def _headers(self, parent: str, *, all_descendants: bool, what: str) -> list[StoredSession]:
         documents = await self._documents.query(

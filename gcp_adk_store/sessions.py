@@ -27,6 +27,7 @@ from gcp_adk_store.model.state import ScopedState, merge_scopes, persistent, spl
 from gcp_adk_store.reader import Found, SessionReader
 from gcp_adk_store.recorder import SessionRecorder, Spilled
 from gcp_adk_store.reported import reported
+from gcp_adk_store.segment_cache import SegmentCache
 from gcp_adk_store.settings import SessionLimits, StoreSettings
 from gcp_adk_store.turns import Turns
 
@@ -103,7 +104,9 @@ class FirestoreSessionService(BaseSessionService):
         )
         self._payloads = payloads
         self._payload_place = payloads.place
-        self._reader = SessionReader(self._documents, payloads, layout)
+        self._reader = SessionReader(
+            self._documents, payloads, layout, SegmentCache(self._limits.segment_cache_bytes)
+        )
         self._recorder = SessionRecorder(self._documents, payloads, layout, self._reader)
         # One handle shared by several tasks, threads or loops never conflicts with itself.
         self._turns = Turns()

@@ -106,9 +106,9 @@ async def test_sealing_costs_a_read_and_two_writes_a_segment(
 
 
 async def test_get_of_a_long_session_reads_only_the_segments_it_needs(
-    service: FirestoreSessionService, meter: FirestoreMeter
+    service: FirestoreSessionService, meter: FirestoreMeter, project: str
 ) -> None:
-    """All of them in one more RPC, or just the newest, or none."""
+    """All of them in one more RPC, or just the newest, or none; by a process that knows none yet."""
     held = await service.create_session(**WHO)
     meter.take()
     for number in range(60):
@@ -123,7 +123,9 @@ async def test_get_of_a_long_session_reads_only_the_segments_it_needs(
         GetSessionConfig(num_recent_events=14),
         GetSessionConfig(after_timestamp=1000.0),
     ):
-        await service.get_session(**WHO, config=config)
+        cold = FirestoreSessionService(project=project)
+        await cold.get_session(**WHO, config=config)
+        await cold.close()
         costs.append(cost(meter.take()))
 
     assert segments >= 3
@@ -131,6 +133,28 @@ async def test_get_of_a_long_session_reads_only_the_segments_it_needs(
     assert costs[0] == costs[1]
     assert ({"BatchGetDocuments": 1}, 3, 0, 0) == costs[2] == costs[3] == costs[5]
     assert ({"BatchGetDocuments": 2}, 4, 0, 0) == costs[4]
+
+
+async def test_a_long_session_is_read_from_storage_once(
+    service: FirestoreSessionService, meter: FirestoreMeter, project: str
+) -> None:
+    """Then its segments are known: however long it is, a read costs what a short one does."""
+    held = await service.create_session(**WHO)
+    for number in range(60):
+        await service.append_event(held, event(f"{number}"))
+    reader = FirestoreSessionService(project=project)
+    await reader.get_session(**WHO)
+    meter.take()
+    warm = await reader.get_session(**WHO)
+    cost_of_warm = cost(meter.take())
+    forgetful = FirestoreSessionService(project=project, limits=SessionLimits(segment_cache_bytes=0))
+    await forgetful.get_session(**WHO)
+    meter.take()
+    await forgetful.get_session(**WHO)
+
+    assert held == warm
+    assert ({"BatchGetDocuments": 1}, 3, 0, 0) == cost_of_warm
+    assert 2 == meter.take().rpc_count
 
 
 async def test_listing_a_user_is_one_query_beside_one_read(
