@@ -19,8 +19,10 @@ from gcp_adk_store.fan_out import beside, fan_out
 from gcp_adk_store.model.keys import SessionKey, UserKey
 from gcp_adk_store.model.payloads import PayloadOwner, PayloadRef
 from gcp_adk_store.model.sessions import (
+    Marker,
     Segment,
     StoredSession,
+    events_to_settle,
     select_events,
     wants_all_events,
     wants_events,
@@ -75,6 +77,20 @@ class SessionReader:
             if lost is not None and (lost.epoch, lost.sealed) == (stored.epoch, stored.sealed):
                 raise StoredDataError(f"{what}: one of the {stored.sealed} segments is missing")
             lost = stored  # deleted, perhaps made anew, while it was read: the next look tells
+
+    async def since(self, key: SessionKey, marker: Marker) -> Found | None:
+        """Return a session with the events appended since *marker*; ``None`` if it is another one now."""
+        what = f"append_event {key}"
+        paths = [self._layout.session(key), self._layout.app(key.app), self._layout.user(key.owner)]
+        document, app, user = await self._documents.get(paths, what=what)
+        if document is None:
+            return None
+        stored = read_session(document)
+        count = events_to_settle(marker, stored)
+        texts = await self.newest(stored, at_least=count, what=what)
+        newest = [decode_event(text) for text in texts[max(0, len(texts) - count) :]]
+        shared = await self._complete_shared(key.owner, _shared(app, user), what=what)
+        return await self._complete(stored, newest, shared, what=what)
 
     async def listing(self, app: str, user: str | None) -> list[Found]:
         """Return the sessions of a user, or of all users of an app, without events."""

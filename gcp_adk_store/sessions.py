@@ -3,7 +3,8 @@
 import asyncio
 import logging
 from collections.abc import Coroutine, Mapping, Sequence
-from typing import Any, TypeVar
+from dataclasses import dataclass
+from typing import Any, Literal, TypeVar
 
 from google.adk.events import Event
 from google.adk.platform import time as platform_time
@@ -20,6 +21,7 @@ from gcp_adk_store.codec.documents import Layout
 from gcp_adk_store.codec.event_payloads import is_large
 from gcp_adk_store.codec.events import EncodedEvent, EventLimits, encode_event
 from gcp_adk_store.codec.payloads import spill_state
+from gcp_adk_store.errors import SessionConflictError, StoreError
 from gcp_adk_store.model.keys import SessionKey, UserKey
 from gcp_adk_store.model.payloads import Payload
 from gcp_adk_store.model.sessions import Append, Marker, may_be_held
@@ -62,6 +64,7 @@ class FirestoreSessionService(BaseSessionService):
         client: FirestoreClient | None = None,
         storage: StorageClient | None = None,
         credentials: Credentials | None = None,
+        on_conflict: Literal["raise", "merge"] = "raise",
         limits: SessionLimits | None = None,
         interceptors: Sequence[ClientInterceptor] = (),
     ) -> None:
@@ -77,6 +80,8 @@ class FirestoreSessionService(BaseSessionService):
                 stays open on :meth:`close`, and works in the event loop it was first used in only.
             storage: A ``google.cloud.storage.Client`` to borrow for the *bucket*.
             credentials: By default those of the environment.
+            on_conflict: What an append does when another writer was first: ``raise`` tells the caller,
+                ``merge`` stores the event after the others' and lets the caller's session learn them.
             limits: Sizes and deadlines.
             interceptors: gRPC client interceptors that see every RPC, for tracing or metering.
 
@@ -84,6 +89,7 @@ class FirestoreSessionService(BaseSessionService):
             InvalidInputError: *prefix*, *project* or *database* cannot be a name.
         """
         place = StoreSettings(project=project, database=database, bucket=bucket, prefix=prefix)
+        self._on_conflict = on_conflict
         self._limits = limits or SessionLimits()
         layout = Layout(place.prefix)
         self._documents = open_documents(
@@ -181,7 +187,8 @@ class FirestoreSessionService(BaseSessionService):
 
         Raises:
             SessionMissingError: the session does not exist; nothing was written.
-            SessionConflictError: another writer was first; nothing was written. Reload and decide again.
+            SessionConflictError: another writer was first; nothing was written. Reload and decide again,
+                or use ``on_conflict="merge"``.
             InvalidInputError: the event is no JSON, a piece of it is over
                 ``SessionLimits.max_payload_bytes``, or the state would exceed Firestore's limits.
             OutcomeUnknownError: not answered before the deadline; reload before repeating.
@@ -256,7 +263,15 @@ class FirestoreSessionService(BaseSessionService):
         # That the handle holds an event of this id may mean that it was delivered before, and it may not.
         if may_be_held(event, session.events) and await self._recorder.holds(key, append):
             return self._trim_temp_delta_state(event)
-        appended = await self._recorder.append(key, append, _marker(session), change)
+        marker = _marker(session)
+        missed: _Missed | None = None
+        try:
+            appended = await self._recorder.append(key, append, marker, change)
+        except SessionConflictError:
+            if self._on_conflict == "raise" or marker is None:
+                raise
+            appended = await self._recorder.append(key, append, None, change)
+            missed = await self._missed(key, marker)
         # Nothing awaits until the caller's session is as storage is.
         event = self._trim_temp_delta_state(event)
         event.actions.state_delta = delta
@@ -265,10 +280,25 @@ class FirestoreSessionService(BaseSessionService):
             # As it will be read: where JSON changes nothing in it, that is the very event.
             session.events.append(event if event == encoded.event else encoded.event)
         session.last_update_time = event.timestamp
+        if missed is not None:
+            _learn(session, missed)
+            return event
         _mark(session, appended.marker)
         if appended.tail_bytes >= self._limits.seal_tail_bytes:
             _mark(session, await self._recorder.seal(key, appended.marker))
         return event
+
+    async def _missed(self, key: SessionKey, marker: Marker) -> "_Missed":
+        """Return what a handle with *marker* has to learn after its event was merged."""
+        try:
+            found = await self._reader.since(key, marker)
+        except StoreError as exc:
+            # The event is stored; that must not look like a failure. The next append conflicts and learns.
+            logger.warning(
+                "append_event %s: merged, but what others wrote is not read yet: %s", key, type(exc).__name__
+            )
+            found = None
+        return _Missed(marker=marker, found=found)
 
     async def _encode(self, event: Event, delta: Mapping[str, Any]) -> EncodedEvent:
         limits = EventLimits(
@@ -305,6 +335,31 @@ class FirestoreSessionService(BaseSessionService):
         except asyncio.CancelledError:
             task.add_done_callback(lambda done: _report_unawaited(done, what))
             raise
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Missed:
+    """What others wrote since a handle's marker; nothing where it could not be read."""
+
+    marker: Marker
+    found: Found | None
+
+
+def _learn(session: Session, missed: _Missed) -> None:
+    """Bring *session* up to date, the event it just stored included, in the order of storage."""
+    if missed.found is None:
+        _mark(session, missed.marker.at(""))
+        return
+    mine = session.events.pop()
+    known = {event.id for event in session.events}
+    session.events += [
+        mine if event.id == mine.id else event for event in missed.found.events if event.id not in known
+    ]
+    stored = missed.found.stored
+    shared = missed.found.shared
+    session.state.update(merge_scopes(ScopedState(app=shared.app, user=shared.user, session=stored.state)))
+    session.last_update_time = stored.last_update_time
+    _mark(session, stored.marker)
 
 
 def _marker(session: Session) -> Marker | None:

@@ -349,6 +349,50 @@ async def test_the_second_writer_of_two_is_told_and_changes_nothing(
     assert winner == await sessions.get_session(**WHO)
 
 
+async def test_a_merging_service_stores_after_others_and_learns_from_them(
+    connect: Connect, small_segments: SessionLimits
+) -> None:
+    """Events in the order of storage, state of all scopes, marker and times: as a reader has them."""
+    merging = connect(on_conflict="merge", limits=small_segments)
+    await merging.create_session(**WHO, state={"a": 1})
+    one, two = await merging.get_session(**WHO), await merging.get_session(**WHO)
+    assert one is not None
+    assert two is not None
+    for number in range(12):
+        await merging.append_event(one, event(f"{number}", delta={"a": number, "user:n": number}))
+    await merging.append_event(two, event("mine", delta={"b": 2, "temp:t": 1}))
+    temporary = two.state.pop("temp:t")
+    found = await merging.get_session(**WHO)
+    await merging.append_event(two, event("next"))
+
+    assert 1 == temporary
+    assert found is not None
+    assert [*(str(number) for number in range(12)), "mine"] == texts(found.events)
+    assert {"a": 11, "b": 2, "user:n": 11} == found.state
+    assert two == await merging.get_session(**WHO)
+
+
+async def test_of_many_merging_writers_all_land(connect: Connect) -> None:
+    """From handles that know nothing of each other; each equals storage after its last append."""
+    services = [connect(on_conflict="merge") for _ in range(5)]
+    await services[0].create_session(**WHO)
+    handles = [await service.get_session(**WHO) for service in services]
+
+    async def write(number: int) -> None:
+        handle = handles[number]
+        assert handle is not None
+        for turn in range(4):
+            await services[number].append_event(handle, event(f"{number}.{turn}", delta={f"k{number}": turn}))
+
+    await asyncio.gather(*(write(number) for number in range(5)))
+    found = await services[0].get_session(**WHO)
+
+    assert found is not None
+    assert {f"{number}.{turn}" for number in range(5) for turn in range(4)} == set(texts(found.events))
+    assert 20 == len(found.events)
+    assert {f"k{number}": 3 for number in range(5)} == found.state
+
+
 async def test_of_two_racing_handles_exactly_one_wins_each_round(sessions: FirestoreSessionService) -> None:
     """Eight rounds, each from fresh handles."""
     await sessions.create_session(**WHO)
