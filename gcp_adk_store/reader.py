@@ -83,9 +83,9 @@ class SessionReader:
         what = f"append_event {key}"
         paths = [self._layout.session(key), self._layout.app(key.app), self._layout.user(key.owner)]
         document, app, user = await self._documents.get(paths, what=what)
-        if document is None:
+        stored = read_session(document) if document else None
+        if stored is None or stored.epoch != marker.epoch:
             return None
-        stored = read_session(document)
         count = events_to_settle(marker, stored)
         texts = await self.newest(stored, at_least=count, what=what)
         newest = [decode_event(text) for text in texts[max(0, len(texts) - count) :]]

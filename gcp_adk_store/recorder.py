@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -11,6 +10,7 @@ from gcp_adk_store.backends.payloads import Payloads
 from gcp_adk_store.backends.translate import RefusedError, TargetExistsError
 from gcp_adk_store.codec.documents import Deletion, Layout, read_deletions
 from gcp_adk_store.codec.events import event_timestamp
+from gcp_adk_store.codec.payloads import Spilled
 from gcp_adk_store.errors import (
     InvalidInputError,
     NotProvisionedError,
@@ -23,7 +23,6 @@ from gcp_adk_store.errors import (
 )
 from gcp_adk_store.fan_out import beside
 from gcp_adk_store.model.keys import SessionKey
-from gcp_adk_store.model.payloads import Payload
 from gcp_adk_store.model.sessions import (
     Append,
     Marker,
@@ -43,20 +42,6 @@ _SENDS: Final = 8
 
 _DELETES_PER_COMMIT: Final = 500
 """Keeps a deletion's commits far below 4 MiB, with paths of up to 6 kB."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Spilled:
-    """State, or a change of it, whose large values left for payloads."""
-
-    state: ScopedState
-    """With references in the places of large values."""
-    whole: ScopedState
-    """With the values themselves."""
-    app: Sequence[Payload] = ()
-    user: Sequence[Payload] = ()
-    session: Sequence[Payload] = ()
-    """Payloads by the scope that they belong to."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

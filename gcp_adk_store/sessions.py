@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Coroutine, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeVar
 
 from google.adk.events import Event
@@ -20,14 +20,13 @@ from gcp_adk_store.backends.payloads import open_payloads
 from gcp_adk_store.codec.documents import Layout
 from gcp_adk_store.codec.event_payloads import is_large
 from gcp_adk_store.codec.events import EncodedEvent, EventLimits, encode_event
-from gcp_adk_store.codec.payloads import spill_state
+from gcp_adk_store.codec.payloads import Spilled, spill_scopes
 from gcp_adk_store.errors import SessionConflictError, StoreError
 from gcp_adk_store.model.keys import SessionKey, UserKey
-from gcp_adk_store.model.payloads import Payload
 from gcp_adk_store.model.sessions import Append, Marker, may_be_held
 from gcp_adk_store.model.state import ScopedState, merge_scopes, persistent, split_scopes
 from gcp_adk_store.reader import Found, SessionReader
-from gcp_adk_store.recorder import SessionRecorder, Spilled
+from gcp_adk_store.recorder import SessionRecorder
 from gcp_adk_store.reported import reported
 from gcp_adk_store.segment_cache import SegmentCache
 from gcp_adk_store.settings import SessionLimits, StoreSettings
@@ -197,9 +196,7 @@ class FirestoreSessionService(BaseSessionService):
             return event
         key = SessionKey(app=session.app_name, user=session.user_id, session=session.id)
         await self._turns.take(key)  # cancelled here, nothing was sent
-        return await self._see_through(
-            self._append_and_pass_on(key, session, event), what=f"append_event {key}"
-        )
+        return await self._see_through(key, self._append(key, session, event))
 
     @reported
     async def list_sessions(self, *, app_name: str, user_id: str | None = None) -> ListSessionsResponse:
@@ -243,17 +240,12 @@ class FirestoreSessionService(BaseSessionService):
         await self._documents.close()
         await self._payloads.close()
 
-    async def _append_and_pass_on(self, key: SessionKey, session: Session, event: Event) -> Event:
-        try:
-            return await self._append(key, session, event)
-        finally:
-            self._turns.pass_on(key)
-
     async def _append(self, key: SessionKey, session: Session, event: Event) -> Event:
         self._apply_temp_state(session, event)
         delta = persistent(event.actions.state_delta)
         encoded = await self._encode(event, delta)
-        change = self._spill(split_scopes(delta), encoded.payloads)
+        change = self._spill(split_scopes(delta))
+        change = replace(change, session=[*change.session, *encoded.payloads])
         append = Append(
             text=encoded.text,
             timestamp=event.timestamp,
@@ -276,12 +268,13 @@ class FirestoreSessionService(BaseSessionService):
         event = self._trim_temp_delta_state(event)
         event.actions.state_delta = delta
         self._update_session_state(session, event)
+        # As it will be read: where JSON changes nothing in it, that is the very event.
+        held = event if event == encoded.event else encoded.event
         if not any(known is event for known in session.events):
-            # As it will be read: where JSON changes nothing in it, that is the very event.
-            session.events.append(event if event == encoded.event else encoded.event)
+            session.events.append(held)
         session.last_update_time = event.timestamp
         if missed is not None:
-            _learn(session, missed)
+            _learn(session, missed, held)
             return event
         _mark(session, appended.marker)
         if appended.tail_bytes >= self._limits.seal_tail_bytes:
@@ -312,28 +305,25 @@ class FirestoreSessionService(BaseSessionService):
         # Hashing and compressing megabytes would hold up the event loop.
         return await asyncio.to_thread(encode_event, event, state_delta=delta, limits=limits)
 
-    def _spill(self, state: ScopedState, payloads: Sequence[Payload] = ()) -> Spilled:
-        """Move large values of *state* out of it; *payloads* are the event's own."""
-        kept, moved = {}, {}
-        for scope in ("app", "user", "session"):
-            kept[scope], moved[scope] = spill_state(
-                getattr(state, scope),
-                over=self._limits.state_value_bytes,
-                limit=self._limits.max_payload_bytes,
-                place=self._payload_place,
-            )
-        moved["session"] = [*moved["session"], *payloads]
-        return Spilled(state=ScopedState(**kept), whole=state, **moved)
+    def _spill(self, state: ScopedState) -> Spilled:
+        return spill_scopes(
+            state,
+            over=self._limits.state_value_bytes,
+            limit=self._limits.max_payload_bytes,
+            place=self._payload_place,
+        )
 
-    async def _see_through(self, work: Coroutine[Any, Any, T], *, what: str) -> T:
-        """Await *work* so that cancelling the caller does not cancel it."""
+    async def _see_through(self, key: SessionKey, work: Coroutine[Any, Any, T]) -> T:
+        """Await *work*, then pass on the turn of *key*; cancelling the caller does not cancel it."""
         task = asyncio.create_task(work)
+        # Callbacks, not a block around the work: a task that is cancelled before it starts runs no block.
+        task.add_done_callback(lambda _: self._turns.pass_on(key))
         self._unawaited.add(task)
         task.add_done_callback(self._unawaited.discard)
         try:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
-            task.add_done_callback(lambda done: _report_unawaited(done, what))
+            task.add_done_callback(lambda done: _report_unawaited(done, f"append_event {key}"))
             raise
 
 
@@ -345,16 +335,15 @@ class _Missed:
     found: Found | None
 
 
-def _learn(session: Session, missed: _Missed) -> None:
-    """Bring *session* up to date, the event it just stored included, in the order of storage."""
+def _learn(session: Session, missed: _Missed, mine: Event) -> None:
+    """Bring *session* up to date in the order of storage; *mine* is the event it just stored."""
     if missed.found is None:
         _mark(session, missed.marker.at(""))
         return
-    mine = session.events.pop()
-    known = {event.id for event in session.events}
-    session.events += [
-        mine if event.id == mine.id else event for event in missed.found.events if event.id not in known
-    ]
+    before = [known for known in session.events if known.id != mine.id]
+    known = {event.id for event in before}
+    new = [event for event in missed.found.events if event.id not in known]
+    session.events[:] = [*before, *(mine if event.id == mine.id else event for event in new)]
     stored = missed.found.stored
     shared = missed.found.shared
     session.state.update(merge_scopes(ScopedState(app=shared.app, user=shared.user, session=stored.state)))

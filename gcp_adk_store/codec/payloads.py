@@ -2,14 +2,30 @@
 
 import json
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
 from gcp_adk_store.model.payloads import Payload, PayloadPlace, PayloadRef
+from gcp_adk_store.model.state import ScopedState
 
 CHUNK_BYTES: Final = 900 * 1024
 """Bytes of a payload in one document: below Firestore's 1 MiB with its name and fields."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spilled:
+    """State, or a change of it, whose large values left for payloads."""
+
+    state: ScopedState
+    """With references in the places of large values."""
+    whole: ScopedState
+    """With the values themselves."""
+    app: Sequence[Payload] = ()
+    user: Sequence[Payload] = ()
+    session: Sequence[Payload] = ()
+    """Payloads by the scope that they belong to."""
 
 
 def encode_ref(ref: PayloadRef) -> dict[str, Any]:
@@ -65,6 +81,15 @@ def spill_state(
             kept[key] = payload.ref
             payloads.append(payload)
     return kept, payloads
+
+
+def spill_scopes(state: ScopedState, *, over: int, limit: int, place: PayloadPlace) -> Spilled:
+    """Return *state* of all scopes, each as :func:`spill_state` leaves it."""
+    app, of_app = spill_state(state.app, over=over, limit=limit, place=place)
+    user, of_user = spill_state(state.user, over=over, limit=limit, place=place)
+    session, of_session = spill_state(state.session, over=over, limit=limit, place=place)
+    kept = ScopedState(app=app, user=user, session=session)
+    return Spilled(state=kept, whole=state, app=of_app, user=of_user, session=of_session)
 
 
 def unpack_value(ref: PayloadRef, data: bytes) -> Any:

@@ -331,6 +331,25 @@ async def test_an_append_cancelled_before_its_turn_was_never_sent(connect: Conne
     assert held == await connect().get_session(**WHO)
 
 
+async def test_a_loop_that_ends_all_its_tasks_leaves_the_turn_to_others(connect: Connect) -> None:
+    """As ``asyncio.run`` does: also for an append that had its turn and had not begun."""
+    service = connect()
+    held = await service.create_session(**WHO)
+    outer = asyncio.create_task(service.append_event(held, event("never")))
+    await asyncio.sleep(0)  # lets it take its turn and make its task, no more
+    ended = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+    for task in ended:
+        task.cancel()
+    await asyncio.wait(ended)
+    async with asyncio.timeout(10):
+        await service.append_event(held, event("next"))
+
+    assert outer.cancelled()
+    assert 2 == len(ended)
+    assert ["next"] == texts(held.events)
+    assert held == await service.get_session(**WHO)
+
+
 async def test_closing_waits_for_an_append_that_nobody_awaits(connect: Connect) -> None:
     """A turn that was cancelled just before the shutdown is not lost."""
     service = connect()
