@@ -497,7 +497,7 @@ async def test_a_save_that_is_never_answered_says_that_its_outcome_is_unknown(
     artifacts: GcsArtifactService,
 ) -> None:
     """It is no error that says: try again."""
-    service = losing(artifacts.bucket_name, "POST", -1, deadline_s=0)
+    service = losing(artifacts.bucket_name, "POST", -1, deadline_s=1)
     with pytest.raises(OutcomeUnknownError) as caught:
         await service.save_artifact(**REPORT, artifact=text("x"))
     await service.close()
