@@ -473,7 +473,7 @@ async def test_a_save_whose_answers_are_lost_happens_once(artifacts: GcsArtifact
 async def test_a_failed_listing_never_means_that_there_are_no_versions(artifacts: GcsArtifactService) -> None:
     """The save fails instead of starting again at 0."""
     await artifacts.save_artifact(**REPORT, artifact=text("kept"))
-    service = losing(artifacts.bucket_name, "GET", -1, deadline_s=0.1)
+    service = losing(artifacts.bucket_name, "GET", -1, deadline_s=1)
     with pytest.raises(UnavailableError, match="did not answer"):
         await service.save_artifact(**REPORT, artifact=text("late"))
     await service.close()

@@ -140,7 +140,7 @@ async def test_an_append_whose_tail_cannot_be_sealed_has_succeeded(
             self.left = 0 if self.seen == 0 else -1
             return await super().intercept_unary_unary(continuation, details, request)
 
-    limits = SessionLimits(seal_tail_bytes=1, deadline_s=0.2)
+    limits = SessionLimits(seal_tail_bytes=1, deadline_s=1)
     failing = SecondCommitFails(0, before_sending=True)
     await connect(interceptors=[failing], limits=limits).append_event(held, event("one"))
     await connect(limits=limits).append_event(held, event("two"))
@@ -216,7 +216,7 @@ async def test_what_an_interrupted_deletion_left_goes_with_the_next_session_of_t
 
     failing = SecondCommitFails(0, before_sending=True)
     with pytest.raises(OutcomeUnknownError):
-        await connect(interceptors=[failing], limits=SessionLimits(deadline_s=0.2)).delete_session(**WHO)
+        await connect(interceptors=[failing], limits=SessionLimits(deadline_s=1)).delete_session(**WHO)
     await sealing.create_session(**WHO)
     await sealing.delete_session(**WHO)
 
@@ -250,7 +250,7 @@ async def test_a_deletion_that_was_interrupted_is_completed_by_the_next(
             self.left = 0 if self.seen == 0 else -1
             return await super().intercept_unary_unary(continuation, details, request)
 
-    hasty = SessionLimits(deadline_s=0.2)
+    hasty = SessionLimits(deadline_s=1)
     failing = SecondCommitFails(0, before_sending=True)
     with pytest.raises(OutcomeUnknownError):
         await connect(interceptors=[failing], limits=hasty).delete_session(**WHO)
@@ -266,9 +266,7 @@ async def test_an_append_that_is_never_answered_says_that_its_outcome_is_unknown
     """After its deadline; the caller's session stays as it was."""
     held = await connect().create_session(**WHO)
     before = held.model_copy(deep=True)
-    silent = connect(
-        interceptors=[LostAnswers(-1, before_sending=True)], limits=SessionLimits(deadline_s=0.2)
-    )
+    silent = connect(interceptors=[LostAnswers(-1, before_sending=True)], limits=SessionLimits(deadline_s=1))
     with pytest.raises(OutcomeUnknownError) as caught:
         await silent.append_event(held, event("one"))
 
@@ -469,7 +467,7 @@ async def test_documents_that_cannot_be_read_are_a_typed_error(
 async def test_a_database_that_does_not_answer_is_a_typed_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing was written, and the caller is told to try again."""
     monkeypatch.setenv("FIRESTORE_EMULATOR_HOST", "127.0.0.1:1")
-    service = FirestoreSessionService(limits=SessionLimits(deadline_s=0.2, rpc_timeout_s=0.2))
+    service = FirestoreSessionService(limits=SessionLimits(deadline_s=1, rpc_timeout_s=0.5))
 
     with pytest.raises(UnavailableError, match="get_session"):
         await service.get_session(**WHO)
