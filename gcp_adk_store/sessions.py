@@ -21,6 +21,7 @@ from gcp_adk_store.codec.documents import Layout
 from gcp_adk_store.codec.event_payloads import is_large
 from gcp_adk_store.codec.events import EncodedEvent, EventLimits, encode_event
 from gcp_adk_store.codec.payloads import Spilled, spill_scopes
+from gcp_adk_store.delivered import DeliveredEvents
 from gcp_adk_store.errors import SessionConflictError, StoreError
 from gcp_adk_store.model.keys import SessionKey, UserKey
 from gcp_adk_store.model.sessions import Append, Marker, may_be_held
@@ -115,6 +116,7 @@ class FirestoreSessionService(BaseSessionService):
         self._recorder = SessionRecorder(self._documents, payloads, layout, self._reader)
         # One handle shared by several tasks, threads or loops never conflicts with itself.
         self._turns = Turns()
+        self._delivered = DeliveredEvents(self._limits.delivered_events)
         self._unawaited: set[asyncio.Task[Any]] = set()
 
     @reported
@@ -179,10 +181,10 @@ class FirestoreSessionService(BaseSessionService):
     async def append_event(self, session: Session, event: Event) -> Event:
         """Store *event* and its change of state, then apply both to *session*; 1 commit.
 
-        A partial event is returned as it is. An event that *session* holds and storage has already is
-        not stored again. Once begun, an append is seen through even if the caller is cancelled (as long
-        as its event loop runs), so that *session* stays in step with storage. Large content leaves for
-        payloads, which are written first.
+        A partial event is returned as it is. An equal event that storage has already is not stored again,
+        if *session* holds it or this process stored it lately. Once begun, an append is seen through even
+        if the caller is cancelled (as long as its event loop runs), so that *session* stays in step with
+        storage. Large content leaves for payloads, which are written first.
 
         Raises:
             SessionMissingError: the session does not exist; nothing was written.
@@ -252,8 +254,9 @@ class FirestoreSessionService(BaseSessionService):
             delta=change.state,
             spilled=frozenset(payload.ref.place for payload in change.session),
         )
-        # That the handle holds an event of this id may mean that it was delivered before, and it may not.
-        if may_be_held(event, session.events) and await self._recorder.holds(key, append):
+        # An event of an id that is known may have been delivered before; whether it was, storage tells.
+        known = (key, event.id) in self._delivered or may_be_held(event, session.events)
+        if known and await self._recorder.holds(key, append):
             return self._trim_temp_delta_state(event)
         marker = _marker(session)
         missed: _Missed | None = None
@@ -264,6 +267,7 @@ class FirestoreSessionService(BaseSessionService):
                 raise
             appended = await self._recorder.append(key, append, None, change)
             missed = await self._missed(key, marker)
+        self._delivered.add(key, event.id)
         # Nothing awaits until the caller's session is as storage is.
         event = self._trim_temp_delta_state(event)
         event.actions.state_delta = delta

@@ -65,6 +65,8 @@ class SessionLimits:
     """UTF-8 bytes of events kept in the session document before they are sealed into a segment."""
     segment_cache_bytes: int = 64 * 1024 * 1024
     """Memory for segments that were read: they never change, so a long session is read from storage once."""
+    delivered_events: int = 8192
+    """Ids of events that this process stored lately, to recognise those that are delivered again."""
     inline_bytes: int = 64 * 1024
     """Inline data of an event over this size is stored as a payload of its own."""
     event_text_bytes: int = 256 * 1024

@@ -130,7 +130,7 @@ class Layout:
                     "tail_bytes": 0,
                     "sealed": 0,
                     "sealed_max": None,
-                    "spilled": _places(spilled),
+                    **({"spilled": _places(spilled)} if spilled else {}),
                 },
                 must=Must.BE_ABSENT,
             ),
@@ -206,8 +206,9 @@ class Layout:
                 "format": FORMAT,
                 "epoch": stored.epoch,
                 "sealed": stored.sealed,
-                "spilled": _places(stored.spilled),
             }
+            if stored.spilled:
+                fields["spilled"] = _places(stored.spilled)
             writes.append(Write(path=path, fields=fields))
         return writes
 
@@ -240,7 +241,7 @@ def read_session(document: Document) -> StoredSession:
     Raises:
         StoredDataError: the document is of another format.
     """
-    fields = _checked(document, *(name for name in HEADER_FIELDS if name != "format"))
+    fields = _checked(document, *(name for name in HEADER_FIELDS if name not in ("format", "spilled")))
     try:
         return StoredSession(
             key=SessionKey(app=fields["app"], user=fields["user"], session=fields["id"]),
@@ -251,7 +252,7 @@ def read_session(document: Document) -> StoredSession:
             tail=list(fields.get("tail", ())),
             sealed=int(fields["sealed"]),
             sealed_max=None if fields["sealed_max"] is None else float(fields["sealed_max"]),
-            spilled=frozenset(PayloadPlace(name) for name in fields["spilled"]),
+            spilled=frozenset(PayloadPlace(name) for name in fields.get("spilled", ())),
             update_time=document.update_time,
         )
     except (TypeError, ValueError, AttributeError) as exc:
@@ -282,8 +283,8 @@ def read_deletions(documents: Sequence[Document]) -> list[Deletion]:
 
 
 def _read_deletion(document: Document) -> Deletion:
-    fields = _checked(document, "epoch", "sealed", "spilled")
-    spilled = frozenset(PayloadPlace(name) for name in fields["spilled"])
+    fields = _checked(document, "epoch", "sealed")
+    spilled = frozenset(PayloadPlace(name) for name in fields.get("spilled", ()))
     return Deletion(epoch=fields["epoch"], sealed=fields["sealed"], spilled=spilled)
 
 

@@ -123,7 +123,6 @@ def test_a_creation_writes_a_whole_header_and_touched_scopes() -> None:
                 "tail_bytes": 0,
                 "sealed": 0,
                 "sealed_max": None,
-                "spilled": [],
             },
             must=Must.BE_ABSENT,
         ),
@@ -213,7 +212,7 @@ def test_a_deletion_notes_what_is_left_to_remove() -> None:
         Delete(path=SESSION, must="100.000000001"),
         Write(
             path=f"{SESSION}/adk_deletions/e1",
-            fields={"format": 1, "epoch": "e1", "sealed": 2, "spilled": []},
+            fields={"format": 1, "epoch": "e1", "sealed": 2},
         ),
     ] == LAYOUT.delete(STORED)
 
@@ -274,7 +273,7 @@ def test_a_listed_session_has_no_tail() -> None:
     assert ([], 7, 2) == (header.tail, header.revision, header.sealed)
 
 
-@pytest.mark.parametrize("name", [name for name in HEADER_FIELDS if name != "format"])
+@pytest.mark.parametrize("name", [name for name in HEADER_FIELDS if name not in ("format", "spilled")])
 def test_an_incomplete_session_is_refused(name: str) -> None:
     """A document that lacks a field is named with the field."""
     fields = {key: value for key, value in HEADER.items() if key != name}
@@ -290,7 +289,7 @@ def test_an_incomplete_session_is_refused(name: str) -> None:
         (read_session, HEADER),
         (read_state, {"state": {}}),
         (read_segment, BODY),
-        (lambda found: read_deletions([found]), {"epoch": "e1", "sealed": 1, "spilled": []}),
+        (lambda found: read_deletions([found]), {"epoch": "e1", "sealed": 1}),
     ],
     ids=["session", "state", "segment", "deletion"],
 )
@@ -340,7 +339,7 @@ def test_a_segment_of_another_length_is_refused() -> None:
 def test_unfinished_deletions_are_read() -> None:
     """Each note of an earlier deletion is understood on its own."""
     notes = [
-        document({"format": 1, "epoch": "e1", "sealed": 1, "spilled": []}),
+        document({"format": 1, "epoch": "e1", "sealed": 1}),
         document({"format": 1, "epoch": "e2", "sealed": 2, "spilled": ["bucket"]}),
     ]
 

@@ -1,0 +1,194 @@
+"""State how versions are numbered, described and deleted."""
+# ruff: noqa: PLR2004, SIM300  # expected values are literals, and stand first
+
+import asyncio
+
+import pytest
+from google.adk.artifacts import BaseArtifactService
+from google.adk.platform import time as platform_time
+from google.genai import types
+
+from gcp_adk_store.testing.conformance.artifact_examples import Ids, binary, file, text, tombstone
+from gcp_adk_store.testing.conformance.running import in_its_own_loop
+
+_NAMES = ["report", "user:report", "docs/report", "user:docs/report"]
+
+
+class CountingVersions:
+    """Tests of versions and what is said of them."""
+
+    @pytest.mark.parametrize("name", _NAMES)
+    @in_its_own_loop
+    async def test_versions_count_up_from_zero(
+        self, artifact_service: BaseArtifactService, place: Ids, name: str
+    ) -> None:
+        """Each keeps its own content; the latest is the highest number, also after the ninth."""
+        named = {**place, "filename": name}
+        saved = [
+            await artifact_service.save_artifact(**named, artifact=text(f"{number}")) for number in range(12)
+        ]
+        loaded = [await artifact_service.load_artifact(**named, version=number) for number in range(12)]
+        described = await artifact_service.list_artifact_versions(**named)
+
+        assert list(range(12)) == saved
+        assert list(range(12)) == await artifact_service.list_versions(**named)
+        assert list(range(12)) == [one.version for one in described]
+        assert [text(f"{number}") for number in range(12)] == loaded
+        assert text("11") == await artifact_service.load_artifact(**named)
+        assert described[-1] == await artifact_service.get_artifact_version(**named)
+        assert 12 == await artifact_service.save_artifact(**named, artifact=text("12"))
+
+    @in_its_own_loop
+    async def test_versions_of_one_artifact_may_be_of_different_kinds(
+        self, artifact_service: BaseArtifactService, report: Ids
+    ) -> None:
+        """Text, bytes and files follow one another."""
+        parts = [text("a"), binary(b"a", display_name="a"), file("gs://a/b"), text("")]
+        for part in parts:
+            await artifact_service.save_artifact(**report, artifact=part)
+
+        assert parts == [await artifact_service.load_artifact(**report, version=n) for n in range(4)]
+
+    @in_its_own_loop
+    async def test_what_is_not_there_is_none_or_empty(
+        self, artifact_service: BaseArtifactService, report: Ids
+    ) -> None:
+        """For every method that reads."""
+        assert None is await artifact_service.load_artifact(**report)
+        assert None is await artifact_service.load_artifact(**report, version=0)
+        assert None is await artifact_service.get_artifact_version(**report)
+        assert None is await artifact_service.get_artifact_version(**report, version=0)
+        assert [] == await artifact_service.list_versions(**report)
+        assert [] == await artifact_service.list_artifact_versions(**report)
+
+    @pytest.mark.parametrize("version", [1, 99, -1, -2])
+    @in_its_own_loop
+    async def test_a_version_that_is_not_there_is_none(
+        self, artifact_service: BaseArtifactService, report: Ids, version: int
+    ) -> None:
+        """Negative numbers do not count from the end."""
+        await artifact_service.save_artifact(**report, artifact=text("0"))
+
+        assert None is await artifact_service.load_artifact(**report, version=version)
+        assert None is await artifact_service.get_artifact_version(**report, version=version)
+
+    @pytest.mark.parametrize(
+        ("part", "mime_type"),
+        [
+            (binary(b"a", "image/png"), "image/png"),
+            (text("a"), "text/plain"),
+            (file("gs://a/b", "application/pdf"), "application/pdf"),
+            (tombstone(), "application/octet-stream"),
+        ],
+        ids=["bytes", "text", "file", "tombstone"],
+    )
+    @in_its_own_loop
+    async def test_a_version_is_described(
+        self, artifact_service: BaseArtifactService, report: Ids, part: types.Part, mime_type: str
+    ) -> None:
+        """By its number, type and time, without custom metadata where none was given."""
+        start = platform_time.get_time()
+        await artifact_service.save_artifact(**report, artifact=part)
+        found = await artifact_service.get_artifact_version(**report, version=0)
+
+        assert found is not None
+        assert (0, mime_type, {}) == (found.version, found.mime_type, found.custom_metadata)
+        assert start - 2 <= found.create_time <= platform_time.get_time() + 2
+        assert [found] == await artifact_service.list_artifact_versions(**report)
+
+    @in_its_own_loop
+    async def test_no_two_versions_have_one_uri(
+        self, artifact_service: BaseArtifactService, place: Ids
+    ) -> None:
+        """Whatever scope, name and number they are of."""
+        names = ["report", "user:report", "docs/report"]
+        for name in names:
+            for _ in range(2):
+                await artifact_service.save_artifact(**place, filename=name, artifact=text("a"))
+        described = [await artifact_service.list_artifact_versions(**place, filename=name) for name in names]
+
+        assert 6 == len({one.canonical_uri for versions in described for one in versions} - {""})
+
+    @in_its_own_loop
+    async def test_metadata_belongs_to_one_version(
+        self, artifact_service: BaseArtifactService, report: Ids
+    ) -> None:
+        """What a caller does to what it was given changes nothing."""
+        given = {"a": "0"}
+        await artifact_service.save_artifact(**report, artifact=text("a"), custom_metadata=given)
+        await artifact_service.save_artifact(**report, artifact=text("b"), custom_metadata={"b": "1"})
+        given["a"] = "spoilt"
+        (spoilt, _) = await artifact_service.list_artifact_versions(**report)
+        spoilt.custom_metadata["a"] = "spoilt"
+        described = await artifact_service.list_artifact_versions(**report)
+
+        assert [{"a": "0"}, {"b": "1"}] == [one.custom_metadata for one in described]
+
+    @in_its_own_loop
+    async def test_concurrent_saves_each_get_a_number_of_their_own(
+        self, artifact_service: BaseArtifactService, report: Ids
+    ) -> None:
+        """Without a gap, and each number holds what was saved under it."""
+        numbers = await asyncio.gather(
+            *(artifact_service.save_artifact(**report, artifact=text(f"{n}")) for n in range(6))
+        )
+        loaded = [await artifact_service.load_artifact(**report, version=number) for number in numbers]
+
+        assert list(range(6)) == sorted(numbers)
+        assert [text(f"{n}") for n in range(6)] == loaded
+
+
+class DeletingArtifacts:
+    """Tests of ``delete_artifact``."""
+
+    @pytest.mark.parametrize("name", _NAMES)
+    @in_its_own_loop
+    async def test_a_deleted_artifact_is_gone_with_all_its_versions(
+        self, artifact_service: BaseArtifactService, place: Ids, name: str
+    ) -> None:
+        """For every method that reads; numbers start again."""
+        named = {**place, "filename": name}
+        for number in range(3):
+            await artifact_service.save_artifact(**named, artifact=text(f"{number}"))
+        await artifact_service.delete_artifact(**named)
+
+        assert None is await artifact_service.load_artifact(**named)
+        assert None is await artifact_service.load_artifact(**named, version=1)
+        assert None is await artifact_service.get_artifact_version(**named)
+        assert [] == await artifact_service.list_versions(**named)
+        assert [] == await artifact_service.list_artifact_keys(**place)
+        assert 0 == await artifact_service.save_artifact(**named, artifact=text("again"))
+        assert text("again") == await artifact_service.load_artifact(**named)
+
+    @in_its_own_loop
+    async def test_deleting_what_is_not_there_is_no_error(
+        self, artifact_service: BaseArtifactService, report: Ids
+    ) -> None:
+        """An artifact that never was, and one that is gone."""
+        await artifact_service.delete_artifact(**report)
+        await artifact_service.save_artifact(**report, artifact=text("a"))
+        await artifact_service.delete_artifact(**report)
+        await artifact_service.delete_artifact(**report)
+
+        assert [] == await artifact_service.list_versions(**report)
+
+    @in_its_own_loop
+    async def test_a_deletion_spares_the_neighbours(
+        self, artifact_service: BaseArtifactService, place: Ids, report: Ids
+    ) -> None:
+        """Of the same name elsewhere, and of longer names."""
+        neighbours = [
+            {**report, "filename": "report/nested"},
+            {**report, "filename": "report/0"},
+            {**report, "filename": "report2"},
+            {**report, "filename": "user:report"},
+            {**report, "session_id": "another"},
+            {**report, "user_id": "another"},
+            {**report, "app_name": f"{place['app_name']}-2"},
+        ]
+        for named in (report, *neighbours):
+            await artifact_service.save_artifact(**named, artifact=text("a"))
+        await artifact_service.delete_artifact(**report)
+
+        assert [text("a")] * 7 == [await artifact_service.load_artifact(**named) for named in neighbours]
+        assert [[0]] * 7 == [await artifact_service.list_versions(**named) for named in neighbours]

@@ -1,0 +1,57 @@
+"""Gather what ADK asks of a session service into one suite to inherit."""
+
+import uuid
+
+import pytest
+
+from gcp_adk_store.testing.conformance.session_appends import AppendingEvents
+from gcp_adk_store.testing.conformance.session_creation import CreatingSessions
+from gcp_adk_store.testing.conformance.session_examples import Ids
+from gcp_adk_store.testing.conformance.session_listing import DeletingSessions, ListingSessions
+from gcp_adk_store.testing.conformance.session_reading import ReadingSessions
+from gcp_adk_store.testing.conformance.session_state import KeepingState
+from gcp_adk_store.testing.conformance.session_writers import WritingTogether
+
+
+class SessionServiceConformance(
+    CreatingSessions,
+    ReadingSessions,
+    KeepingState,
+    AppendingEvents,
+    WritingTogether,
+    ListingSessions,
+    DeletingSessions,
+):
+    """What ADK asks of a session service, as tests that a subclass inherits.
+
+    ::
+
+        class TestMySessions(SessionServiceConformance):
+            @pytest.fixture
+            def session_service(self) -> BaseSessionService:
+                return MySessionService()
+
+    The one fixture gives the service to test. It may be of any scope, and hold data already: every test
+    uses an app of its own. Plugins are not needed: tests are plain functions, and each runs in a new
+    event loop, as ``Runner.run()`` does. A service that must be opened in the loop that uses it is
+    given as an asynchronous context manager, which the test enters and leaves::
+
+        @pytest.fixture
+        def session_service(self) -> AbstractAsyncContextManager[BaseSessionService]:
+            return opened_service()  # an @asynccontextmanager
+
+    A fixture that a plugin makes asynchronous serves as well, if its service outlives its loop.
+
+    Only ADK's contract is tested, as of google-adk 2.13, with imports that 2.8 has. A subclass adds
+    tests of its own and silences none.
+    """
+
+    @pytest.fixture
+    def user(self) -> Ids:
+        """A user of an app that no other test has seen."""
+        return {"app_name": f"conformance-{uuid.uuid4().hex}", "user_id": "user"}
+
+    @pytest.fixture
+    def who(self, user: Ids) -> Ids:
+        """A session of :meth:`user`, not made yet."""
+        return {**user, "session_id": "session"}

@@ -1,0 +1,54 @@
+"""Run the shipped suite as a third party does: in another project, with pytest and nothing else."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SUITE = """
+import contextlib
+import pytest
+from google.adk.sessions import InMemorySessionService
+from gcp_adk_store.testing.conformance import SessionServiceConformance
+
+@contextlib.asynccontextmanager
+async def opened():
+    yield InMemorySessionService()
+
+class TestTheirs(SessionServiceConformance):
+    @pytest.fixture
+    def session_service(self):
+        return opened()
+"""
+
+
+def run(folder: Path, chosen: str) -> subprocess.CompletedProcess[str]:
+    """Run the chosen tests of the suite in *folder*, without plugins for asynchronous tests."""
+    (folder / "pytest.ini").write_text("[pytest]\nfilterwarnings = error\n    ignore:::google.*\n")
+    (folder / "test_theirs.py").write_text(SUITE)
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:asyncio", "-p", "no:anyio", "-k", chosen, folder],
+        cwd=folder,
+        env={"PYTHONPATH": str(Path(__file__).parents[2]), "PATH": ""},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+
+def test_the_suite_needs_no_plugin(tmp_path: Path) -> None:
+    """A service that must be opened in its loop is given as a context manager."""
+    done = run(tmp_path, "filter or listed or deleted")
+
+    assert pytest.ExitCode.OK == done.returncode, done.stdout
+    assert "skipped" not in done.stdout
+
+
+def test_a_failure_shows_what_was_compared(tmp_path: Path) -> None:
+    """Assertions of the suite are explained like those of a test module."""
+    done = run(tmp_path, "test_an_event_stays_as_it_was_appended")
+
+    assert pytest.ExitCode.TESTS_FAILED == done.returncode, done.stdout
+    assert "assert ['user'] == ['spoilt']" in done.stdout

@@ -1,0 +1,152 @@
+"""Write through the services what the golden files of format 1 hold: the same ids, times and content."""
+
+from collections.abc import Callable
+from typing import Any
+
+import grpc
+from google.adk.events import Event, EventActions
+from google.adk.platform import time as platform_time
+from google.adk.platform import uuid as platform_uuid
+from google.genai import types
+
+from gcp_adk_store import FirestoreSessionService, GcsArtifactService, SessionLimits
+from gcp_adk_store.errors import AccessDeniedError
+
+Connect = Callable[..., FirestoreSessionService]
+
+WHO: dict[str, Any] = {"app_name": "shop", "user_id": "u/1", "session_id": "__s__"}
+MADE_AT = 1700000000.25
+EPOCH = "00000000000040008000000000000001"
+
+STATE = {
+    "text": "ünï",
+    "number": 42,
+    "fraction": 0.1 + 0.2,
+    "truth": True,
+    "nothing": None,
+    "list": [1, [2.5, None], {"a": "b"}],
+    "map": {"__x__": {"": 1}},
+    "large": 2**70,
+    "": "empty key",
+    "a.b/c`d": "odd key",
+    "__name__": "reserved key",
+}
+SHARED = {"mine": 1, "user:name": "Ada", "user:tags": ["a"], "app:motto": {"of": "the shop"}}
+SHARED_LATER = {"mine": None, "user:name": None, "app:open": True}
+
+TIMES = [1700000001.5, 1700000003.123, 1700000002.0, 1700000004.0, 1700000005.0, 1700000006.75, 1700000006.75]
+
+
+def event(number: int, delta: dict[str, Any] | None = None) -> Event:
+    """Return the event of a number, always the same."""
+    return Event(
+        id=f"event-{number}",
+        invocation_id="invocation",
+        author="user" if number % 2 == 0 else "agent",
+        timestamp=TIMES[number],
+        content=types.Content(
+            role="user" if number % 2 == 0 else "model", parts=[types.Part(text=f"{number}: grüß dich")]
+        ),
+        actions=EventActions(state_delta=delta or {}),
+    )
+
+
+SHORT = [event(0, {"number": 43}), event(1, {"new": "key"})]
+LONG = [event(number, {"n": number}) for number in range(len(TIMES))]
+
+
+def fix_ids_and_times() -> None:
+    """Make this context draw always the same id and time."""
+    platform_time.set_time_provider(lambda: MADE_AT)
+    platform_uuid.set_id_provider(lambda: "00000000-0000-4000-8000-000000000001")
+
+
+async def short_session(connect: Connect) -> None:
+    """Make a session with every kind of state value, and two events in its tail."""
+    service = connect()
+    held = await service.create_session(**WHO, state=STATE)
+    for made in SHORT:
+        await service.append_event(held, made.model_copy(deep=True))
+    await service.close()
+
+
+async def shared_state(connect: Connect) -> None:
+    """Make a session that leaves state of its user and app."""
+    service = connect()
+    held = await service.create_session(**WHO, state=SHARED)
+    await service.append_event(held, event(0, SHARED_LATER))
+    await service.close()
+
+
+async def sealed_session(connect: Connect) -> None:
+    """Make a session with several segments, and an event in its tail."""
+    service = connect(limits=SessionLimits(seal_tail_bytes=500))
+    held = await service.create_session(**WHO)
+    for made in LONG:
+        await service.append_event(held, made.model_copy(deep=True))
+    await service.close()
+
+
+async def deletion_note(connect: Connect) -> None:
+    """Begin to delete a sealed session, and stop after the first commit."""
+    await sealed_session(connect)
+    service = connect(interceptors=[_OneCommit()])
+    try:
+        await service.delete_session(**WHO)
+    except AccessDeniedError:
+        await service.close()
+        return
+    raise AssertionError("the deletion was not interrupted")
+
+
+SCENARIOS = {made.__name__: made for made in (short_session, shared_state, sealed_session, deletion_note)}
+
+
+class _OneCommit(grpc.aio.UnaryUnaryClientInterceptor):
+    """Lets one commit through and refuses the others."""
+
+    def __init__(self) -> None:
+        self._left = 1
+
+    async def intercept_unary_unary(self, continuation: Any, details: Any, request: Any) -> Any:
+        """Send *request*, or refuse it."""
+        method = details.method.decode() if isinstance(details.method, bytes) else details.method
+        if not method.endswith("/Commit"):
+            return await continuation(details, request)
+        self._left -= 1
+        if self._left >= 0:
+            return await continuation(details, request)
+        nothing = grpc.aio.Metadata()
+        raise grpc.aio.AioRpcError(grpc.StatusCode.PERMISSION_DENIED, nothing, nothing, details="on purpose")
+
+
+def _bytes(data: bytes, mime_type: str, display_name: str | None = None) -> types.Part:
+    return types.Part(inline_data=types.Blob(data=data, mime_type=mime_type, display_name=display_name))
+
+
+def _file(uri: str, mime_type: str | None = None) -> types.Part:
+    return types.Part(file_data=types.FileData(file_uri=uri, mime_type=mime_type))
+
+
+OWNER: dict[str, Any] = {"app_name": "shop", "user_id": "group/u", "session_id": "s"}
+METADATA: dict[str, Any] = {"plain": "text", "typed": [1, None, {"a": 0.5}], "ünï": "x", "adkIsText": "mine"}
+ARTIFACTS: dict[str, types.Part] = {
+    "text": types.Part(text="grüß dich\n"),
+    "empty text": types.Part(text=""),
+    "bytes": _bytes(b"\x00\xff\r\n", "image/png"),
+    "docs/named bytes": _bytes(b"PDF", "application/pdf", "Ünï.pdf"),
+    "empty bytes": _bytes(b"", "application/pdf"),
+    "tombstone": _bytes(b"", "application/octet-stream"),
+    "file": _file("gs://elsewhere/a.pdf", "application/pdf"),
+    "file without type": _file("https://example.com/a"),
+    "reference": _file("artifact://apps/shop/users/group/u/sessions/s/artifacts/bytes/versions/0"),
+    "user:photo": _bytes(b"JPG", "image/jpeg"),
+}
+
+
+async def artifacts(service: GcsArtifactService) -> None:
+    """Save one artifact of each kind, the bytes with metadata and in two versions."""
+    for name, part in ARTIFACTS.items():
+        metadata = METADATA if name == "bytes" else None
+        await service.save_artifact(**OWNER, filename=name, artifact=part, custom_metadata=metadata)
+    await service.save_artifact(**OWNER, filename="bytes", artifact=types.Part(text="second"))

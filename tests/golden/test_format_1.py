@@ -1,0 +1,204 @@
+"""Read format 1 as it was first written, and write it so again."""
+
+import json
+import re
+import uuid
+import zlib
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from google.adk.events import Event
+from google.adk.platform import time as platform_time
+from google.adk.platform import uuid as platform_uuid
+from google.adk.sessions import Session
+from google.genai import types
+
+from gcp_adk_store import FirestoreSessionService, GcsArtifactService, Store
+from gcp_adk_store.testing.emulators import Emulator
+from tests.golden import scenarios
+from tests.golden.raw import (
+    Documents,
+    Objects,
+    put_documents,
+    put_objects,
+    read_golden,
+    take_documents,
+    take_objects,
+)
+from tests.golden.scenarios import (
+    ARTIFACTS,
+    LONG,
+    METADATA,
+    OWNER,
+    SCENARIOS,
+    SHORT,
+    STATE,
+    TIMES,
+    WHO,
+    Connect,
+)
+
+_SAVE_ID = re.compile(r"[0-9a-f]{32}")
+
+
+@pytest.fixture
+def project(firestore_emulator: Emulator) -> str:
+    """A project that no other test has seen."""
+    assert firestore_emulator.address
+    return f"demo-{uuid.uuid4().hex[:20]}"
+
+
+@pytest.fixture
+def connect(project: str) -> Connect:
+    """Make services of the project."""
+
+    def service(**options: Any) -> FirestoreSessionService:
+        return FirestoreSessionService(project=project, **options)
+
+    return service
+
+
+@pytest.fixture
+def fixed() -> Iterator[None]:
+    """The same ids and times in every run."""
+    scenarios.fix_ids_and_times()
+    yield
+    platform_time.reset_time_provider()
+    platform_uuid.reset_id_provider()
+
+
+async def read(connect: Connect) -> Session:
+    """Return the session of the golden files."""
+    found = await connect().get_session(**WHO)
+    assert found is not None
+    return found
+
+
+class TestReading:
+    """Documents that were not written by this release, put there round the library."""
+
+    async def test_a_short_session(self, connect: Connect, project: str) -> None:
+        """Its state has exact types; its events come from the tail."""
+        put_documents(project, read_golden("short_session"))
+        found = await read(connect)
+
+        assert repr({**STATE, "number": 43, "new": "key"}) == repr(
+            {key: found.state[key] for key in [*STATE, "new"]}
+        )
+        assert len(STATE) + 1 == len(found.state)
+        assert SHORT == found.events
+        assert ("shop", "u/1", "__s__", TIMES[1]) == (
+            found.app_name,
+            found.user_id,
+            found.id,
+            found.last_update_time,
+        )
+
+    async def test_a_sealed_session(self, connect: Connect, project: str) -> None:
+        """Its events come from segments and tail, in order; it can be appended to."""
+        put_documents(project, read_golden("sealed_session"))
+        found = await read(connect)
+        assert ({"n": 6}, LONG) == (found.state, found.events)
+        more = scenarios.event(0)
+        more.id = "one more"
+        await connect().append_event(found, more)
+
+        assert [*LONG, more] == (await read(connect)).events
+
+    async def test_state_of_user_and_app(self, connect: Connect, project: str) -> None:
+        """It is merged into the session, and read without one."""
+        put_documents(project, read_golden("shared_state"))
+        merged = {
+            "mine": None,
+            "user:name": None,
+            "user:tags": ["a"],
+            "app:motto": {"of": "the shop"},
+            "app:open": True,
+        }
+        listed = (await connect().list_sessions(app_name="shop")).sessions
+
+        assert merged == (await read(connect)).state
+        assert [merged] == [one.state for one in listed]
+        assert {"name": None, "tags": ["a"]} == await connect().get_user_state(app_name="shop", user_id="u/1")
+
+    async def test_a_deletion_that_was_interrupted(self, connect: Connect, project: str) -> None:
+        """The session is gone; deleting it again removes the rest."""
+        put_documents(project, read_golden("deletion_note"))
+        assert await connect().get_session(**WHO) is None
+        await connect().delete_session(**WHO)
+
+        assert {} == take_documents(project)
+
+    async def test_artifacts_of_each_kind(self, adk_store: Store) -> None:
+        """Parts, metadata and names."""
+        service: GcsArtifactService = adk_store.artifacts
+        put_objects(service.bucket_name, read_golden("artifacts"))
+        loaded = {name: await service.load_artifact(**OWNER, filename=name, version=0) for name in ARTIFACTS}
+        described = await service.get_artifact_version(**OWNER, filename="bytes", version=0)
+
+        assert {**ARTIFACTS, "tombstone": None, "reference": ARTIFACTS["bytes"]} == loaded
+        assert sorted(ARTIFACTS) == await service.list_artifact_keys(**OWNER)
+        assert types.Part(text="second") == await service.load_artifact(**OWNER, filename="bytes")
+        assert described is not None
+        assert METADATA == described.custom_metadata
+
+
+class TestWriting:
+    """What this release writes, taken out round the library.
+
+    A field of a golden document is written as it is there. Fields that a later release adds to a document
+    may stand beside them; ADK decides what an event's text holds, so events are compared as events.
+    """
+
+    @pytest.mark.parametrize("name", SCENARIOS)
+    @pytest.mark.usefixtures("fixed")
+    async def test_documents(self, connect: Connect, project: str, name: str) -> None:
+        """The same paths, and in each document the same fields."""
+        golden: Documents = read_golden(name)
+        await SCENARIOS[name](connect)
+        written = take_documents(project)
+
+        assert sorted(golden) == sorted(written)
+        for path, fields in golden.items():
+            kept = {field: written[path][field] for field in fields if field in written[path]}
+            assert exact(legible(fields)) == exact(legible(kept))
+
+    async def test_objects(self, adk_store: Store) -> None:
+        """The same names, and each object's content type, metadata and bytes."""
+        golden: Objects = read_golden("artifacts")
+        service: GcsArtifactService = adk_store.artifacts
+        await scenarios.artifacts(service)
+        written = take_objects(service.bucket_name)
+
+        assert sorted(golden) == sorted(written)
+        for name, stored in golden.items():
+            metadata = written[name]["metadata"]
+            assert _SAVE_ID.fullmatch(metadata["adkStoreSaveId"])
+            kept = {key: metadata.get(key) for key in stored["metadata"]}
+            assert stored == {
+                **written[name],
+                "metadata": {**kept, "adkStoreSaveId": stored["metadata"]["adkStoreSaveId"]},
+            }
+
+
+def legible(fields: dict[str, Any]) -> dict[str, Any]:
+    """Return *fields* with events and bodies as what they mean, sizes as whether they are right."""
+    texts = {"tail": fields.get("tail"), "body": _unpacked(fields.get("body"))}
+    meant = fields | {
+        name: [Event.model_validate_json(text).model_dump(mode="json") for text in found]
+        for name, found in texts.items()
+        if found is not None
+    }
+    if "tail_bytes" in fields:
+        meant["tail_bytes"] = fields["tail_bytes"] == sum(len(text.encode()) for text in fields["tail"])
+    return meant
+
+
+def _unpacked(body: bytes | None) -> list[str] | None:
+    return None if body is None else json.loads(zlib.decompress(body))
+
+
+def exact(value: Any) -> str:
+    """Return *value* so that equal texts mean equal types too."""
+    return json.dumps(value, sort_keys=True, indent=1)
