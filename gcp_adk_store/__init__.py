@@ -1,22 +1,26 @@
 """Sessions, state and artifacts of Google ADK agents, kept in Firestore and Cloud Storage."""
 
-from gcp_adk_store.artifacts import GcsArtifactService
-from gcp_adk_store.errors import (
-    AccessDeniedError,
-    ArtifactConflictError,
-    InvalidInputError,
-    NotProvisionedError,
-    OutcomeUnknownError,
-    SessionConflictError,
-    SessionExistsError,
-    SessionMissingError,
-    StoredDataError,
-    StoreError,
-    UnavailableError,
-)
-from gcp_adk_store.sessions import FirestoreSessionService
-from gcp_adk_store.settings import ArtifactLimits, SessionLimits, StoreSettings
-from gcp_adk_store.store import Store
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from gcp_adk_store.artifacts import GcsArtifactService
+    from gcp_adk_store.errors import (
+        AccessDeniedError,
+        ArtifactConflictError,
+        InvalidInputError,
+        NotProvisionedError,
+        OutcomeUnknownError,
+        SessionConflictError,
+        SessionExistsError,
+        SessionMissingError,
+        StoredDataError,
+        StoreError,
+        UnavailableError,
+    )
+    from gcp_adk_store.sessions import FirestoreSessionService
+    from gcp_adk_store.settings import ArtifactLimits, SessionLimits, StoreSettings
+    from gcp_adk_store.store import Store
 
 __all__ = [
     "AccessDeniedError",
@@ -39,3 +43,20 @@ __all__ = [
 ]
 
 __version__ = "0.1.0"
+
+_HOMES = {
+    "ArtifactLimits": "settings",
+    "FirestoreSessionService": "sessions",
+    "GcsArtifactService": "artifacts",
+    "SessionLimits": "settings",
+    "Store": "store",
+    "StoreSettings": "settings",
+}
+
+
+def __getattr__(name: str) -> Any:
+    # At the first use: pytest loads the plugin of this package in every run of its environment, and the
+    # emulators run from it; neither should wait for ADK and Google's clients.
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_HOMES.get(name, 'errors')}"), name)

@@ -35,7 +35,7 @@ from gcp_adk_store.model.artifacts import (
 )
 from gcp_adk_store.model.keys import ArtifactKey, ArtifactScope
 from gcp_adk_store.reported import reported
-from gcp_adk_store.settings import ArtifactLimits
+from gcp_adk_store.settings import ArtifactLimits, StoreSettings
 from gcp_adk_store.turns import Turns
 
 
@@ -72,9 +72,11 @@ class GcsArtifactService(BaseArtifactService):
             client: A ``google.cloud.storage.Client`` to borrow; it stays open on :meth:`close`.
             credentials: By default those of the environment.
             limits: Bounds and deadlines.
+
+        Raises:
+            InvalidInputError: *bucket_name* cannot be a bucket's name.
         """
-        if not bucket_name:
-            raise InvalidInputError("bucket_name must not be empty")
+        StoreSettings(bucket=bucket_name)  # refuses what cannot be a bucket's name
         self._limits = limits or ArtifactLimits()
         self._objects = Objects(
             bucket_name, project=project, client=client, credentials=credentials, limits=self._limits

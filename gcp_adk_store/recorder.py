@@ -199,7 +199,7 @@ class SessionRecorder:
         except TargetExistsError as exc:
             stored = await self._reader.stored(key, what=what)
             if stored is None or stored.epoch != epoch:
-                raise SessionExistsError(f"Session with id {key.session} already exists.") from exc
+                raise SessionExistsError(f"Session with id {key.session} already exists: {key}") from exc
             # Our own, whose answer was lost. Where others appended since, no update time is right for this
             # handle: it knows nothing of their events.
             return stored.update_time if stored.revision == 0 else ""
@@ -258,10 +258,10 @@ def _after(settlement: Settlement, marker: Marker | None, stored: StoredSession 
 
 def _refused(settlement: Settlement, key: SessionKey) -> StoreError:
     if settlement is Settlement.MISSING:
-        return SessionMissingError(f"Session {key.session} not found.")
+        return SessionMissingError(f"Session {key.session} not found: {key}")
     return SessionConflictError(
         "The session has been modified in storage since it was loaded. "
-        "Reload the session before appending again."
+        f"Reload the session before appending again: {key}"
     )
 
 

@@ -22,7 +22,7 @@ from gcp_adk_store.codec.event_payloads import is_large
 from gcp_adk_store.codec.events import EncodedEvent, EventLimits, encode_event
 from gcp_adk_store.codec.payloads import Spilled, spill_scopes
 from gcp_adk_store.delivered import DeliveredEvents
-from gcp_adk_store.errors import SessionConflictError, StoreError
+from gcp_adk_store.errors import InvalidInputError, SessionConflictError, StoreError
 from gcp_adk_store.model.keys import SessionKey, UserKey
 from gcp_adk_store.model.sessions import Append, Marker, may_be_held
 from gcp_adk_store.model.state import ScopedState, merge_scopes, persistent, split_scopes
@@ -86,9 +86,11 @@ class FirestoreSessionService(BaseSessionService):
             interceptors: gRPC client interceptors that see every RPC, for tracing or metering.
 
         Raises:
-            InvalidInputError: *prefix*, *project* or *database* cannot be a name.
+            InvalidInputError: a name cannot be one, or *on_conflict* is neither of the two.
         """
         place = StoreSettings(project=project, database=database, bucket=bucket, prefix=prefix)
+        if on_conflict not in ("raise", "merge"):
+            raise InvalidInputError(f"on_conflict is {on_conflict!r}, it must be 'raise' or 'merge'")
         self._on_conflict = on_conflict
         self._limits = limits or SessionLimits()
         layout = Layout(place.prefix)

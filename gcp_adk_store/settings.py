@@ -3,15 +3,35 @@
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Final, Self
+from dataclasses import dataclass, fields
+from typing import Any, Final, NamedTuple, Self
 
 from gcp_adk_store.errors import InvalidInputError
 
 EMULATOR_PROJECT: Final = "demo-adk-store"
 """The project used on an emulator when none is given; ``demo-`` never names a real project."""
 
-_PREFIX: Final = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,31}")
+
+class _Form(NamedTuple):
+    shape: re.Pattern[str]
+    says: str
+
+
+_FORMS: Final = {
+    "project": _Form(re.compile(r"[A-Za-z0-9][A-Za-z0-9.:_-]{0,127}"), "a Google Cloud project's id"),
+    "database": _Form(
+        re.compile(r"\(default\)|[a-z][a-z0-9-]{2,61}[a-z0-9]"),
+        "'(default)' or a Firestore database's id: 4 to 63 lower-case letters, digits or '-'",
+    ),
+    "bucket": _Form(
+        re.compile(r"[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]"),
+        "a bucket's name alone, without gs:// and folders: lower-case letters, digits, '-', '_' or '.'",
+    ),
+    "prefix": _Form(
+        re.compile(r"[A-Za-z][A-Za-z0-9-]{0,31}"),
+        "1 to 32 letters, digits or '-', starting with a letter",
+    ),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,8 +39,8 @@ class StoreSettings:
     """Where a store keeps its data.
 
     Raises:
-        InvalidInputError: *prefix* is not 1 to 32 letters, digits or ``-`` starting with a letter
-            (it becomes part of every collection's name), or a name is empty.
+        InvalidInputError: a setting cannot be such a name. *prefix* becomes part of every collection's
+            name and may have 1 to 32 letters, digits or ``-``, starting with a letter.
     """
 
     project: str | None = None
@@ -33,13 +53,12 @@ class StoreSettings:
     """Start of every collection's name; stores with different prefixes never meet."""
 
     def __post_init__(self) -> None:
-        if not _PREFIX.fullmatch(self.prefix):
-            raise InvalidInputError(
-                f"prefix {self.prefix[:40]!r} must be 1 to 32 letters, digits or '-', starting with a letter"
-            )
-        for field in ("project", "database", "bucket"):
-            if getattr(self, field) == "":
-                raise InvalidInputError(f"{field} must not be empty; leave it out for the default")
+        for field, form in _FORMS.items():
+            value = getattr(self, field)
+            if value is None:
+                continue
+            if not isinstance(value, str) or not form.shape.fullmatch(value):
+                raise InvalidInputError(f"{field} {str(value)[:80]!r} must be {form.says}")
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str] | None = None) -> Self:
@@ -80,6 +99,9 @@ class SessionLimits:
     deadline_s: float = 30.0
     """Deadline of one RPC, all attempts and waits together; most operations take one or two."""
 
+    def __post_init__(self) -> None:
+        _require_sizes(self, at_least_one=("max_payload_bytes",), above_zero=("rpc_timeout_s", "deadline_s"))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArtifactLimits:
@@ -98,10 +120,20 @@ class ArtifactLimits:
     deadline_s: float = 120.0
     """Deadline of one request, all attempts and waits together."""
 
+    def __post_init__(self) -> None:
+        _require_sizes(
+            self,
+            at_least_one=("max_workers", "save_attempts"),
+            above_zero=("request_timeout_s", "deadline_s"),
+        )
+
 
 def firestore_emulator_host() -> str | None:
-    """Return ``host:port`` from ``FIRESTORE_EMULATOR_HOST``, or ``None`` for production."""
-    return os.environ.get("FIRESTORE_EMULATOR_HOST") or None
+    """Return ``host:port`` from ``FIRESTORE_EMULATOR_HOST``, or ``None`` for production.
+
+    A scheme, which the other emulator's variable has, does no harm.
+    """
+    return os.environ.get("FIRESTORE_EMULATOR_HOST", "").rpartition("://")[2].rstrip("/") or None
 
 
 def storage_emulator_url() -> str | None:
@@ -112,3 +144,16 @@ def storage_emulator_url() -> str | None:
 def default_project() -> str | None:
     """Return ``GOOGLE_CLOUD_PROJECT``, which overrides the project of the credentials."""
     return os.environ.get("GOOGLE_CLOUD_PROJECT") or None
+
+
+def _require_sizes(limits: Any, *, at_least_one: tuple[str, ...], above_zero: tuple[str, ...]) -> None:
+    for field in fields(limits):
+        value = getattr(limits, field.name)
+        if not isinstance(value, (int, float)) or isinstance(value, bool):
+            raise InvalidInputError(f"{field.name} must be a number, not {type(value).__name__}")
+        if field.name in at_least_one and value < 1:
+            raise InvalidInputError(f"{field.name} is {value}, it must be at least 1")
+        if field.name in above_zero and value <= 0:
+            raise InvalidInputError(f"{field.name} is {value}, it must be above 0")
+        if value < 0:
+            raise InvalidInputError(f"{field.name} is {value}, it must not be negative")

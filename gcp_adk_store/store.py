@@ -1,7 +1,7 @@
 """Own the services of one deployment and their connections."""
 
 from types import TracebackType
-from typing import Self
+from typing import Literal, Self
 
 from google.auth.credentials import Credentials
 
@@ -35,10 +35,13 @@ class Store:
         bucket: str | None = None,
         prefix: str = "adk",
         credentials: Credentials | None = None,
+        on_conflict: Literal["raise", "merge"] = "raise",
         session_limits: SessionLimits | None = None,
         artifact_limits: ArtifactLimits | None = None,
     ) -> Self:
         """Return a store with connections of its own; nothing is contacted before the first call.
+
+        The arguments are those of :class:`~gcp_adk_store.StoreSettings`, and of the two services.
 
         Raises:
             InvalidInputError: a setting cannot be a name.
@@ -55,12 +58,20 @@ class Store:
             prefix=place.prefix,
             bucket=place.bucket,
             credentials=credentials,
+            on_conflict=on_conflict,
             limits=session_limits,
         )
         return cls(sessions=sessions, artifacts=artifacts)
 
     @classmethod
-    def from_env(cls) -> Self:
+    def from_env(
+        cls,
+        *,
+        credentials: Credentials | None = None,
+        on_conflict: Literal["raise", "merge"] = "raise",
+        session_limits: SessionLimits | None = None,
+        artifact_limits: ArtifactLimits | None = None,
+    ) -> Self:
         """Return a store as ``ADK_STORE_PROJECT``, ``_DATABASE``, ``_BUCKET`` and ``_PREFIX`` say.
 
         Raises:
@@ -68,7 +79,14 @@ class Store:
         """
         place = StoreSettings.from_env()
         return cls.connect(
-            project=place.project, database=place.database, bucket=place.bucket, prefix=place.prefix
+            project=place.project,
+            database=place.database,
+            bucket=place.bucket,
+            prefix=place.prefix,
+            credentials=credentials,
+            on_conflict=on_conflict,
+            session_limits=session_limits,
+            artifact_limits=artifact_limits,
         )
 
     @classmethod
@@ -79,6 +97,7 @@ class Store:
         storage: StorageClient | None = None,
         bucket: str | None = None,
         prefix: str = "adk",
+        on_conflict: Literal["raise", "merge"] = "raise",
     ) -> Self:
         """Return a store over clients that the caller owns and closes.
 
@@ -88,7 +107,9 @@ class Store:
         if (storage is None) != (bucket is None):
             raise InvalidInputError("storage and bucket go together; give both or neither")
         return cls(
-            sessions=FirestoreSessionService(client=firestore, prefix=prefix, bucket=bucket, storage=storage),
+            sessions=FirestoreSessionService(
+                client=firestore, prefix=prefix, bucket=bucket, storage=storage, on_conflict=on_conflict
+            ),
             artifacts=None if bucket is None else GcsArtifactService(bucket, client=storage),
         )
 
@@ -109,7 +130,7 @@ class Store:
         return self._artifacts
 
     async def close(self) -> None:
-        """Close the connections that the services opened."""
+        """Close the connections that the services opened; a later call opens them anew."""
         await self._sessions.close()
         if self._artifacts is not None:
             await self._artifacts.close()

@@ -41,6 +41,8 @@ class Connection:
     database: str
     """``projects/{project}/databases/{database}``."""
     metadata: Sequence[tuple[str, str]]
+    where: str
+    """The database, and the emulator if it is one, for messages."""
 
     @property
     def root(self) -> str:
@@ -124,7 +126,9 @@ class Channels:
                 credentials=credentials, options=_OPTIONS, interceptors=self._interceptors
             )
             extra = []
-        connection = connect(channel, project=project, database=self._database, extra_metadata=extra)
+        connection = connect(
+            channel, project=project, database=self._database, extra_metadata=extra, emulator=host
+        )
         return _Open(loop=loop, channel=channel, connection=connection)
 
     def _find_credentials(self) -> tuple[Credentials, str]:
@@ -180,6 +184,7 @@ class BorrowedChannel:
                 project=self._client.project,
                 database=self._client._database,  # noqa: SLF001
                 extra_metadata=metadata,
+                emulator=None,
             )
         return self._connection
 
@@ -188,7 +193,12 @@ class BorrowedChannel:
 
 
 def connect(
-    channel: grpc.aio.Channel, *, project: str, database: str, extra_metadata: Sequence[tuple[str, str]]
+    channel: grpc.aio.Channel,
+    *,
+    project: str,
+    database: str,
+    extra_metadata: Sequence[tuple[str, str]],
+    emulator: str | None,
 ) -> Connection:
     """Return the RPCs that the store uses on *channel*."""
     name = f"projects/{project}/databases/{database}"
@@ -218,4 +228,5 @@ def connect(
             routing_header.to_grpc_metadata((("project_id", project), ("database_id", database))),
             *extra_metadata,
         ],
+        where=f"{name} on the emulator at {emulator} (FIRESTORE_EMULATOR_HOST)" if emulator else name,
     )

@@ -66,7 +66,7 @@ class Documents:
             try:
                 answer = await connection.commit(request, metadata=connection.metadata, timeout=timeout_s)
             except grpc.RpcError as exc:
-                raise translate.firestore_write_error(exc, f"{what}: {connection.database}") from exc
+                raise translate.firestore_write_error(exc, f"{what}: {connection.where}") from exc
             return [_written(item, result) for item, result in zip(writes, answer.write_results, strict=True)]
 
         return await retry.call(
@@ -96,7 +96,7 @@ class Documents:
         async def attempt(timeout_s: float) -> list[Document | None]:
             found: dict[str, Document] = {}
             stream = connection.batch_get(request, metadata=connection.metadata, timeout=timeout_s)
-            async for message in _answers(stream, f"{what}: {connection.database}"):
+            async for message in _answers(stream, f"{what}: {connection.where}"):
                 if message.WhichOneof("result") == "found":
                     document = values.from_document(message.found, root=root)
                     found[document.path] = document
@@ -135,7 +135,7 @@ class Documents:
             stream = connection.run_query(request, metadata=connection.metadata, timeout=timeout_s)
             return [
                 values.from_document(message.document, root=root)
-                async for message in _answers(stream, f"{what}: {connection.database}")
+                async for message in _answers(stream, f"{what}: {connection.where}")
                 if message.HasField("document")
             ]
 

@@ -168,7 +168,7 @@ class Objects:
             try:
                 return work(self._open().bucket(self.bucket), timeout_s)
             except _FAILURES as exc:
-                raise error(exc, what, self.bucket) from exc
+                raise error(exc, f"{what}{_on_emulator()}", self.bucket) from exc
 
         async def attempt(timeout_s: float) -> T:
             return await loop.run_in_executor(self._executor(), run, timeout_s)
@@ -210,6 +210,11 @@ class Objects:
         session.mount("https://", adapter)
         session.mount("http://", adapter)
         return Client(project=project, credentials=credentials, _http=session, client_options=options)
+
+
+def _on_emulator() -> str:
+    url = settings.storage_emulator_url()
+    return f": on the emulator at {url} (STORAGE_EMULATOR_HOST)" if url else ""
 
 
 def _stored(blob: Any) -> StoredObject:

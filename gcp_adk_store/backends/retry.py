@@ -3,15 +3,18 @@
 The SDKs' own retries are switched off wherever this one acts, so that loops never nest.
 """
 
+import logging
 import time
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from tenacity import AsyncRetrying, retry_if_exception_type, stop_before_delay
+from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, stop_before_delay
 from tenacity.wait import wait_random_exponential
 
 from gcp_adk_store.errors import OutcomeUnknownError, UnavailableError
+
+logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -52,6 +55,12 @@ async def call(
         stop=stop_before_delay(policy.deadline_s),
         wait=wait_random_exponential(multiplier=policy.first_wait_s, max=policy.longest_wait_s),
         retry=retry_if_exception_type(kinds),
+        before_sleep=_report_first,
         reraise=True,
     )
     return await attempts(bounded)
+
+
+def _report_first(state: RetryCallState) -> None:
+    if state.attempt_number == 1 and state.outcome is not None:
+        logger.warning("%s; it is tried again", state.outcome.exception())

@@ -117,12 +117,12 @@ _ADVICE: Final[Mapping[type[Exception], str]] = {
 
 def firestore_read_error(exc: grpc.RpcError, what: str) -> Exception:
     """Return what to raise for a failed read; a status without a place in the table is a StoreError."""
-    return _firestore_error(exc, what, _READ)
+    return _firestore_error(exc, what, _READ, {**_ADVICE, InvalidInputError: "check project and database"})
 
 
 def firestore_write_error(exc: grpc.RpcError, what: str) -> Exception:
     """Return what to raise for a failed commit; a status without a place in the table is a StoreError."""
-    return _firestore_error(exc, what, _WRITE)
+    return _firestore_error(exc, what, _WRITE, _ADVICE)
 
 
 def storage_read_error(exc: Exception, what: str, bucket: str) -> Exception:
@@ -148,11 +148,14 @@ def project_error() -> StoreError:
 
 
 def _firestore_error(
-    exc: grpc.RpcError, what: str, table: Mapping[grpc.StatusCode, type[StoreError | RefusedError]]
+    exc: grpc.RpcError,
+    what: str,
+    table: Mapping[grpc.StatusCode, type[StoreError | RefusedError]],
+    advices: Mapping[type[Exception], str],
 ) -> Exception:
     code = exc.code() if isinstance(exc, grpc.aio.AioRpcError) else grpc.StatusCode.UNKNOWN
     kind = table.get(code, StoreError)
-    advice = _ADVICE.get(kind)
+    advice = advices.get(kind)
     return kind(f"{what}: {code.name}" + (f"; {advice}" if advice else ""))
 
 

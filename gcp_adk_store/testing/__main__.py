@@ -4,10 +4,11 @@ import argparse
 import shlex
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from gcp_adk_store.testing.buckets import create_bucket
 from gcp_adk_store.testing.emulators import (
     Emulator,
     EmulatorError,
@@ -33,7 +34,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             firestore_emulator(port=options.firestore_port, logs=options.logs) as firestore,
             storage_emulator(port=options.storage_port, logs=options.logs) as storage,
         ):
-            sys.stdout.write(_announcement([firestore, storage]))
+            place = {}
+            if options.bucket:
+                create_bucket(options.bucket, storage.address)
+                place = {"ADK_STORE_PROJECT": "demo-adk-store", "ADK_STORE_BUCKET": options.bucket}
+            sys.stdout.write(_announcement([firestore, storage], place))
             sys.stdout.flush()
             # From here on a signal is waited for and interrupts nothing, least of all the stopping.
             signal.pthread_sigmask(signal.SIG_BLOCK, _ENDINGS)
@@ -56,6 +61,9 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         "--logs", type=Path, metavar="DIR", help="folder for the logs; by default a temporary one"
     )
     parser.add_argument(
+        "--bucket", metavar="NAME", help="make this bucket, and print what Store.from_env() reads for it"
+    )
+    parser.add_argument(
         "--check", action="store_true", help="start nothing; fail if an emulator could not be started"
     )
     return parser.parse_args(arguments)
@@ -69,12 +77,13 @@ def port(text: str) -> int:
     return number
 
 
-def _announcement(emulators: Sequence[Emulator]) -> str:
+def _announcement(emulators: Sequence[Emulator], place: Mapping[str, str]) -> str:
     """Return lines for a shell: what else there is to say is a comment to it."""
     return "".join(
         [
             *(f"export {each.variable}={shlex.quote(each.address)}\n" for each in emulators),
-            "# Paste the two lines into the shell that needs them; Ctrl-C here ends what was started here.\n",
+            *(f"export {name}={shlex.quote(value)}\n" for name, value in place.items()),
+            "# Paste these lines into the shell that needs them; Ctrl-C here ends what was started here.\n",
             *(f"# log: {each.log}\n" for each in emulators if each.log is not None),
         ]
     )

@@ -4,13 +4,15 @@ import asyncio
 import os
 import uuid
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 import pytest
-from google.auth.credentials import AnonymousCredentials
-from google.cloud.storage import Client
 
-from gcp_adk_store.store import Store
 from gcp_adk_store.testing import emulators
+from gcp_adk_store.testing.buckets import create_bucket
+
+if TYPE_CHECKING:
+    from gcp_adk_store.store import Store
 
 
 @pytest.fixture(scope="session")
@@ -35,24 +37,18 @@ def storage_emulator() -> Iterator[emulators.Emulator]:
 def adk_store_bucket(storage_emulator: emulators.Emulator) -> str:
     """Name of a new, empty bucket on the emulator."""
     name = f"adk-store-{uuid.uuid4().hex}"
-    client = Client(
-        project="demo-adk-store",
-        credentials=AnonymousCredentials(),
-        client_options={"api_endpoint": storage_emulator.address},
-    )
-    try:
-        client.create_bucket(name)
-    finally:
-        client.close()
+    create_bucket(name, storage_emulator.address)
     return name
 
 
 @pytest.fixture
-def adk_store(firestore_emulator: emulators.Emulator, adk_store_bucket: str) -> Iterator[Store]:
+def adk_store(firestore_emulator: emulators.Emulator, adk_store_bucket: str) -> "Iterator[Store]":
     """A :class:`~gcp_adk_store.Store` on a project and a bucket that no other test has seen.
 
     It works in any event loop of the test, and is closed after it.
     """
+    from gcp_adk_store.store import Store  # noqa: PLC0415  # ADK and Google's clients, where they are used
+
     assert firestore_emulator.address == os.environ[emulators.FIRESTORE_VARIABLE]
     store = Store.connect(project=f"demo-{uuid.uuid4().hex[:20]}", bucket=adk_store_bucket)
     yield store

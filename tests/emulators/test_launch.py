@@ -500,12 +500,39 @@ def test_a_check_starts_nothing_and_names_what_is_missing(
     assert [] == running()
 
 
+def test_the_command_makes_a_bucket_for_a_store_of_ones_own(start: Start, environ: Environ) -> None:
+    """And prints all that ``Store.from_env()`` reads."""
+    process = start([*COMMAND, "--bucket", "my-bucket"], env=environ)
+    assert process.stdout is not None
+    lines = [process.stdout.readline().strip() for _ in range(4)]
+    exported = dict(line.removeprefix("export ").split("=", 1) for line in lines)
+    connection = http.client.HTTPConnection(urlsplit(exported[STORAGE_VARIABLE]).netloc, timeout=5)
+    connection.request("GET", f"{BUCKETS}/my-bucket")
+    status = connection.getresponse().status
+    connection.close()
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=20)
+
+    assert (HTTPStatus.OK, "my-bucket", "demo-adk-store") == (
+        status,
+        exported["ADK_STORE_BUCKET"],
+        exported["ADK_STORE_PROJECT"],
+    )
+
+
 @pytest.mark.parametrize("target", ["test", "demo"])
 def test_make_says_once_what_to_install(target: str, bare: Environ) -> None:
     """Instead of by every test, and before anything runs."""
     make = shutil.which("make")
     assert make is not None
-    told = subprocess.run([make, target], cwd=ROOT, env=bare, capture_output=True, text=True, check=False)
+    told = subprocess.run(
+        [make, "-o", ".venv/.installed", target],
+        cwd=ROOT,
+        env=bare,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
 
     assert 0 != told.returncode
     assert 1 == told.stderr.count("The Firestore emulator needs Java, and there is none on PATH.")

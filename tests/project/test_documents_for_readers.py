@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from google.adk.events import Event, EventActions
 from google.adk.models.base_llm import BaseLlm
 from google.adk.models.llm_request import LlmRequest
 from google.adk.models.llm_response import LlmResponse
@@ -87,27 +88,27 @@ def test_the_example_of_an_own_test_passes(
     assert 0 == run.returncode
 
 
-async def test_the_copy_of_a_session_keeps_all_of_it(adk_store: Store) -> None:
-    """From ADK's in-memory service, with the code of docs/migrating.md."""
-    from google.adk.events import Event, EventActions  # noqa: PLC0415  # beside the code that needs it
-
+async def test_the_copy_of_sessions_keeps_all_of_them(adk_store: Store) -> None:
+    """From ADK's in-memory service, with the code of docs/migrating.md; in whatever order they are copied."""
     names: dict[str, Any] = {}
     exec(code((ROOT / "docs/migrating.md").read_text())[0], names)  # noqa: S102  # as above
-    who: dict[str, Any] = {"app_name": "a", "user_id": "u", "session_id": "s"}
     source = InMemorySessionService()
-    session = await source.create_session(**who, state={"mine": 1, "user:name": "Ada"})
-    for number in range(3):
-        changed = Event(
-            author="user", actions=EventActions(state_delta={"mine": number, f"user:{number}": None})
-        )
-        await source.append_event(session, changed)
-    await names["copy_session"](source, adk_store.sessions, **who)
-    original = await source.get_session(**who)
-    copied = await adk_store.sessions.get_session(**who)
+    user: dict[str, Any] = {"app_name": "a", "user_id": "u"}
+    for session_id, name in (("old", "Old"), ("new", "New")):
+        session = await source.create_session(**user, session_id=session_id, state={"mine": 0})
+        for number in range(3):
+            delta = {"mine": number, "user:name": name, f"user:{number}": None}
+            await source.append_event(session, Event(author="user", actions=EventActions(state_delta=delta)))
+    for session_id in ("new", "old", "none"):
+        await names["copy_session"](source, adk_store.sessions, **user, session_id=session_id)
+    for session_id in ("new", "old"):
+        original = await source.get_session(**user, session_id=session_id)
+        copied = await adk_store.sessions.get_session(**user, session_id=session_id)
 
-    assert original is not None
-    assert copied is not None
-    assert (original.state, original.events) == (copied.state, copied.events)
+        assert original is not None
+        assert copied is not None
+        assert original.state == copied.state
+        assert [(e.id, e.timestamp) for e in original.events] == [(e.id, e.timestamp) for e in copied.events]
 
 
 def test_every_promise_names_a_test_that_exists() -> None:

@@ -466,8 +466,10 @@ async def test_documents_that_cannot_be_read_are_a_typed_error(
 
 async def test_a_database_that_does_not_answer_is_a_typed_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing was written, and the caller is told to try again."""
-    monkeypatch.setenv("FIRESTORE_EMULATOR_HOST", "127.0.0.1:1")
+    monkeypatch.setenv("FIRESTORE_EMULATOR_HOST", "http://127.0.0.1:1/")
     service = FirestoreSessionService(limits=SessionLimits(deadline_s=1, rpc_timeout_s=0.5))
 
-    with pytest.raises(UnavailableError, match="get_session"):
+    with pytest.raises(
+        UnavailableError, match=r"get_session.*emulator at 127.0.0.1:1 .FIRESTORE_EMULATOR_HOST"
+    ):
         await service.get_session(**WHO)

@@ -1,5 +1,6 @@
 """The store: how it is connected, and what it closes."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -8,7 +9,7 @@ from google.cloud.firestore import AsyncClient
 from google.cloud.storage import Client
 from google.genai import types
 
-from gcp_adk_store import InvalidInputError, Store
+from gcp_adk_store import ArtifactLimits, InvalidInputError, SessionLimits, Store
 from gcp_adk_store.testing.emulators import Emulator
 from tests.services.conftest import WHO, event
 
@@ -88,11 +89,52 @@ def test_a_store_without_a_bucket_says_how_to_get_one() -> None:
         ("prefix", "", "prefix '' must be"),
         ("prefix", "a/b", "prefix 'a/b' must be"),
         ("prefix", "x" * 33, "1 to 32 letters"),
-        ("bucket", "", "bucket must not be empty"),
-        ("database", "", "database must not be empty"),
+        ("bucket", "", "bucket '' must be a bucket's name"),
+        ("bucket", "gs://b", "without gs://"),
+        ("bucket", " my-bucket", "bucket ' my-bucket' must be"),
+        ("project", "My Project!", "a Google Cloud project's id"),
+        ("database", "a/b", "a Firestore database's id"),
+        ("database", "", "database '' must be"),
     ],
 )
 def test_settings_that_cannot_be_names_are_refused_at_once(setting: str, value: str, message: str) -> None:
     """Before anything is contacted."""
     with pytest.raises(InvalidInputError, match=message):
         Store.connect(**{setting: value})  # type: ignore[arg-type]  # one string setting at a time
+
+
+def test_a_conflict_policy_that_does_not_exist_is_refused() -> None:
+    """A slip of the pen must not decide what happens to a user's turn."""
+    with pytest.raises(InvalidInputError, match="on_conflict is 'typo', it must be 'raise' or 'merge'"):
+        Store.connect(project="demo", on_conflict="typo")  # type: ignore[arg-type]  # what is tested
+
+
+async def test_a_store_passes_its_conflict_policy_on(project: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also one that the environment describes."""
+    monkeypatch.setenv("ADK_STORE_PROJECT", project)
+    async with Store.from_env(on_conflict="merge") as store:
+        await store.sessions.create_session(**WHO)
+        one, two = await store.sessions.get_session(**WHO), await store.sessions.get_session(**WHO)
+        assert one is not None
+        assert two is not None
+        await store.sessions.append_event(one, event("one"))
+        await store.sessions.append_event(two, event("two"))
+
+        assert two == await store.sessions.get_session(**WHO)
+
+
+@pytest.mark.parametrize(
+    ("limits", "message"),
+    [
+        (lambda: SessionLimits(rpc_timeout_s=-1), "rpc_timeout_s is -1, it must be above 0"),
+        (lambda: SessionLimits(deadline_s=0), "deadline_s is 0, it must be above 0"),
+        (lambda: SessionLimits(seal_tail_bytes=-1), "seal_tail_bytes is -1, it must not be negative"),
+        (lambda: SessionLimits(inline_bytes="64k"), "inline_bytes must be a number, not str"),  # type: ignore[arg-type]  # what is tested
+        (lambda: ArtifactLimits(max_workers=0), "max_workers is 0, it must be at least 1"),
+        (lambda: ArtifactLimits(save_attempts=-1), "save_attempts is -1, it must be at least 1"),
+    ],
+)
+def test_limits_that_make_no_sense_are_refused_at_once(limits: Callable[[], object], message: str) -> None:
+    """Instead of failing as something else, later."""
+    with pytest.raises(InvalidInputError, match=message):
+        limits()
