@@ -13,7 +13,7 @@ from gcp_adk_store.backends.payloads import Payloads
 from gcp_adk_store.codec.documents import HEADER_FIELDS, Layout, read_segment, read_session, read_state
 from gcp_adk_store.codec.events import StoredEvent, complete_event, decode_event
 from gcp_adk_store.codec.payloads import unpack_value
-from gcp_adk_store.codec.writes import Document
+from gcp_adk_store.codec.writes import Document, Page
 from gcp_adk_store.errors import StoredDataError
 from gcp_adk_store.fan_out import beside, fan_out
 from gcp_adk_store.model.keys import SessionKey, UserKey
@@ -107,6 +107,29 @@ class SessionReader:
             owners = list(dict.fromkeys(stored.key.owner for stored in found))
             states = await self._states_of(app, owners, what=what)
         return [await self._complete(stored, [], states[stored.key.owner], what=what) for stored in found]
+
+    async def page(
+        self, owner: UserKey, *, newest_first: bool, size: int, after: tuple[float, SessionKey] | None
+    ) -> list[Found]:
+        """Return so many sessions of a user in the order of their last update, without events."""
+        what = f"list_sessions_page {owner}"
+        page = Page(
+            field="last_update_time",
+            descending=newest_first,
+            limit=size,
+            after=None if after is None else (after[0], self._layout.session(after[1])),
+        )
+        documents, shared = await beside(
+            self._documents.query(
+                self._layout.user(owner),
+                self._layout.sessions_collection,
+                fields=HEADER_FIELDS,
+                page=page,
+                what=what,
+            ),
+            self.shared_state(owner, what=what),
+        )
+        return [await self._complete(read_session(document), [], shared, what=what) for document in documents]
 
     async def stored(self, key: SessionKey, *, what: str) -> StoredSession | None:
         """Return the session document as it is now."""

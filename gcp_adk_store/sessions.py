@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
 from google.adk.events import Event
 from google.adk.platform import time as platform_time
@@ -17,16 +17,18 @@ from gcp_adk_store.backends.channels import ClientInterceptor, FirestoreClient
 from gcp_adk_store.backends.firestore import open_documents
 from gcp_adk_store.backends.gcs import StorageClient
 from gcp_adk_store.backends.payloads import open_payloads
+from gcp_adk_store.codec.cursors import decode_cursor, encode_cursor
 from gcp_adk_store.codec.documents import Layout
 from gcp_adk_store.codec.event_payloads import is_large
 from gcp_adk_store.codec.events import EncodedEvent, EventLimits, encode_event
 from gcp_adk_store.codec.payloads import Spilled, spill_scopes
 from gcp_adk_store.delivered import DeliveredEvents
 from gcp_adk_store.errors import InvalidInputError, SessionConflictError, StoreError
+from gcp_adk_store.handle import Missed, learn, made_session, mark, marker_of, to_session
 from gcp_adk_store.model.keys import SessionKey, UserKey
 from gcp_adk_store.model.sessions import Append, Marker, may_be_held
-from gcp_adk_store.model.state import ScopedState, merge_scopes, persistent, split_scopes
-from gcp_adk_store.reader import Found, SessionReader
+from gcp_adk_store.model.state import ScopedState, persistent, split_scopes
+from gcp_adk_store.reader import SessionReader
 from gcp_adk_store.recorder import SessionRecorder
 from gcp_adk_store.reported import reported
 from gcp_adk_store.segment_cache import SegmentCache
@@ -35,7 +37,19 @@ from gcp_adk_store.turns import Turns
 
 logger = logging.getLogger(__name__)
 
+MAX_PAGE_SIZE: Final = 1000
+"""Sessions in one page of a listing, each with its state: some megabytes."""
+
 T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionPage:
+    """A part of a listing."""
+
+    sessions: list[Session]
+    next_cursor: str | None
+    """What leads to the next page; ``None`` on the last one."""
 
 
 class FirestoreSessionService(BaseSessionService):
@@ -157,7 +171,7 @@ class FirestoreSessionService(BaseSessionService):
             time=now,
             initial=self._spill(split_scopes(persistent(state or {}))),
         )
-        return _session(key, state=merged, events=[], last_update_time=now, marker=marker)
+        return made_session(key, state=merged, events=[], last_update_time=now, marker=marker)
 
     @reported
     async def get_session(
@@ -177,7 +191,7 @@ class FirestoreSessionService(BaseSessionService):
         if not key.session:
             return None
         found = await self._reader.find(key, config)
-        return None if found is None else _read(found)
+        return None if found is None else to_session(found)
 
     @reported
     async def append_event(self, session: Session, event: Event) -> Event:
@@ -209,9 +223,52 @@ class FirestoreSessionService(BaseSessionService):
         1 query beside 1 read for a user; for all users of the app, 1 query, then 1 read for the state of
         every 500 users. The empty string is a user like any other.
         """
-        sessions = [_read(found) for found in await self._reader.listing(app_name, user_id)]
+        sessions = [to_session(found) for found in await self._reader.listing(app_name, user_id)]
         sessions.sort(key=lambda session: (session.last_update_time, session.user_id, session.id))
         return ListSessionsResponse(sessions=sessions)
+
+    @reported
+    async def list_sessions_page(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        page_size: int = 50,
+        cursor: str | None = None,
+        order: Literal["newest", "oldest"] = "newest",
+    ) -> SessionPage:
+        """Return one page of a user's sessions by last update, with merged state and without events.
+
+        1 query beside 1 read, and 1 billed read a session of the page, however many there are: what
+        :meth:`list_sessions`, which ADK gives no pages, reads as a whole. A session that is updated while
+        one pages moves to its new place.
+
+        Args:
+            app_name: The app.
+            user_id: The user.
+            page_size: At most so many sessions, 1 to 1,000.
+            cursor: ``next_cursor`` of the page before, of the same user and order.
+            order: The most or the least recently updated first.
+
+        Raises:
+            InvalidInputError: *page_size*, *cursor* or *order* is none that this method takes.
+        """
+        owner = UserKey(app=app_name, user=user_id)
+        if not 1 <= page_size <= MAX_PAGE_SIZE:
+            raise InvalidInputError(f"page_size is {page_size}, it must be 1 to {MAX_PAGE_SIZE}")
+        if order not in ("newest", "oldest"):
+            raise InvalidInputError(f"order is {order!r}, it must be 'newest' or 'oldest'")
+        found = await self._reader.page(
+            owner,
+            newest_first=order == "newest",
+            size=page_size,
+            after=None if cursor is None else decode_cursor(cursor, owner),
+        )
+        last = found[-1].stored if len(found) == page_size else None
+        return SessionPage(
+            sessions=[to_session(one) for one in found],
+            next_cursor=None if last is None else encode_cursor(last.last_update_time, last.key),
+        )
 
     @reported
     async def delete_session(self, *, app_name: str, user_id: str, session_id: str) -> None:
@@ -257,11 +314,12 @@ class FirestoreSessionService(BaseSessionService):
             spilled=frozenset(payload.ref.place for payload in change.session),
         )
         # An event of an id that is known may have been delivered before; whether it was, storage tells.
-        known = (key, event.id) in self._delivered or may_be_held(event, session.events)
+        in_handle = may_be_held(event, session.events)
+        known = in_handle or (key, event.id) in self._delivered
         if known and await self._recorder.holds(key, append):
             return self._trim_temp_delta_state(event)
-        marker = _marker(session)
-        missed: _Missed | None = None
+        marker = marker_of(session)
+        missed: Missed | None = None
         try:
             appended = await self._recorder.append(key, append, marker, change)
         except SessionConflictError:
@@ -276,18 +334,18 @@ class FirestoreSessionService(BaseSessionService):
         self._update_session_state(session, event)
         # As it will be read: where JSON changes nothing in it, that is the very event.
         held = event if event == encoded.event else encoded.event
-        if not any(known is event for known in session.events):
+        if not (in_handle and any(one is event for one in session.events)):
             session.events.append(held)
         session.last_update_time = event.timestamp
         if missed is not None:
-            _learn(session, missed, held)
+            learn(session, missed, held)
             return event
-        _mark(session, appended.marker)
+        mark(session, appended.marker)
         if appended.tail_bytes >= self._limits.seal_tail_bytes:
-            _mark(session, await self._recorder.seal(key, appended.marker))
+            mark(session, await self._recorder.seal(key, appended.marker))
         return event
 
-    async def _missed(self, key: SessionKey, marker: Marker) -> "_Missed":
+    async def _missed(self, key: SessionKey, marker: Marker) -> Missed:
         """Return what a handle with *marker* has to learn after its event was merged."""
         try:
             found = await self._reader.since(key, marker)
@@ -297,7 +355,7 @@ class FirestoreSessionService(BaseSessionService):
                 "append_event %s: merged, but what others wrote is not read yet: %s", key, type(exc).__name__
             )
             found = None
-        return _Missed(marker=marker, found=found)
+        return Missed(marker=marker, found=found)
 
     async def _encode(self, event: Event, delta: Mapping[str, Any]) -> EncodedEvent:
         limits = EventLimits(
@@ -331,65 +389,6 @@ class FirestoreSessionService(BaseSessionService):
         except asyncio.CancelledError:
             task.add_done_callback(lambda done: _report_unawaited(done, f"append_event {key}"))
             raise
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Missed:
-    """What others wrote since a handle's marker; nothing where it could not be read."""
-
-    marker: Marker
-    found: Found | None
-
-
-def _learn(session: Session, missed: _Missed, mine: Event) -> None:
-    """Bring *session* up to date in the order of storage; *mine* is the event it just stored."""
-    if missed.found is None:
-        _mark(session, missed.marker.at(""))
-        return
-    before = [known for known in session.events if known.id != mine.id]
-    known = {event.id for event in before}
-    new = [event for event in missed.found.events if event.id not in known]
-    session.events[:] = [*before, *(mine if event.id == mine.id else event for event in new)]
-    stored = missed.found.stored
-    shared = missed.found.shared
-    session.state.update(merge_scopes(ScopedState(app=shared.app, user=shared.user, session=stored.state)))
-    session.last_update_time = stored.last_update_time
-    _mark(session, stored.marker)
-
-
-def _marker(session: Session) -> Marker | None:
-    # ADK's place for what a service knows of the stored session; no public way leads to it.
-    return Marker.parse(session._storage_update_marker)  # noqa: SLF001
-
-
-def _mark(session: Session, marker: Marker | None) -> None:
-    session._storage_update_marker = None if marker is None else str(marker)  # noqa: SLF001
-
-
-def _read(found: Found) -> Session:
-    stored = found.stored
-    return _session(
-        stored.key,
-        state=ScopedState(app=found.shared.app, user=found.shared.user, session=stored.state),
-        events=found.events,
-        last_update_time=stored.last_update_time,
-        marker=stored.marker,
-    )
-
-
-def _session(
-    key: SessionKey, *, state: ScopedState, events: list[Event], last_update_time: float, marker: Marker
-) -> Session:
-    session = Session(
-        id=key.session,
-        app_name=key.app,
-        user_id=key.user,
-        state=merge_scopes(state),
-        events=events,
-        last_update_time=last_update_time,
-    )
-    _mark(session, marker)
-    return session
 
 
 def _report_unawaited(task: asyncio.Task[Any], what: str) -> None:

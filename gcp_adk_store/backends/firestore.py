@@ -14,7 +14,7 @@ from gcp_adk_store.backends.channels import (
     Connection,
     FirestoreClient,
 )
-from gcp_adk_store.codec.writes import Delete, Document, Write, Written
+from gcp_adk_store.codec.writes import Delete, Document, Page, Write, Written
 from gcp_adk_store.settings import SessionLimits
 
 
@@ -112,10 +112,12 @@ class Documents:
         what: str,
         fields: Sequence[str] | None = None,
         all_descendants: bool = False,
+        page: Page | None = None,
     ) -> list[Document]:
         """Return the documents of *collection* directly below *parent*, by name; needs no index.
 
-        With *all_descendants*, those of every collection of that id anywhere below *parent*.
+        With *all_descendants*, those of every collection of that id anywhere below *parent*. With *page*,
+        so many of them in another order, which needs an index of that order.
 
         Raises:
             UnavailableError, NotProvisionedError, AccessDeniedError: as :meth:`get`.
@@ -128,6 +130,7 @@ class Documents:
             structured_query={
                 "from_": [{"collection_id": collection, "all_descendants": all_descendants}],
                 "select": select,
+                **({} if page is None else values.to_page(page, root=root)),
             },
         )
 

@@ -7,7 +7,7 @@ from google.cloud.firestore_v1.types import common, document, firestore, write
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from gcp_adk_store.codec.values import FieldValue
-from gcp_adk_store.codec.writes import Delete, Document, FieldPath, Must, Write
+from gcp_adk_store.codec.writes import Delete, Document, FieldPath, Must, Page, Write
 
 # The plain protobuf classes behind the proto-plus wrappers: building the wrappers costs as much client
 # time again as the whole commit.
@@ -23,6 +23,9 @@ PbBatchGetResponse: Final = firestore.BatchGetDocumentsResponse.pb()
 PbRunQueryRequest: Final = firestore.RunQueryRequest.pb()
 PbRunQueryResponse: Final = firestore.RunQueryResponse.pb()
 
+
+_ASCENDING: Final = 1
+_DESCENDING: Final = 2
 
 _FOREIGN: Final = frozenset({"timestamp_value", "reference_value", "geo_point_value"})
 
@@ -123,6 +126,21 @@ def to_write(item: Write | Delete, *, root: str) -> Any:
         update_transforms=transforms,
         current_document=condition,
     )
+
+
+def to_page(page: Page, *, root: str) -> dict[str, Any]:
+    """Return order, limit and start of a structured query."""
+    direction = _DESCENDING if page.descending else _ASCENDING
+    fields = [{"field_path": page.field}, {"field_path": "__name__"}]
+    query: dict[str, Any] = {
+        "order_by": [{"field": field, "direction": direction} for field in fields],
+        "limit": {"value": page.limit},
+    }
+    if page.after is not None:
+        value, path = page.after
+        at = [PbValue(double_value=value), PbValue(reference_value=f"{root}/{path}")]
+        query["start_at"] = {"values": at, "before": False}
+    return query
 
 
 def _precondition(must: Must | str | None) -> Any:

@@ -9,8 +9,7 @@
       .../{prefix}_sessions/{session}/{prefix}_deletions/{epoch}
     {any of the first three}/{prefix}_chunks/{life}-{sha256}-{n}      payloads, where there is no bucket
 
-docs/data-model.md lists every field. Nothing here needs an index: documents are read by name, and the
-two listings are ordered by name within one collection.
+docs/data-model.md lists every field, and why no index has to be made.
 """
 
 from collections.abc import Mapping, Sequence

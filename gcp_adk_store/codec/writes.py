@@ -1,4 +1,4 @@
-"""Describe writes of documents as plain values, for a backend to send in one atomic commit."""
+"""Describe writes and reads of documents as plain values, for a backend to send."""
 
 import enum
 from collections.abc import Mapping, Sequence
@@ -42,6 +42,17 @@ class Delete:
     path: str
     must: str | None = None
     """The update time that the document must still have."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """A part of a query's documents, in the order of one number field, then of their names."""
+
+    field: str
+    descending: bool
+    limit: int
+    after: tuple[float, str] | None
+    """Value and path of the last document of the page before."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

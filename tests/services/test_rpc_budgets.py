@@ -169,6 +169,16 @@ async def test_listing_a_user_is_one_query_beside_one_read(
     assert ({"RunQuery": 1, "BatchGetDocuments": 1}, 6 + 2, 0, 0) == cost(meter.take())
 
 
+async def test_a_page_costs_what_it_shows(service: FirestoreSessionService, meter: FirestoreMeter) -> None:
+    """However many sessions the user has."""
+    for number in range(9):
+        await service.create_session(app_name=APP, user_id=USER, session_id=f"{number}")
+    meter.take()
+    await service.list_sessions_page(app_name=APP, user_id=USER, page_size=2)
+
+    assert ({"RunQuery": 1, "BatchGetDocuments": 1}, 2 + 2, 0, 0) == cost(meter.take())
+
+
 async def test_listing_an_app_reads_each_users_state_once(
     service: FirestoreSessionService, meter: FirestoreMeter
 ) -> None:
