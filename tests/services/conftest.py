@@ -2,7 +2,7 @@
 
 import threading
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Any
 
 import grpc
@@ -58,6 +58,34 @@ class LostAnswers(grpc.aio.UnaryUnaryClientInterceptor):
             await call
         nothing = grpc.aio.Metadata()
         raise grpc.aio.AioRpcError(grpc.StatusCode.UNAVAILABLE, nothing, nothing, details="lost on purpose")
+
+
+class LosesAllButTheFirst(LostAnswers):
+    """Lets the first commit through; later ones never reach the server."""
+
+    def __init__(self) -> None:
+        super().__init__(0, before_sending=True)
+
+    async def intercept_unary_unary(self, continuation: Any, details: Any, request: Any) -> Any:
+        """Send *request* if it is the first."""
+        self.left = 0 if self.seen == 0 else -1
+        return await super().intercept_unary_unary(continuation, details, request)
+
+
+class LosesOneWhile(LostAnswers):
+    """Loses the first commit's answer, and lets something happen before its caller learns of it."""
+
+    def __init__(self, happens: Callable[[], Awaitable[object]]) -> None:
+        super().__init__(1)
+        self._happens = happens
+
+    async def intercept_unary_unary(self, continuation: Any, details: Any, request: Any) -> Any:
+        """Send *request*; if its answer is lost, let it happen."""
+        try:
+            return await super().intercept_unary_unary(continuation, details, request)
+        except grpc.aio.AioRpcError:
+            await self._happens()
+            raise
 
 
 class LosingSession(AuthorizedSession):

@@ -19,7 +19,18 @@ from gcp_adk_store import (
     StoredDataError,
     UnavailableError,
 )
-from tests.services.conftest import APP, SESSION, USER, WHO, Connect, LostAnswers, event, texts
+from tests.services.conftest import (
+    APP,
+    SESSION,
+    USER,
+    WHO,
+    Connect,
+    LosesAllButTheFirst,
+    LosesOneWhile,
+    LostAnswers,
+    event,
+    texts,
+)
 
 
 @pytest.mark.parametrize("lost", [1, 3])
@@ -62,17 +73,12 @@ async def test_a_lost_append_that_others_overtook_is_no_conflict(connect: Connec
     """It is stored; the handle is told at its next append that others came after."""
     held = await connect().create_session(**WHO)
 
-    class Overtaking(LostAnswers):
-        async def intercept_unary_unary(self, continuation: Any, details: Any, request: Any) -> Any:
-            try:
-                return await super().intercept_unary_unary(continuation, details, request)
-            except grpc.aio.AioRpcError:
-                other = await connect().get_session(**WHO)
-                assert other is not None
-                await connect().append_event(other, event("overtaking"))
-                raise
+    async def overtake() -> None:
+        other = await connect().get_session(**WHO)
+        assert other is not None
+        await connect().append_event(other, event("overtaking"))
 
-    await connect(interceptors=[Overtaking(1)]).append_event(held, event("lost"))
+    await connect(interceptors=[LosesOneWhile(overtake)]).append_event(held, event("lost"))
     found = await connect().get_session(**WHO)
 
     assert found is not None
@@ -86,17 +92,12 @@ async def test_a_lost_append_is_found_in_the_segment_that_it_was_sealed_into(con
     """Another process may seal between the commit and the look at it."""
     held = await connect().create_session(**WHO)
 
-    class Sealing(LostAnswers):
-        async def intercept_unary_unary(self, continuation: Any, details: Any, request: Any) -> Any:
-            try:
-                return await super().intercept_unary_unary(continuation, details, request)
-            except grpc.aio.AioRpcError:
-                other = await connect().get_session(**WHO)
-                assert other is not None
-                await connect(limits=SessionLimits(seal_tail_bytes=1)).append_event(other, event("sealing"))
-                raise
+    async def seal() -> None:
+        other = await connect().get_session(**WHO)
+        assert other is not None
+        await connect(limits=SessionLimits(seal_tail_bytes=1)).append_event(other, event("sealing"))
 
-    await connect(interceptors=[Sealing(1)]).append_event(held, event("lost"))
+    await connect(interceptors=[LosesOneWhile(seal)]).append_event(held, event("lost"))
     found = await connect().get_session(**WHO)
 
     assert found is not None
@@ -111,18 +112,13 @@ async def test_a_lost_append_is_found_however_often_others_sealed(connect: Conne
         held = Session.model_validate_json(held.model_dump_json())
     sealing = connect(limits=SessionLimits(seal_tail_bytes=1))
 
-    class SealingTwice(LostAnswers):
-        async def intercept_unary_unary(self, continuation: Any, details: Any, request: Any) -> Any:
-            try:
-                return await super().intercept_unary_unary(continuation, details, request)
-            except grpc.aio.AioRpcError:
-                other = await connect().get_session(**WHO)
-                assert other is not None
-                for number in range(3):
-                    await sealing.append_event(other, event(f"{number}"))
-                raise
+    async def seal_twice() -> None:
+        other = await connect().get_session(**WHO)
+        assert other is not None
+        for number in range(3):
+            await sealing.append_event(other, event(f"{number}"))
 
-    await connect(interceptors=[SealingTwice(1)]).append_event(held, event("lost"))
+    await connect(interceptors=[LosesOneWhile(seal_twice)]).append_event(held, event("lost"))
     found = await connect().get_session(**WHO)
 
     assert found is not None
@@ -135,13 +131,8 @@ async def test_an_append_whose_tail_cannot_be_sealed_has_succeeded(
     """Sealing is put off, with a warning; a later append does it."""
     held = await connect().create_session(**WHO)
 
-    class SecondCommitFails(LostAnswers):
-        async def intercept_unary_unary(self, continuation: Any, details: Any, request: Any) -> Any:
-            self.left = 0 if self.seen == 0 else -1
-            return await super().intercept_unary_unary(continuation, details, request)
-
     limits = SessionLimits(seal_tail_bytes=1, deadline_s=1)
-    failing = SecondCommitFails(0, before_sending=True)
+    failing = LosesAllButTheFirst()
     await connect(interceptors=[failing], limits=limits).append_event(held, event("one"))
     await connect(limits=limits).append_event(held, event("two"))
 
@@ -162,17 +153,12 @@ async def test_a_create_whose_answer_is_lost_succeeds(connect: Connect) -> None:
 async def test_a_lost_create_that_others_appended_to_is_stale(connect: Connect) -> None:
     """Its handle knows nothing of their events, so its first append is a conflict."""
 
-    class Appending(LostAnswers):
-        async def intercept_unary_unary(self, continuation: Any, details: Any, request: Any) -> Any:
-            try:
-                return await super().intercept_unary_unary(continuation, details, request)
-            except grpc.aio.AioRpcError:
-                other = await connect().get_session(**WHO)
-                assert other is not None
-                await connect().append_event(other, event("other"))
-                raise
+    async def append() -> None:
+        other = await connect().get_session(**WHO)
+        assert other is not None
+        await connect().append_event(other, event("other"))
 
-    service = connect(interceptors=[Appending(1)])
+    service = connect(interceptors=[LosesOneWhile(append)])
     made = await service.create_session(**WHO)
     with pytest.raises(SessionConflictError):
         await service.append_event(made, event("mine"))
@@ -209,12 +195,7 @@ async def test_what_an_interrupted_deletion_left_goes_with_the_next_session_of_t
     for number in range(12):
         await sealing.append_event(held, event(f"{number}"))
 
-    class SecondCommitFails(LostAnswers):
-        async def intercept_unary_unary(self, continuation: Any, details: Any, request: Any) -> Any:
-            self.left = 0 if self.seen == 0 else -1
-            return await super().intercept_unary_unary(continuation, details, request)
-
-    failing = SecondCommitFails(0, before_sending=True)
+    failing = LosesAllButTheFirst()
     with pytest.raises(OutcomeUnknownError):
         await connect(interceptors=[failing], limits=SessionLimits(deadline_s=1)).delete_session(**WHO)
     await sealing.create_session(**WHO)
@@ -245,13 +226,8 @@ async def test_a_deletion_that_was_interrupted_is_completed_by_the_next(
     for number in range(12):
         await sealing.append_event(held, event(f"{number}"))
 
-    class SecondCommitFails(LostAnswers):
-        async def intercept_unary_unary(self, continuation: Any, details: Any, request: Any) -> Any:
-            self.left = 0 if self.seen == 0 else -1
-            return await super().intercept_unary_unary(continuation, details, request)
-
     hasty = SessionLimits(deadline_s=1)
-    failing = SecondCommitFails(0, before_sending=True)
+    failing = LosesAllButTheFirst()
     with pytest.raises(OutcomeUnknownError):
         await connect(interceptors=[failing], limits=hasty).delete_session(**WHO)
     left = {path.split("/")[-2] for path in raw_documents()}
