@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -11,6 +12,7 @@ from gcp_adk_store.backends.translate import RefusedError, TargetExistsError
 from gcp_adk_store.codec.documents import Deletion, Layout, read_deletions
 from gcp_adk_store.codec.events import event_timestamp
 from gcp_adk_store.codec.payloads import Spilled
+from gcp_adk_store.codec.writes import Write
 from gcp_adk_store.errors import (
     InvalidInputError,
     NotProvisionedError,
@@ -39,9 +41,6 @@ logger = logging.getLogger(__name__)
 
 _SENDS: Final = 8
 """How often one append is sent while its session is sealed, or answers are lost, under it."""
-
-_DELETES_PER_COMMIT: Final = 500
-"""Keeps a deletion's commits far below 4 MiB, with paths of up to 6 kB."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,10 +74,12 @@ class SessionRecorder:
             NotProvisionedError: the database takes no documents.
         """
         what = f"create_session {key}"
+        spilled = frozenset(payload.ref.place for payload in initial.session)
+        writes = self._layout.create(key, epoch=epoch, time=time, state=initial.state, spilled=spilled)
         await self._put(key, epoch, initial, what=what)
         reading = asyncio.create_task(self._reader.shared_state(key.owner, what=what))
         try:
-            update_time = await self._create(key, epoch=epoch, time=time, initial=initial, what=what)
+            update_time = await self._create(key, writes, epoch=epoch, what=what)
         except BaseException:
             reading.cancel()
             await asyncio.wait([reading])
@@ -105,20 +106,33 @@ class SessionRecorder:
             UnavailableError: refused for now; nothing was written.
         """
         what = f"append_event {key}"
+        # Spelled before anything is written: what cannot be stored is refused here.
+        writes = self._layout.append(key, append, marker)
         if change.app or change.user or change.session:
             await self._put(key, await self._epoch(key, marker, what=what), change, what=what)
         try:
-            return await self._append(key, append, marker, what=what)
+            return await self._append(key, append, marker, writes, what=what)
         except InvalidInputError:
             # A document that is full may have events to move out; if not, the same error comes again.
-            return await self._append(key, append, await self.seal(key, marker), what=what)
+            marker = await self.seal(key, marker)
+            return await self._append(
+                key, append, marker, self._layout.append(key, append, marker), what=what
+            )
 
-    async def _append(self, key: SessionKey, append: Append, marker: Marker | None, *, what: str) -> Appended:
+    async def _append(
+        self,
+        key: SessionKey,
+        append: Append,
+        marker: Marker | None,
+        writes: Sequence[Write],
+        *,
+        what: str,
+    ) -> Appended:
         refusal: Exception | None = None
         for _ in range(_SENDS):
             try:
                 written = await self._documents.commit(
-                    self._layout.append(key, append, marker),
+                    writes,
                     what=what,
                     # The update time moves with the write, so a second run is refused and settled below.
                     repeatable_when_unanswered=marker is not None,
@@ -145,6 +159,7 @@ class SessionRecorder:
                 raise _refused(settlement, key) from refusal
             if marker is not None and stored is not None:
                 marker = stored.marker
+                writes = self._layout.append(key, append, marker)
         raise UnavailableError(f"{what}: not stored after {_SENDS} tries; try again later") from refusal
 
     async def holds(self, key: SessionKey, append: Append) -> bool:
@@ -185,15 +200,9 @@ class SessionRecorder:
             owner = self._layout.session_payloads(key, deletion.epoch)
             for place in deletion.spilled:
                 await self._payloads.remove_all(owner, place, what=what)
-            deletes = self._layout.finish_deletion(key, deletion)
-            for start in range(0, len(deletes), _DELETES_PER_COMMIT):
-                await self._documents.commit(
-                    deletes[start : start + _DELETES_PER_COMMIT], what=what, repeatable_when_unanswered=True
-                )
+            await self._documents.delete_all(self._layout.finish_deletion(key, deletion), what=what)
 
-    async def _create(self, key: SessionKey, *, epoch: str, time: float, initial: Spilled, what: str) -> str:
-        spilled = frozenset(payload.ref.place for payload in initial.session)
-        writes = self._layout.create(key, epoch=epoch, time=time, state=initial.state, spilled=spilled)
+    async def _create(self, key: SessionKey, writes: Sequence[Write], *, epoch: str, what: str) -> str:
         try:
             written = await self._documents.commit(writes, what=what, repeatable_when_unanswered=True)
         except TargetExistsError as exc:

@@ -49,7 +49,7 @@ class SessionPage:
 
     sessions: list[Session]
     next_cursor: str | None
-    """What leads to the next page; ``None`` on the last one."""
+    """What leads to the next page; ``None`` after a page that was not full, since nothing follows it."""
 
 
 class FirestoreSessionService(BaseSessionService):
@@ -122,6 +122,7 @@ class FirestoreSessionService(BaseSessionService):
             project=place.project,
             credentials=credentials,
             client=storage,
+            layout=layout,
             prefix=place.prefix,
         )
         self._payloads = payloads
@@ -339,10 +340,10 @@ class FirestoreSessionService(BaseSessionService):
         session.last_update_time = event.timestamp
         if missed is not None:
             learn(session, missed, held)
-            return event
-        mark(session, appended.marker)
+        else:
+            mark(session, appended.marker)
         if appended.tail_bytes >= self._limits.seal_tail_bytes:
-            mark(session, await self._recorder.seal(key, appended.marker))
+            mark(session, await self._recorder.seal(key, marker_of(session)))
         return event
 
     async def _missed(self, key: SessionKey, marker: Marker) -> Missed:

@@ -1,6 +1,13 @@
-"""Fail a run that skipped a test: what was not run shows nothing."""
+"""Connect services to a database of the test's own, and fail a run that skipped a test."""
+
+import uuid
+from collections.abc import Callable
+from typing import Any
 
 import pytest
+
+from gcp_adk_store import FirestoreSessionService
+from gcp_adk_store.testing.emulators import Emulator
 
 
 @pytest.hookimpl(trylast=True)
@@ -10,3 +17,20 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     if exitstatus == pytest.ExitCode.OK and reporter is not None and reporter.stats.get("skipped"):
         reporter.write_line("FAILED: tests were skipped; see their reasons", red=True)
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+@pytest.fixture
+def project(firestore_emulator: Emulator) -> str:
+    """A project that no other test has seen."""
+    assert firestore_emulator.address
+    return f"demo-{uuid.uuid4().hex[:20]}"
+
+
+@pytest.fixture
+def connect(project: str) -> Callable[..., FirestoreSessionService]:
+    """Make services of one database: as many processes would."""
+
+    def service(**options: Any) -> FirestoreSessionService:
+        return FirestoreSessionService(project=project, **options)
+
+    return service

@@ -1,7 +1,7 @@
 """Read and write documents: plain values in and out, one RPC a call."""
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import grpc
 from google.auth.credentials import Credentials
@@ -16,6 +16,9 @@ from gcp_adk_store.backends.channels import (
 )
 from gcp_adk_store.codec.writes import Delete, Document, Page, Write, Written
 from gcp_adk_store.settings import SessionLimits
+
+_DELETES_PER_COMMIT: Final = 500
+"""Keeps a deletion's commits far below 4 MiB, with paths of up to 6 kB."""
 
 
 class Connects(Protocol):
@@ -72,6 +75,17 @@ class Documents:
         return await retry.call(
             attempt, policy=self._policy, repeatable_when_unanswered=repeatable_when_unanswered
         )
+
+    async def delete_all(self, deletes: Sequence[Delete], *, what: str) -> None:
+        """Remove documents in order, some in each commit; harmless when repeated.
+
+        Raises:
+            OutcomeUnknownError, UnavailableError, AccessDeniedError: as :meth:`commit`.
+        """
+        for start in range(0, len(deletes), _DELETES_PER_COMMIT):
+            await self.commit(
+                deletes[start : start + _DELETES_PER_COMMIT], what=what, repeatable_when_unanswered=True
+            )
 
     async def get(
         self, paths: Sequence[str], *, what: str, fields: Sequence[str] | None = None

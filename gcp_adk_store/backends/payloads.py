@@ -5,7 +5,7 @@ digest when they are read.
 """
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Final, Protocol
 
 from google.auth.credentials import Credentials
@@ -13,10 +13,9 @@ from google.auth.credentials import Credentials
 from gcp_adk_store.backends.firestore import Documents
 from gcp_adk_store.backends.gcs import Objects, StorageClient
 from gcp_adk_store.backends.translate import ConditionFailedError
+from gcp_adk_store.codec.documents import Layout, read_chunk
 from gcp_adk_store.codec.objects import DEFAULT_CONTENT_TYPE, Upload
-from gcp_adk_store.codec.payloads import CHUNK_BYTES
-from gcp_adk_store.codec.values import FieldValue
-from gcp_adk_store.codec.writes import Delete, Write
+from gcp_adk_store.codec.writes import Delete
 from gcp_adk_store.errors import StoredDataError
 from gcp_adk_store.fan_out import fan_out
 from gcp_adk_store.model.payloads import Payload, PayloadOwner, PayloadPlace, PayloadRef
@@ -24,10 +23,6 @@ from gcp_adk_store.settings import ArtifactLimits
 
 _CHUNKS_PER_COMMIT: Final = 3
 """Keeps commits below 4 MiB, beyond which the emulator hangs its client; production allows 10 MiB."""
-
-_DELETES_PER_COMMIT: Final = 500
-
-_FORMAT: Final = 1
 
 
 class PayloadStore(Protocol):
@@ -80,18 +75,15 @@ class BucketPayloads:
 
 
 class ChunkPayloads:
-    """Payloads as documents ``{owner}/{prefix}_chunks/{life}-{sha256}-{n}`` of at most 900 KiB each."""
+    """Payloads as documents of at most 900 KiB each, below the one that refers to them."""
 
-    def __init__(self, documents: Documents, prefix: str) -> None:
+    def __init__(self, documents: Documents, layout: Layout) -> None:
         self._documents = documents
-        self._prefix = prefix
+        self._layout = layout
 
     async def put(self, owner: PayloadOwner, payload: Payload, *, what: str) -> None:
         """Write the chunks of *payload*, a few in each commit."""
-        writes = [
-            Write(path=path, fields={"format": _FORMAT, "body": body})
-            for path, body in zip(self._paths(owner, payload.ref), _chunks(payload.data), strict=True)
-        ]
+        writes = self._layout.put_chunks(owner, payload)
         for start in range(0, len(writes), _CHUNKS_PER_COMMIT):
             await self._documents.commit(
                 writes[start : start + _CHUNKS_PER_COMMIT], what=what, repeatable_when_unanswered=True
@@ -99,37 +91,27 @@ class ChunkPayloads:
 
     async def get(self, owner: PayloadOwner, ref: PayloadRef, *, what: str) -> bytes | None:
         """Return the chunks' bytes, joined."""
-        documents = await self._documents.get(self._paths(owner, ref), what=what)
-        bodies: list[FieldValue] = [document.fields.get("body") for document in documents if document]
-        if len(bodies) < len(documents):
-            return None
-        return b"".join(body for body in bodies if isinstance(body, bytes))
+        documents = await self._documents.get(self._layout.chunks(owner, ref), what=what)
+        bodies = [read_chunk(document) for document in documents if document is not None]
+        return b"".join(bodies) if len(bodies) == len(documents) else None
 
     async def remove_all(self, owner: PayloadOwner, *, what: str) -> None:
         """Delete the owner's chunks of this life."""
         found = await self._documents.query(
-            owner.path, f"{self._prefix}_chunks", fields=("__name__",), what=what
+            owner.path, self._layout.chunks_collection, fields=("__name__",), what=what
         )
-        mine = f"{owner.path}/{self._prefix}_chunks/{owner.life}-"
+        mine = self._layout.chunks_of(owner)
         deletes = [Delete(path=chunk.path) for chunk in found if chunk.path.startswith(mine)]
-        for start in range(0, len(deletes), _DELETES_PER_COMMIT):
-            await self._documents.commit(
-                deletes[start : start + _DELETES_PER_COMMIT], what=what, repeatable_when_unanswered=True
-            )
-
-    def _paths(self, owner: PayloadOwner, ref: PayloadRef) -> list[str]:
-        count = max(1, -(-ref.size // CHUNK_BYTES))
-        start = f"{owner.path}/{self._prefix}_chunks/{owner.life}-{ref.sha256}"
-        return [f"{start}-{number}" for number in range(count)]
+        await self._documents.delete_all(deletes, what=what)
 
 
 class Payloads:
     """Payloads of both places: new ones go to the bucket if there is one."""
 
-    def __init__(self, documents: Documents, objects: Objects | None, prefix: str) -> None:
+    def __init__(self, documents: Documents, objects: Objects | None, layout: Layout, prefix: str) -> None:
         self._objects = objects
         self._stores: dict[PayloadPlace, PayloadStore] = {
-            PayloadPlace.CHUNKS: ChunkPayloads(documents, prefix)
+            PayloadPlace.CHUNKS: ChunkPayloads(documents, layout)
         }
         if objects is not None:
             self._stores[PayloadPlace.BUCKET] = BucketPayloads(objects, prefix)
@@ -185,6 +167,7 @@ def open_payloads(
     project: str | None,
     credentials: Credentials | None,
     client: StorageClient | None,
+    layout: Layout,
     prefix: str,
 ) -> Payloads:
     """Return the payloads of a database, in *bucket* if there is one; no I/O."""
@@ -193,9 +176,4 @@ def open_payloads(
         objects = Objects(
             bucket, project=project, client=client, credentials=credentials, limits=ArtifactLimits()
         )
-    return Payloads(documents, objects, prefix)
-
-
-def _chunks(data: bytes) -> Iterator[bytes]:
-    for start in range(0, max(1, len(data)), CHUNK_BYTES):
-        yield data[start : start + CHUNK_BYTES]
+    return Payloads(documents, objects, layout, prefix)

@@ -17,12 +17,13 @@ from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from gcp_adk_store.codec.names import escape_name
+from gcp_adk_store.codec.payloads import CHUNK_BYTES
 from gcp_adk_store.codec.segments import pack_segment, unpack_segment
 from gcp_adk_store.codec.values import FieldValue, decode_state, encode_state
 from gcp_adk_store.codec.writes import Delete, Document, FieldPath, Must, Write
 from gcp_adk_store.errors import StoredDataError
 from gcp_adk_store.model.keys import SessionKey, UserKey
-from gcp_adk_store.model.payloads import PayloadOwner, PayloadPlace
+from gcp_adk_store.model.payloads import Payload, PayloadOwner, PayloadPlace, PayloadRef
 from gcp_adk_store.model.sessions import Append, Marker, Segment, StoredSession
 from gcp_adk_store.model.state import ScopedState
 
@@ -101,6 +102,33 @@ class Layout:
     def user_payloads(self, key: UserKey) -> PayloadOwner:
         """Owner of the payloads of a user's state."""
         return PayloadOwner(path=self.user(key), life=_FOR_EVER)
+
+    @property
+    def chunks_collection(self) -> str:
+        """Id of the collection of payloads below the document that refers to them."""
+        return f"{self._prefix}_chunks"
+
+    def chunks_of(self, owner: PayloadOwner) -> str:
+        """Start of the paths of all chunks of *owner*."""
+        return f"{owner.path}/{self.chunks_collection}/{owner.life}-"
+
+    def chunks(self, owner: PayloadOwner, ref: PayloadRef) -> list[str]:
+        """Paths of the chunks of one payload, in order."""
+        count = max(1, -(-ref.size // CHUNK_BYTES))
+        return [f"{self.chunks_of(owner)}{ref.sha256}-{number}" for number in range(count)]
+
+    def put_chunks(self, owner: PayloadOwner, payload: Payload) -> list[Write]:
+        """Return the writes of one payload, each of at most 900 KiB."""
+        return [
+            Write(
+                path=path,
+                fields={
+                    "format": FORMAT,
+                    "body": payload.data[number * CHUNK_BYTES : (number + 1) * CHUNK_BYTES],
+                },
+            )
+            for number, path in enumerate(self.chunks(owner, payload.ref))
+        ]
 
     def create(
         self,
@@ -274,6 +302,18 @@ def read_segment(document: Document) -> Segment:
     if len(texts) != fields["count"]:
         raise StoredDataError(f"{document.path} holds {len(texts)} events, not {fields['count']}")
     return Segment(texts=texts, running_max=fields["running_max"])
+
+
+def read_chunk(document: Document) -> bytes:
+    """Return a part of a payload.
+
+    Raises:
+        StoredDataError: the document is of another format, or holds no bytes.
+    """
+    body = _checked(document, "body")["body"]
+    if not isinstance(body, bytes):
+        raise StoredDataError(f"{document.path} has a field of a wrong kind ({type(body).__name__})")
+    return body
 
 
 def read_deletions(documents: Sequence[Document]) -> list[Deletion]:

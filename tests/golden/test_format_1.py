@@ -2,7 +2,6 @@
 
 import json
 import re
-import uuid
 import zlib
 from collections.abc import Iterator
 from typing import Any
@@ -14,8 +13,7 @@ from google.adk.platform import uuid as platform_uuid
 from google.adk.sessions import Session
 from google.genai import types
 
-from gcp_adk_store import FirestoreSessionService, GcsArtifactService, Store
-from gcp_adk_store.testing.emulators import Emulator
+from gcp_adk_store import GcsArtifactService, Store
 from tests.golden import scenarios
 from tests.golden.raw import (
     Documents,
@@ -40,23 +38,6 @@ from tests.golden.scenarios import (
 )
 
 _SAVE_ID = re.compile(r"[0-9a-f]{32}")
-
-
-@pytest.fixture
-def project(firestore_emulator: Emulator) -> str:
-    """A project that no other test has seen."""
-    assert firestore_emulator.address
-    return f"demo-{uuid.uuid4().hex[:20]}"
-
-
-@pytest.fixture
-def connect(project: str) -> Connect:
-    """Make services of the project."""
-
-    def service(**options: Any) -> FirestoreSessionService:
-        return FirestoreSessionService(project=project, **options)
-
-    return service
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 """Build events, and services whose network misbehaves on purpose."""
 
 import threading
-import uuid
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Any
 
@@ -15,7 +14,6 @@ from google.cloud.firestore import Client
 from google.genai import types
 
 from gcp_adk_store import FirestoreSessionService, SessionLimits
-from gcp_adk_store.testing.emulators import Emulator
 
 APP, USER, SESSION = "app", "user", "session"
 WHO: dict[str, Any] = {"app_name": APP, "user_id": USER, "session_id": SESSION}
@@ -108,23 +106,6 @@ class LosingSession(AuthorizedSession):
 
 
 Connect = Callable[..., FirestoreSessionService]
-
-
-@pytest.fixture
-def project(firestore_emulator: Emulator) -> str:
-    """A project that no other test has seen."""
-    assert firestore_emulator.address
-    return f"demo-{uuid.uuid4().hex[:20]}"
-
-
-@pytest.fixture
-def connect(project: str) -> Connect:
-    """Make services of one database: as many processes would."""
-
-    def service(**options: Any) -> FirestoreSessionService:
-        return FirestoreSessionService(project=project, **options)
-
-    return service
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from google.cloud.firestore import Client as FirestoreClient
 from google.cloud.storage import Client
 from google.genai import types
 
-from gcp_adk_store import FirestoreSessionService, SessionLimits, StoredDataError
+from gcp_adk_store import FirestoreSessionService, InvalidInputError, SessionLimits, StoredDataError
 from tests.services.conftest import APP, SESSION, USER, WHO, Connect, event, texts
 
 MIB = 1024 * 1024
@@ -89,6 +89,39 @@ async def test_payloads_are_sealed_and_deleted_with_their_session(
 
         assert {} == raw_documents()
         assert [] == [blob.name for blob in bucket.list_blobs()]
+
+
+async def test_what_is_refused_leaves_no_payload_and_no_segment_behind(
+    connect: Connect, raw_documents: Any
+) -> None:
+    """A key that cannot be stored is found before its neighbours' payloads are written."""
+    service = connect()
+    held = await service.create_session(**WHO)
+    await service.append_event(held, event("kept"))
+    before = raw_documents()
+    refused = {"k" * 1501: 1, "large": "x" * MIB}
+    with pytest.raises(InvalidInputError, match="1501 bytes"):
+        await service.append_event(held, event(delta=refused))
+    with pytest.raises(InvalidInputError, match="1501 bytes"):
+        await service.create_session(app_name=APP, user_id=USER, state=refused)
+
+    assert before == raw_documents()
+    assert held == await service.get_session(**WHO)
+
+
+async def test_a_chunk_of_another_format_is_refused(
+    connect: Connect, project: str, raw_documents: Any
+) -> None:
+    """As every other document is."""
+    service = connect()
+    held = await service.create_session(**WHO)
+    await service.append_event(held, picture(b"x" * MIB))
+    client = FirestoreClient(project=project)
+    client.document(next(path for path in raw_documents() if "_chunks/" in path)).update({"format": 2})
+    client.close()
+
+    with pytest.raises(StoredDataError, match="format 2, this release reads 1"):
+        await service.get_session(**WHO)
 
 
 async def test_the_same_content_is_stored_once(connect: Connect, raw_documents: Any) -> None:

@@ -372,6 +372,21 @@ async def test_a_merging_service_stores_after_others_and_learns_from_them(
     assert two == await merging.get_session(**WHO)
 
 
+async def test_merged_events_are_sealed_like_any_other(connect: Connect, raw_documents: Any) -> None:
+    """A session whose writers always meet does not fill its document."""
+    merging = connect(on_conflict="merge", limits=SessionLimits(seal_tail_bytes=1))
+    keeping = connect()
+    await keeping.create_session(**WHO)
+    one, two = await keeping.get_session(**WHO), await keeping.get_session(**WHO)
+    assert one is not None
+    assert two is not None
+    await keeping.append_event(one, event("first"))
+    await merging.append_event(two, event("merged"))
+
+    assert 1 == sum("_segments/" in path for path in raw_documents())
+    assert two == await keeping.get_session(**WHO)
+
+
 async def test_of_many_merging_writers_all_land(connect: Connect) -> None:
     """From handles that know nothing of each other; each equals storage after its last append."""
     services = [connect(on_conflict="merge") for _ in range(5)]
