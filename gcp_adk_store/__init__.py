@@ -5,12 +5,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from gcp_adk_store.artifacts import GcsArtifactService
+    from gcp_adk_store.browser import SessionEvent, SessionPage
     from gcp_adk_store.errors import (
         AccessDeniedError,
         ArtifactConflictError,
         InvalidInputError,
         NotProvisionedError,
         OutcomeUnknownError,
+        PayloadMissingError,
         SessionConflictError,
         SessionExistsError,
         SessionMissingError,
@@ -31,10 +33,13 @@ __all__ = [
     "InvalidInputError",
     "NotProvisionedError",
     "OutcomeUnknownError",
+    "PayloadMissingError",
     "SessionConflictError",
+    "SessionEvent",
     "SessionExistsError",
     "SessionLimits",
     "SessionMissingError",
+    "SessionPage",
     "Store",
     "StoreError",
     "StoreSettings",
@@ -48,7 +53,9 @@ _HOMES = {
     "ArtifactLimits": "settings",
     "FirestoreSessionService": "sessions",
     "GcsArtifactService": "artifacts",
+    "SessionEvent": "browser",
     "SessionLimits": "settings",
+    "SessionPage": "browser",
     "Store": "store",
     "StoreSettings": "settings",
 }

@@ -13,6 +13,7 @@
     ├── AccessDeniedError        grant the permission that the message names
     ├── NotProvisionedError      make the database or bucket that the message names
     └── StoredDataError          what lies in storage cannot be read by this release
+        └── PayloadMissingError  restore the payload, or read with on_missing_payload="placeholder"
 
 ``OutcomeUnknownError`` is deliberately not a kind of ``UnavailableError``: repeating a write whose
 answer was lost is not the same as repeating one that was refused. Every error pickles, and carries
@@ -30,6 +31,7 @@ __all__ = [
     "InvalidInputError",
     "NotProvisionedError",
     "OutcomeUnknownError",
+    "PayloadMissingError",
     "SessionConflictError",
     "SessionExistsError",
     "SessionMissingError",
@@ -91,3 +93,7 @@ class NotProvisionedError(StoreError):
 
 class StoredDataError(StoreError):
     """A stored document or object is of an unknown format, incomplete or damaged."""
+
+
+class PayloadMissingError(StoredDataError):
+    """Large content that a document refers to is gone or damaged."""

@@ -1,11 +1,13 @@
-"""Read sessions: documents, the segments that are asked for, and the payloads that they refer to."""
+"""Read a session: its documents, the segments that are asked for, and the payloads that they refer to."""
 
+import logging
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any
 
 from google.adk.events import Event
+from google.adk.platform import time as platform_time
 from google.adk.sessions.base_session_service import GetSessionConfig
 
 from gcp_adk_store.backends.firestore import Documents
@@ -13,9 +15,9 @@ from gcp_adk_store.backends.payloads import Payloads
 from gcp_adk_store.codec.documents import HEADER_FIELDS, Layout, read_segment, read_session, read_state
 from gcp_adk_store.codec.events import StoredEvent, complete_event, decode_event
 from gcp_adk_store.codec.payloads import unpack_value
-from gcp_adk_store.codec.writes import Document, Page
-from gcp_adk_store.errors import StoredDataError
-from gcp_adk_store.fan_out import beside, fan_out
+from gcp_adk_store.codec.writes import Document
+from gcp_adk_store.errors import PayloadMissingError, StoredDataError
+from gcp_adk_store.fan_out import fan_out
 from gcp_adk_store.model.keys import SessionKey, UserKey
 from gcp_adk_store.model.payloads import PayloadOwner, PayloadRef
 from gcp_adk_store.model.sessions import (
@@ -31,8 +33,7 @@ from gcp_adk_store.model.sessions import (
 from gcp_adk_store.model.state import ScopedState
 from gcp_adk_store.segment_cache import SegmentCache
 
-_USERS_PER_READ: Final = 500
-"""As many user states as one listing's read asks for at once."""
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,11 +49,21 @@ class Found:
 class SessionReader:
     """The sessions below one prefix of a database."""
 
-    def __init__(self, documents: Documents, payloads: Payloads, layout: Layout, cache: SegmentCache) -> None:
+    def __init__(
+        self,
+        documents: Documents,
+        payloads: Payloads,
+        layout: Layout,
+        cache: SegmentCache,
+        *,
+        placeholders: bool,
+    ) -> None:
+        """Prepare the reader; with *placeholders* an event is read without payloads that are gone."""
         self._documents = documents
         self._payloads = payloads
         self._layout = layout
         self._cache = cache
+        self._placeholders = placeholders
 
     async def find(self, key: SessionKey, config: GetSessionConfig | None) -> Found | None:
         """Return a session with the events that *config* asks for.
@@ -70,10 +81,12 @@ class SessionReader:
             if document is None:
                 return None
             stored = read_session(document)
+            if has_expired(stored):
+                return None
             selected = await self._events(stored, config, what=what)
             if selected is not None:
-                shared = await self._complete_shared(key.owner, _shared(app, user), what=what)
-                return await self._complete(stored, selected, shared, what=what)
+                shared = await self.complete_shared(key.owner, shared_of(app, user), what=what)
+                return await self.complete(stored, selected, shared, what=what)
             if lost is not None and (lost.epoch, lost.sealed) == (stored.epoch, stored.sealed):
                 raise StoredDataError(f"{what}: one of the {stored.sealed} segments is missing")
             lost = stored  # deleted, perhaps made anew, while it was read: the next look tells
@@ -89,47 +102,13 @@ class SessionReader:
         count = events_to_settle(marker, stored)
         texts = await self.newest(stored, at_least=count, what=what)
         newest = [decode_event(text) for text in texts[max(0, len(texts) - count) :]]
-        shared = await self._complete_shared(key.owner, _shared(app, user), what=what)
-        return await self._complete(stored, newest, shared, what=what)
+        shared = await self.complete_shared(key.owner, shared_of(app, user), what=what)
+        return await self.complete(stored, newest, shared, what=what)
 
-    async def listing(self, app: str, user: str | None) -> list[Found]:
-        """Return the sessions of a user, or of all users of an app, without events."""
-        what = f"list_sessions app={app!r} user={user!r}"
-        if user is not None:
-            owner = UserKey(app=app, user=user)
-            found, shared = await beside(
-                self._headers(self._layout.user(owner), all_descendants=False, what=what),
-                self.shared_state(owner, what=what),
-            )
-            states = {owner: shared}
-        else:
-            found = await self._headers(self._layout.app(app), all_descendants=True, what=what)
-            owners = list(dict.fromkeys(stored.key.owner for stored in found))
-            states = await self._states_of(app, owners, what=what)
-        return [await self._complete(stored, [], states[stored.key.owner], what=what) for stored in found]
-
-    async def page(
-        self, owner: UserKey, *, newest_first: bool, size: int, after: tuple[float, SessionKey] | None
-    ) -> list[Found]:
-        """Return so many sessions of a user in the order of their last update, without events."""
-        what = f"list_sessions_page {owner}"
-        page = Page(
-            field="last_update_time",
-            descending=newest_first,
-            limit=size,
-            after=None if after is None else (after[0], self._layout.session(after[1])),
-        )
-        documents, shared = await beside(
-            self._documents.query(
-                self._layout.user(owner),
-                self._layout.sessions_collection,
-                fields=HEADER_FIELDS,
-                page=page,
-                what=what,
-            ),
-            self.shared_state(owner, what=what),
-        )
-        return [await self._complete(read_session(document), [], shared, what=what) for document in documents]
+    async def header(self, key: SessionKey, *, what: str) -> StoredSession | None:
+        """Return the session document as it is now, without its tail."""
+        (document,) = await self._documents.get([self._layout.session(key)], fields=HEADER_FIELDS, what=what)
+        return read_session(document) if document else None
 
     async def stored(self, key: SessionKey, *, what: str) -> StoredSession | None:
         """Return the session document as it is now."""
@@ -145,7 +124,7 @@ class SessionReader:
         step = unread if at_least is None else 1
         while unread and (at_least is None or len(texts) < at_least):
             first = max(0, unread - step)
-            segments = await self._segments(stored, range(first, unread), what=what)
+            segments = await self.segments(stored, range(first, unread), what=what)
             if segments is None:
                 break  # deleted meanwhile: the next commit finds that out
             texts[:0] = [text for segment in segments for text in segment.texts]
@@ -157,7 +136,7 @@ class SessionReader:
         app, user = await self._documents.get(
             [self._layout.app(owner.app), self._layout.user(owner)], what=what
         )
-        return await self._complete_shared(owner, _shared(app, user), what=what)
+        return await self.complete_shared(owner, shared_of(app, user), what=what)
 
     async def user_state(self, owner: UserKey) -> Mapping[str, Any]:
         """Return the state of a user, keys without prefix."""
@@ -179,7 +158,7 @@ class SessionReader:
             config, have=len(select_events(events, config)), running_max=running_max
         ):
             first = max(0, unread - step)
-            segments = await self._segments(stored, range(first, unread), what=what)
+            segments = await self.segments(stored, range(first, unread), what=what)
             if segments is None:
                 return None
             events[:0] = [decode_event(text) for segment in segments for text in segment.texts]
@@ -187,7 +166,7 @@ class SessionReader:
             unread, step = first, step * 2
         return select_events(events, config)
 
-    async def _segments(self, stored: StoredSession, numbers: range, *, what: str) -> list[Segment] | None:
+    async def segments(self, stored: StoredSession, numbers: range, *, what: str) -> list[Segment] | None:
         """Return segments by number, from memory where they are known; ``None`` if one is gone."""
         paths = self._layout.segments(stored.key, stored.epoch, numbers)
         known = {path: segment for path in paths if (segment := self._cache.get(path)) is not None}
@@ -200,42 +179,27 @@ class SessionReader:
                 self._cache.put(path, known[path])
         return [known[path] for path in paths]
 
-    async def _headers(self, parent: str, *, all_descendants: bool, what: str) -> list[StoredSession]:
-        documents = await self._documents.query(
-            parent,
-            self._layout.sessions_collection,
-            all_descendants=all_descendants,
-            fields=HEADER_FIELDS,
-            what=what,
-        )
-        return [read_session(document) for document in documents]
-
-    async def _states_of(
-        self, app: str, owners: Sequence[UserKey], *, what: str
-    ) -> dict[UserKey, ScopedState]:
-        states: dict[UserKey, ScopedState] = {}
-        for start in range(0, len(owners), _USERS_PER_READ):
-            chunk = owners[start : start + _USERS_PER_READ]
-            paths = [self._layout.app(app), *(self._layout.user(owner) for owner in chunk)]
-            app_document, *users = await self._documents.get(paths, what=what)
-            for owner, user in zip(chunk, users, strict=True):
-                states[owner] = await self._complete_shared(owner, _shared(app_document, user), what=what)
-        return states
-
-    async def _complete(
+    async def complete(
         self, stored: StoredSession, selected: Sequence[StoredEvent], shared: ScopedState, *, what: str
     ) -> Found:
         """Return the session with its payloads, fetched side by side."""
+        events = await self.complete_events(stored, selected, what=what)
+        mine = self._layout.session_payloads(stored.key, stored.epoch)
+        state = await self._complete_state(mine, stored.state, what=what)
+        return Found(stored=replace(stored, state=state), shared=shared, events=events)
+
+    async def complete_events(
+        self, stored: StoredSession, selected: Sequence[StoredEvent], *, what: str
+    ) -> list[Event]:
+        """Return events of *stored* with their payloads, fetched side by side."""
         mine = self._layout.session_payloads(stored.key, stored.epoch)
         while missing := {ref for event in selected for ref in event.missing.values()}:
-            found = await self._fetch(mine, missing, what=what)
+            found = await self._fetch(mine, missing, placeholders=self._placeholders, what=what)
             selected = [complete_event(event, found) if event.missing else event for event in selected]
-        state = await self._complete_state(mine, stored.state, what=what)
-        return Found(
-            stored=replace(stored, state=state), shared=shared, events=[event.event for event in selected]
-        )
+        return [event.event for event in selected]
 
-    async def _complete_shared(self, owner: UserKey, shared: ScopedState, *, what: str) -> ScopedState:
+    async def complete_shared(self, owner: UserKey, shared: ScopedState, *, what: str) -> ScopedState:
+        """Return app and user state with its payloads."""
         app, user = self._layout.app_payloads(owner.app), self._layout.user_payloads(owner)
         return ScopedState(
             app=await self._complete_state(app, shared.app, what=what),
@@ -252,12 +216,29 @@ class SessionReader:
         return {**state, **{key: unpack_value(ref, found[ref]) for key, ref in refs.items()}}
 
     async def _fetch(
-        self, owner: PayloadOwner, refs: AbstractSet[PayloadRef], *, what: str
+        self, owner: PayloadOwner, refs: AbstractSet[PayloadRef], *, placeholders: bool = False, what: str
     ) -> dict[PayloadRef, bytes]:
+        """Return payloads; those that are gone are left out where there are *placeholders* for them."""
+
+        async def get(ref: PayloadRef) -> bytes | None:
+            try:
+                return await self._payloads.get(owner, ref, what=what)
+            except PayloadMissingError as exc:
+                if not placeholders:
+                    raise
+                logger.warning("an event is read without its content: %s", exc)
+                return None
+
         wanted = sorted(refs, key=lambda ref: ref.sha256)
-        found = await fan_out(self._payloads.get(owner, ref, what=what) for ref in wanted)
-        return dict(zip(wanted, found, strict=True))
+        found = await fan_out(get(ref) for ref in wanted)
+        return {ref: data for ref, data in zip(wanted, found, strict=True) if data is not None}
 
 
-def _shared(app: Document | None, user: Document | None) -> ScopedState:
+def has_expired(stored: StoredSession) -> bool:
+    """Tell whether *stored* is gone, even while Firestore still has it."""
+    return stored.has_expired(platform_time.get_time())
+
+
+def shared_of(app: Document | None, user: Document | None) -> ScopedState:
+    """Return app and user state as stored."""
     return ScopedState(app=read_state(app), user=read_state(user))

@@ -2,7 +2,7 @@
 
 import functools
 import inspect
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any, Final, ParamSpec, TypeVar
 
 from gcp_adk_store.errors import StoreError
@@ -23,11 +23,34 @@ def reported(
         try:
             return await method(*args, **kwargs)
         except StoreError as exc:
-            exc.operation = method.__name__
-            exc.key = _ids(inspect.signature(method).bind(*args, **kwargs).arguments)
+            _fill_in(exc, method, args, kwargs)
             raise
 
     return call
+
+
+def reported_iteration(
+    method: Callable[P, AsyncIterator[T]],
+) -> Callable[P, AsyncIterator[T]]:
+    """Do the same for a *method* that yields."""
+
+    @functools.wraps(method)
+    async def iterate(*args: P.args, **kwargs: P.kwargs) -> AsyncIterator[T]:
+        try:
+            async for item in method(*args, **kwargs):
+                yield item
+        except StoreError as exc:
+            _fill_in(exc, method, args, kwargs)
+            raise
+
+    return iterate
+
+
+def _fill_in(
+    exc: StoreError, method: Callable[..., object], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> None:
+    exc.operation = method.__name__
+    exc.key = _ids(inspect.signature(method).bind(*args, **kwargs).arguments)
 
 
 def _ids(arguments: dict[str, Any]) -> str:

@@ -2,9 +2,9 @@
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Final, Literal, TypeVar
+from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Literal, TypeVar
 
 from google.adk.events import Event
 from google.adk.platform import time as platform_time
@@ -17,39 +17,27 @@ from gcp_adk_store.backends.channels import ClientInterceptor, FirestoreClient
 from gcp_adk_store.backends.firestore import open_documents
 from gcp_adk_store.backends.gcs import StorageClient
 from gcp_adk_store.backends.payloads import open_payloads
-from gcp_adk_store.codec.cursors import decode_cursor, encode_cursor
+from gcp_adk_store.browser import SessionBrowser, SessionEvent, SessionPage
 from gcp_adk_store.codec.documents import Layout
 from gcp_adk_store.codec.event_payloads import is_large
 from gcp_adk_store.codec.events import EncodedEvent, EventLimits, encode_event
 from gcp_adk_store.codec.payloads import Spilled, spill_scopes
 from gcp_adk_store.delivered import DeliveredEvents
-from gcp_adk_store.errors import InvalidInputError, SessionConflictError, StoreError
+from gcp_adk_store.errors import InvalidInputError, StoreError
 from gcp_adk_store.handle import Missed, learn, made_session, mark, marker_of, to_session
 from gcp_adk_store.model.keys import SessionKey, UserKey
 from gcp_adk_store.model.sessions import Append, Marker, may_be_held
 from gcp_adk_store.model.state import ScopedState, persistent, split_scopes
 from gcp_adk_store.reader import SessionReader
 from gcp_adk_store.recorder import SessionRecorder
-from gcp_adk_store.reported import reported
+from gcp_adk_store.reported import reported, reported_iteration
 from gcp_adk_store.segment_cache import SegmentCache
 from gcp_adk_store.settings import SessionLimits, StoreSettings
 from gcp_adk_store.turns import Turns
 
 logger = logging.getLogger(__name__)
 
-MAX_PAGE_SIZE: Final = 1000
-"""Sessions in one page of a listing, each with its state: some megabytes."""
-
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionPage:
-    """A part of a listing."""
-
-    sessions: list[Session]
-    next_cursor: str | None
-    """What leads to the next page; ``None`` after a page that was not full, since nothing follows it."""
 
 
 class FirestoreSessionService(BaseSessionService):
@@ -79,6 +67,7 @@ class FirestoreSessionService(BaseSessionService):
         storage: StorageClient | None = None,
         credentials: Credentials | None = None,
         on_conflict: Literal["raise", "merge"] = "raise",
+        on_missing_payload: Literal["raise", "placeholder"] = "raise",
         limits: SessionLimits | None = None,
         interceptors: Sequence[ClientInterceptor] = (),
     ) -> None:
@@ -96,15 +85,23 @@ class FirestoreSessionService(BaseSessionService):
             credentials: By default those of the environment.
             on_conflict: What an append does when another writer was first: ``raise`` tells the caller,
                 ``merge`` stores the event after the others' and lets the caller's session learn them.
+            on_missing_payload: What reading an event does when large content of it is gone or damaged:
+                ``raise`` tells the caller, ``placeholder`` puts a text in its place that names it, with a
+                warning in the log. A state value that is gone is always an error.
             limits: Sizes and deadlines.
             interceptors: gRPC client interceptors that see every RPC, for tracing or metering.
 
         Raises:
-            InvalidInputError: a name cannot be one, or *on_conflict* is neither of the two.
+            InvalidInputError: a name cannot be one, or *on_conflict* or *on_missing_payload* is neither of
+                the two.
         """
         place = StoreSettings(project=project, database=database, bucket=bucket, prefix=prefix)
         if on_conflict not in ("raise", "merge"):
             raise InvalidInputError(f"on_conflict is {on_conflict!r}, it must be 'raise' or 'merge'")
+        if on_missing_payload not in ("raise", "placeholder"):
+            raise InvalidInputError(
+                f"on_missing_payload is {on_missing_payload!r}, it must be 'raise' or 'placeholder'"
+            )
         self._on_conflict = on_conflict
         self._limits = limits or SessionLimits()
         layout = Layout(place.prefix)
@@ -128,8 +125,13 @@ class FirestoreSessionService(BaseSessionService):
         self._payloads = payloads
         self._payload_place = payloads.place
         self._reader = SessionReader(
-            self._documents, payloads, layout, SegmentCache(self._limits.segment_cache_bytes)
+            self._documents,
+            payloads,
+            layout,
+            SegmentCache(self._limits.segment_cache_bytes),
+            placeholders=on_missing_payload == "placeholder",
         )
+        self._browser = SessionBrowser(self._documents, layout, self._reader)
         self._recorder = SessionRecorder(self._documents, payloads, layout, self._reader)
         # One handle shared by several tasks, threads or loops never conflicts with itself.
         self._turns = Turns()
@@ -144,6 +146,7 @@ class FirestoreSessionService(BaseSessionService):
         user_id: str,
         state: dict[str, Any] | None = None,
         session_id: str | None = None,
+        ttl_seconds: float | None = None,
     ) -> Session:
         """Make a session; 1 commit beside 1 read.
 
@@ -153,13 +156,17 @@ class FirestoreSessionService(BaseSessionService):
             state: Initial state; ``app:`` and ``user:`` keys change the shared state in the same
                 commit, ``temp:`` keys are dropped.
             session_id: As *app_name*, padding does not count; blank or ``None`` draws one.
+            ttl_seconds: The session ends so long after its last append, rounded up to whole seconds: it is
+                not found any more, its id is free, and where Firestore has the TTL policies of
+                docs/data-model.md its documents are removed. At most 100 years; ``None`` keeps it for good.
 
         Returns:
             The session with its merged state, equal to what :meth:`get_session` returns.
 
         Raises:
             SessionExistsError: the id is taken; nothing was written.
-            InvalidInputError: an id or a state key is too long, or a value cannot be stored.
+            InvalidInputError: an id or a state key is too long, or a value or *ttl_seconds* cannot be
+                stored.
             OutcomeUnknownError: not answered; the session may exist.
         """
         if session_id is None or not session_id.strip():
@@ -171,6 +178,7 @@ class FirestoreSessionService(BaseSessionService):
             epoch=platform_uuid.new_uuid().replace("-", ""),
             time=now,
             initial=self._spill(split_scopes(persistent(state or {}))),
+            ttl_seconds=ttl_seconds,
         )
         return made_session(key, state=merged, events=[], last_update_time=now, marker=marker)
 
@@ -224,52 +232,84 @@ class FirestoreSessionService(BaseSessionService):
         1 query beside 1 read for a user; for all users of the app, 1 query, then 1 read for the state of
         every 500 users. The empty string is a user like any other.
         """
-        sessions = [to_session(found) for found in await self._reader.listing(app_name, user_id)]
-        sessions.sort(key=lambda session: (session.last_update_time, session.user_id, session.id))
-        return ListSessionsResponse(sessions=sessions)
+        return ListSessionsResponse(sessions=await self._browser.listing(app_name, user_id))
 
     @reported
     async def list_sessions_page(
         self,
         *,
         app_name: str,
-        user_id: str,
+        user_id: str | None = None,
         page_size: int = 50,
         cursor: str | None = None,
         order: Literal["newest", "oldest"] = "newest",
+        include_state: bool = True,
     ) -> SessionPage:
-        """Return one page of a user's sessions by last update, with merged state and without events.
+        """Return one page of the sessions of a user or an app by last update, without events.
 
-        1 query beside 1 read, and 1 billed read a session of the page, however many there are: what
-        :meth:`list_sessions`, which ADK gives no pages, reads as a whole. A session that is updated while
-        one pages moves to its new place.
+        For a user, 1 query beside 1 read; for all users of the app, 1 query, then 1 read of the state of
+        those on the page. 1 billed read a session of the page and a scope of state, however many sessions
+        there are, where :meth:`list_sessions`, which ADK gives no pages, reads them all. A session that is
+        updated while one pages moves to its new place; one that has expired is left out, so that a page may
+        hold fewer than *page_size* and still have a successor.
 
         Args:
             app_name: The app.
-            user_id: The user.
+            user_id: The user; ``None`` for all of the app, which needs an index (docs/data-model.md).
             page_size: At most so many sessions, 1 to 1,000.
             cursor: ``next_cursor`` of the page before, of the same user and order.
             order: The most or the least recently updated first.
+            include_state: Whether sessions have their merged state; without it nothing but the sessions is
+                read, and theirs is empty.
 
         Raises:
             InvalidInputError: *page_size*, *cursor* or *order* is none that this method takes.
         """
-        owner = UserKey(app=app_name, user=user_id)
-        if not 1 <= page_size <= MAX_PAGE_SIZE:
-            raise InvalidInputError(f"page_size is {page_size}, it must be 1 to {MAX_PAGE_SIZE}")
-        if order not in ("newest", "oldest"):
-            raise InvalidInputError(f"order is {order!r}, it must be 'newest' or 'oldest'")
-        found = await self._reader.page(
-            owner,
-            newest_first=order == "newest",
-            size=page_size,
-            after=None if cursor is None else decode_cursor(cursor, owner),
+        return await self._browser.page(
+            app_name,
+            user_id,
+            page_size=page_size,
+            cursor=cursor,
+            order=order,
+            include_state=include_state,
         )
-        last = found[-1].stored if len(found) == page_size else None
-        return SessionPage(
-            sessions=[to_session(one) for one in found],
-            next_cursor=None if last is None else encode_cursor(last.last_update_time, last.key),
-        )
+
+    @reported_iteration
+    async def iter_events(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        session_id: str,
+        cursor: str | None = None,
+        limit: int | None = None,
+        direction: Literal["forward", "backward"] = "forward",
+    ) -> AsyncIterator[SessionEvent]:
+        """Yield the events of a session one by one, with payloads, in append order or against it.
+
+        What the session holds when the first event is asked for; 1 read then, and 1 for the next one to
+        eight segments that this process does not know, so that histories of any length are read in little
+        memory.
+
+        Args:
+            app_name: The app.
+            user_id: The user.
+            session_id: The session.
+            cursor: ``cursor`` of an event, to go on after it in *direction*; it stays good however much is
+                appended. By default all events.
+            limit: At most so many events; ``None`` for all.
+            direction: ``forward`` from the oldest on, ``backward`` from the newest on.
+
+        Raises:
+            SessionMissingError: the session does not exist, or is not the one that *cursor* is of.
+            InvalidInputError: *cursor*, *limit* or *direction* is none that this method takes.
+        """
+        if direction not in ("forward", "backward"):
+            raise InvalidInputError(f"direction is {direction!r}, it must be 'forward' or 'backward'")
+        key = SessionKey(app=app_name, user=user_id, session=session_id)
+        events = self._browser.events(key, cursor=cursor, limit=limit, backward=direction == "backward")
+        async for found in events:
+            yield found
 
     @reported
     async def delete_session(self, *, app_name: str, user_id: str, session_id: str) -> None:
@@ -320,14 +360,9 @@ class FirestoreSessionService(BaseSessionService):
         if known and await self._recorder.holds(key, append):
             return self._trim_temp_delta_state(event)
         marker = marker_of(session)
-        missed: Missed | None = None
-        try:
-            appended = await self._recorder.append(key, append, marker, change)
-        except SessionConflictError:
-            if self._on_conflict == "raise" or marker is None:
-                raise
-            appended = await self._recorder.append(key, append, None, change)
-            missed = await self._missed(key, marker)
+        merging = self._on_conflict == "merge"
+        appended = await self._recorder.append(key, append, marker, change, merging=merging)
+        missed = await self._missed(key, marker) if appended.merged and marker is not None else None
         self._delivered.add(key, event.id)
         # Nothing awaits until the caller's session is as storage is.
         event = self._trim_temp_delta_state(event)

@@ -17,8 +17,8 @@ from gcp_adk_store.backends.channels import (
 from gcp_adk_store.codec.writes import Delete, Document, Page, Write, Written
 from gcp_adk_store.settings import SessionLimits
 
-_DELETES_PER_COMMIT: Final = 500
-"""Keeps a deletion's commits far below 4 MiB, with paths of up to 6 kB."""
+_WRITES_PER_COMMIT: Final = 500
+"""Keeps the commits of a deletion far below 4 MiB, with paths of up to 6 kB."""
 
 
 class Connects(Protocol):
@@ -76,15 +76,15 @@ class Documents:
             attempt, policy=self._policy, repeatable_when_unanswered=repeatable_when_unanswered
         )
 
-    async def delete_all(self, deletes: Sequence[Delete], *, what: str) -> None:
-        """Remove documents in order, some in each commit; harmless when repeated.
+    async def commit_all(self, writes: Sequence[Write | Delete], *, what: str) -> None:
+        """Apply small *writes* that are harmless when repeated, in order, some in each commit.
 
         Raises:
-            OutcomeUnknownError, UnavailableError, AccessDeniedError: as :meth:`commit`.
+            RefusedError, OutcomeUnknownError, UnavailableError, AccessDeniedError: as :meth:`commit`.
         """
-        for start in range(0, len(deletes), _DELETES_PER_COMMIT):
+        for start in range(0, len(writes), _WRITES_PER_COMMIT):
             await self.commit(
-                deletes[start : start + _DELETES_PER_COMMIT], what=what, repeatable_when_unanswered=True
+                writes[start : start + _WRITES_PER_COMMIT], what=what, repeatable_when_unanswered=True
             )
 
     async def get(
@@ -130,8 +130,9 @@ class Documents:
     ) -> list[Document]:
         """Return the documents of *collection* directly below *parent*, by name; needs no index.
 
-        With *all_descendants*, those of every collection of that id anywhere below *parent*. With *page*,
-        so many of them in another order, which needs an index of that order.
+        With *all_descendants*, those of every collection of that id anywhere below *parent*, or in the
+        whole database where that is empty. With *page*, so many of them in another order, which needs an
+        index of that order.
 
         Raises:
             UnavailableError, NotProvisionedError, AccessDeniedError: as :meth:`get`.
@@ -140,7 +141,7 @@ class Documents:
         root = connection.root
         select = None if fields is None else {"fields": [{"field_path": field} for field in fields]}
         request = values.PbRunQueryRequest(
-            parent=f"{root}/{parent}",
+            parent=f"{root}/{parent}" if parent else root,
             structured_query={
                 "from_": [{"collection_id": collection, "all_descendants": all_descendants}],
                 "select": select,

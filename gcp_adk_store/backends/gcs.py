@@ -4,6 +4,7 @@ import asyncio
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
 from typing import Any, Final, TypeAlias, TypeVar
 
 import google.auth
@@ -28,6 +29,7 @@ StorageClient: TypeAlias = Client
 
 _SCOPES: Final = ("https://www.googleapis.com/auth/devstorage.read_write",)
 _NAMES: Final = "items(name),nextPageToken"
+_TIMES: Final = "items(name,metageneration,customTime),nextPageToken"
 _INFOS: Final = "items(name,generation,contentType,metadata,timeCreated),nextPageToken"
 
 # What a request can fail with; everything else is a bug and passes through untouched.
@@ -78,6 +80,8 @@ class Objects:
         def send(bucket: Any, timeout_s: float) -> None:
             blob = bucket.blob(name)
             blob.metadata = dict(upload.metadata)
+            if upload.custom_time is not None:
+                blob.custom_time = upload.custom_time
             blob.upload_from_string(
                 upload.data,
                 content_type=upload.content_type,
@@ -121,6 +125,12 @@ class Objects:
 
         return await self._call(download, what=what, error=translate.storage_read_error)
 
+    async def keep_until(self, prefix: str, time: datetime, *, what: str) -> None:
+        """Move the custom time of the objects that start with *prefix* to *time*, unless it is later."""
+        for blob in await self._list(prefix, delimiter=None, fields=_TIMES, what=what):
+            if blob.custom_time is None or blob.custom_time < time:
+                await self._set_custom_time(blob.name, blob.metageneration, time, what=what)
+
     async def delete(self, name: str, *, generation: int | None, what: str) -> None:
         """Remove an object of this *generation*, of any if ``None``; what is gone already is no error."""
 
@@ -143,6 +153,17 @@ class Objects:
             await asyncio.to_thread(threads.shutdown)
         if client is not None and not self._borrowed:
             client.close()
+
+    async def _set_custom_time(self, name: str, metageneration: int, time: datetime, *, what: str) -> None:
+        def patch(bucket: Any, timeout_s: float) -> None:
+            blob = bucket.blob(name)
+            blob.custom_time = time
+            try:
+                blob.patch(if_metageneration_match=metageneration, timeout=timeout_s, retry=None)
+            except (api.NotFound, api.PreconditionFailed):
+                return  # removed, or moved by another call, whose own answer may have been lost
+
+        await self._call(patch, what=what, error=translate.storage_write_error)
 
     async def _list(self, prefix: str, *, delimiter: str | None, fields: str, what: str) -> list[Any]:
         def pages(bucket: Any, timeout_s: float) -> list[Any]:

@@ -6,6 +6,7 @@ digest when they are read.
 
 import hashlib
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import Final, Protocol
 
 from google.auth.credentials import Credentials
@@ -16,7 +17,7 @@ from gcp_adk_store.backends.translate import ConditionFailedError
 from gcp_adk_store.codec.documents import Layout, read_chunk
 from gcp_adk_store.codec.objects import DEFAULT_CONTENT_TYPE, Upload
 from gcp_adk_store.codec.writes import Delete
-from gcp_adk_store.errors import StoredDataError
+from gcp_adk_store.errors import PayloadMissingError, StoredDataError
 from gcp_adk_store.fan_out import fan_out
 from gcp_adk_store.model.payloads import Payload, PayloadOwner, PayloadPlace, PayloadRef
 from gcp_adk_store.settings import ArtifactLimits
@@ -25,11 +26,20 @@ _CHUNKS_PER_COMMIT: Final = 3
 """Keeps commits below 4 MiB, beyond which the emulator hangs its client; production allows 10 MiB."""
 
 
+_WAY_OUT: Final = (
+    '; restore it, or read events without it: FirestoreSessionService(on_missing_payload="placeholder")'
+)
+
+
 class PayloadStore(Protocol):
     """Keeps payloads of one place."""
 
-    async def put(self, owner: PayloadOwner, payload: Payload, *, what: str) -> None:
-        """Write *payload*; durable on return, harmless when repeated."""
+    async def put(self, owner: PayloadOwner, payload: Payload, *, expire_at: int | None, what: str) -> None:
+        """Write *payload* to be kept until *expire_at*; durable on return, harmless when repeated."""
+        ...
+
+    async def renew_all(self, owner: PayloadOwner, *, expire_at: int, what: str) -> None:
+        """Keep all payloads of *owner* until *expire_at*; harmless when repeated."""
         ...
 
     async def get(self, owner: PayloadOwner, ref: PayloadRef, *, what: str) -> bytes | None:
@@ -51,9 +61,14 @@ class BucketPayloads:
         self._objects = objects
         self._prefix = prefix
 
-    async def put(self, owner: PayloadOwner, payload: Payload, *, what: str) -> None:
+    async def put(self, owner: PayloadOwner, payload: Payload, *, expire_at: int | None, what: str) -> None:
         """Write *payload* as an object of its raw bytes, unless it is there."""
-        upload = Upload(data=payload.data, content_type=DEFAULT_CONTENT_TYPE, metadata={})
+        upload = Upload(
+            data=payload.data,
+            content_type=DEFAULT_CONTENT_TYPE,
+            metadata={},
+            custom_time=None if expire_at is None else datetime.fromtimestamp(expire_at, UTC),
+        )
         try:
             await self._objects.create(f"{self._folder(owner)}{payload.ref.sha256}", upload, what=what)
         except ConditionFailedError:
@@ -63,6 +78,11 @@ class BucketPayloads:
         """Return the object's bytes."""
         read = await self._objects.read(f"{self._folder(owner)}{ref.sha256}", generation=None, what=what)
         return None if read is None else read[0]
+
+    async def renew_all(self, owner: PayloadOwner, *, expire_at: int, what: str) -> None:
+        """Move the custom time of the owner's objects."""
+        time = datetime.fromtimestamp(expire_at, UTC)
+        await self._objects.keep_until(self._folder(owner), time, what=what)
 
     async def remove_all(self, owner: PayloadOwner, *, what: str) -> None:
         """Delete the owner's objects, in parallel."""
@@ -81,9 +101,9 @@ class ChunkPayloads:
         self._documents = documents
         self._layout = layout
 
-    async def put(self, owner: PayloadOwner, payload: Payload, *, what: str) -> None:
+    async def put(self, owner: PayloadOwner, payload: Payload, *, expire_at: int | None, what: str) -> None:
         """Write the chunks of *payload*, a few in each commit."""
-        writes = self._layout.put_chunks(owner, payload)
+        writes = self._layout.put_chunks(owner, payload, expire_at=expire_at)
         for start in range(0, len(writes), _CHUNKS_PER_COMMIT):
             await self._documents.commit(
                 writes[start : start + _CHUNKS_PER_COMMIT], what=what, repeatable_when_unanswered=True
@@ -95,14 +115,23 @@ class ChunkPayloads:
         bodies = [read_chunk(document) for document in documents if document is not None]
         return b"".join(bodies) if len(bodies) == len(documents) else None
 
+    async def renew_all(self, owner: PayloadOwner, *, expire_at: int, what: str) -> None:
+        """Move the time of the owner's chunks of this life."""
+        chunks = await self._chunks(owner, what=what)
+        renewals = [self._layout.renew(path, expire_at=expire_at) for path in chunks]
+        await self._documents.commit_all(renewals, what=what)
+
     async def remove_all(self, owner: PayloadOwner, *, what: str) -> None:
         """Delete the owner's chunks of this life."""
+        chunks = await self._chunks(owner, what=what)
+        await self._documents.commit_all([Delete(path=path) for path in chunks], what=what)
+
+    async def _chunks(self, owner: PayloadOwner, *, what: str) -> list[str]:
         found = await self._documents.query(
             owner.path, self._layout.chunks_collection, fields=("__name__",), what=what
         )
         mine = self._layout.chunks_of(owner)
-        deletes = [Delete(path=chunk.path) for chunk in found if chunk.path.startswith(mine)]
-        await self._documents.delete_all(deletes, what=what)
+        return [chunk.path for chunk in found if chunk.path.startswith(mine)]
 
 
 class Payloads:
@@ -121,23 +150,35 @@ class Payloads:
         """Where new payloads go."""
         return PayloadPlace.BUCKET if PayloadPlace.BUCKET in self._stores else PayloadPlace.CHUNKS
 
-    async def put(self, owner: PayloadOwner, payloads: Sequence[Payload], *, what: str) -> None:
-        """Write *payloads*, side by side; durable on return."""
+    async def put(
+        self, owner: PayloadOwner, payloads: Sequence[Payload], *, expire_at: int | None, what: str
+    ) -> None:
+        """Write *payloads*, side by side, to be kept until *expire_at*; durable on return."""
         await fan_out(
-            self._store(payload.ref.place, what=what).put(owner, payload, what=what) for payload in payloads
+            self._store(payload.ref.place, what=what).put(owner, payload, expire_at=expire_at, what=what)
+            for payload in payloads
         )
+
+    async def renew_all(self, owner: PayloadOwner, place: PayloadPlace, *, expire_at: int, what: str) -> None:
+        """Keep all payloads of *owner* in one place until *expire_at*.
+
+        Raises:
+            StoredDataError: they are in a bucket that was not given.
+        """
+        await self._store(place, what=what).renew_all(owner, expire_at=expire_at, what=what)
 
     async def get(self, owner: PayloadOwner, ref: PayloadRef, *, what: str) -> bytes:
         """Return the bytes that *ref* names.
 
         Raises:
-            StoredDataError: they are missing, damaged, or in a bucket that was not given.
+            PayloadMissingError: they are gone or damaged.
+            StoredDataError: they are in a bucket that was not given.
         """
         data = await self._store(ref.place, what=what).get(owner, ref, what=what)
         if data is None:
-            raise StoredDataError(f"{what}: payload {ref} of {owner.path} is missing")
+            raise PayloadMissingError(f"{what}: payload {ref} of {owner.path} is missing{_WAY_OUT}")
         if not ref.fits(data):
-            raise StoredDataError(f"{what}: payload {ref} of {owner.path} is damaged")
+            raise PayloadMissingError(f"{what}: payload {ref} of {owner.path} is damaged{_WAY_OUT}")
         return data
 
     async def remove_all(self, owner: PayloadOwner, place: PayloadPlace, *, what: str) -> None:

@@ -1,6 +1,7 @@
 """Convert plain values to Firestore's protobuf messages and back."""
 
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from google.cloud.firestore_v1.types import common, document, firestore, write
@@ -26,8 +27,9 @@ PbRunQueryResponse: Final = firestore.RunQueryResponse.pb()
 
 _ASCENDING: Final = 1
 _DESCENDING: Final = 2
+_EQUAL: Final = 5
 
-_FOREIGN: Final = frozenset({"timestamp_value", "reference_value", "geo_point_value"})
+_FOREIGN: Final = frozenset({"reference_value", "geo_point_value"})
 
 
 def to_value(value: FieldValue) -> Any:  # noqa: PLR0911  # one for each kind of field
@@ -45,6 +47,10 @@ def to_value(value: FieldValue) -> Any:  # noqa: PLR0911  # one for each kind of
             return PbValue(string_value=value)
         case bytes():
             return PbValue(bytes_value=value)
+        case datetime():
+            stamp = Timestamp()
+            stamp.FromDatetime(value)
+            return PbValue(timestamp_value=stamp)
         case list():
             return PbValue(array_value={"values": [to_value(item) for item in value]})
         case dict():
@@ -68,6 +74,9 @@ def from_value(value: Any) -> FieldValue:
         return from_fields(value.map_value.fields)
     if kind in ("null_value", None):
         return None
+    if kind == "timestamp_value":
+        time: datetime = value.timestamp_value.ToDatetime(tzinfo=UTC)
+        return time
     if kind in ("boolean_value", "integer_value", "double_value", "bytes_value"):
         scalar: bool | int | float | bytes = getattr(value, kind)
         return scalar
@@ -77,7 +86,7 @@ def from_value(value: Any) -> FieldValue:
 def from_fields(fields: Mapping[str, Any]) -> dict[str, FieldValue]:
     """Return the fields of a document or a map; those of kinds that this library never writes are left out.
 
-    A time that a deployment adds for its own TTL policy, for one, is nobody's business here.
+    A reference that a deployment adds for itself, for one, is nobody's business here.
     """
     return {
         name: from_value(value)
@@ -129,13 +138,18 @@ def to_write(item: Write | Delete, *, root: str) -> Any:
 
 
 def to_page(page: Page, *, root: str) -> dict[str, Any]:
-    """Return order, limit and start of a structured query."""
+    """Return condition, order, limit and start of a structured query."""
     direction = _DESCENDING if page.descending else _ASCENDING
     fields = [{"field_path": page.field}, {"field_path": "__name__"}]
     query: dict[str, Any] = {
         "order_by": [{"field": field, "direction": direction} for field in fields],
         "limit": {"value": page.limit},
     }
+    if page.where is not None:
+        field, wanted = page.where
+        query["where"] = {
+            "field_filter": {"field": {"field_path": field}, "op": _EQUAL, "value": to_value(wanted)}
+        }
     if page.after is not None:
         value, path = page.after
         at = [PbValue(double_value=value), PbValue(reference_value=f"{root}/{path}")]

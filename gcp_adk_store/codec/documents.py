@@ -14,23 +14,23 @@ docs/data-model.md lists every field, and why no index has to be made.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any, Final, cast
 
+from gcp_adk_store.codec.formats import FORMAT, current_fields
 from gcp_adk_store.codec.names import escape_name
 from gcp_adk_store.codec.payloads import CHUNK_BYTES
 from gcp_adk_store.codec.segments import pack_segment, unpack_segment
 from gcp_adk_store.codec.values import FieldValue, decode_state, encode_state
 from gcp_adk_store.codec.writes import Delete, Document, FieldPath, Must, Write
 from gcp_adk_store.errors import StoredDataError
+from gcp_adk_store.model.expiry import Expiry
 from gcp_adk_store.model.keys import SessionKey, UserKey
 from gcp_adk_store.model.payloads import Payload, PayloadOwner, PayloadPlace, PayloadRef
 from gcp_adk_store.model.sessions import Append, Marker, Segment, StoredSession
 from gcp_adk_store.model.state import ScopedState
 
 _FOR_EVER: Final = "shared"  # the life of a document that is never deleted
-
-FORMAT: Final = 1
-"""Number of the stored layout; a document with another one is refused, not guessed at."""
 
 HEADER_FIELDS: Final = (
     "format",
@@ -44,8 +44,15 @@ HEADER_FIELDS: Final = (
     "sealed",
     "sealed_max",
     "spilled",
+    "ttl_s",
+    "expire_at",
+    "parts_expire_at",
 )
 """What a listing reads of a session: everything but its events."""
+
+_REQUIRED: Final = ("epoch", "app", "user", "id", "rev", "last_update_time", "state", "sealed", "sealed_max")
+
+HEADER_WITHOUT_STATE: Final = tuple(field for field in HEADER_FIELDS if field != "state")
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,14 +124,15 @@ class Layout:
         count = max(1, -(-ref.size // CHUNK_BYTES))
         return [f"{self.chunks_of(owner)}{ref.sha256}-{number}" for number in range(count)]
 
-    def put_chunks(self, owner: PayloadOwner, payload: Payload) -> list[Write]:
-        """Return the writes of one payload, each of at most 900 KiB."""
+    def put_chunks(self, owner: PayloadOwner, payload: Payload, *, expire_at: int | None) -> list[Write]:
+        """Return the writes of one payload, each of at most 900 KiB, to be kept until *expire_at*."""
         return [
             Write(
                 path=path,
                 fields={
                     "format": FORMAT,
                     "body": payload.data[number * CHUNK_BYTES : (number + 1) * CHUNK_BYTES],
+                    **_expiring(expire_at),
                 },
             )
             for number, path in enumerate(self.chunks(owner, payload.ref))
@@ -138,6 +146,7 @@ class Layout:
         time: float,
         state: ScopedState,
         spilled: frozenset[PayloadPlace] = frozenset(),
+        expiry: Expiry | None = None,
     ) -> list[Write]:
         """Return the writes that make a session and apply its initial app and user state."""
         return [
@@ -158,16 +167,20 @@ class Layout:
                     "sealed": 0,
                     "sealed_max": None,
                     **({"spilled": _places(spilled)} if spilled else {}),
+                    **({"ttl_s": expiry.ttl_s, **_times(expiry)} if expiry else {}),
                 },
                 must=Must.BE_ABSENT,
             ),
             *self._shared_state(key, state),
         ]
 
-    def append(self, key: SessionKey, append: Append, marker: Marker | None) -> list[Write]:
+    def append(
+        self, key: SessionKey, append: Append, marker: Marker | None, expiry: Expiry | None = None
+    ) -> list[Write]:
         """Return the writes that add one event and its change of state, the session's first.
 
-        With a *marker* the session must be exactly as it saw it; without one it must exist.
+        With a *marker* the session must be exactly as it saw it; without one it must exist, and may have
+        no *expiry*: whether it has one only a marker tells.
         """
         fields: dict[str, FieldValue] = {"last_update_time": append.timestamp}
         increment = {"tail_bytes": len(append.text.encode())}
@@ -175,6 +188,8 @@ class Layout:
             increment["rev"] = 1
         else:
             fields["rev"] = marker.revision + 1
+        if expiry is not None:
+            fields |= _times(expiry)
         mask: list[FieldPath] = [(name,) for name in fields]
         union: dict[str, list[FieldValue]] = {"tail": [append.text]}
         if append.spilled:
@@ -195,7 +210,7 @@ class Layout:
             *self._shared_state(key, append.delta),
         ]
 
-    def seal(self, stored: StoredSession, segment: Segment) -> list[Write]:
+    def seal(self, stored: StoredSession, segment: Segment, *, now: float) -> list[Write]:
         """Return the writes that move the tail of *stored* into its next segment."""
         number = stored.sealed
         header: dict[str, FieldValue] = {
@@ -204,6 +219,10 @@ class Layout:
             "sealed": number + 1,
             "sealed_max": segment.running_max,
         }
+        expire_at = None
+        if stored.expiry is not None:
+            expire_at = stored.expiry.of_new_part(now)
+            header |= _times(stored.expiry.with_new_part(now))
         (path,) = self.segments(stored.key, stored.epoch, range(number, number + 1))
         return [
             Write(
@@ -219,10 +238,15 @@ class Layout:
                     "body": pack_segment(segment.texts),
                     "count": len(segment.texts),
                     "running_max": segment.running_max,
+                    **_expiring(expire_at),
                 },
                 must=Must.BE_ABSENT,
             ),
         ]
+
+    def renew(self, path: str, *, expire_at: int) -> Write:
+        """Return the write that keeps a segment or a chunk until *expire_at*."""
+        return Write(path=path, fields=_expiring(expire_at), mask=[("expire_at",)], must=Must.EXIST)
 
     def delete(self, stored: StoredSession) -> list[Write | Delete]:
         """Return the writes that end a session, noting what of it is still to be removed."""
@@ -262,25 +286,27 @@ class Layout:
         return writes
 
 
-def read_session(document: Document) -> StoredSession:
-    """Return the session in *document*; a listing's document has no tail.
+def read_session(document: Document, *, with_state: bool = True) -> StoredSession:
+    """Return the session in *document*; a listing's document has no tail, and perhaps no state.
 
     Raises:
         StoredDataError: the document is of another format.
     """
-    fields = _checked(document, *(name for name in HEADER_FIELDS if name not in ("format", "spilled")))
+    required = [name for name in _REQUIRED if with_state or name != "state"]
+    fields = _checked(document, *required, *(("expire_at",) if "ttl_s" in document.fields else ()))
     try:
         return StoredSession(
             key=SessionKey(app=fields["app"], user=fields["user"], session=fields["id"]),
             epoch=str(fields["epoch"]),
             revision=int(fields["rev"]),
             last_update_time=float(fields["last_update_time"]),
-            state=decode_state(fields["state"]),
+            state=decode_state(fields["state"]) if with_state else {},
             tail=list(fields.get("tail", ())),
             sealed=int(fields["sealed"]),
             sealed_max=None if fields["sealed_max"] is None else float(fields["sealed_max"]),
             spilled=frozenset(PayloadPlace(name) for name in fields.get("spilled", ())),
             update_time=document.update_time,
+            expiry=_read_expiry(fields),
         )
     except (TypeError, ValueError, AttributeError) as exc:
         raise StoredDataError(f"{document.path} has a field of a wrong kind ({type(exc).__name__})") from None
@@ -327,17 +353,40 @@ def _read_deletion(document: Document) -> Deletion:
     return Deletion(epoch=fields["epoch"], sealed=fields["sealed"], spilled=spilled)
 
 
+def _times(expiry: Expiry) -> dict[str, FieldValue]:
+    fields = _expiring(expiry.at)
+    if expiry.parts_at is not None:
+        fields["parts_expire_at"] = _time(expiry.parts_at)
+    return fields
+
+
+def _expiring(at: int | None) -> dict[str, FieldValue]:
+    return {} if at is None else {"expire_at": _time(at)}
+
+
+def _time(seconds: int) -> datetime:
+    return datetime.fromtimestamp(seconds, UTC)
+
+
+def _read_expiry(fields: Mapping[str, Any]) -> Expiry | None:
+    """Return when a session ends; a time to live of its own tells ours from a deployment's ``expire_at``."""
+    if "ttl_s" not in fields:
+        return None
+    parts_at = fields.get("parts_expire_at")
+    return Expiry(
+        ttl_s=int(fields["ttl_s"]),
+        at=int(fields["expire_at"].timestamp()),
+        parts_at=None if parts_at is None else int(parts_at.timestamp()),
+    )
+
+
 def _places(places: frozenset[PayloadPlace]) -> list[FieldValue]:
     return [*sorted(place.value for place in places)]
 
 
 def _checked(document: Document, *required: str) -> Mapping[str, Any]:
-    found = document.fields.get("format")
-    if found != FORMAT:
-        raise StoredDataError(
-            f"{document.path} has format {found!r}, this release reads {FORMAT}; upgrade gcp-adk-store"
-        )
-    missing = [name for name in required if name not in document.fields]
+    fields = current_fields(document)
+    missing = [name for name in required if name not in fields]
     if missing:
         raise StoredDataError(f"{document.path} lacks {', '.join(missing)}")
-    return document.fields
+    return fields

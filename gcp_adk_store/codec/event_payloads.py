@@ -5,7 +5,7 @@ sizes. ADK's ``Event`` ignores keys that it does not know.
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from google.adk.events import Event
@@ -58,6 +58,24 @@ def put_bytes(content: types.Content | None, data: Mapping[Place, bytes]) -> Non
         if place not in blobs:
             raise StoredDataError(f"a payload of {len(value)} bytes has no place in its event")
         blobs[place].data = value
+
+
+def put_placeholders(content: types.Content | None, refs: Iterable[tuple[Place, PayloadRef]]) -> None:
+    """Say in *content*, in the places of payloads that are gone, which those were."""
+    parts = _parts(content)
+    for place, ref in refs:
+        part = parts[place[0]]
+        if len(place) == 1:
+            parts[place[0]] = types.Part(text=placeholder(ref))
+        elif part.function_response is not None and part.function_response.parts:
+            # A part of a function response may hold no text.
+            note = types.FunctionResponseBlob(mime_type="text/plain", data=placeholder(ref).encode())
+            part.function_response.parts[place[1]] = types.FunctionResponsePart(inline_data=note)
+
+
+def placeholder(ref: PayloadRef) -> str:
+    """Return what stands for a payload that is gone."""
+    return f"[content of {ref.size} bytes is missing: sha256:{ref.sha256}]"
 
 
 def referring(text: str, refs: Mapping[Place, PayloadRef]) -> str:

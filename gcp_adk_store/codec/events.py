@@ -12,13 +12,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from google.adk.events import Event
+from google.genai import types
 from pydantic import ValidationError
 from pydantic_core import PydanticSerializationError
 
 from gcp_adk_store.codec.event_payloads import (
     WHOLE,
     Place,
+    placeholder,
     put_bytes,
+    put_placeholders,
     references,
     referring,
     without_bytes,
@@ -137,17 +140,24 @@ def decode_event(text: str) -> StoredEvent:
 
 
 def complete_event(stored: StoredEvent, found: Mapping[PayloadRef, bytes]) -> StoredEvent:
-    """Return *stored* with its payloads in their places.
+    """Return *stored* with its payloads in their places; those not *found* are named there by a text.
 
     An event that was a payload as a whole may refer to further ones: they are missing from the result.
 
     Raises:
         StoredDataError: a payload is no event, or fits no place of it.
     """
+    event = stored.event
     whole = stored.missing.get(WHOLE)
     if whole is None:
-        put_bytes(stored.event.content, {place: found[ref] for place, ref in stored.missing.items()})
-        return StoredEvent(event=stored.event, missing={})
+        put_bytes(event.content, {place: found[ref] for place, ref in stored.missing.items() if ref in found})
+        lost = [(place, ref) for place, ref in stored.missing.items() if ref not in found]
+        put_placeholders(event.content, lost)
+        return StoredEvent(event=event, missing={})
+    if whole not in found:
+        role = "user" if event.author == "user" else "model"
+        event.content = types.Content(role=role, parts=[types.Part(text=placeholder(whole))])
+        return StoredEvent(event=event, missing={})
     try:
         return decode_event(zlib.decompress(found[whole]).decode())
     except (zlib.error, UnicodeDecodeError) as exc:

@@ -13,6 +13,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Final
 
 from google.genai import types
@@ -50,6 +51,8 @@ class Upload:
     data: bytes
     content_type: str
     metadata: Mapping[str, str]
+    custom_time: datetime | None = None
+    """What a bucket's lifecycle rules count from."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any, Final
 
 from gcp_adk_store.codec.names import escape_name, is_unicode, unescape_name
@@ -9,8 +10,9 @@ from gcp_adk_store.codec.payloads import decode_ref, encode_ref
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
 from gcp_adk_store.model.payloads import PayloadRef
 
-FieldValue = None | bool | int | float | str | bytes | list[Any] | dict[str, Any]
-"""What a field of a document holds; lists and maps hold field values in turn."""
+FieldValue = None | bool | int | float | str | bytes | datetime | list[Any] | dict[str, Any]
+"""What a field of a document holds; lists and maps hold field values in turn. A state value never is a
+time: JSON has none."""
 
 _JSON: Final = "json"
 _PAYLOAD: Final = "payload"

@@ -53,6 +53,8 @@ class Page:
     limit: int
     after: tuple[float, str] | None
     """Value and path of the last document of the page before."""
+    where: tuple[str, str] | None = None
+    """A field and the text that it must hold."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

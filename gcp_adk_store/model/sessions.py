@@ -10,11 +10,15 @@ from typing import Any, Final, Protocol, Self, TypeVar
 from google.adk.events import Event
 from google.adk.sessions.base_session_service import GetSessionConfig
 
+from gcp_adk_store.model.expiry import Expiry
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.payloads import PayloadPlace
 from gcp_adk_store.model.state import ScopedState
 
-_MARKER: Final = re.compile(r"([^/]+)/([0-9]{1,18})/((?:[0-9]{1,18}\.[0-9]{9})?)")
+_MARKER: Final = re.compile(
+    r"([^/]+)/([0-9]{1,18})/((?:[0-9]{1,18}\.[0-9]{9})?)"
+    r"(?:/([0-9]{1,12})/([0-9]{1,12})/([0-9]{1,12})?)?"
+)
 
 
 class HasTimestamp(Protocol):
@@ -39,6 +43,8 @@ class Marker:
     """How many events were appended."""
     update_time: str
     """The document's update time, ``seconds.nanoseconds``; empty where it is not known."""
+    expiry: Expiry | None = None
+    """When the session ends by itself, ``None`` for one that does not."""
 
     @classmethod
     def parse(cls, text: str | None) -> Self | None:
@@ -46,18 +52,25 @@ class Marker:
         match = _MARKER.fullmatch(text or "")
         if match is None:
             return None
-        return cls(epoch=match[1], revision=int(match[2]), update_time=match[3])
+        epoch, revision, update_time, ttl_s, at, parts_at = match.groups()
+        expiry = None
+        if ttl_s is not None:
+            expiry = Expiry(ttl_s=int(ttl_s), at=int(at), parts_at=int(parts_at) if parts_at else None)
+        return cls(epoch=epoch, revision=int(revision), update_time=update_time, expiry=expiry)
 
     def at(self, update_time: str) -> "Marker":
         """Return this marker after a write that appended nothing."""
         return replace(self, update_time=update_time)
 
-    def advanced(self, update_time: str) -> "Marker":
-        """Return this marker after one more append."""
-        return replace(self, revision=self.revision + 1, update_time=update_time)
+    def advanced(self, update_time: str, expiry: Expiry | None) -> "Marker":
+        """Return this marker after one more append, which left the session with *expiry*."""
+        return replace(self, revision=self.revision + 1, update_time=update_time, expiry=expiry)
 
     def __str__(self) -> str:
-        return f"{self.epoch}/{self.revision}/{self.update_time}"
+        text = f"{self.epoch}/{self.revision}/{self.update_time}"
+        if self.expiry is None:
+            return text
+        return f"{text}/{self.expiry.ttl_s}/{self.expiry.at}/{self.expiry.parts_at or ''}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,11 +91,19 @@ class StoredSession:
     spilled: frozenset[PayloadPlace]
     """Where payloads of the session lie."""
     update_time: str
+    expiry: Expiry | None = None
+    """When it ends by itself, ``None`` if it does not."""
 
     @property
     def marker(self) -> Marker:
         """The marker of a handle that saw exactly this document."""
-        return Marker(epoch=self.epoch, revision=self.revision, update_time=self.update_time)
+        return Marker(
+            epoch=self.epoch, revision=self.revision, update_time=self.update_time, expiry=self.expiry
+        )
+
+    def has_expired(self, now: float) -> bool:
+        """Tell whether the session is gone, even while Firestore still has it."""
+        return self.expiry is not None and self.expiry.has_passed(now)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +113,18 @@ class Segment:
     texts: Sequence[str]
     running_max: float
     """The newest timestamp of this segment and all before it: a read after it needs none of them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventPlace:
+    """A place between two events of a session.
+
+    It stays the same when the tail is sealed: the tail has the number that its segment will have.
+    """
+
+    segment: int = 0
+    offset: int = 0
+    """How many events of the segment lie before it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,6 +3,8 @@
 import re
 import zlib
 from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -19,6 +21,7 @@ from gcp_adk_store.codec.documents import (
 from gcp_adk_store.codec.segments import pack_segment
 from gcp_adk_store.codec.writes import Delete, Document, Must, Write
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
+from gcp_adk_store.model.expiry import Expiry
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.payloads import PayloadPlace
 from gcp_adk_store.model.sessions import Append, Marker, Segment, StoredSession
@@ -41,6 +44,7 @@ STORED = StoredSession(
     sealed_max=8.5,
     spilled=frozenset(),
     update_time="100.000000001",
+    expiry=Expiry(ttl_s=60, at=1767225600, parts_at=1767312000),
 )
 HEADER: dict[str, Any] = {
     "format": 1,
@@ -55,7 +59,11 @@ HEADER: dict[str, Any] = {
     "sealed": 2,
     "sealed_max": 8.5,
     "spilled": [],
+    "ttl_s": 60,
+    "expire_at": datetime(2026, 1, 1, tzinfo=UTC),
+    "parts_expire_at": datetime(2026, 1, 2, tzinfo=UTC),
 }
+OPTIONAL = ("format", "spilled", "ttl_s", "parts_expire_at")
 BODY: dict[str, Any] = {
     "format": 1,
     "body": pack_segment(["x", "y"]),
@@ -183,7 +191,9 @@ def test_an_append_without_a_marker_overwrites_nobody() -> None:
 
 def test_a_seal_moves_the_tail_in_one_commit() -> None:
     """The tail leaves the header and enters the next segment together, or neither happens."""
-    header, segment = LAYOUT.seal(STORED, Segment(texts=["x", "y"], running_max=9.5))
+    header, segment = LAYOUT.seal(
+        replace(STORED, expiry=None), Segment(texts=["x", "y"], running_max=9.5), now=10.0
+    )
     fields = dict(segment.fields)
     body = fields.pop("body")
 
@@ -273,7 +283,7 @@ def test_a_listed_session_has_no_tail() -> None:
     assert ([], 7, 2) == (header.tail, header.revision, header.sealed)
 
 
-@pytest.mark.parametrize("name", [name for name in HEADER_FIELDS if name not in ("format", "spilled")])
+@pytest.mark.parametrize("name", [name for name in HEADER_FIELDS if name not in OPTIONAL])
 def test_an_incomplete_session_is_refused(name: str) -> None:
     """A document that lacks a field is named with the field."""
     fields = {key: value for key, value in HEADER.items() if key != name}

@@ -64,7 +64,6 @@ def test_an_empty_field_is_still_of_its_kind(field: FieldValue, kind: str) -> No
 @pytest.mark.parametrize(
     "message",
     [
-        PbValue(timestamp_value=Timestamp(seconds=1)),
         PbValue(reference_value="projects/p"),
         PbValue(geo_point_value={"latitude": 1.0}),
     ],

@@ -90,7 +90,7 @@ def test_a_marker_from_elsewhere_is_none(text: str | None) -> None:
 
 def test_a_marker_moves_with_each_write() -> None:
     """An append counts up, another write only moves the time, and the old marker stays."""
-    moved = SEEN.advanced("7.0"), SEEN.at("8.0"), SEEN
+    moved = SEEN.advanced("7.0", None), SEEN.at("8.0"), SEEN
 
     assert (
         Marker(epoch="e1", revision=5, update_time="7.0"),

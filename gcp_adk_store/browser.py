@@ -1,0 +1,245 @@
+"""Browse sessions: listings, pages of them, and the events of one in parts."""
+
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, Literal
+
+from google.adk.events import Event
+from google.adk.sessions import Session
+
+from gcp_adk_store.backends.firestore import Documents
+from gcp_adk_store.codec.cursors import decode_event_cursor, decode_page_cursor, encode_cursor
+from gcp_adk_store.codec.documents import HEADER_FIELDS, HEADER_WITHOUT_STATE, Layout, read_session
+from gcp_adk_store.codec.events import decode_event
+from gcp_adk_store.codec.writes import Document, Page
+from gcp_adk_store.errors import InvalidInputError, SessionMissingError, StoredDataError
+from gcp_adk_store.fan_out import beside, fan_out
+from gcp_adk_store.handle import to_session
+from gcp_adk_store.model.keys import SessionKey, UserKey
+from gcp_adk_store.model.sessions import EventPlace, StoredSession
+from gcp_adk_store.model.state import ScopedState
+from gcp_adk_store.reader import Found, SessionReader, has_expired, shared_of
+
+MAX_PAGE_SIZE: Final = 1000
+"""Sessions in one page of a listing, each with its state: some megabytes."""
+
+_USERS_PER_READ: Final = 500
+"""As many user states as one read of a listing asks for."""
+
+_COMPLETED_AT_ONCE: Final = 16
+"""Sessions of a listing whose large values are fetched side by side."""
+
+_SEGMENTS_AT_ONCE: Final = 8
+"""As many segments, of some 64 KiB of events each, as an iteration over events holds."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionPage:
+    """A part of a listing."""
+
+    sessions: list[Session]
+    next_cursor: str | None
+    """What leads to the next page; ``None`` where nothing follows."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionEvent:
+    """An event of a session, and where it stands."""
+
+    event: Event
+    cursor: str
+    """What an iteration in the same direction goes on with after this event."""
+
+
+class SessionBrowser:
+    """Lists what lies below one prefix of a database."""
+
+    def __init__(self, documents: Documents, layout: Layout, reader: SessionReader) -> None:
+        self._documents = documents
+        self._layout = layout
+        self._reader = reader
+
+    async def listing(self, app: str, user: str | None) -> list[Session]:
+        """Return the sessions of a user, or of all users of an app, by last update."""
+        what = f"list_sessions app={app!r} user={user!r}"
+        if user is not None:
+            owner = UserKey(app=app, user=user)
+            documents, shared = await beside(
+                self._documents.query(
+                    self._layout.user(owner),
+                    self._layout.sessions_collection,
+                    fields=HEADER_FIELDS,
+                    what=what,
+                ),
+                self._reader.shared_state(owner, what=what),
+            )
+            states: dict[UserKey, ScopedState] | None = {owner: shared}
+        else:
+            documents = await self._documents.query(
+                self._layout.app(app),
+                self._layout.sessions_collection,
+                all_descendants=True,
+                fields=HEADER_FIELDS,
+                what=what,
+            )
+            states = None
+        found = await self._complete(map(read_session, documents), states, what=what)
+        sessions = [to_session(one) for one in found]
+        return sorted(sessions, key=lambda session: (session.last_update_time, session.user_id, session.id))
+
+    async def page(
+        self,
+        app: str,
+        user: str | None,
+        *,
+        page_size: int,
+        cursor: str | None,
+        order: Literal["newest", "oldest"],
+        include_state: bool,
+    ) -> SessionPage:
+        """Return so many sessions of a user, or of all users of an app, in the order of their last update.
+
+        Raises:
+            InvalidInputError: *page_size*, *cursor* or *order* is none that there is.
+            NotProvisionedError: the database has no index for pages of an app.
+        """
+        what = f"list_sessions_page app={app!r} user={user!r}"
+        if not 1 <= page_size <= MAX_PAGE_SIZE:
+            raise InvalidInputError(f"page_size is {page_size}, it must be 1 to {MAX_PAGE_SIZE}")
+        if order not in ("newest", "oldest"):
+            raise InvalidInputError(f"order is {order!r}, it must be 'newest' or 'oldest'")
+        self._layout.app(app)  # refuses what cannot be an app
+        after = None
+        if cursor is not None:
+            time, key = decode_page_cursor(cursor, app=app, user=user)
+            after = time, self._layout.session(key)
+        page = Page(field="last_update_time", descending=order == "newest", limit=page_size, after=after)
+        query = self._query(app, user, page, include_state=include_state, what=what)
+        states: dict[UserKey, ScopedState] | None = None
+        if user is not None and include_state:
+            owner = UserKey(app=app, user=user)
+            documents, shared = await beside(query, self._reader.shared_state(owner, what=what))
+            states = {owner: shared}
+        else:
+            documents = await query
+        stored = [read_session(document, with_state=include_state) for document in documents]
+        next_cursor = None
+        if len(stored) == page_size:
+            last = stored[-1]
+            next_cursor = encode_cursor([last.last_update_time, last.key.user, last.key.session])
+        if not include_state:
+            states = dict.fromkeys((one.key.owner for one in stored), ScopedState())
+        found = await self._complete(stored, states, what=what)
+        return SessionPage(sessions=[to_session(one) for one in found], next_cursor=next_cursor)
+
+    async def events(
+        self, key: SessionKey, *, cursor: str | None, limit: int | None, backward: bool
+    ) -> AsyncIterator[SessionEvent]:
+        """Yield the events that a session has now, from *cursor* on, some segments in memory at a time.
+
+        Raises:
+            InvalidInputError: *cursor* or *limit* is none that there is.
+            SessionMissingError: there is no such session, or it is not the one that *cursor* is of.
+        """
+        what = f"iter_events {key}"
+        if limit is not None and limit < 1:
+            raise InvalidInputError(f"limit is {limit}, it must be 1 or more, or None for all events")
+        stored = await self._reader.stored(key, what=what)
+        if stored is None or has_expired(stored):
+            raise SessionMissingError(f"Session {key.session} not found: {key}")
+        place = EventPlace(segment=stored.sealed, offset=len(stored.tail)) if backward else EventPlace()
+        if cursor is not None:
+            epoch, place = decode_event_cursor(cursor)
+            if epoch != stored.epoch:
+                raise SessionMissingError(
+                    f"the session of the cursor was deleted; another one has its id: {key}"
+                )
+        left = limit
+        numbers = range(place.segment, -1, -1) if backward else range(place.segment, stored.sealed + 1)
+        async for number, texts in self._runs(stored, numbers, what=what):
+            first = place.offset if number == place.segment else (len(texts) if backward else 0)
+            if first > len(texts):
+                raise InvalidInputError(f"cursor leads beyond the events of the session: {key}")
+            for index in reversed(range(first)) if backward else range(first, len(texts)):
+                (event,) = await self._reader.complete_events(stored, [decode_event(texts[index])], what=what)
+                offset = index if backward else index + 1
+                yield SessionEvent(event=event, cursor=encode_cursor([stored.epoch, number, offset]))
+                if left is not None:
+                    left -= 1
+                    if not left:
+                        return
+
+    async def _runs(
+        self, stored: StoredSession, numbers: range, *, what: str
+    ) -> AsyncIterator[tuple[int, Sequence[str]]]:
+        """Yield runs of events by number: those of segments, and the tail, which is to be the next one."""
+        left = list(numbers)
+        if left and not 0 <= max(left[0], left[-1]) <= stored.sealed:
+            raise InvalidInputError(f"cursor leads beyond the events of the session: {stored.key}")
+        step = 1
+        while left:
+            if left[0] == stored.sealed:
+                yield left.pop(0), stored.tail
+                continue
+            some = [number for number in left[:step] if number != stored.sealed]
+            low, high = min(some), max(some)
+            segments = await self._reader.segments(stored, range(low, high + 1), what=what)
+            if segments is None:
+                now = await self._reader.header(stored.key, what=what)
+                if now is None or now.epoch != stored.epoch:
+                    raise SessionMissingError(
+                        f"Session {stored.key.session} was deleted meanwhile: {stored.key}"
+                    )
+                raise StoredDataError(f"{what}: one of the {stored.sealed} segments is missing")
+            texts = {
+                number: segment.texts for number, segment in zip(range(low, high + 1), segments, strict=True)
+            }
+            for number in some:
+                yield number, texts[number]
+            left = left[len(some) :]
+            step = min(step * 2, _SEGMENTS_AT_ONCE)
+
+    async def _query(
+        self, app: str, user: str | None, page: Page, *, include_state: bool, what: str
+    ) -> list[Document]:
+        fields = HEADER_FIELDS if include_state else HEADER_WITHOUT_STATE
+        if user is not None:
+            parent = self._layout.user(UserKey(app=app, user=user))
+        else:
+            # From the root of the database: only for that is the index of an order documented.
+            parent, page = "", replace(page, where=("app", app))
+        return await self._documents.query(
+            parent,
+            self._layout.sessions_collection,
+            all_descendants=user is None,
+            fields=fields,
+            page=page,
+            what=what,
+        )
+
+    async def _complete(
+        self, sessions: Iterable[StoredSession], states: Mapping[UserKey, ScopedState] | None, *, what: str
+    ) -> list[Found]:
+        """Return *sessions* that have not expired with the *states* of their owners, read unless given."""
+        living = [stored for stored in sessions if not has_expired(stored)]
+        if states is None:
+            states = await self._states_of([stored.key.owner for stored in living], what=what)
+        found: list[Found] = []
+        for start in range(0, len(living), _COMPLETED_AT_ONCE):
+            some = living[start : start + _COMPLETED_AT_ONCE]
+            found += await fan_out(
+                self._reader.complete(one, [], states[one.key.owner], what=what) for one in some
+            )
+        return found
+
+    async def _states_of(self, owners: Sequence[UserKey], *, what: str) -> dict[UserKey, ScopedState]:
+        """Return app and user state by user of one app."""
+        users = list(dict.fromkeys(owners))
+        states: dict[UserKey, ScopedState] = {}
+        for start in range(0, len(users), _USERS_PER_READ):
+            some = users[start : start + _USERS_PER_READ]
+            paths = [self._layout.app(some[0].app), *(self._layout.user(owner) for owner in some)]
+            app, *documents = await self._documents.get(paths, what=what)
+            for owner, document in zip(some, documents, strict=True):
+                states[owner] = await self._reader.complete_shared(owner, shared_of(app, document), what=what)
+        return states

@@ -1,0 +1,35 @@
+"""Number the stored layout, and bring older documents up to it as they are read."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from gcp_adk_store.codec.writes import Document
+from gcp_adk_store.errors import StoredDataError
+
+Fields = Mapping[str, Any]
+
+FORMAT: Final = 1
+"""Number of the layout that this release writes."""
+
+UPCASTS: Final[Mapping[int, Callable[[Fields], Fields]]] = {}
+"""Format -> what makes a document of it one of the next: one entry for each number below ``FORMAT``."""
+
+
+def current_fields(
+    document: Document, *, upcasts: Mapping[int, Callable[[Fields], Fields]] = UPCASTS
+) -> Fields:
+    """Return the fields of *document* as ``FORMAT`` has them; what is stored stays as it is.
+
+    Raises:
+        StoredDataError: it is of a newer format, or of none.
+    """
+    found = document.fields.get("format")
+    if found == FORMAT:
+        return document.fields
+    if not isinstance(found, int) or found not in upcasts:
+        raise StoredDataError(
+            f"{document.path} has format {found!r}, this release reads {FORMAT}; upgrade gcp-adk-store"
+        )
+    fields = {**upcasts[found](document.fields), "format": found + 1}
+    newer = Document(path=document.path, fields=fields, update_time=document.update_time)
+    return current_fields(newer, upcasts=upcasts)

@@ -1,0 +1,68 @@
+"""Decide when a session ends by itself, and how long what lies beside it has to stay."""
+
+import math
+from dataclasses import dataclass, replace
+from typing import Final, Self
+
+from gcp_adk_store.errors import InvalidInputError
+
+MAX_TTL_S: Final = 100 * 365 * 24 * 60 * 60
+"""The longest time to live, a hundred years: Firestore's times end with the year 9999."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expiry:
+    """The end of a session that nobody appends to any more. Times are Unix times in whole seconds.
+
+    Its parts, which are segments and chunks of payloads, expire by themselves too, and must not before the
+    session does. They are kept for two times to live from when they are written, so that they need to be
+    renewed once in a time to live of activity, not with every append.
+    """
+
+    ttl_s: int
+    """How long the session lives after its last append."""
+    at: int
+    """When it ends."""
+    parts_at: int | None = None
+    """Until when all its parts are kept for certain; ``None`` while it has none."""
+
+    @classmethod
+    def begin(cls, ttl_seconds: float, *, now: float) -> Self:
+        """Return the expiry of a session that is made *now*.
+
+        Raises:
+            InvalidInputError: *ttl_seconds* is no number, not above 0, or over a hundred years.
+        """
+        given: object = ttl_seconds
+        number = isinstance(given, (int, float)) and not isinstance(given, bool)
+        if not number or not 0 < ttl_seconds <= MAX_TTL_S:
+            raise InvalidInputError(
+                f"ttl_seconds is {str(ttl_seconds)[:40]}, it must be a number above 0 and at most {MAX_TTL_S}"
+            )
+        ttl_s = math.ceil(ttl_seconds)
+        return cls(ttl_s=ttl_s, at=math.ceil(now) + ttl_s)
+
+    def has_passed(self, now: float) -> bool:
+        """Tell whether the session is gone, even while Firestore still has it."""
+        return now >= self.at
+
+    def refreshed(self, now: float) -> "Expiry":
+        """Return the expiry after an append."""
+        return replace(self, at=math.ceil(now) + self.ttl_s)
+
+    def of_new_part(self, now: float) -> int:
+        """Return until when a part that is written *now* is kept."""
+        return math.ceil(now) + 2 * self.ttl_s
+
+    def with_new_part(self, now: float) -> "Expiry":
+        """Return the expiry after a part was written *now*."""
+        return self if self.parts_at is not None else replace(self, parts_at=self.of_new_part(now))
+
+    @property
+    def outlives_its_parts(self) -> bool:
+        """Tell whether the parts must be renewed first."""
+        return self.parts_at is not None and self.parts_at < self.at
+
+    def renewed(self, now: float) -> "Expiry":
+        """Return the expiry after all parts were renewed *now*."""
+        return replace(self, parts_at=self.of_new_part(now))

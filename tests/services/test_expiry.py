@@ -1,0 +1,316 @@
+"""Sessions with a time to live end by themselves, and lose nothing before."""
+
+import asyncio
+from datetime import UTC, datetime
+from typing import Any, Self
+
+import pytest
+from google.adk.platform import time as platform_time
+from google.adk.sessions import Session
+from google.auth.credentials import AnonymousCredentials
+from google.cloud.firestore import Client as FirestoreClient
+from google.cloud.storage import Client
+from google.genai import types
+
+from gcp_adk_store import (
+    FirestoreSessionService,
+    InvalidInputError,
+    SessionConflictError,
+    SessionExistsError,
+    SessionLimits,
+    SessionMissingError,
+    StoredDataError,
+)
+from tests.services.conftest import APP, SESSION, USER, WHO, Connect, event, texts
+
+TTL = 1000
+HEADER = f"adk_apps/{APP}/adk_users/{USER}/adk_sessions/{SESSION}"
+
+
+class Clock:
+    """The time that ADK and the service see in the task that started it."""
+
+    def __init__(self, now: float) -> None:
+        self.now = now
+
+    @classmethod
+    def start(cls) -> Self:
+        """Stop the time of this task at a round second."""
+        clock = cls(1_800_000_000.0)
+        platform_time.set_time_provider(lambda: clock.now)
+        return clock
+
+    def after(self, seconds: float) -> None:
+        """Let time pass."""
+        self.now += seconds
+
+
+def ends_at(fields: dict[str, Any]) -> float:
+    """Return the time at which Firestore may remove a document."""
+    expire_at: datetime = fields["expire_at"]
+    return expire_at.timestamp()
+
+
+async def listed(service: FirestoreSessionService) -> list[list[str]]:
+    """Return the ids that each way of listing shows."""
+    found = [
+        (await service.list_sessions(app_name=APP, user_id=USER)).sessions,
+        (await service.list_sessions(app_name=APP)).sessions,
+        (await service.list_sessions_page(app_name=APP, user_id=USER)).sessions,
+        (await service.list_sessions_page(app_name=APP)).sessions,
+    ]
+    return [[session.id for session in sessions] for sessions in found]
+
+
+async def test_a_session_ends_its_time_to_live_after_its_last_append(
+    sessions: FirestoreSessionService,
+) -> None:
+    """For readers, listings and writers, while Firestore still has it; shared state stays."""
+    clock = Clock.start()
+    held = await sessions.create_session(**WHO, state={"user:kept": 1}, ttl_seconds=TTL)
+    lasting = await sessions.create_session(app_name=APP, user_id=USER, session_id="lasting")
+    clock.after(TTL - 1)
+    await sessions.append_event(held, event("just in time"))
+    clock.after(TTL - 1)
+    alive = await sessions.get_session(**WHO)
+    seen = await listed(sessions)
+    clock.after(1)
+
+    assert held == alive
+    assert [{SESSION, "lasting"}] * 4 == [set(ids) for ids in seen]
+    assert await sessions.get_session(**WHO) is None
+    assert [["lasting"]] * 4 == await listed(sessions)
+    with pytest.raises(SessionMissingError, match="not found"):
+        await sessions.append_event(held, event("too late", delta={"user:kept": 2}))
+    with pytest.raises(SessionMissingError, match="not found"):
+        await anext(sessions.iter_events(**WHO))
+    assert ["just in time"] == texts(held.events)
+    assert {"kept": 1} == await sessions.get_user_state(app_name=APP, user_id=USER)
+    assert lasting == await sessions.get_session(app_name=APP, user_id=USER, session_id="lasting")
+
+
+async def test_an_expired_event_delivered_again_is_refused_like_any_other(
+    sessions: FirestoreSessionService,
+) -> None:
+    """That it is stored still is Firestore's matter."""
+    clock = Clock.start()
+    held = await sessions.create_session(**WHO, ttl_seconds=TTL)
+    said = await sessions.append_event(held, event("once"))
+    clock.after(TTL)
+
+    with pytest.raises(SessionMissingError):
+        await sessions.append_event(held, said.model_copy(deep=True))
+
+
+async def test_a_time_to_live_is_rounded_up_to_whole_seconds(
+    sessions: FirestoreSessionService, raw_documents: Any
+) -> None:
+    """A handle and a reader agree on it to the second."""
+    clock = Clock.start()
+    clock.after(0.25)
+    held = await sessions.create_session(**WHO, ttl_seconds=1.5)
+    found = await sessions.get_session(**WHO)
+    stored = raw_documents()[HEADER]
+
+    assert held == found
+    assert found is not None
+    assert held._storage_update_marker == found._storage_update_marker
+    assert (2, datetime(2027, 1, 15, 8, 0, 3, tzinfo=UTC)) == (stored["ttl_s"], stored["expire_at"])
+
+
+@pytest.mark.parametrize("ttl", [0, -1, True, "60", float("nan"), float("inf"), 1e12])
+async def test_what_is_no_time_to_live_is_refused_before_anything_is_written(
+    sessions: FirestoreSessionService, raw_documents: Any, ttl: Any
+) -> None:
+    """By the name of the argument, with what it may be."""
+    with pytest.raises(
+        InvalidInputError, match=r"ttl_seconds is .*, it must be a number above 0 and at most"
+    ):
+        await sessions.create_session(**WHO, state={"user:a": 1}, ttl_seconds=ttl)
+
+    assert {} == raw_documents()
+
+
+async def test_a_session_without_a_time_to_live_has_no_end(connect: Connect, raw_documents: Any) -> None:
+    """Nothing that a TTL policy could find is written with it."""
+    service = connect(limits=SessionLimits(seal_tail_bytes=500, inline_bytes=100))
+    held = await service.create_session(**WHO)
+    for number in range(5):
+        await service.append_event(held, event(f"{number}"))
+    await service.append_event(held, picture(b"x" * 200))
+
+    assert [] == [path for path, fields in raw_documents().items() if "expire_at" in fields]
+
+
+async def test_the_id_of_an_expired_session_is_free(connect: Connect, raw_documents: Any) -> None:
+    """The new session starts empty, and what was left of the old one goes."""
+    clock = Clock.start()
+    service = connect(limits=SessionLimits(seal_tail_bytes=500, inline_bytes=100))
+    old = await service.create_session(**WHO, state={"mine": "old"}, ttl_seconds=TTL)
+    for number in range(5):
+        await service.append_event(old, event(f"{number}"))
+    await service.append_event(old, picture(b"x" * 200))
+    with pytest.raises(SessionExistsError):
+        await service.create_session(**WHO)
+    clock.after(TTL)
+    made = await service.create_session(**WHO, state={"mine": "new"})
+    with pytest.raises(SessionMissingError):
+        await service.append_event(old, event("too late"))
+
+    assert made == await service.get_session(**WHO)
+    assert ({"mine": "new"}, []) == (made.state, made.events)
+    assert [HEADER] == list(raw_documents())
+
+
+async def test_of_many_creates_of_an_expired_id_exactly_one_wins(connect: Connect) -> None:
+    """None removes what another has just made."""
+    clock = Clock.start()
+    services = [connect() for _ in range(6)]
+    for _ in range(5):
+        await services[0].create_session(**WHO, ttl_seconds=TTL)
+        clock.after(TTL)
+        outcomes = await asyncio.gather(
+            *(service.create_session(**WHO) for service in services), return_exceptions=True
+        )
+        winners = [outcome for outcome in outcomes if isinstance(outcome, Session)]
+        assert ["Session", *["SessionExistsError"] * 5] == sorted(
+            (type(outcome).__name__ for outcome in outcomes), key=lambda name: name != "Session"
+        )
+        assert winners == [await services[0].get_session(**WHO)]
+        await services[0].delete_session(**WHO)
+
+
+async def test_a_handle_without_a_marker_moves_the_end_too(sessions: FirestoreSessionService) -> None:
+    """Such as one that travelled as JSON; after the end it finds nothing."""
+    clock = Clock.start()
+    made = await sessions.create_session(**WHO, ttl_seconds=TTL)
+    travelled = Session.model_validate_json(made.model_dump_json())
+    clock.after(TTL - 1)
+    await sessions.append_event(travelled, event("one"))
+    clock.after(TTL - 1)
+    found = await sessions.get_session(**WHO)
+    clock.after(1)
+
+    assert found is not None
+    assert ["one"] == texts(found.events)
+    with pytest.raises(SessionMissingError):
+        await sessions.append_event(travelled, event("two"))
+
+
+async def test_merging_handles_without_markers_all_land(connect: Connect) -> None:
+    """Their appends stand on what storage has, since each moves the end."""
+    clock = Clock.start()
+    services = [connect() for _ in range(4)]
+    made = await services[0].create_session(**WHO, ttl_seconds=TTL)
+    clock.after(10)
+
+    async def write(number: int) -> None:
+        travelled = Session.model_validate_json(made.model_dump_json())
+        for turn in range(3):
+            await services[number].append_event(travelled, event(f"{number}.{turn}"))
+
+    await asyncio.gather(*(write(number) for number in range(4)))
+    clock.after(TTL - 1)
+    found = await services[0].get_session(**WHO)
+
+    assert found is not None
+    assert {f"{number}.{turn}" for number in range(4) for turn in range(3)} == set(texts(found.events))
+    assert 12 == len(found.events)
+
+
+async def test_a_merging_handle_moves_the_end_too(connect: Connect) -> None:
+    """And learns where it is now."""
+    clock = Clock.start()
+    merging = connect(on_conflict="merge")
+    await merging.create_session(**WHO, ttl_seconds=TTL)
+    one, two = await merging.get_session(**WHO), await merging.get_session(**WHO)
+    assert one is not None
+    assert two is not None
+    await merging.append_event(one, event("first"))
+    clock.after(TTL - 1)
+    await merging.append_event(two, event("merged"))
+    clock.after(TTL - 1)
+    found = await merging.get_session(**WHO)
+
+    assert found is not None
+    assert ["first", "merged"] == texts(found.events)
+    assert two == found
+
+
+async def test_a_handle_that_missed_that_others_moved_the_end_is_stale_not_missing(
+    sessions: FirestoreSessionService,
+) -> None:
+    """What it remembers of the end is not the truth."""
+    clock = Clock.start()
+    await sessions.create_session(**WHO, ttl_seconds=TTL)
+    one, two = await sessions.get_session(**WHO), await sessions.get_session(**WHO)
+    assert one is not None
+    assert two is not None
+    clock.after(TTL - 1)
+    await sessions.append_event(one, event("first"))
+    clock.after(TTL - 1)
+
+    with pytest.raises(SessionConflictError):
+        await sessions.append_event(two, event("second"))
+
+
+async def test_no_part_of_a_session_expires_before_the_session(
+    connect: Connect, raw_documents: Any, adk_store_bucket: str
+) -> None:
+    """However long it is used and however rarely: segments, chunks and objects are renewed in time."""
+    clock = Clock.start()
+    limits = SessionLimits(seal_tail_bytes=600, inline_bytes=100)
+    without, with_bucket = connect(limits=limits), connect(limits=limits, bucket=adk_store_bucket)
+    objects = Client(project="demo", credentials=AnonymousCredentials())
+    held = await without.create_session(**WHO, ttl_seconds=TTL)
+    renewed = set()
+    for turn, pause in enumerate((1, 900, 5, 999, 999, 3, 500, 501, 999, 999)):
+        clock.after(pause)
+        service = with_bucket if turn else without
+        await service.append_event(held, event(f"{turn}"))
+        await service.append_event(held, picture(b"%d" % turn * 200))
+        documents = raw_documents()
+        session = documents.pop(HEADER)
+        parts = [ends_at(fields) for fields in documents.values()]
+        parts += [blob.custom_time.timestamp() for blob in objects.list_blobs(adk_store_bucket)]
+        renewed |= {session["parts_expire_at"]}
+
+        assert clock.now + TTL == ends_at(session)
+        assert min(parts) >= session["parts_expire_at"].timestamp() >= ends_at(session)
+    objects.close()
+    found = await with_bucket.get_session(**WHO)
+
+    assert held == found
+    assert {"_chunks/", "_segments/"} == {
+        kind for kind in ("_chunks/", "_segments/") if kind in str(documents)
+    }
+    assert 3 <= len(renewed) <= 6
+
+
+async def test_a_segment_that_is_gone_when_it_is_to_be_renewed_is_named(
+    connect: Connect, raw_documents: Any, project: str
+) -> None:
+    """The session is damaged; going on would hide it."""
+    clock = Clock.start()
+    service = connect(limits=SessionLimits(seal_tail_bytes=1))
+    held = await service.create_session(**WHO, ttl_seconds=TTL)
+    for pause in (0, 900):
+        clock.after(pause)
+        await service.append_event(held, event())
+    first = min(path for path in raw_documents() if "_segments/" in path)
+    client = FirestoreClient(project=project)
+    client.document(first).delete()
+    client.close()
+    clock.after(900)
+
+    with pytest.raises(StoredDataError, match="a segment or a payload is missing"):
+        await service.append_event(held, event("after the loss"))
+
+
+def picture(data: bytes) -> Any:
+    """Return an upload of a user."""
+    made = event()
+    made.content = types.Content(
+        role="user", parts=[types.Part(inline_data=types.Blob(data=data, mime_type="image/png"))]
+    )
+    return made
