@@ -12,7 +12,13 @@ from gcp_adk_store.codec.cursors import decode_event_cursor, decode_page_cursor,
 from gcp_adk_store.codec.documents import HEADER_FIELDS, HEADER_WITHOUT_STATE, Layout, read_session
 from gcp_adk_store.codec.events import decode_event
 from gcp_adk_store.codec.writes import Document, Page
-from gcp_adk_store.errors import InvalidInputError, SessionMissingError, StoredDataError
+from gcp_adk_store.errors import (
+    InvalidInputError,
+    NotProvisionedError,
+    SessionMissingError,
+    StoredDataError,
+    StoreError,
+)
 from gcp_adk_store.fan_out import beside, fan_out
 from gcp_adk_store.handle import to_session
 from gcp_adk_store.model.keys import SessionKey, UserKey
@@ -147,75 +153,72 @@ class SessionBrowser:
         stored = await self._reader.stored(key, what=what)
         if stored is None or has_expired(stored):
             raise SessionMissingError(f"Session {key.session} not found: {key}")
+        # The tail counts as the segment that it will be.
         place = EventPlace(segment=stored.sealed, offset=len(stored.tail)) if backward else EventPlace()
         if cursor is not None:
             epoch, place = decode_event_cursor(cursor)
             if epoch != stored.epoch:
-                raise SessionMissingError(
-                    f"the session of the cursor was deleted; another one has its id: {key}"
-                )
-        left = limit
-        numbers = range(place.segment, -1, -1) if backward else range(place.segment, stored.sealed + 1)
-        async for number, texts in self._runs(stored, numbers, what=what):
-            first = place.offset if number == place.segment else (len(texts) if backward else 0)
-            if first > len(texts):
-                raise InvalidInputError(f"cursor leads beyond the events of the session: {key}")
-            for index in reversed(range(first)) if backward else range(first, len(texts)):
+                raise SessionMissingError(f"the session of the cursor was deleted; another has its id: {key}")
+            if place.segment > stored.sealed:
+                raise _beyond(key)
+        count = 0
+        async for number, texts in self._runs(stored, place.segment, backward=backward, what=what):
+            at_end = len(texts) if backward else 0
+            start = place.offset if number == place.segment else at_end
+            if start > len(texts):
+                raise _beyond(key)
+            for index in reversed(range(start)) if backward else range(start, len(texts)):
                 (event,) = await self._reader.complete_events(stored, [decode_event(texts[index])], what=what)
                 offset = index if backward else index + 1
-                yield SessionEvent(event=event, cursor=encode_cursor([stored.epoch, number, offset]))
-                if left is not None:
-                    left -= 1
-                    if not left:
-                        return
+                yield SessionEvent(event=event, cursor=encode_cursor((stored.epoch, number, offset)))
+                count += 1
+                if count == limit:
+                    return
 
     async def _runs(
-        self, stored: StoredSession, numbers: range, *, what: str
+        self, stored: StoredSession, first: int, *, backward: bool, what: str
     ) -> AsyncIterator[tuple[int, Sequence[str]]]:
-        """Yield runs of events by number: those of segments, and the tail, which is to be the next one."""
-        left = list(numbers)
-        if left and not 0 <= max(left[0], left[-1]) <= stored.sealed:
-            raise InvalidInputError(f"cursor leads beyond the events of the session: {stored.key}")
+        """Yield the events of segments by number, and of the tail, some segments at a time."""
+        unread = list(range(first, -1, -1) if backward else range(first, stored.sealed + 1))
         step = 1
-        while left:
-            if left[0] == stored.sealed:
-                yield left.pop(0), stored.tail
+        while unread:
+            if unread[0] == stored.sealed:
+                yield unread.pop(0), stored.tail
                 continue
-            some = [number for number in left[:step] if number != stored.sealed]
-            low, high = min(some), max(some)
-            segments = await self._reader.segments(stored, range(low, high + 1), what=what)
+            some = [number for number in unread[:step] if number != stored.sealed]
+            in_order = range(min(some), max(some) + 1)
+            segments = await self._reader.segments(stored, in_order, what=what)
             if segments is None:
-                now = await self._reader.header(stored.key, what=what)
-                if now is None or now.epoch != stored.epoch:
-                    raise SessionMissingError(
-                        f"Session {stored.key.session} was deleted meanwhile: {stored.key}"
-                    )
-                raise StoredDataError(f"{what}: one of the {stored.sealed} segments is missing")
-            texts = {
-                number: segment.texts for number, segment in zip(range(low, high + 1), segments, strict=True)
-            }
+                raise await self._missing(stored, what=what)
+            texts = {number: one.texts for number, one in zip(in_order, segments, strict=True)}
             for number in some:
                 yield number, texts[number]
-            left = left[len(some) :]
+            del unread[: len(some)]
             step = min(step * 2, _SEGMENTS_AT_ONCE)
+
+    async def _missing(self, stored: StoredSession, *, what: str) -> StoreError:
+        """Return what it means that a segment of *stored* is not there."""
+        now = await self._reader.header(stored.key, what=what)
+        if now is None or now.epoch != stored.epoch:
+            return SessionMissingError(f"Session {stored.key.session} was deleted meanwhile: {stored.key}")
+        return StoredDataError(f"{what}: one of the {stored.sealed} segments is missing")
 
     async def _query(
         self, app: str, user: str | None, page: Page, *, include_state: bool, what: str
     ) -> list[Document]:
         fields = HEADER_FIELDS if include_state else HEADER_WITHOUT_STATE
+        collection = self._layout.sessions_collection
         if user is not None:
             parent = self._layout.user(UserKey(app=app, user=user))
-        else:
-            # From the root of the database: only for that is the index of an order documented.
-            parent, page = "", replace(page, where=("app", app))
-        return await self._documents.query(
-            parent,
-            self._layout.sessions_collection,
-            all_descendants=user is None,
-            fields=fields,
-            page=page,
-            what=what,
-        )
+            return await self._documents.query(parent, collection, fields=fields, page=page, what=what)
+        page = replace(page, where=("app", app))
+        try:
+            return await self._documents.query(
+                "", collection, all_descendants=True, fields=fields, page=page, what=what
+            )
+        except NotProvisionedError as exc:
+            command = self._layout.page_index(descending=page.descending).command
+            raise NotProvisionedError(f"{exc}; pages of an app need an index: {command}") from exc
 
     async def _complete(
         self, sessions: Iterable[StoredSession], states: Mapping[UserKey, ScopedState] | None, *, what: str
@@ -243,3 +246,7 @@ class SessionBrowser:
             for owner, document in zip(some, documents, strict=True):
                 states[owner] = await self._reader.complete_shared(owner, shared_of(app, document), what=what)
         return states
+
+
+def _beyond(key: SessionKey) -> InvalidInputError:
+    return InvalidInputError(f"cursor leads beyond the events of the session: {key}")

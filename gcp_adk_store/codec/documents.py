@@ -18,6 +18,7 @@ from datetime import UTC, datetime
 from typing import Any, Final, cast
 
 from gcp_adk_store.codec.formats import FORMAT, current_fields
+from gcp_adk_store.codec.indexes import CompositeIndex, page_index
 from gcp_adk_store.codec.names import escape_name
 from gcp_adk_store.codec.payloads import CHUNK_BYTES
 from gcp_adk_store.codec.segments import pack_segment, unpack_segment
@@ -87,6 +88,10 @@ class Layout:
     def sessions_collection(self) -> str:
         """Id of the collection of a user's sessions."""
         return f"{self._prefix}_sessions"
+
+    def page_index(self, *, descending: bool) -> CompositeIndex:
+        """Return the index for pages of all sessions of an app."""
+        return page_index(self._prefix, descending=descending)
 
     @property
     def deletions_collection(self) -> str:

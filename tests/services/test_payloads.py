@@ -1,6 +1,7 @@
 """Large content leaves for payloads, and comes back byte by byte; no size ends a turn."""
 
 import asyncio
+import hashlib
 import os
 from typing import Any
 
@@ -12,7 +13,13 @@ from google.cloud.firestore import Client as FirestoreClient
 from google.cloud.storage import Client
 from google.genai import types
 
-from gcp_adk_store import FirestoreSessionService, InvalidInputError, SessionLimits, StoredDataError
+from gcp_adk_store import (
+    FirestoreSessionService,
+    InvalidInputError,
+    PayloadMissingError,
+    SessionLimits,
+    StoredDataError,
+)
 from tests.services.conftest import APP, SESSION, USER, WHO, Connect, event, texts
 
 MIB = 1024 * 1024
@@ -147,13 +154,68 @@ async def test_a_missing_or_damaged_payload_is_named(
     first, last = sorted(path for path in raw_documents() if "_chunks/" in path)
     client.document(last).update({"body": b"y"})
     with pytest.raises(
-        StoredDataError, match=r"payload sha256:\w+ \(1048576 bytes, chunks\) of .* is damaged"
+        PayloadMissingError, match=r"payload sha256:\w+ \(1048576 bytes, chunks\) of .* is damaged"
     ):
         await service.get_session(**WHO)
     client.document(first).delete()
-    with pytest.raises(StoredDataError, match="is missing"):
+    with pytest.raises(PayloadMissingError, match="is missing"):
         await service.get_session(**WHO)
     client.close()
+
+
+async def test_a_missing_payload_is_a_placeholder_if_one_asks_for_it(
+    connect: Connect, raw_documents: Any, project: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The conversation goes on; a state value that is gone stays an error, since code reads it."""
+    keeping = connect(limits=SessionLimits(inline_bytes=10, event_text_bytes=2000, state_value_bytes=2000))
+    held = await keeping.create_session(**WHO)
+    answer = types.FunctionResponsePart(
+        inline_data=types.FunctionResponseBlob(data=b"b" * 20, mime_type="image/png")
+    )
+    tool = types.FunctionResponse(name="draw", response={}, parts=[answer])
+    drawn = Event(
+        author="agent", content=types.Content(role="user", parts=[types.Part(function_response=tool)])
+    )
+    long = Event(author="agent", content=types.Content(role="model", parts=[types.Part(text="long" * 1000)]))
+    for made in (picture(b"a" * 20), drawn, long):
+        await keeping.append_event(held, made)
+    client = FirestoreClient(project=project)
+    for path in raw_documents():
+        if "_chunks/" in path:
+            client.document(path).delete()
+    client.close()
+    reading = connect(on_missing_payload="placeholder")
+    found = await reading.get_session(**WHO)
+    iterated = [one.event async for one in reading.iter_events(**WHO)]
+    assert found is not None
+    await reading.append_event(found, event("goes on"))
+    shown = [made.content.parts[0] for made in found.events if made.content and made.content.parts]
+    inner = shown[1].function_response
+    digest = hashlib.sha256(b"a" * 20).hexdigest()
+
+    with pytest.raises(
+        PayloadMissingError, match=r'is missing; restore it.*on_missing_payload="placeholder"'
+    ):
+        await keeping.get_session(**WHO)
+    assert f"[content of 20 bytes is missing: sha256:{digest}]" == shown[0].text
+    assert inner is not None
+    assert inner.parts
+    assert inner.parts[0].inline_data is not None
+    assert (inner.parts[0].inline_data.data or b"").startswith(b"[content of 20 bytes is missing")
+    assert (long.id, "agent", long.timestamp) == (
+        found.events[2].id,
+        found.events[2].author,
+        found.events[2].timestamp,
+    )
+    assert (shown[2].text or "").startswith("[content of ")
+    assert found.events[:3] == iterated
+    assert 6 == sum("read without its content" in record.message for record in caplog.records)
+    await keeping.append_event(found, event(delta={"large": "x" * 3000}))
+    for path in raw_documents():
+        if "_chunks/" in path:
+            FirestoreClient(project=project).document(path).delete()
+    with pytest.raises(PayloadMissingError):
+        await reading.get_session(**WHO)
 
 
 async def test_payloads_in_a_bucket_that_was_not_given_are_a_typed_error(

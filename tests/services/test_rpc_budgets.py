@@ -4,6 +4,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 
 import pytest
+from google.adk.platform import time as platform_time
+from google.adk.sessions import Session
 from google.adk.sessions.base_session_service import GetSessionConfig
 from google.auth.credentials import AnonymousCredentials
 from google.cloud.storage import Client
@@ -189,6 +191,82 @@ async def test_listing_an_app_reads_each_users_state_once(
     await service.list_sessions(app_name=APP)
 
     assert ({"RunQuery": 1, "BatchGetDocuments": 1}, 7 + 1 + 3, 0, 0) == cost(meter.take())
+
+
+async def test_a_page_of_an_app_costs_what_it_shows(
+    service: FirestoreSessionService, meter: FirestoreMeter
+) -> None:
+    """Its sessions, then the app and the users on it; without state nothing but its sessions."""
+    for number in range(9):
+        await service.create_session(app_name=APP, user_id=f"u{number}", session_id=f"{number}")
+    meter.take()
+    await service.list_sessions_page(app_name=APP, page_size=2)
+    whole = cost(meter.take())
+    await service.list_sessions_page(app_name=APP, page_size=2, include_state=False)
+
+    assert ({"RunQuery": 1, "BatchGetDocuments": 1}, 2 + 3, 0, 0) == whole
+    assert ({"RunQuery": 1}, 2, 0, 0) == cost(meter.take())
+
+
+async def test_an_iteration_reads_the_segments_that_it_comes_to(
+    service: FirestoreSessionService, meter: FirestoreMeter, project: str
+) -> None:
+    """1 read of the session, then 1, 2, 4 segments at a time, and none that is not asked for."""
+    held = await service.create_session(**WHO)
+    meter.take()
+    for number in range(100):
+        await service.append_event(held, event(f"{number}"))
+    segments = meter.take().reads
+    costs = []
+    for request in ({}, {"limit": 1}, {"limit": 1, "direction": "backward"}):
+        cold = FirestoreSessionService(project=project)
+        async for _ in cold.iter_events(**WHO, **request):
+            pass
+        await cold.close()
+        costs.append(cost(meter.take()))
+
+    assert 4 <= segments <= 7
+    assert [
+        ({"BatchGetDocuments": 4}, 1 + segments, 0, 0),
+        ({"BatchGetDocuments": 2}, 1 + 1, 0, 0),
+        ({"BatchGetDocuments": 1}, 1, 0, 0),
+    ] == costs
+
+
+async def test_a_time_to_live_costs_nothing_until_parts_are_renewed(
+    service: FirestoreSessionService, meter: FirestoreMeter
+) -> None:
+    """Then, once in a time to live, 1 read and 1 write for each part."""
+    now = 1_800_000_000.0
+    platform_time.set_time_provider(lambda: now)
+    held = await service.create_session(**WHO, ttl_seconds=1000)
+    created = cost(meter.take())
+    for number in range(36):
+        await service.append_event(held, event(f"{number}"))
+    segments = meter.take().reads
+    now += 900
+    await service.append_event(held, event())
+    early = cost(meter.take())
+    now += 900
+    await service.append_event(held, event())
+    late = cost(meter.take())
+
+    assert ({"Commit": 1, "BatchGetDocuments": 1}, 2, 1, 0) == created
+    assert ({"Commit": 1}, 0, 1, 0) == early
+    assert segments >= 2
+    assert ({"Commit": 2, "BatchGetDocuments": 1}, 1, 1 + segments, 0) == late
+
+
+async def test_a_handle_without_a_marker_looks_first(
+    service: FirestoreSessionService, meter: FirestoreMeter
+) -> None:
+    """1 read before its commit: only the document says whether the session ends by itself."""
+    held = await service.create_session(**WHO)
+    travelled = Session.model_validate_json(held.model_dump_json())
+    meter.take()
+    await service.append_event(travelled, event())
+
+    assert ({"BatchGetDocuments": 1, "Commit": 1}, 1, 1, 0) == cost(meter.take())
 
 
 async def test_delete_and_user_state(service: FirestoreSessionService, meter: FirestoreMeter) -> None:

@@ -3,7 +3,7 @@
 import asyncio
 import copy
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Any
 
 import pytest
 from google.adk.errors import StaleSessionError
@@ -484,45 +484,6 @@ async def test_listings_are_ordered_by_last_update_and_merge_state(
     assert {"user:who": "z", "app:m": 2} == everyones[1].state
     assert [[]] * 4 == [session.events for session in everyones]
     assert [] == (await sessions.list_sessions(app_name="unknown")).sessions
-
-
-@pytest.mark.parametrize("order", ["newest", "oldest"])
-async def test_pages_list_a_users_sessions_by_last_update(
-    sessions: FirestoreSessionService, order: Literal["newest", "oldest"]
-) -> None:
-    """Each once, equal times by name, with merged state and without events."""
-    for number in range(7):
-        held = await sessions.create_session(app_name=APP, user_id=USER, session_id=f"s{number}")
-        await sessions.append_event(
-            held, event(at=float(number // 2), delta={"n": number, "user:last": number})
-        )
-    await sessions.create_session(app_name=APP, user_id="another", session_id="not listed")
-    listed: list[Session] = []
-    cursor, pages = None, 0
-    while pages == 0 or cursor:
-        page = await sessions.list_sessions_page(
-            app_name=APP, user_id=USER, page_size=3, cursor=cursor, order=order
-        )
-        listed += page.sessions
-        cursor, pages = page.next_cursor, pages + 1
-    expected = (await sessions.list_sessions(app_name=APP, user_id=USER)).sessions
-
-    assert 3 == pages
-    assert (expected if order == "oldest" else expected[::-1]) == listed
-
-
-async def test_a_page_that_makes_no_sense_is_refused(sessions: FirestoreSessionService) -> None:
-    """With what was given, and what may be."""
-    user = {"app_name": APP, "user_id": USER}
-    for change, message in (
-        ({"page_size": 0}, "page_size is 0, it must be 1 to 1000"),
-        ({"page_size": 1001}, "page_size is 1001"),
-        ({"cursor": "nonsense"}, "cursor 'nonsense' is none that"),
-        ({"cursor": "WzEsMl0="}, "cursor 'WzEsMl0=' is none that|session_id must be a string"),
-        ({"order": "random"}, "order is 'random', it must be 'newest' or 'oldest'"),
-    ):
-        with pytest.raises(InvalidInputError, match=message):
-            await sessions.list_sessions_page(**user, **change)  # type: ignore[arg-type]  # what is tested
 
 
 async def test_a_deleted_session_is_gone_for_readers_and_writers(sessions: FirestoreSessionService) -> None:

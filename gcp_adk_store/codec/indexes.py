@@ -1,0 +1,47 @@
+"""Declare what a database must index, must not index, and removes by itself."""
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+Order = Literal["ascending", "descending"]
+
+UNINDEXED_FIELDS: Final = {
+    "apps": ("state",),
+    "users": ("state",),
+    "sessions": ("state", "tail", "expire_at", "parts_expire_at"),
+    "segments": ("body", "expire_at"),
+    "chunks": ("body", "expire_at"),
+}
+"""Collection, without the prefix -> fields that no query asks for.
+
+Indexing them would be paid for with every write, and times that only grow would bound how fast a collection
+can be written.
+"""
+
+TTL_FIELDS: Final = {"sessions": "expire_at", "segments": "expire_at", "chunks": "expire_at"}
+"""Collection, without the prefix -> the field of its TTL policy."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompositeIndex:
+    """An index over several fields of all collections of one id."""
+
+    collection: str
+    fields: tuple[tuple[str, Order], ...]
+
+    @property
+    def command(self) -> str:
+        """What makes it; for another database than the default, with its ``--database``."""
+        fields = (f"--field-config=field-path={path},order={order}" for path, order in self.fields)
+        return (
+            f"gcloud firestore indexes composite create --collection-group={self.collection} "
+            f"--query-scope=collection-group {' '.join(fields)}"
+        )
+
+
+def page_index(prefix: str, *, descending: bool) -> CompositeIndex:
+    """Return the index for pages of all sessions of an app, in one of two orders."""
+    order: Order = "descending" if descending else "ascending"
+    return CompositeIndex(
+        collection=f"{prefix}_sessions", fields=(("app", "ascending"), ("last_update_time", order))
+    )

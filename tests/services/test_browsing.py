@@ -1,0 +1,299 @@
+"""Sessions in pages, and the events of one in parts."""
+
+import asyncio
+import base64
+import json
+from collections.abc import AsyncIterator
+from typing import Any, Literal
+
+import pytest
+from google.adk.events import Event
+from google.adk.sessions import Session
+from google.cloud.firestore import Client
+from google.genai import types
+
+from gcp_adk_store import (
+    FirestoreSessionService,
+    InvalidInputError,
+    SessionEvent,
+    SessionLimits,
+    SessionMissingError,
+    StoredDataError,
+)
+from tests.services.conftest import APP, USER, WHO, Connect, event, texts
+
+Order = Literal["newest", "oldest"]
+Direction = Literal["forward", "backward"]
+
+
+async def all_pages(service: FirestoreSessionService, **request: Any) -> tuple[list[Session], int]:
+    """Return the sessions of all pages, and how many pages there were."""
+    listed: list[Session] = []
+    cursor, pages = None, 0
+    while pages == 0 or cursor:
+        page = await service.list_sessions_page(**request, cursor=cursor)
+        listed += page.sessions
+        cursor, pages = page.next_cursor, pages + 1
+    return listed, pages
+
+
+@pytest.fixture
+async def shop(sessions: FirestoreSessionService) -> FirestoreSessionService:
+    """A service whose app has seven sessions of three users, one of them with the empty id."""
+    for number in range(7):
+        user = ("u", "", "a/b")[number % 3]
+        held = await sessions.create_session(app_name=APP, user_id=user, session_id=f"s{number}")
+        await sessions.append_event(
+            held, event(at=float(number // 2), delta={"n": number, "user:last": number, "app:last": number})
+        )
+    await sessions.create_session(app_name=f"{APP}2", user_id="u", session_id="not listed")
+    return sessions
+
+
+@pytest.mark.parametrize("order", ["newest", "oldest"])
+async def test_pages_list_a_users_sessions_by_last_update(
+    sessions: FirestoreSessionService, order: Literal["newest", "oldest"]
+) -> None:
+    """Each once, equal times by name, with merged state and without events."""
+    for number in range(7):
+        held = await sessions.create_session(app_name=APP, user_id=USER, session_id=f"s{number}")
+        await sessions.append_event(
+            held, event(at=float(number // 2), delta={"n": number, "user:last": number})
+        )
+    await sessions.create_session(app_name=APP, user_id="another", session_id="not listed")
+    listed: list[Session] = []
+    cursor, pages = None, 0
+    while pages == 0 or cursor:
+        page = await sessions.list_sessions_page(
+            app_name=APP, user_id=USER, page_size=3, cursor=cursor, order=order
+        )
+        listed += page.sessions
+        cursor, pages = page.next_cursor, pages + 1
+    expected = (await sessions.list_sessions(app_name=APP, user_id=USER)).sessions
+
+    assert 3 == pages
+    assert (expected if order == "oldest" else expected[::-1]) == listed
+
+
+async def test_a_page_that_makes_no_sense_is_refused(sessions: FirestoreSessionService) -> None:
+    """With what was given, and what may be."""
+    user = {"app_name": APP, "user_id": USER}
+    for change, message in (
+        ({"page_size": 0}, "page_size is 0, it must be 1 to 1000"),
+        ({"page_size": 1001}, "page_size is 1001"),
+        ({"cursor": "nonsense"}, "cursor 'nonsense' is none that"),
+        ({"cursor": "WzEsMl0="}, "cursor 'WzEsMl0=' is none that|session_id must be a string"),
+        ({"order": "random"}, "order is 'random', it must be 'newest' or 'oldest'"),
+    ):
+        with pytest.raises(InvalidInputError, match=message):
+            await sessions.list_sessions_page(**user, **change)  # type: ignore[arg-type]  # what is tested
+
+
+@pytest.mark.parametrize("order", ["newest", "oldest"])
+async def test_pages_list_the_sessions_of_all_users_of_an_app_by_last_update(
+    shop: FirestoreSessionService, order: Order
+) -> None:
+    """Each once, with the state of its own user, and as the whole listing has it."""
+    listed, pages = await all_pages(shop, app_name=APP, page_size=3, order=order)
+    expected = (await shop.list_sessions(app_name=APP)).sessions
+    times = [session.last_update_time for session in listed]
+
+    assert 3 == pages
+    assert sorted(times, reverse=order == "newest") == times
+    assert sorted(expected, key=lambda one: one.id) == sorted(listed, key=lambda one: one.id)
+
+
+@pytest.mark.parametrize("user", ["u", None])
+async def test_pages_without_state_show_the_same_sessions(
+    shop: FirestoreSessionService, user: str | None
+) -> None:
+    """With times and markers, so that a handle from one may append; its state is empty until it does."""
+    plain, _ = await all_pages(shop, app_name=APP, user_id=user, page_size=2, include_state=False)
+    full, _ = await all_pages(shop, app_name=APP, user_id=user, page_size=2)
+    await shop.append_event(plain[0], event(at=9.0, delta={"seen": True}))
+    found = await shop.get_session(app_name=APP, user_id=plain[0].user_id, session_id=plain[0].id)
+
+    assert [(one.id, one.last_update_time) for one in full[1:]] == [
+        (one.id, one.last_update_time) for one in plain[1:]
+    ]
+    assert [{"seen": True}, *[{}] * (len(full) - 1)] == [one.state for one in plain]
+    assert found is not None
+    assert {**full[0].state, "seen": True} == found.state
+
+
+async def test_a_cursor_of_another_users_pages_is_refused(shop: FirestoreSessionService) -> None:
+    """It would skip sessions in silence."""
+    page = await shop.list_sessions_page(app_name=APP, user_id="u", page_size=1)
+
+    with pytest.raises(InvalidInputError, match="is of a page of another user's sessions"):
+        await shop.list_sessions_page(app_name=APP, user_id="", cursor=page.next_cursor)
+
+
+async def test_listings_fetch_large_values_of_many_sessions(connect: Connect) -> None:
+    """Each of its own session."""
+    service = connect(limits=SessionLimits(state_value_bytes=100))
+    expected = {f"s{number:02}": f"{number}" * 200 for number in range(20)}
+    for name, value in expected.items():
+        await service.create_session(app_name=APP, user_id=USER, session_id=name, state={"large": value})
+    listed = (await service.list_sessions(app_name=APP, user_id=USER)).sessions
+
+    assert expected == {session.id: session.state["large"] for session in listed}
+
+
+@pytest.fixture
+async def long(connect: Connect, small_segments: SessionLimits) -> FirestoreSessionService:
+    """A service that holds one session with 40 events, in segments and a tail."""
+    service = connect(limits=small_segments)
+    held = await service.create_session(**WHO)
+    for number in range(40):
+        await service.append_event(held, event(f"{number}"))
+    return service
+
+
+async def collect(found: AsyncIterator[SessionEvent]) -> list[SessionEvent]:
+    """Return all that *found* yields."""
+    return [one async for one in found]
+
+
+def events_of(found: list[SessionEvent]) -> list[Event]:
+    """Return the events alone."""
+    return [one.event for one in found]
+
+
+@pytest.mark.parametrize("direction", ["forward", "backward"])
+async def test_events_come_one_by_one_in_both_directions(
+    long: FirestoreSessionService, direction: Direction
+) -> None:
+    """Equal to those of the whole session."""
+    whole = await long.get_session(**WHO)
+    found = await collect(long.iter_events(**WHO, direction=direction))
+
+    assert whole is not None
+    assert (whole.events if direction == "forward" else whole.events[::-1]) == events_of(found)
+
+
+@pytest.mark.parametrize("direction", ["forward", "backward"])
+@pytest.mark.parametrize("limit", [1, 7, 40, 41])
+async def test_a_history_is_read_part_by_part_while_it_grows_and_is_sealed(
+    long: FirestoreSessionService, direction: Direction, limit: int
+) -> None:
+    """Every event is met once, wherever a part ended; what is appended meanwhile comes last."""
+    held = await long.get_session(**WHO)
+    assert held is not None
+    met: list[Event] = []
+    cursor: str | None = None
+    while part := await collect(long.iter_events(**WHO, cursor=cursor, limit=limit, direction=direction)):
+        assert len(part) <= limit
+        met += events_of(part)
+        cursor = part[-1].cursor
+        if len(held.events) < 50:
+            await long.append_event(held, event(f"{len(held.events)}"))
+    expected = [f"{number}" for number in range(len(held.events) if direction == "forward" else 40)]
+
+    assert (expected if direction == "forward" else expected[::-1]) == texts(met)
+
+
+async def test_a_cursor_leads_back_too(long: FirestoreSessionService) -> None:
+    """It is a place between two events."""
+    forward = await collect(long.iter_events(**WHO, limit=5))
+    back = await collect(long.iter_events(**WHO, cursor=forward[-1].cursor, direction="backward"))
+
+    assert ["4", "3", "2", "1", "0"] == texts(events_of(back))
+
+
+async def test_events_are_read_with_their_payloads(connect: Connect) -> None:
+    """One by one, so that a history of pictures needs the memory of one."""
+    service = connect(limits=SessionLimits(inline_bytes=10))
+    held = await service.create_session(**WHO)
+    for number in range(3):
+        blob = types.Blob(data=b"%d" % number * 100, mime_type="image/png")
+        made = event()
+        made.content = types.Content(role="user", parts=[types.Part(inline_data=blob)])
+        await service.append_event(held, made)
+
+    assert held.events == events_of(await collect(service.iter_events(**WHO)))
+
+
+async def test_an_empty_session_has_no_events(sessions: FirestoreSessionService) -> None:
+    """In both directions."""
+    await sessions.create_session(**WHO)
+
+    assert [] == await collect(sessions.iter_events(**WHO))
+    assert [] == await collect(sessions.iter_events(**WHO, direction="backward"))
+
+
+async def test_events_of_a_missing_session_are_an_error(long: FirestoreSessionService) -> None:
+    """Also where a cursor is of an earlier session with the id; the error names call and session."""
+    (first,) = await collect(long.iter_events(**WHO, limit=1))
+    await long.delete_session(**WHO)
+    with pytest.raises(SessionMissingError, match="not found") as caught:
+        await collect(long.iter_events(**WHO))
+    await long.create_session(**WHO)
+    with pytest.raises(SessionMissingError, match="the session of the cursor was deleted"):
+        await collect(long.iter_events(**WHO, cursor=first.cursor))
+
+    assert ("iter_events", "app_name='app' user_id='user' session_id='session'") == (
+        caught.value.operation,
+        caught.value.key,
+    )
+
+
+async def test_a_session_that_is_deleted_under_an_iteration_ends_it_with_an_error(
+    connect: Connect, small_segments: SessionLimits
+) -> None:
+    """Never as if there were no more events."""
+    service = connect(limits=small_segments)
+    held = await service.create_session(**WHO)
+    for number in range(60):
+        await service.append_event(held, event(f"{number}"))
+    reader = connect(limits=SessionLimits(segment_cache_bytes=0))
+    found = reader.iter_events(**WHO)
+    await anext(found)
+    await service.delete_session(**WHO)
+
+    with pytest.raises(SessionMissingError, match="was deleted meanwhile"):
+        await collect(found)
+
+
+async def test_a_segment_that_is_gone_ends_an_iteration_with_an_error(
+    connect: Connect, long: FirestoreSessionService, raw_documents: Any, project: str
+) -> None:
+    """The events of a damaged session are never silently fewer."""
+    await long.close()
+    client = Client(project=project)
+    client.document(sorted(path for path in raw_documents() if "_segments/" in path)[1]).delete()
+    client.close()
+
+    with pytest.raises(StoredDataError, match="segments is missing"):
+        await collect(connect().iter_events(**WHO))
+
+
+async def test_what_makes_no_sense_to_an_iteration_is_refused(
+    sessions: FirestoreSessionService, long: FirestoreSessionService
+) -> None:
+    """With what was given, and what may be."""
+    (last,) = await collect(long.iter_events(**WHO, limit=1, direction="backward"))
+    await sessions.create_session(app_name=APP, user_id=USER, session_id="short")
+    for change, message in (
+        ({"limit": 0}, "limit is 0, it must be 1 or more"),
+        ({"direction": "up"}, "direction is 'up', it must be 'forward' or 'backward'"),
+        ({"cursor": "nonsense"}, "cursor 'nonsense' is none that this method gave"),
+        ({"cursor": beyond(last.cursor, segment=99)}, "cursor leads beyond the events"),
+        ({"cursor": beyond(last.cursor, offset=99)}, "cursor leads beyond the events"),
+    ):
+        with pytest.raises(InvalidInputError, match=message):
+            await collect(long.iter_events(**WHO, **change))
+
+
+def beyond(cursor: str, **change: int) -> str:
+    """Return *cursor* with another place in it."""
+    epoch, segment, offset = json.loads(base64.urlsafe_b64decode(cursor))
+    place = {"segment": segment, "offset": offset, **change}
+    return base64.urlsafe_b64encode(json.dumps([epoch, *place.values()]).encode()).decode()
+
+
+async def test_iterations_run_side_by_side(long: FirestoreSessionService) -> None:
+    """Each with a place of its own."""
+    found = await asyncio.gather(*(collect(long.iter_events(**WHO, limit=n)) for n in (1, 20, 40)))
+
+    assert [1, 20, 40] == [len(part) for part in found]
