@@ -4,17 +4,17 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Final
 
 from google.adk.platform import time as platform_time
 
+from gcp_adk_store.backends import retry
 from gcp_adk_store.backends.firestore import Documents
 from gcp_adk_store.backends.payloads import Payloads
 from gcp_adk_store.backends.translate import RefusedError, TargetExistsError, TargetMissingError
 from gcp_adk_store.codec.documents import Deletion, Layout, read_deletions
 from gcp_adk_store.codec.events import event_timestamp
 from gcp_adk_store.codec.payloads import Spilled
-from gcp_adk_store.codec.writes import Write
+from gcp_adk_store.codec.writes import Write, Written
 from gcp_adk_store.errors import (
     InvalidInputError,
     NotProvisionedError,
@@ -43,9 +43,6 @@ from gcp_adk_store.reader import SessionReader
 
 logger = logging.getLogger(__name__)
 
-_SENDS: Final = 8
-"""How often one append is sent while its session is sealed, or answers are lost, under it."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Appended:
@@ -62,8 +59,16 @@ class SessionRecorder:
     """Writes the sessions below one prefix of a database."""
 
     def __init__(
-        self, documents: Documents, payloads: Payloads, layout: Layout, reader: SessionReader
+        self,
+        documents: Documents,
+        payloads: Payloads,
+        layout: Layout,
+        reader: SessionReader,
+        *,
+        deadline_s: float,
     ) -> None:
+        """Prepare the recorder; *deadline_s* bounds how long an append waits for others to let it merge."""
+        self._deadline_s = deadline_s
         self._documents = documents
         self._payloads = payloads
         self._layout = layout
@@ -124,7 +129,7 @@ class SessionRecorder:
         base = marker
         if marker is None:
             seen = await self._reader.header(key, what=what)
-            if seen is None or seen.has_expired(platform_time.get_time()):
+            if seen is None:
                 raise _refused(Settlement.MISSING, key)
             base, epoch, merging = _blind_ground(seen), seen.epoch, True
         else:
@@ -147,43 +152,63 @@ class SessionRecorder:
     async def _append(
         self, key: SessionKey, append: Append, base: Marker | None, *, merging: bool, parts: bool, what: str
     ) -> Appended:
-        refusal: Exception | None = None
+        now = asyncio.get_running_loop().time
+        ends_at = now() + self._deadline_s
         merged = False
-        for _ in range(_SENDS):
+        attempts = 0
+        while True:
             expiry = await self._kept(key, base, parts=parts, what=what)
-            try:
-                written = await self._documents.commit(
-                    self._layout.append(key, append, base, expiry),
-                    what=what,
-                    # The update time moves with the write, so a second run is refused and settled below.
-                    repeatable_when_unanswered=base is not None,
-                )
-            except RefusedError as exc:
-                refusal = exc
-            except OutcomeUnknownError as exc:
-                if base is not None:
-                    raise
-                refusal = exc
-            else:
-                first = written[0]
+            sent = await self._send(key, append, base, expiry, what=what)
+            if isinstance(sent, Written):
                 return Appended(
-                    marker=base and base.advanced(first.update_time, expiry),
-                    tail_bytes=first.incremented["tail_bytes"],
+                    marker=base and base.advanced(sent.update_time, expiry),
+                    tail_bytes=sent.incremented["tail_bytes"],
                     merged=merged,
                 )
             stored = await self._reader.stored(key, what=what)
-            looked_at = None if stored is None else events_to_settle(base, stored)
-            newest = await self._reader.newest(stored, at_least=looked_at, what=what)
-            settlement = settle(append, marker=base, stored=stored, newest=newest)
+            settlement = await self._settle(append, base, stored, what=what)
             if settlement in (Settlement.LANDED, Settlement.OVERTAKEN):
                 return Appended(marker=_after(settlement, base, stored), tail_bytes=0, merged=merged)
             if stored is not None and settlement is Settlement.STALE and merging:
                 base, merged = _blind_ground(stored), True
-            elif settlement is not Settlement.RETRY:
-                raise _refused(settlement, key) from refusal
-            elif base is not None and stored is not None:
-                base = stored.marker
-        raise UnavailableError(f"{what}: not stored after {_SENDS} tries; try again later") from refusal
+            elif stored is None or settlement is not Settlement.RETRY:
+                raise _refused(settlement, key) from sent
+            else:
+                base = base and stored.marker
+            # Others' appends and seals are progress: only time bounds how often they come first.
+            if now() >= ends_at:
+                raise UnavailableError(
+                    f"{what}: others came first, time after time; try again later"
+                ) from sent
+            if attempts:
+                await asyncio.sleep(retry.jitter(attempts))
+            attempts += 1
+
+    async def _send(
+        self, key: SessionKey, append: Append, base: Marker | None, expiry: Expiry | None, *, what: str
+    ) -> Written | Exception:
+        """Commit an append once; return what was written, or why that has to be settled."""
+        try:
+            written = await self._documents.commit(
+                self._layout.append(key, append, base, expiry),
+                what=what,
+                # The update time moves with the write, so a second run is refused and settled.
+                repeatable_when_unanswered=base is not None,
+            )
+        except RefusedError as exc:
+            return exc
+        except OutcomeUnknownError as exc:
+            if base is not None:
+                raise
+            return exc
+        return written[0]
+
+    async def _settle(
+        self, append: Append, base: Marker | None, stored: StoredSession | None, *, what: str
+    ) -> Settlement:
+        looked_at = None if stored is None else events_to_settle(base, stored)
+        newest = await self._reader.newest(stored, at_least=looked_at, what=what)
+        return settle(append, marker=base, stored=stored, newest=newest)
 
     async def holds(self, key: SessionKey, append: Append) -> bool:
         """Tell whether exactly this event is stored already, however long ago."""

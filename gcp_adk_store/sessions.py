@@ -22,11 +22,11 @@ from gcp_adk_store.codec.documents import Layout
 from gcp_adk_store.codec.event_payloads import is_large
 from gcp_adk_store.codec.events import EncodedEvent, EventLimits, encode_event
 from gcp_adk_store.codec.payloads import Spilled, spill_scopes
-from gcp_adk_store.delivered import DeliveredEvents
+from gcp_adk_store.delivered import DeliveredEvents, HeldEvents
 from gcp_adk_store.errors import InvalidInputError, StoreError
 from gcp_adk_store.handle import Missed, learn, made_session, mark, marker_of, to_session
 from gcp_adk_store.model.keys import SessionKey, UserKey
-from gcp_adk_store.model.sessions import Append, Marker, may_be_held
+from gcp_adk_store.model.sessions import Append, Marker
 from gcp_adk_store.model.state import ScopedState, persistent, split_scopes
 from gcp_adk_store.reader import SessionReader
 from gcp_adk_store.recorder import SessionRecorder
@@ -132,10 +132,13 @@ class FirestoreSessionService(BaseSessionService):
             placeholders=on_missing_payload == "placeholder",
         )
         self._browser = SessionBrowser(self._documents, layout, self._reader)
-        self._recorder = SessionRecorder(self._documents, payloads, layout, self._reader)
+        self._recorder = SessionRecorder(
+            self._documents, payloads, layout, self._reader, deadline_s=self._limits.deadline_s
+        )
         # One handle shared by several tasks, threads or loops never conflicts with itself.
         self._turns = Turns()
         self._delivered = DeliveredEvents(self._limits.delivered_events)
+        self._held = HeldEvents()
         self._unawaited: set[asyncio.Task[Any]] = set()
 
     @reported
@@ -355,7 +358,7 @@ class FirestoreSessionService(BaseSessionService):
             spilled=frozenset(payload.ref.place for payload in change.session),
         )
         # An event of an id that is known may have been delivered before; whether it was, storage tells.
-        in_handle = may_be_held(event, session.events)
+        in_handle = self._held.holds(session, event.id)
         known = in_handle or (key, event.id) in self._delivered
         if known and await self._recorder.holds(key, append):
             return self._trim_temp_delta_state(event)

@@ -4,10 +4,11 @@ The SDKs' own retries are switched off wherever this one acts, so that loops nev
 """
 
 import logging
+import random
 import time
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, stop_before_delay
 from tenacity.wait import wait_random_exponential
@@ -18,6 +19,9 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
+_FIRST_WAIT_S: Final = 0.05
+_LONGEST_WAIT_S: Final = 5.0
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryPolicy:
@@ -27,9 +31,9 @@ class RetryPolicy:
     """Longest time of one attempt."""
     deadline_s: float
     """All attempts and the waits between them together."""
-    first_wait_s: float = 0.05
+    first_wait_s: float = _FIRST_WAIT_S
     """Bound of the first wait; each next bound is twice the last (full jitter)."""
-    longest_wait_s: float = 5.0
+    longest_wait_s: float = _LONGEST_WAIT_S
 
 
 async def call(
@@ -59,6 +63,12 @@ async def call(
         reraise=True,
     )
     return await attempts(bounded)
+
+
+def jitter(attempt: int) -> float:
+    """Return seconds to wait after the *attempt*-th time that another came first (full jitter)."""
+    bound = min(_FIRST_WAIT_S * 2 ** min(attempt - 1, 10), _LONGEST_WAIT_S)
+    return random.uniform(0, bound)  # noqa: S311  # spreads load, keeps no secret
 
 
 def _report_first(state: RetryCallState) -> None:

@@ -44,7 +44,7 @@ def decode_event_cursor(text: str) -> tuple[str, EventPlace]:
 def _decoded(text: str, *kinds: type) -> list[Any]:
     try:
         place: Any = json.loads(base64.urlsafe_b64decode(text.encode()))
-    except (AttributeError, ValueError) as exc:
+    except (AttributeError, ValueError, RecursionError) as exc:
         raise _refused(text) from exc
     if not isinstance(place, list) or tuple(map(type, place)) != kinds:
         raise _refused(text)

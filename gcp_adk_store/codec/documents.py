@@ -313,7 +313,7 @@ def read_session(document: Document, *, with_state: bool = True) -> StoredSessio
             update_time=document.update_time,
             expiry=_read_expiry(fields),
         )
-    except (TypeError, ValueError, AttributeError) as exc:
+    except (TypeError, ValueError, AttributeError, OverflowError) as exc:
         raise StoredDataError(f"{document.path} has a field of a wrong kind ({type(exc).__name__})") from None
 
 

@@ -56,14 +56,21 @@ def put_bytes(content: types.Content | None, data: Mapping[Place, bytes]) -> Non
     blobs = dict(_blobs(content))
     for place, value in data.items():
         if place not in blobs:
-            raise StoredDataError(f"a payload of {len(value)} bytes has no place in its event")
+            raise _no_place(len(value))
         blobs[place].data = value
 
 
 def put_placeholders(content: types.Content | None, refs: Iterable[tuple[Place, PayloadRef]]) -> None:
-    """Say in *content*, in the places of payloads that are gone, which those were."""
+    """Say in *content*, in the places of payloads that are gone, which those were.
+
+    Raises:
+        StoredDataError: *content* has no such place.
+    """
     parts = _parts(content)
+    places = dict(_blobs(content))
     for place, ref in refs:
+        if place not in places:
+            raise _no_place(ref.size)
         part = parts[place[0]]
         if len(place) == 1:
             parts[place[0]] = types.Part(text=placeholder(ref))
@@ -98,6 +105,10 @@ def references(text: str) -> dict[Place, PayloadRef]:
         return {tuple(entry.pop("at")): decode_ref(entry) for entry in json.loads(text).get(_KEY, [])}
     except (TypeError, KeyError, AttributeError) as exc:
         raise StoredDataError(f"an event of {len(text)} characters names payloads in an unknown way") from exc
+
+
+def _no_place(size: int) -> StoredDataError:
+    return StoredDataError(f"a payload of {size} bytes has no place in its event")
 
 
 def _parts(content: types.Content | None) -> list[types.Part]:

@@ -24,12 +24,12 @@ def current_fields(
         StoredDataError: it is of a newer format, or of none.
     """
     found = document.fields.get("format")
-    if found == FORMAT:
-        return document.fields
-    if not isinstance(found, int) or found not in upcasts:
+    if not isinstance(found, int) or isinstance(found, bool) or (found != FORMAT and found not in upcasts):
         raise StoredDataError(
             f"{document.path} has format {found!r}, this release reads {FORMAT}; upgrade gcp-adk-store"
         )
+    if found == FORMAT:
+        return document.fields
     fields = {**upcasts[found](document.fields), "format": found + 1}
     newer = Document(path=document.path, fields=fields, update_time=document.update_time)
     return current_fields(newer, upcasts=upcasts)

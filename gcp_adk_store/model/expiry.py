@@ -36,8 +36,9 @@ class Expiry:
         given: object = ttl_seconds
         number = isinstance(given, (int, float)) and not isinstance(given, bool)
         if not number or not 0 < ttl_seconds <= MAX_TTL_S:
+            shown = "beyond that" if number and abs(ttl_seconds) > MAX_TTL_S else str(given)[:40]
             raise InvalidInputError(
-                f"ttl_seconds is {str(ttl_seconds)[:40]}, it must be a number above 0 and at most {MAX_TTL_S}"
+                f"ttl_seconds is {shown}, it must be a number above 0 and at most {MAX_TTL_S}"
             )
         ttl_s = math.ceil(ttl_seconds)
         return cls(ttl_s=ttl_s, at=math.ceil(now) + ttl_s)

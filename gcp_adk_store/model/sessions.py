@@ -4,10 +4,8 @@ import enum
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from operator import attrgetter
 from typing import Any, Final, Protocol, Self, TypeVar
 
-from google.adk.events import Event
 from google.adk.sessions.base_session_service import GetSessionConfig
 
 from gcp_adk_store.model.expiry import Expiry
@@ -176,11 +174,6 @@ def settle(
 def events_to_settle(marker: Marker | None, stored: StoredSession) -> int:
     """Return how many of the newest events can be one that a handle with *marker* appended."""
     return stored.revision if marker is None else max(0, stored.revision - marker.revision)
-
-
-def may_be_held(event: Event, known: Sequence[Event]) -> bool:
-    """Tell whether *known* holds an event of this id: only then can it have been delivered before."""
-    return event.id in map(attrgetter("id"), known)  # at C speed: this runs over the history at every append
 
 
 def wants_events(config: GetSessionConfig | None) -> bool:

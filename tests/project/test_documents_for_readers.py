@@ -18,6 +18,7 @@ from google.genai import types
 
 import gcp_adk_store
 from gcp_adk_store import Store, errors
+from gcp_adk_store.codec import indexes
 from gcp_adk_store.testing.emulators import Emulator
 
 ROOT = Path(__file__).parents[2]
@@ -146,9 +147,28 @@ def test_every_link_and_path_in_the_documents_exists() -> None:
 
 def test_every_error_is_in_the_readme() -> None:
     """With what to do next."""
-    assert set(errors.__all__) - {"StoreError"} == set(
-        re.findall(r"^\| `(\w+Error)` \|", README, re.MULTILINE)
-    )
+    assert set(errors.__all__) - {"StoreError"} == set(re.findall(r"^\| `(\w+Error)`", README, re.MULTILINE))
+
+
+def test_the_data_model_shows_what_the_package_declares_of_indexes() -> None:
+    """The commands that make them, those of the TTL policies, and the fields without an index."""
+    text = (ROOT / "docs/data-model.md").read_text()
+    commands = [
+        *(indexes.page_index("adk", descending=descending).command for descending in (True, False)),
+        *(
+            f"gcloud firestore fields ttls update {field} --collection-group=adk_{collection} --enable-ttl"
+            for collection, field in indexes.TTL_FIELDS.items()
+        ),
+    ]
+    rows = re.findall(r"^\| (`\{prefix\}.*) \| (.*) \|$", text, re.MULTILINE)
+    unindexed = {
+        collection: tuple(re.findall(r"`(\w+)`", fields))
+        for collections, fields in rows
+        for collection in re.findall(r"`\{prefix\}_(\w+)`", collections)
+    }
+
+    assert sorted(commands) == sorted(re.findall(r"^gcloud .*$", text, re.MULTILINE))
+    assert unindexed == indexes.UNINDEXED_FIELDS
 
 
 def test_make_targets_in_the_documents_exist() -> None:

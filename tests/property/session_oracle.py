@@ -26,6 +26,8 @@ class Kept:
     life: int
     state: dict[str, Any]
     last_update_time: float
+    ttl: int | None = None
+    ends_at: float | None = None
     events: list[Said] = field(default_factory=list)
 
 
@@ -50,13 +52,24 @@ class Oracle:
         self.sessions: dict[Place, Kept] = {}
         self.users: dict[tuple[str, str], dict[str, Any]] = {}
         self.apps: dict[str, dict[str, Any]] = {}
+        self.now = 1_800_000_000.0
         self._lives = 0
 
-    def create(self, place: Place, state: dict[str, Any], now: float) -> Held:
+    def pass_time(self, seconds: float) -> None:
+        """Let time pass, and sessions with it."""
+        self.now += seconds
+        for place, kept in list(self.sessions.items()):
+            if kept.ends_at is not None and kept.ends_at <= self.now:
+                del self.sessions[place]
+
+    def create(self, place: Place, state: dict[str, Any], *, ttl: int | None) -> Held:
         """Make a session that does not exist yet."""
         assert place not in self.sessions
         self._lives += 1
-        self.sessions[place] = Kept(life=self._lives, state={}, last_update_time=now)
+        ends_at = None if ttl is None else self.now + ttl
+        self.sessions[place] = Kept(
+            life=self._lives, state={}, last_update_time=self.now, ttl=ttl, ends_at=ends_at
+        )
         self._change(place, state)
         return self.held(place)
 
@@ -96,6 +109,8 @@ class Oracle:
             raise StaleError
         kept.events.append(said)
         kept.last_update_time = said[1]
+        if kept.ttl is not None:
+            kept.ends_at = self.now + kept.ttl
         self._change(held.place, said[3])
         held.events.append(said)
         held.seen += 1

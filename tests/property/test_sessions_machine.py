@@ -5,13 +5,14 @@ import copy
 import json
 import uuid
 from collections.abc import Coroutine, Iterator
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import pytest
 from google.adk.errors import StaleSessionError
 from google.adk.errors.already_exists_error import AlreadyExistsError
 from google.adk.errors.session_not_found_error import SessionNotFoundError
 from google.adk.events import Event, EventActions
+from google.adk.platform import time as platform_time
 from google.adk.sessions import Session
 from google.adk.sessions.base_session_service import GetSessionConfig
 from google.genai import types
@@ -59,6 +60,8 @@ KEYS = st.builds(
 )
 STATES = st.dictionaries(KEYS, VALUES, max_size=4)
 HISTORIES = st.lists(TIMES, max_size=8)
+TTLS = st.none() | st.sampled_from([10, 1000])
+PAUSES = st.sampled_from([1, 9, 10, 999, 1000])
 FILTERS = st.tuples(
     st.none() | st.integers(0, 12), st.none() | TIMES, st.none() | st.integers(0, 12) | st.just(0)
 )
@@ -106,6 +109,10 @@ class SessionsMachine(RuleBasedStateMachine):
         # The database is shared by all examples, so each has apps of its own.
         self.apps = [f"{uuid.uuid4().hex}{end}" for end in ("", "/2")]
         self._runner = runner
+        self.run(self._follow_the_oracles_clock())
+
+    async def _follow_the_oracles_clock(self) -> None:
+        platform_time.set_time_provider(lambda: self.oracle.now)
 
     def run(self, call: Coroutine[Any, Any, T]) -> T:
         """Await *call* in the one event loop of the test."""
@@ -118,26 +125,36 @@ class SessionsMachine(RuleBasedStateMachine):
         for place in self.oracle.sessions:
             self._read(place, None)
 
-    @initialize(target=holders, user=USERS, name=SESSIONS, times=HISTORIES)
-    def begin(self, user: str, name: str, times: list[float]) -> Holder | MultipleResults[Holder]:
+    @initialize(target=holders, user=USERS, name=SESSIONS, times=HISTORIES, ttl=TTLS)
+    def begin(
+        self, user: str, name: str, times: list[float], ttl: int | None
+    ) -> Holder | MultipleResults[Holder]:
         """Start with a session: most calls need one."""
-        return self.create(app=0, user=user, name=name, state={}, times=times)
+        return self.create(app=0, user=user, name=name, state={}, times=times, ttl=ttl)
 
-    @rule(target=holders, app=st.integers(0, 1), user=USERS, name=SESSIONS, state=STATES, times=HISTORIES)
+    @rule(
+        target=holders,
+        app=st.integers(0, 1),
+        user=USERS,
+        name=SESSIONS,
+        state=STATES,
+        times=HISTORIES,
+        ttl=TTLS,
+    )
     def create(
-        self, app: int, user: str, name: str, state: dict[str, Any], times: list[float]
+        self, app: int, user: str, name: str, state: dict[str, Any], times: list[float], ttl: int | None
     ) -> Holder | MultipleResults[Holder]:
         """Make a session with some events; an id that is taken is refused."""
         place = (self.apps[app], user, name.strip())
         made = self.service.create_session(
-            app_name=place[0], user_id=user, session_id=name, state=copy.deepcopy(state)
+            app_name=place[0], user_id=user, session_id=name, state=copy.deepcopy(state), ttl_seconds=ttl
         )
         if place in self.oracle.sessions:
             with pytest.raises(AlreadyExistsError):
                 self.run(made)
             return multiple()
         session = self.run(made)
-        holder = self._checked(session, self.oracle.create(place, state, session.last_update_time))
+        holder = self._checked(session, self.oracle.create(place, state, ttl=ttl))
         self.append_many(holder, times)
         return holder
 
@@ -208,7 +225,24 @@ class SessionsMachine(RuleBasedStateMachine):
         """Put another session in the place of a holder's, which may be at the same revision."""
         app, user, name = holder.expected.place
         self._delete(holder.expected.place)
-        return self.create(self.apps.index(app), user, name, {}, [])
+        return self.create(self.apps.index(app), user, name, {}, [], None)
+
+    @rule(seconds=PAUSES)
+    def wait(self, seconds: int) -> None:
+        """Let time pass; sessions end by themselves."""
+        self.oracle.pass_time(seconds)
+
+    @rule(holder=holders)
+    def use_until_the_end(self, holder: Holder) -> None:
+        """Append when a session is about to end, twice, and when it has ended."""
+        place = holder.expected.place
+        kept = self.oracle.sessions.get(place)
+        if kept is None or kept.ends_at is None:
+            return
+        for early in (1, 1, 0):
+            self.oracle.pass_time(kept.ends_at - self.oracle.now - early)
+            self._append_new(holder, "", 1.0, {}, 1)
+            self._read(place, None)
 
     @rule(app=st.integers(0, 1), user=USERS, name=SESSIONS)
     def delete_any(self, app: int, user: str, name: str) -> None:
@@ -220,6 +254,46 @@ class SessionsMachine(RuleBasedStateMachine):
         """List a user's sessions, or everyone's."""
         self._check_listing(self.apps[app], user)
 
+    @rule(
+        app=st.integers(0, 1),
+        user=st.none() | USERS,
+        size=st.integers(1, 3),
+        order=st.sampled_from(["newest", "oldest"]),
+    )
+    def list_pages(self, app: int, user: str | None, size: int, order: Literal["newest", "oldest"]) -> None:
+        """List them page by page."""
+        listed = self.run(self._pages(self.apps[app], user, size, order))
+        expected = self.oracle.listing(self.apps[app], user)
+        times = [one.last_update_time for one in listed]
+
+        assert sorted(times, reverse=order == "newest") == times
+        assert expected == sorted(
+            ((one.app_name, one.user_id, one.id) for one in listed),
+            key=lambda place: (self.oracle.sessions[place].last_update_time, place[1], place[2]),
+        )
+        for one in listed:
+            place = (one.app_name, one.user_id, one.id)
+            assert exact(self.oracle.state(place)) == exact(one.state)
+
+    @rule(
+        holder=holders,
+        limit=st.none() | st.integers(1, 9),
+        direction=st.sampled_from(["forward", "backward"]),
+    )
+    def iterate(self, holder: Holder, limit: int | None, direction: Literal["forward", "backward"]) -> None:
+        """Read the events of a session part by part."""
+        place = holder.expected.place
+        reading = self._parts(place, limit, direction)
+        if place not in self.oracle.sessions:
+            with pytest.raises(SessionNotFoundError):
+                self.run(reading)
+            return
+        events = self.oracle.sessions[place].events
+
+        assert exact(events if direction == "forward" else events[::-1]) == exact(
+            [said(event) for event in self.run(reading)]
+        )
+
     @rule(app=st.integers(0, 1), user=USERS)
     def get_user_state(self, app: int, user: str) -> None:
         """Read the state of a user without a session."""
@@ -227,6 +301,43 @@ class SessionsMachine(RuleBasedStateMachine):
         found = self.run(self.service.get_user_state(app_name=place[0], user_id=user))
 
         assert exact(self.oracle.users.get(place, {})) == exact(found)
+
+    async def _pages(
+        self, app: str, user: str | None, size: int, order: Literal["newest", "oldest"]
+    ) -> list[Session]:
+        listed: list[Session] = []
+        cursor: str | None = None
+        while True:
+            page = await self.service.list_sessions_page(
+                app_name=app, user_id=user, page_size=size, order=order, cursor=cursor
+            )
+            listed += page.sessions
+            cursor = page.next_cursor
+            if cursor is None:
+                return listed
+
+    async def _parts(
+        self, place: Place, limit: int | None, direction: Literal["forward", "backward"]
+    ) -> list[Event]:
+        app, user, name = place
+        events: list[Event] = []
+        cursor: str | None = None
+        while True:
+            part = [
+                one
+                async for one in self.service.iter_events(
+                    app_name=app,
+                    user_id=user,
+                    session_id=name,
+                    cursor=cursor,
+                    limit=limit,
+                    direction=direction,
+                )
+            ]
+            events += [one.event for one in part]
+            if limit is None or len(part) < limit:
+                return events
+            cursor = part[-1].cursor
 
     def _checked(self, session: Session, expected: Held) -> Holder:
         holder = Holder(session, expected)

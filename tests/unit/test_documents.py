@@ -8,9 +8,12 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gcp_adk_store.codec.documents import (
     HEADER_FIELDS,
+    HEADER_WITHOUT_STATE,
     Deletion,
     Layout,
     read_deletions,
@@ -18,12 +21,13 @@ from gcp_adk_store.codec.documents import (
     read_session,
     read_state,
 )
+from gcp_adk_store.codec.payloads import CHUNK_BYTES
 from gcp_adk_store.codec.segments import pack_segment
 from gcp_adk_store.codec.writes import Delete, Document, Must, Write
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
-from gcp_adk_store.model.expiry import Expiry
+from gcp_adk_store.model.expiry import MAX_TTL_S, Expiry
 from gcp_adk_store.model.keys import SessionKey
-from gcp_adk_store.model.payloads import PayloadPlace
+from gcp_adk_store.model.payloads import Payload, PayloadPlace
 from gcp_adk_store.model.sessions import Append, Marker, Segment, StoredSession
 from gcp_adk_store.model.state import ScopedState
 
@@ -32,6 +36,11 @@ KEY = SessionKey(app="shop", user="u/1", session="__s__")
 APP = "adk_apps/shop"
 USER = f"{APP}/adk_users/u%2F1"
 SESSION = f"{USER}/adk_sessions/%5F_s__"
+
+NEW_YEAR, NEXT_DAY = datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 2, tzinfo=UTC)
+ENDING = Expiry(ttl_s=60, at=1767225600)
+ENDING_WITH_PARTS = replace(ENDING, parts_at=1767312000)
+LAST_SECOND = 253402300799  # of the year 9999, as far as Firestore's times go
 
 STORED = StoredSession(
     key=KEY,
@@ -44,7 +53,7 @@ STORED = StoredSession(
     sealed_max=8.5,
     spilled=frozenset(),
     update_time="100.000000001",
-    expiry=Expiry(ttl_s=60, at=1767225600, parts_at=1767312000),
+    expiry=ENDING_WITH_PARTS,
 )
 HEADER: dict[str, Any] = {
     "format": 1,
@@ -60,8 +69,8 @@ HEADER: dict[str, Any] = {
     "sealed_max": 8.5,
     "spilled": [],
     "ttl_s": 60,
-    "expire_at": datetime(2026, 1, 1, tzinfo=UTC),
-    "parts_expire_at": datetime(2026, 1, 2, tzinfo=UTC),
+    "expire_at": NEW_YEAR,
+    "parts_expire_at": NEXT_DAY,
 }
 OPTIONAL = ("format", "spilled", "ttl_s", "parts_expire_at")
 BODY: dict[str, Any] = {
@@ -173,6 +182,56 @@ def test_an_append_writes_only_what_changed() -> None:
     ] == LAYOUT.append(KEY, append, marker)
 
 
+@pytest.mark.parametrize(
+    ("expiry", "fields"),
+    [
+        (ENDING, {"ttl_s": 60, "expire_at": NEW_YEAR}),
+        (ENDING_WITH_PARTS, {"ttl_s": 60, "expire_at": NEW_YEAR, "parts_expire_at": NEXT_DAY}),
+    ],
+)
+def test_a_creation_writes_when_the_session_ends(expiry: Expiry, fields: dict[str, Any]) -> None:
+    """As times that Firestore expires documents by, with the time to live that moves them."""
+    (plain,) = LAYOUT.create(KEY, epoch="e1", time=1.5, state=ScopedState())
+    (ending,) = LAYOUT.create(KEY, epoch="e1", time=1.5, state=ScopedState(), expiry=expiry)
+
+    assert replace(plain, fields={**plain.fields, **fields}) == ending
+    assert {"ttl_s", "expire_at", "parts_expire_at"}.isdisjoint(plain.fields)
+
+
+def test_shared_state_never_ends() -> None:
+    """A session takes neither its app's nor its user's state along."""
+    state = ScopedState(app={"a": 1}, user={"u": 2})
+    append = Append(text="{}", timestamp=9.5, delta=state)
+    created = LAYOUT.create(KEY, epoch="e1", time=1.5, state=state, expiry=ENDING_WITH_PARTS)
+    appended = LAYOUT.append(KEY, append, STORED.marker, ENDING_WITH_PARTS)
+
+    assert [{"format", "state"}] * 4 == [set(write.fields) for write in (*created[1:], *appended[1:])]
+
+
+@pytest.mark.parametrize(
+    ("expiry", "fields"),
+    [
+        (ENDING, {"expire_at": NEW_YEAR}),
+        (ENDING_WITH_PARTS, {"expire_at": NEW_YEAR, "parts_expire_at": NEXT_DAY}),
+    ],
+)
+def test_an_append_moves_when_the_session_ends(expiry: Expiry, fields: dict[str, Any]) -> None:
+    """The end goes out with the event, under the same condition; the time to live stays as it was made."""
+    append = Append(text="{}", timestamp=9.5, delta=ScopedState(session={"s": 2}))
+    marker = Marker(epoch="e1", revision=7, update_time="100.000000001", expiry=ENDING)
+
+    assert [
+        Write(
+            path=SESSION,
+            fields={"last_update_time": 9.5, "rev": 8, **fields, "state": {"s": 2}},
+            mask=[("last_update_time",), ("rev",), *((name,) for name in fields), ("state", "s")],
+            union={"tail": ["{}"]},
+            increment={"tail_bytes": 2},
+            must="100.000000001",
+        )
+    ] == LAYOUT.append(KEY, append, marker, expiry)
+
+
 def test_an_append_without_a_marker_overwrites_nobody() -> None:
     """A handle that knows nothing adds to whatever is there, counts up on the server, and needs a session."""
     append = Append(text="{}", timestamp=9.5, delta=ScopedState())
@@ -216,6 +275,60 @@ def test_a_seal_moves_the_tail_in_one_commit() -> None:
     assert b'["x","y"]' == zlib.decompress(body)
 
 
+@pytest.mark.parametrize(
+    ("expiry", "parts_end"),
+    [(ENDING, datetime(2026, 1, 1, 0, 1, 31, tzinfo=UTC)), (ENDING_WITH_PARTS, NEXT_DAY)],
+    ids=["first part", "one more part"],
+)
+def test_a_seal_writes_until_when_the_segment_is_kept(expiry: Expiry, parts_end: datetime) -> None:
+    """For two times to live; the session's own end is not moved, and the earliest end of a part counts."""
+    segment = Segment(texts=["x", "y"], running_max=9.5)
+    plain = LAYOUT.seal(replace(STORED, expiry=None), segment, now=1767225570.5)
+    ending = LAYOUT.seal(replace(STORED, expiry=expiry), segment, now=1767225570.5)
+    times = {"expire_at": NEW_YEAR, "parts_expire_at": parts_end}
+
+    assert [
+        replace(
+            plain[0],
+            fields={**plain[0].fields, **times},
+            mask=[*(plain[0].mask or ()), ("expire_at",), ("parts_expire_at",)],
+        ),
+        replace(
+            plain[1],
+            fields={**plain[1].fields, "expire_at": datetime(2026, 1, 1, 0, 1, 31, tzinfo=UTC)},
+        ),
+    ] == ending
+    assert "expire_at" not in plain[1].fields
+
+
+@pytest.mark.parametrize(
+    ("expire_at", "fields"),
+    [(None, {}), (1767225600, {"expire_at": NEW_YEAR})],
+    ids=["for good", "for a time"],
+)
+def test_each_chunk_of_a_payload_says_until_when_it_is_kept(
+    expire_at: int | None, fields: dict[str, Any]
+) -> None:
+    """Firestore expires documents one by one: a payload of two chunks has its end in both."""
+    data = b"x" * CHUNK_BYTES + b"y"
+    payload = Payload.of(data, place=PayloadPlace.CHUNKS)
+    start = f"{SESSION}/adk_chunks/e1-{payload.ref.sha256}"
+
+    assert [
+        Write(path=f"{start}-0", fields={"format": 1, "body": b"x" * CHUNK_BYTES, **fields}),
+        Write(path=f"{start}-1", fields={"format": 1, "body": b"y", **fields}),
+    ] == LAYOUT.put_chunks(LAYOUT.session_payloads(KEY, "e1"), payload, expire_at=expire_at)
+
+
+def test_a_renewal_moves_the_end_of_what_is_there() -> None:
+    """Nothing else of a segment or a chunk is written, and one that is gone does not come back empty."""
+    path = f"{SESSION}/adk_segments/e1-0"
+
+    assert Write(
+        path=path, fields={"expire_at": NEW_YEAR}, mask=[("expire_at",)], must=Must.EXIST
+    ) == LAYOUT.renew(path, expire_at=1767225600)
+
+
 def test_a_deletion_notes_what_is_left_to_remove() -> None:
     """The session goes at once; its segments are noted where a later call finds them."""
     assert [
@@ -254,6 +367,12 @@ def test_a_deletion_notes_where_payloads_lie() -> None:
         {"spilled": ["moon"]},
         {"app": 5},
         {"rev": None},
+        {"rev": float("inf")},
+        {"ttl_s": "x"},
+        {"ttl_s": None},
+        {"expire_at": 1767225600},
+        {"expire_at": None},
+        {"parts_expire_at": "2026-01-02"},
     ],
 )
 def test_a_field_of_a_wrong_kind_is_refused(damage: dict[str, Any]) -> None:
@@ -281,6 +400,56 @@ def test_a_listed_session_has_no_tail() -> None:
     header = read_session(document({name: HEADER[name] for name in HEADER_FIELDS}))
 
     assert ([], 7, 2) == (header.tail, header.revision, header.sealed)
+
+
+def test_an_end_that_is_not_ours_is_none() -> None:
+    """A deployment may expire documents by a field of that name; only a time to live makes it ours."""
+    theirs = {name: value for name, value in HEADER.items() if name != "ttl_s"}
+
+    assert replace(STORED, tail=[], expiry=None) == read_session(document(theirs))
+
+
+def test_a_session_without_parts_has_no_end_of_them() -> None:
+    """Nothing has to be renewed while there is nothing beside it."""
+    alone = {name: value for name, value in HEADER.items() if name != "parts_expire_at"}
+
+    assert Expiry(ttl_s=60, at=1767225600) == read_session(document(alone)).expiry
+
+
+@given(
+    st.builds(
+        Expiry,
+        ttl_s=st.integers(1, MAX_TTL_S),
+        at=st.integers(1, LAST_SECOND),
+        parts_at=st.none() | st.integers(1, LAST_SECOND),
+    )
+)
+def test_an_end_is_read_as_it_was_written(expiry: Expiry) -> None:
+    """To the second, however far away: a handle and its document agree on it."""
+    (created,) = LAYOUT.create(KEY, epoch="e1", time=1.5, state=ScopedState(), expiry=expiry)
+
+    assert expiry == read_session(document({**created.fields})).expiry
+
+
+def test_a_session_is_read_without_its_state() -> None:
+    """A page that shows none does not ask for it; everything else is there, and one that is there is left."""
+    header = document({name: HEADER[name] for name in HEADER_WITHOUT_STATE})
+    with pytest.raises(StoredDataError, match=re.escape(f"{SESSION} lacks state")):
+        read_session(header)
+
+    assert replace(STORED, tail=[], state={}) == read_session(header, with_state=False)
+    assert replace(STORED, tail=[], state={}) == read_session(document(HEADER), with_state=False)
+    assert {"state"} == set(HEADER_FIELDS) - set(HEADER_WITHOUT_STATE)
+
+
+@pytest.mark.parametrize("name", [name for name in HEADER_WITHOUT_STATE if name not in OPTIONAL])
+def test_an_incomplete_session_is_refused_without_its_state_too(name: str) -> None:
+    """That no state is wanted excuses nothing else."""
+    fields = {key: value for key, value in HEADER.items() if key not in {name, "state"}}
+    with pytest.raises(StoredDataError) as caught:
+        read_session(document(fields), with_state=False)
+
+    assert f"{SESSION} lacks {name}" == str(caught.value)
 
 
 @pytest.mark.parametrize("name", [name for name in HEADER_FIELDS if name not in OPTIONAL])

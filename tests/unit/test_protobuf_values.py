@@ -1,11 +1,12 @@
 """Show that plain values, conditions and paths become the protobuf messages that Firestore expects."""
 
+from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 import pytest
 from google.protobuf.json_format import MessageToDict
 from google.protobuf.timestamp_pb2 import Timestamp
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from gcp_adk_store.backends.values import (
@@ -23,13 +24,16 @@ from gcp_adk_store.codec.values import FieldValue
 from gcp_adk_store.codec.writes import Delete, Document, Must, Write
 
 ROOT = "projects/p/databases/(default)/documents"
+LAST_YEAR, LAST_SECOND = 9999, 253402300799  # as far as Firestore's times go
+TIMES = st.integers(0, LAST_SECOND).map(lambda seconds: datetime.fromtimestamp(seconds, UTC))
 FIELDS: st.SearchStrategy[FieldValue] = st.recursive(
     st.none()
     | st.booleans()
     | st.integers(-(2**63), 2**63 - 1)
     | st.floats()
     | st.text(max_size=5)
-    | st.binary(max_size=5),
+    | st.binary(max_size=5)
+    | TIMES,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
     max_leaves=6,
 )
@@ -74,7 +78,32 @@ def test_a_kind_that_is_never_written_is_not_guessed_at(message: Any) -> None:
         from_value(message)
 
 
-@given(st.integers(0, 253402300799), st.integers(0, 999_999_999))
+@given(TIMES, st.integers(-14, 14))
+def test_a_field_with_a_time_survives_the_wire(time: datetime, hours: int) -> None:
+    """A whole second comes back as the same one in UTC and aware of it, whatever zone it was told in."""
+    assume(time.year < LAST_YEAR)
+    told = time.astimezone(timezone(timedelta(hours=hours)))
+    message = PbValue.FromString(to_value(told).SerializeToString())
+
+    assert "timestamp_value" == message.WhichOneof("value_type")
+    assert repr(time) == repr(from_value(message))
+
+
+@pytest.mark.parametrize(
+    ("time", "text"),
+    [
+        (datetime(1970, 1, 1, tzinfo=UTC), "1970-01-01T00:00:00Z"),
+        (datetime(2026, 1, 1, tzinfo=UTC), "2026-01-01T00:00:00Z"),
+        (datetime(2026, 1, 1, 2, tzinfo=timezone(timedelta(hours=2))), "2026-01-01T00:00:00Z"),
+        (datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC), "9999-12-31T23:59:59Z"),
+    ],
+)
+def test_a_field_with_a_time_is_one_that_firestore_can_expire(time: datetime, text: str) -> None:
+    """A time to live acts on a timestamp alone, not on a number or a text that looks like one."""
+    assert {"timestampValue": text} == MessageToDict(to_value(time))
+
+
+@given(st.integers(0, LAST_SECOND), st.integers(0, 999_999_999))
 def test_a_time_is_exact(seconds: int, nanos: int) -> None:
     """An update time keeps its nanoseconds, or the next append would be refused."""
     stamp = Timestamp(seconds=seconds, nanos=nanos)

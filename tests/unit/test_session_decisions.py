@@ -1,12 +1,14 @@
 """Show what becomes of an append, and which events a read returns."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 from google.adk.events import Event
 from google.adk.sessions.base_session_service import GetSessionConfig
+from hypothesis import given
+from hypothesis import strategies as st
 
+from gcp_adk_store.model.expiry import MAX_TTL_S, Expiry
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.sessions import (
     Append,
@@ -15,7 +17,6 @@ from gcp_adk_store.model.sessions import (
     Settlement,
     StoredSession,
     events_to_settle,
-    may_be_held,
     select_events,
     settle,
     wants_all_events,
@@ -26,6 +27,8 @@ from gcp_adk_store.model.state import ScopedState
 
 APPEND = Append(text="mine", timestamp=9.0, delta=ScopedState())
 SEEN = Marker(epoch="e1", revision=4, update_time="100.000000001")
+ENDING = replace(SEEN, expiry=Expiry(ttl_s=60, at=1767225600))
+ENDING_WITH_PARTS = replace(SEEN, expiry=Expiry(ttl_s=60, at=1767225600, parts_at=1767312000))
 SEALED = Segment(texts=["a", "b", "mine"], running_max=9.0)
 
 
@@ -55,15 +58,56 @@ def test_a_marker_says_what_its_document_was() -> None:
     assert Marker(epoch="e1", revision=5, update_time="200.000000002") == stored().marker
 
 
-@pytest.mark.parametrize("marker", [SEEN, replace(SEEN, update_time="", revision=0)])
+def test_a_marker_says_when_its_session_ends() -> None:
+    """An append knows from it how long what it writes has to be kept, without a read."""
+    session = replace(stored(), expiry=Expiry(ttl_s=60, at=1767225600, parts_at=1767312000))
+
+    assert Expiry(ttl_s=60, at=1767225600, parts_at=1767312000) == session.marker.expiry
+
+
+@pytest.mark.parametrize(
+    "marker",
+    [
+        SEEN,
+        ENDING,
+        ENDING_WITH_PARTS,
+        replace(SEEN, update_time="", revision=0),
+        replace(ENDING, update_time="", revision=0),
+    ],
+)
 def test_a_marker_survives_being_carried_as_text(marker: Marker) -> None:
     """ADK's opaque string gives back the same marker."""
     assert marker == Marker.parse(str(marker))
 
 
-def test_a_markers_text_is_stable() -> None:
+@pytest.mark.parametrize(
+    ("marker", "text"),
+    [
+        (SEEN, "e1/4/100.000000001"),
+        (ENDING, "e1/4/100.000000001/60/1767225600/"),
+        (ENDING_WITH_PARTS, "e1/4/100.000000001/60/1767225600/1767312000"),
+        (replace(ENDING, update_time=""), "e1/4//60/1767225600/"),
+    ],
+)
+def test_a_markers_text_is_stable(marker: Marker, text: str) -> None:
     """Handles that outlive an upgrade are still understood."""
-    assert "e1/4/100.000000001" == str(SEEN)
+    assert (text, marker) == (str(marker), Marker.parse(text))
+
+
+EXPIRIES = st.builds(
+    Expiry,
+    ttl_s=st.integers(1, MAX_TTL_S),
+    at=st.integers(1, 10**11),
+    parts_at=st.none() | st.integers(1, 10**11),
+)
+
+
+@given(EXPIRIES)
+def test_a_marker_keeps_its_end_to_the_second(expiry: Expiry) -> None:
+    """Whatever the time to live, ADK's opaque string gives back when the session and its parts end."""
+    marker = replace(SEEN, expiry=expiry)
+
+    assert marker == Marker.parse(str(marker))
 
 
 @pytest.mark.parametrize(
@@ -88,6 +132,39 @@ def test_a_marker_from_elsewhere_is_none(text: str | None) -> None:
     assert Marker.parse(text) is None
 
 
+@pytest.mark.parametrize(
+    "expiry",
+    [
+        "",
+        "/",
+        "60",
+        "60/1767225600",
+        "60/1767225600/1767312000/",
+        "60/1767225600/1767312000/1",
+        "60//",
+        "60//1767312000",
+        "/1767225600/",
+        "//",
+        "x/1767225600/",
+        "60/x/",
+        "60/1767225600/x",
+        "60/1767225600/None",
+        "-60/1767225600/",
+        "60/-1767225600/",
+        "60/1767225600/-1",
+        "60.0/1767225600/",
+        "60/1767225600.5/",
+        "60/1767225600/ ",
+        "60/1767225600/\n",
+        "٦٠/1767225600/",
+        "60/1234567890123/",
+    ],
+)
+def test_a_marker_with_a_malformed_end_is_none(expiry: str) -> None:
+    """Half of it is not taken for a session that never ends: the next append looks at storage."""
+    assert Marker.parse(f"{SEEN}/{expiry}") is None
+
+
 def test_a_marker_moves_with_each_write() -> None:
     """An append counts up, another write only moves the time, and the old marker stays."""
     moved = SEEN.advanced("7.0", None), SEEN.at("8.0"), SEEN
@@ -97,6 +174,32 @@ def test_a_marker_moves_with_each_write() -> None:
         Marker(epoch="e1", revision=4, update_time="8.0"),
         Marker(epoch="e1", revision=4, update_time="100.000000001"),
     ) == moved
+
+
+@pytest.mark.parametrize("after", [None, Expiry(ttl_s=60, at=1767225700, parts_at=1767312000)])
+def test_a_marker_ends_when_its_last_append_said(after: Expiry | None) -> None:
+    """Another write leaves the end alone."""
+    moved = ENDING.advanced("7.0", after), ENDING.at("8.0")
+
+    assert (after, Expiry(ttl_s=60, at=1767225600)) == (moved[0].expiry, moved[1].expiry)
+
+
+@pytest.mark.parametrize(
+    ("expiry", "now", "expected"),
+    [
+        (None, 9e9, False),
+        (Expiry(ttl_s=60, at=1767225600), 1767225599.999, False),
+        (Expiry(ttl_s=60, at=1767225600), 1767225600.0, True),
+        (Expiry(ttl_s=60, at=1767225600, parts_at=1767312000), 1767225600.0, True),
+    ],
+)
+def test_a_stored_session_ends_by_its_own_time_alone(
+    expiry: Expiry | None,
+    now: float,
+    expected: bool,  # noqa: FBT001
+) -> None:
+    """One without a time to live never does, and that its parts are still kept does not count."""
+    assert expected is replace(stored(), expiry=expiry).has_expired(now)
 
 
 @pytest.mark.parametrize(
@@ -151,25 +254,6 @@ def test_an_append_is_settled_from_what_is_stored(
 def test_settling_looks_as_far_back_as_the_append_can_lie(marker: Marker | None, expected: int) -> None:
     """What was appended since the marker; without one, everything."""
     assert expected == events_to_settle(marker, stored(revision=7))
-
-
-EVENT = Event(id="1", author="a", timestamp=1.0)
-
-
-@pytest.mark.parametrize(
-    ("known", "expected"),
-    [
-        ([], False),
-        ([EVENT.model_copy(deep=True)], True),
-        ([EVENT.model_copy(deep=True), Event(id="2", author="a", timestamp=1.0)], True),
-        ([Event(id="2", author="a", timestamp=1.0)], False),
-        ([Event(id="1", author="a", timestamp=2.0)], True),
-        ([EVENT.model_copy(deep=True), Event(id="1", author="b", timestamp=1.0)], True),
-    ],
-)
-def test_only_an_event_of_a_known_id_can_be_a_redelivery(known: Sequence[Event], expected: bool) -> None:  # noqa: FBT001
-    """Storage is asked for those alone; whether they are equal, it tells."""
-    assert expected is may_be_held(EVENT, known)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,102 @@
+"""Take a turn with a large picture in a process of its own, and print what it took as JSON.
+
+Run as ``python -m tests.services.large_turn SIZE [BUCKET]`` with the emulators' variables set.
+"""
+
+import asyncio
+import gc
+import json
+import os
+import sys
+from collections.abc import AsyncGenerator
+from pathlib import Path
+from typing import Self
+
+from google.adk.agents import LlmAgent
+from google.adk.models.base_llm import BaseLlm
+from google.adk.models.llm_request import LlmRequest
+from google.adk.models.llm_response import LlmResponse
+from google.adk.runners import Runner
+from google.genai import types
+
+from gcp_adk_store import Store
+from tests.services.conftest import APP, SESSION, USER, WHO
+
+SMALL = 100_000
+
+
+class Looks(BaseLlm):
+    """A model that says how large the last picture is."""
+
+    model: str = "looks"
+
+    async def generate_content_async(
+        self,
+        llm_request: LlmRequest,
+        stream: bool = False,  # noqa: FBT001, FBT002  # ADK's signature
+    ) -> AsyncGenerator[LlmResponse, None]:
+        """Answer with its size in bytes."""
+        assert stream in (True, False)
+        parts = llm_request.contents[-1].parts or []
+        size = len(parts[0].inline_data.data or b"") if parts and parts[0].inline_data else 0
+        yield LlmResponse(content=types.Content(role="model", parts=[types.Part(text=f"{size} bytes")]))
+
+
+class Peak:
+    """How far the process's memory rose above where it stood at the start of a block, in bytes."""
+
+    def __enter__(self) -> Self:
+        gc.collect()
+        Path("/proc/self/clear_refs").write_text("5")  # sets the high-water mark to what is used now
+        self._start = self._high_water_mark()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.bytes = self._high_water_mark() - self._start
+
+    @staticmethod
+    def _high_water_mark() -> int:
+        status = Path("/proc/self/status").read_text()
+        return int(status.split("VmHWM:")[1].split()[0]) * 1024
+
+
+async def take_turn(runner: Runner, data: bytes) -> str:
+    """Send a picture and return the answer."""
+    blob = types.Blob(data=data, mime_type="image/png")
+    message = types.Content(role="user", parts=[types.Part(inline_data=blob)])
+    answer = ""
+    async for event in runner.run_async(user_id=USER, session_id=SESSION, new_message=message):
+        if event.content and event.content.parts:
+            answer = event.content.parts[0].text or ""
+    return answer
+
+
+async def main(size: int, bucket: str | None) -> None:
+    """Take a small turn first, so that only what the size costs is measured."""
+    async with Store.connect(project=f"demo-large-{os.getpid()}", bucket=bucket) as store:
+        agent = LlmAgent(name="agent", model=Looks())
+        runner = Runner(app_name=APP, agent=agent, session_service=store.sessions)
+        await store.sessions.create_session(**WHO)
+        await take_turn(runner, os.urandom(SMALL))
+        await store.sessions.get_session(**WHO)
+        data = os.urandom(size)
+        with Peak() as turn:
+            answer = await take_turn(runner, data)
+        with Peak() as read:
+            found = await store.sessions.get_session(**WHO)
+        content = found.events[2].content if found else None
+        blob = content.parts[0].inline_data if content and content.parts else None
+        print(  # noqa: T201  # what the caller of this process reads
+            json.dumps(
+                {
+                    "answer": answer,
+                    "equal": blob is not None and blob.data == data,
+                    "turn": turn.bytes / size,
+                    "read": read.bytes / size,
+                }
+            )
+        )
+
+
+if __name__ == "__main__":
+    asyncio.run(main(int(sys.argv[1]), sys.argv[2] if len(sys.argv) > 2 else None))

@@ -1,0 +1,67 @@
+"""A session of 10,000 events costs a turn what a session of ten does."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from google.adk.sessions.base_session_service import GetSessionConfig
+
+from gcp_adk_store import FirestoreSessionService
+from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, Emulator
+from gcp_adk_store.testing.firestore_meter import FirestoreFigures, FirestoreMeter
+from tests.services.conftest import WHO, event, texts
+
+EVENTS = 10_000
+
+
+@pytest.fixture
+def meter(firestore_emulator: Emulator, monkeypatch: pytest.MonkeyPatch) -> Iterator[FirestoreMeter]:
+    """A meter that services made after it talk through."""
+    with FirestoreMeter(firestore_emulator.address) as meter:
+        monkeypatch.setenv(FIRESTORE_VARIABLE, meter.address)
+        yield meter
+
+
+def billed(figures: FirestoreFigures) -> tuple[dict[str, int], int, int]:
+    """Return RPCs by name, documents read and written."""
+    return dict(figures.rpcs), figures.reads, figures.writes
+
+
+async def test_cost_does_not_grow_with_the_history(
+    connect: Any, meter: FirestoreMeter, firestore_emulator: Emulator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Appends and warm reads, in RPCs, billed operations and bytes sent.
+
+    Times are given, so that every event is as long each time and the same appends seal.
+    """
+    service: FirestoreSessionService = connect()
+    held = await service.create_session(**WHO)
+    meter.take()
+    await service.append_event(held, event(f"{0:06}", at=1e6, delta={"n": 0, "user:n": 0, "app:n": 0}))
+    first = meter.take()
+    monkeypatch.setenv(FIRESTORE_VARIABLE, firestore_emulator.address)
+    writer = connect()
+    for number in range(1, EVENTS - 1):
+        await writer.append_event(held, event(f"{number:06}", at=1e6 + number))
+    await service.append_event(held, event(f"{1:06}", at=2e6, delta={"n": 1, "user:n": 1, "app:n": 1}))
+    last = meter.take()
+    cold = await service.get_session(**WHO)
+    reading = meter.take()
+    warm = await service.get_session(**WHO)
+    again = meter.take()
+    newest = await service.get_session(**WHO, config=GetSessionConfig(num_recent_events=10))
+    part = meter.take()
+    await writer.close()
+    await service.close()
+    segments = reading.reads - 3
+
+    assert ({"Commit": 1}, 0, 3) == billed(first) == billed(last)
+    assert abs(last.sent_bytes - first.sent_bytes) < 50
+    assert 30 <= segments <= 60
+    assert ({"BatchGetDocuments": 2}, 3 + segments, 0) == billed(reading)
+    assert ({"BatchGetDocuments": 1}, 3, 0) == billed(again)
+    assert ({"BatchGetDocuments": 1}, 3, 0) == billed(part)
+    assert newest is not None
+    assert EVENTS == len(held.events)
+    assert held == cold == warm
+    assert texts(held.events[-10:]) == texts(newest.events)

@@ -1,0 +1,217 @@
+"""Show that places survive as texts that callers hand through, and that no other text is taken for one."""
+
+import base64
+import json
+import re
+from typing import Any
+from urllib.parse import parse_qs
+
+import pytest
+from hypothesis import assume, example, given
+from hypothesis import strategies as st
+
+from gcp_adk_store.codec.cursors import decode_event_cursor, decode_page_cursor, encode_cursor
+from gcp_adk_store.errors import InvalidInputError
+from gcp_adk_store.model.keys import SessionKey
+from gcp_adk_store.model.sessions import EventPlace
+
+FINITE = st.floats(allow_nan=False, allow_infinity=False)
+NUMBERS = st.integers(0, 2**63)
+PAGE_ENDS = st.tuples(FINITE, st.text(), st.text())
+EVENT_PLACES = st.tuples(st.text(), NUMBERS, NUMBERS)
+JSON: st.SearchStrategy[Any] = st.recursive(
+    st.none() | st.booleans() | st.integers(-3, 3) | FINITE | st.text(max_size=3),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+def spelled(place: Any) -> str:
+    """Return any JSON value as a cursor spells a place."""
+    return base64.urlsafe_b64encode(json.dumps(place).encode()).decode()
+
+
+def refusal(text: object) -> str:
+    """Return what is said of a cursor that is none."""
+    return f"cursor {str(text)[:40]!r} is none that this method gave; leave it out to start anew"
+
+
+@given(PAGE_ENDS)
+def test_the_end_of_a_page_comes_back(place: tuple[float, str, str]) -> None:
+    """With the last bit of its time and every letter of its ids, which are those of a session."""
+    time, user, session = place
+    found, key = decode_page_cursor(encode_cursor(place), app="shop", user=user)
+
+    assert (repr(time), SessionKey(app="shop", user=user, session=session)) == (repr(found), key)
+
+
+@given(PAGE_ENDS)
+def test_a_page_of_all_users_goes_on_after_any_of_them(place: tuple[float, str, str]) -> None:
+    """Whose session was the last on it, the cursor itself tells."""
+    _, key = decode_page_cursor(encode_cursor(place), app="shop", user=None)
+
+    assert place[1] == key.user
+
+
+@given(EVENT_PLACES)
+def test_a_place_in_a_history_comes_back(place: tuple[str, int, int]) -> None:
+    """With the life of the session that it is of."""
+    epoch, segment, offset = place
+
+    assert (epoch, EventPlace(segment=segment, offset=offset)) == decode_event_cursor(encode_cursor(place))
+
+
+@pytest.mark.parametrize(
+    ("place", "text"),
+    [((1.5, "u/1", "ü"), "WzEuNSwidS8xIiwiXHUwMGZjIl0="), (("e1", 2, 30), "WyJlMSIsMiwzMF0=")],
+)
+def test_a_cursors_text_is_stable(place: tuple[Any, ...], text: str) -> None:
+    """A listing that goes on after an upgrade finds its place."""
+    assert text == encode_cursor(place)
+
+
+@given(PAGE_ENDS | EVENT_PLACES)
+@example((0.0, "???>>>", "~~~"))
+@example((0.0, "u", "???>>>"))
+def test_a_cursor_is_safe_in_a_url(place: tuple[Any, ...]) -> None:
+    """It is plain ASCII, and a query string hands it through unquoted, whatever ids it holds."""
+    cursor = encode_cursor(place)
+
+    assert re.fullmatch(r"[A-Za-z0-9_-]+={0,2}", cursor, re.ASCII) is not None
+    assert {"cursor": [cursor], "n": ["1"]} == parse_qs(f"cursor={cursor}&n=1", strict_parsing=True)
+
+
+@pytest.mark.parametrize("user", ["u2", "", "U1", "u1 "])
+def test_a_cursor_of_another_user_is_refused(user: str) -> None:
+    """It would start a page in the middle, or tell that there is such a user."""
+    cursor = encode_cursor([1.5, "u1", "s"])
+    with pytest.raises(InvalidInputError) as caught:
+        decode_page_cursor(cursor, app="shop", user=user)
+
+    assert f"cursor {cursor!r} is of a page of another user's sessions" == str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "nonsense",
+        "=",
+        "!!!!",
+        "ü",
+        "\ud800",
+        "WzEuNSwidSIsInMiXQ",
+        base64.urlsafe_b64encode(b"\xff\xfe").decode(),
+        base64.urlsafe_b64encode(b"[1.5,").decode(),
+        base64.urlsafe_b64encode(b'["' + b"9" * 5000 + b'",' + b"9" * 5000 + b",0]").decode(),
+        None,
+        5,
+        b"WzEuNSwidSIsInMiXQ==",
+        pytest.param(base64.urlsafe_b64encode(b"[" * 100_000).decode(), id="deep"),
+    ],
+)
+def test_garbage_is_no_cursor(text: Any) -> None:
+    """What a caller hands in instead is refused by a typed error that shows no more than its start."""
+    with pytest.raises(InvalidInputError) as of_page:
+        decode_page_cursor(text, app="shop", user=None)
+    with pytest.raises(InvalidInputError) as of_event:
+        decode_event_cursor(text)
+
+    assert [refusal(text)] * 2 == [str(of_page.value), str(of_event.value)]
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        [1, "u", "s"],
+        [True, "u", "s"],
+        ["1.5", "u", "s"],
+        [None, "u", "s"],
+        [1.5, 5, "s"],
+        [1.5, "u", None],
+        [1.5, "u"],
+        [1.5, "u", "s", "t"],
+        [[1.5, "u", "s"]],
+        ["e1", 2, 30],
+        {"1.5": 1, "u": 2, "s": 3},
+        "1us",
+        1.5,
+        None,
+    ],
+)
+def test_a_page_cursor_of_wrong_kinds_is_refused(place: Any) -> None:
+    """A whole number is no time, nor is a truth value, and a place in a history is no end of a page."""
+    with pytest.raises(InvalidInputError) as caught:
+        decode_page_cursor(spelled(place), app="shop", user=None)
+
+    assert refusal(spelled(place)) == str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        ["e1", True, 0],
+        ["e1", 0, False],
+        ["e1", 1.0, 0],
+        ["e1", 0, 1.0],
+        ["e1", "1", 0],
+        ["e1", 0, None],
+        [1, 0, 0],
+        [None, 0, 0],
+        ["e1", 0],
+        ["e1", 0, 0, 0],
+        [["e1", 0, 0]],
+        [1.5, "u", "s"],
+        {"e1": 1, "a": 2, "b": 3},
+        "e10",
+        0,
+        None,
+    ],
+)
+def test_an_event_cursor_of_wrong_kinds_is_refused(place: Any) -> None:
+    """A truth value is no number, nor is a fraction, and the end of a page is no place in a history."""
+    with pytest.raises(InvalidInputError) as caught:
+        decode_event_cursor(spelled(place))
+
+    assert refusal(spelled(place)) == str(caught.value)
+
+
+@pytest.mark.parametrize("place", [("e1", -1, 0), ("e1", 0, -1), ("e1", -1, -1), ("e1", -(2**70), 5)])
+def test_a_place_before_the_beginning_is_refused(place: tuple[str, int, int]) -> None:
+    """Counting from the end, as Python does, would return events in a wrong order."""
+    with pytest.raises(InvalidInputError) as caught:
+        decode_event_cursor(encode_cursor(place))
+
+    assert refusal(encode_cursor(place)) == str(caught.value)
+
+
+@given(st.text() | JSON.map(spelled))
+def test_what_was_not_given_is_never_read(text: str) -> None:
+    """No text gets further than a typed error, unless it is of a cursor's form."""
+    for read, kinds in (
+        (lambda: decode_page_cursor(text, app="shop", user=None), (float, str, str)),
+        (lambda: decode_event_cursor(text), (str, int, int)),
+    ):
+        assume(kinds_in(text) != kinds)
+        with pytest.raises(InvalidInputError, match="is none that this method gave"):
+            read()
+
+
+@given(PAGE_ENDS | EVENT_PLACES, st.data())
+def test_a_cursor_that_was_cut_is_refused(place: tuple[Any, ...], data: st.DataObject) -> None:
+    """Half a cursor is not taken for an earlier place."""
+    cursor = encode_cursor(place)
+    cut = cursor[: data.draw(st.integers(0, len(cursor) - 1))]
+    with pytest.raises(InvalidInputError):
+        decode_page_cursor(cut, app="shop", user=None)
+    with pytest.raises(InvalidInputError, match="is none that this method gave"):
+        decode_event_cursor(cut)
+
+
+def kinds_in(text: str) -> tuple[type, ...]:
+    """Return the types in the list that *text* spells, none if it spells something else."""
+    try:
+        place = json.loads(base64.urlsafe_b64decode(text.encode()))
+    except ValueError:
+        return ()
+    return tuple(map(type, place)) if isinstance(place, list) else ()
