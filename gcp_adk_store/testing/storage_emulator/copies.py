@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from .errors import bad_request
 from .exchange import JsonObject, Request, Response, json_response
+from .keys import key_fields
 from .metadata import WRITABLE_FIELDS, writable_fields
 from .naming import check_object_name
 from .preconditions import Preconditions
@@ -19,7 +20,7 @@ MAX_COMPOSE_SOURCES: Final = 32
 
 
 def copy_object(storage: StrictStorage, request: Request) -> Response:
-    """Copy an object; a body replaces the metadata that would be copied."""
+    """Copy an object; a body replaces the metadata that would be copied. No copy takes a key along."""
     return json_response(_copy(storage, request, to_bucket=request.params["to_bucket"]))
 
 
@@ -42,7 +43,7 @@ def move_object(storage: StrictStorage, request: Request) -> Response:
     bucket, name = request.params["bucket"], request.params["object"]
     if name == request.params["to_object"]:
         raise bad_request("The source and the destination of a move must differ")
-    resource = _copy(storage, request, to_bucket=bucket)
+    resource = _copy(storage, request, to_bucket=bucket, keep_key=True)
     storage.delete_file(bucket, name)
     return json_response(resource)
 
@@ -69,6 +70,7 @@ def compose_object(storage: StrictStorage, request: Request) -> Response:
         size=len(content),
         fields={
             **writable_fields(body.get("destination") or {}),
+            **key_fields(request.arg("kmsKeyName")),
             "componentCount": sum(source.get("componentCount", 1) for source in sources),
         },
     )
@@ -86,12 +88,12 @@ def restore_object(storage: StrictStorage, request: Request) -> Response:
     check_live(storage, bucket, name, Preconditions.parse(request.args()))
     deleted = storage.get_soft_deleted_file_obj(bucket, name, generation)
     content = storage.get_soft_deleted_file(bucket, name, generation)
-    resource = _clone(storage, request, deleted, to_bucket=bucket, to_name=name)
+    resource = _clone(storage, request, deleted, to_bucket=bucket, to_name=name, key=_same_key(deleted))
     storage.write(resource, content)
     return json_response(resource)
 
 
-def _copy(storage: StrictStorage, request: Request, *, to_bucket: str) -> JsonObject:
+def _copy(storage: StrictStorage, request: Request, *, to_bucket: str, keep_key: bool = False) -> JsonObject:
     to_name = check_object_name(request.params["to_object"])
     source = storage.get(
         request.params["bucket"],
@@ -106,6 +108,7 @@ def _copy(storage: StrictStorage, request: Request, *, to_bucket: str) -> JsonOb
         source,
         to_bucket=to_bucket,
         to_name=to_name,
+        key=_same_key(source) if keep_key else key_fields(request.arg("destinationKmsKeyName")),
         fields=writable_fields(request.json()),
     )
     storage.write(resource, storage.read(source))
@@ -119,6 +122,7 @@ def _clone(
     *,
     to_bucket: str,
     to_name: str,
+    key: JsonObject,
     fields: JsonObject | None = None,
 ) -> JsonObject:
     copied = {name: source[name] for name in WRITABLE_FIELDS if name in source}
@@ -130,8 +134,12 @@ def _clone(
         generation=storage.next_generation(),
         hashes=Hashes(md5=source.get("md5Hash"), crc32c=source["crc32c"]),
         size=int(source["size"]),
-        fields=(fields or copied) | component_count,
+        fields=(fields or copied) | component_count | key,
     )
+
+
+def _same_key(source: JsonObject) -> JsonObject:
+    return {"kmsKeyName": source.get("kmsKeyName")}
 
 
 def _compose_source(storage: StrictStorage, bucket: str, source: Any) -> JsonObject:

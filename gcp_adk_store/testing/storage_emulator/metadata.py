@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from contextlib import suppress
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from .errors import bad_request, not_emulated
@@ -26,17 +29,23 @@ WRITABLE_FIELDS: Final = (
 # would let a test pass that fails in production.
 _ENFORCED_ELSEWHERE: Final = ("acl", "contexts", "eventBasedHold", "retention", "temporaryHold")
 
+_RFC_3339: Final = re.compile(
+    r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)", re.ASCII | re.IGNORECASE
+)
+
 
 def writable_fields(sent: JsonObject) -> JsonObject:
     """Return what *sent* sets on a new object; output-only and null fields are dropped.
 
     Raises:
-        ApiError: 400 for illegal custom metadata, 501 for what is not emulated.
+        ApiError: 400 for illegal custom metadata or custom time, 501 for what is not emulated.
     """
     _refuse_unenforced(sent)
     fields = {name: sent[name] for name in WRITABLE_FIELDS if sent.get(name) is not None}
     if "metadata" in fields:
         fields["metadata"] = _merge({}, fields["metadata"])
+    if "customTime" in fields:
+        fields["customTime"] = _utc(fields["customTime"])
     return fields
 
 
@@ -56,6 +65,7 @@ def patched_fields(current: JsonObject, changes: JsonObject) -> JsonObject:
             continue
         value = changes[name]
         if name == "customTime":
+            value = None if value is None else _utc(value)
             _check_custom_time(fields.get(name), value)
         if name == "metadata" and value is not None:
             value = _merge(fields.get(name, {}), value)
@@ -86,10 +96,20 @@ def _merge(current: JsonObject, changes: object) -> JsonObject:
     return merged
 
 
-def _check_custom_time(current: str | None, wanted: object) -> None:
-    # RFC 3339 in UTC sorts as text as long as both sides use the same precision, which one
-    # client does.
-    if current is not None and (not isinstance(wanted, str) or wanted < current):
+def _utc(value: object) -> str:
+    """Return a custom time in the one form clients read, whatever its offset was."""
+    if isinstance(value, str) and _RFC_3339.fullmatch(value):
+        with suppress(ValueError, OverflowError):
+            moment = datetime.fromisoformat(value.upper()).astimezone(UTC)
+            return moment.isoformat().replace("+00:00", "Z")
+    raise bad_request(f"Invalid value for customTime: {value!r}")
+
+
+def _check_custom_time(current: str | None, wanted: str | None) -> None:
+    if current is None:
+        return
+    # As text, a whole second would sort after its own fractions.
+    if wanted is None or datetime.fromisoformat(wanted) < datetime.fromisoformat(current):
         raise bad_request("customTime cannot be removed or moved to an earlier time")
 
 

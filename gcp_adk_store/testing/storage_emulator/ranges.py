@@ -10,6 +10,7 @@ from typing import Final
 from .errors import ApiError, bad_request
 
 _RANGE: Final = re.compile(r"\s*bytes\s*=\s*(\d*)\s*-\s*(\d*)\s*", re.ASCII)
+_LENGTH_RANGE: Final = re.compile(r"\s*(\d{1,18})\s*,\s*(\d{1,18})\s*", re.ASCII)
 _CONTENT_RANGE: Final = re.compile(
     r"\s*bytes\s+(?:\*|(?P<start>\d+)-(?:\*|(?P<end>\d+)))/(?:\*|(?P<total>\d+))\s*", re.ASCII
 )
@@ -40,6 +41,23 @@ def parse_range(header: str | None, *, size: int) -> range | None:
             {"Content-Range": f"bytes */{size}"},
         )
     return wanted
+
+
+def check_length_range(header: str | None, *, length: int) -> None:
+    """Return if ``x-goog-content-length-range``, sent with a body of *length* bytes, permits it.
+
+    Raises:
+        ApiError: 400 when the body is outside, or when the header is not ``MIN,MAX``.
+    """
+    if header is None:
+        return
+    found = _LENGTH_RANGE.fullmatch(header)
+    if found is None:
+        raise bad_request(f"Invalid value for x-goog-content-length-range: {header!r}")
+    if length < int(found[1]):
+        raise bad_request(f"A body of {length} bytes is smaller than {found[1]}", code="EntityTooSmall")
+    if length > int(found[2]):
+        raise bad_request(f"A body of {length} bytes is larger than {found[2]}", code="EntityTooLarge")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

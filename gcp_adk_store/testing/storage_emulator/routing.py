@@ -13,14 +13,14 @@ from urllib.parse import unquote
 
 from gcp_storage_emulator import exceptions as gse
 
-from . import buckets, copies, media, objects, uploads
-from .errors import ApiError, bad_request, error_body, not_emulated
+from . import buckets, copies, media, objects, uploads, xml_api
+from .errors import ApiError, bad_request, error_body, not_emulated, xml_error_body
 from .exchange import Request, Response, json_response
 from .projection import parse_fields, project
 from .storage import StrictStorage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
 Handler: TypeAlias = Callable[[StrictStorage, Request], Response]
 
@@ -47,6 +47,8 @@ _BUCKETS: Final = r"(?:/storage/v1)?/b"
 _BUCKET: Final = rf"{_BUCKETS}/(?P<bucket>[^/]+)"
 _OBJECT: Final = rf"{_BUCKET}/o/(?P<object>[^/]+)"
 _TO: Final = r"b/(?P<to_bucket>[^/]+)/o/(?P<to_object>[^/]+)"
+# The XML API's form, which signed and public URLs use.
+_XML_OBJECT: Final = r"/(?!b/|(?:storage|upload|download|batch)/)(?P<bucket>[^/]+)/(?P<object>.+)"
 
 # A slash inside a name arrives as %2F, so an object called "x/acl" never meets the routes
 # that end in /acl. Matching happens before decoding for that reason.
@@ -91,12 +93,9 @@ _TABLE: Final[tuple[tuple[str, dict[str, Handler]], ...]] = (
         },
     ),
     (rf"/download{_OBJECT}", {"GET": media.download}),
-    # The XML API's form, which signed and public URLs use.
-    (
-        r"/(?!b/|(?:storage|upload|download|batch)/)(?P<bucket>[^/]+)/(?P<object>.+)",
-        {"GET": media.download, "PUT": uploads.put_object},
-    ),
+    (_XML_OBJECT, {"GET": xml_api.get_object, "PUT": xml_api.put_object}),
 )
+_ANSWERS_BYTES: Final = {media.download, xml_api.get_object}
 _ROUTES: Final = tuple((re.compile(pattern), handlers) for pattern, handlers in _TABLE)
 
 
@@ -113,14 +112,15 @@ def answer(handler: Handler, storage: StrictStorage, request: Request) -> Respon
     try:
         response = handler(storage, request)
     except ApiError as exc:
-        response = _error(exc.status, exc.message, exc.headers)
+        response = _error(request, exc)
     except tuple(_GSE_STATUS) as exc:
         status = _GSE_STATUS[type(exc)]
-        response = _error(status, str(exc) or status.phrase)
+        response = _error(request, ApiError(status, str(exc) or status.phrase))
     except Exception as exc:
         # The client of a dropped connection retries for two minutes and then shows no cause.
         logger.exception("failed to handle %s %s", request.method, request.path)
-        response = _error(HTTPStatus.INTERNAL_SERVER_ERROR, f"{type(exc).__name__}: {exc}")
+        error = ApiError(HTTPStatus.INTERNAL_SERVER_ERROR, f"{type(exc).__name__}: {exc}")
+        response = _error(request, error)
     if request.method != "HEAD":
         return response
     headers = {**response.headers, "Content-Length": str(len(response.body))}
@@ -138,7 +138,7 @@ def _handle(storage: StrictStorage, request: Request) -> Response:
     mask = parse_fields(fields) if fields else {}
     response = handler(storage, request)
     is_json = response.headers.get("Content-Type", "").startswith("application/json")
-    if mask and is_json and handler is not media.download:
+    if mask and is_json and handler not in _ANSWERS_BYTES:
         return json_response(project(json.loads(response.body), mask), status=response.status)
     return response
 
@@ -165,7 +165,13 @@ def _matches(path: str) -> Iterator[tuple[re.Match[str], dict[str, Handler]]]:
             yield match, handlers
 
 
-def _error(status: int, message: str, headers: Mapping[str, str] | None = None) -> Response:
-    if status == HTTPStatus.NOT_MODIFIED:
-        return Response(status=status, headers=headers or {})
-    return json_response(error_body(status, message), status=status, headers=headers)
+def _error(request: Request, error: ApiError) -> Response:
+    if error.status == HTTPStatus.NOT_MODIFIED:
+        return Response(status=error.status, headers=error.headers)
+    if re.fullmatch(_XML_OBJECT, request.path):
+        return Response(
+            status=error.status,
+            headers={"Content-Type": "application/xml; charset=UTF-8", **error.headers},
+            body=xml_error_body(error.code, error.message),
+        )
+    return json_response(error_body(error.status, error.message), status=error.status, headers=error.headers)

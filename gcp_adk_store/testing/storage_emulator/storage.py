@@ -45,7 +45,7 @@ class StrictStorage(Storage):  # type: ignore[misc]  # untyped base
     def check_bucket(self, bucket: str) -> None:
         """Return if *bucket* exists, or answer 404."""
         if bucket not in self.buckets:
-            raise not_found("The specified bucket does not exist.")
+            raise not_found("The specified bucket does not exist.", code="NoSuchBucket")
 
     def find(self, bucket: str, name: str, *, generation: str | None = None) -> JsonObject | None:
         """Return the live object's resource, or None if it or that generation is not there.

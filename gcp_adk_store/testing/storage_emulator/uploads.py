@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import secrets
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
 from .errors import CLIENT_CLOSED_REQUEST, bad_request, not_emulated, not_found
 from .exchange import JsonObject, Request, Response, json_response
+from .keys import key_fields
 from .metadata import writable_fields
 from .multipart import split_related
 from .naming import check_object_name
@@ -20,18 +21,12 @@ from .sessions import UploadSession
 if TYPE_CHECKING:
     from .storage import StrictStorage
 
-_XML_CONDITIONS: Final = {
-    "ifGenerationMatch": "x-goog-if-generation-match",
-    "ifMetagenerationMatch": "x-goog-if-metageneration-match",
-}
-
 
 def insert_object(storage: StrictStorage, request: Request) -> Response:
     """Start an upload, or do the whole of it, as ``uploadType`` says."""
     storage.check_bucket(request.params["bucket"])
-    for unsupported in ("predefinedAcl", "kmsKeyName"):
-        if request.arg(unsupported):
-            raise not_emulated(unsupported)
+    if request.arg("predefinedAcl"):
+        raise not_emulated("predefinedAcl")
     match request.arg("uploadType"):
         case "media":
             return _insert(storage, request, {}, request.header("Content-Type"), request.body)
@@ -78,35 +73,6 @@ def cancel_upload(storage: StrictStorage, request: Request) -> Response:
     _session(storage, request)
     del storage.uploads[request.arg("upload_id") or ""]
     return Response(status=CLIENT_CLOSED_REQUEST)
-
-
-def put_object(storage: StrictStorage, request: Request) -> Response:
-    """Create an object the way a signed URL does, which speaks the XML API."""
-    conditions = {name: request.header(header) for name, header in _XML_CONDITIONS.items()}
-    prefix = "x-goog-meta-"
-    custom = {
-        key.lower().removeprefix(prefix): value
-        for key, value in request.headers.items()
-        if key.lower().startswith(prefix)
-    }
-    resource = create_object(
-        storage,
-        base_url=request.base_url,
-        bucket=request.params["bucket"],
-        name=request.params["object"],
-        content=request.body,
-        fields=writable_fields(
-            {
-                "cacheControl": request.header("Cache-Control"),
-                "contentEncoding": request.header("Content-Encoding"),
-                "contentType": request.header("Content-Type"),
-                "metadata": custom or None,
-            }
-        ),
-        hashes=[Hashes.parse({}, header=request.header("X-Goog-Hash"))],
-        preconditions=Preconditions.parse(conditions),
-    )
-    return Response(headers={"ETag": resource["etag"], "X-Goog-Generation": resource["generation"]})
 
 
 def create_object(
@@ -205,4 +171,5 @@ def _name(request: Request, metadata: JsonObject) -> str:
 def _fields(request: Request, metadata: JsonObject, content_type: str | None) -> JsonObject:
     encoding = request.arg("contentEncoding")
     sent = {"contentType": content_type, **metadata}
-    return writable_fields({**sent, "contentEncoding": encoding} if encoding else sent)
+    fields = writable_fields({**sent, "contentEncoding": encoding} if encoding else sent)
+    return fields | key_fields(request.arg("kmsKeyName"))

@@ -8,6 +8,7 @@ import json
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
+from xml.etree import ElementTree as ET
 
 import pytest
 from google.auth.credentials import AnonymousCredentials
@@ -28,6 +29,12 @@ class Answer(NamedTuple):
     def json(self) -> Any:
         """Return the body as JSON."""
         return json.loads(self.body)
+
+    def code(self) -> str | None:
+        """Return the code of the XML API's error document, None if the body is none."""
+        if self.headers["Content-Type"] != "application/xml; charset=UTF-8" or not self.body:
+            return None
+        return ET.fromstring(self.body).findtext("Code")  # noqa: S314  # the emulator's own
 
 
 Call = Callable[..., Answer]

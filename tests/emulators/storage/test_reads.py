@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import gzip
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import pytest
-from google.api_core.exceptions import BadRequest, NotFound
+from google.api_core.exceptions import BadRequest, NotFound, RequestRangeNotSatisfiable
 
 if TYPE_CHECKING:
     from google.cloud import storage
@@ -164,6 +165,71 @@ def test_the_client_reads_ranges(bucket: storage.Bucket) -> None:
     assert content == bucket.blob("o", chunk_size=256 * 1024).download_as_bytes()
 
 
+@pytest.mark.parametrize(
+    ("start", "end", "expected"),
+    [
+        (0, 0, b"0"),
+        (2, 4, b"234"),
+        (8, 99, b"89"),
+        (9, None, b"9"),
+        (0, 9, b"0123456789"),
+        (-3, None, b"789"),
+    ],
+)
+def test_the_client_reads_parts_of_a_generation(
+    bucket: storage.Bucket, start: int, end: int | None, expected: bytes
+) -> None:
+    """First and last byte are inclusive, and an end past the object's is cut to it."""
+    written = bucket.blob("o")
+    written.upload_from_string(b"0123456789")
+    pinned = bucket.blob("o", generation=written.generation)
+
+    assert expected == pinned.download_as_bytes(start=start, end=end, raw_download=True)
+
+
+@pytest.mark.parametrize(
+    ("content", "start", "end"), [(b"0123", 4, 4), (b"0123", 4, None), (b"0123", 99, 100), (b"", 0, 0)]
+)
+def test_the_client_is_refused_a_part_past_the_end(
+    bucket: storage.Bucket, content: bytes, start: int, end: int | None
+) -> None:
+    """A start that is no byte of the object answers 416; an empty object has no first byte."""
+    written = bucket.blob("o")
+    written.upload_from_string(content)
+    pinned = bucket.blob("o", generation=written.generation)
+    with pytest.raises(RequestRangeNotSatisfiable):
+        pinned.download_as_bytes(start=start, end=end, raw_download=True)
+
+    assert content == pinned.download_as_bytes(raw_download=True)
+
+
+def test_the_client_gets_everything_for_a_part_that_ends_before_it_starts(bucket: storage.Bucket) -> None:
+    """A part of no bytes cannot be said: HTTP ignores such a range."""
+    bucket.blob("o").upload_from_string(b"0123")
+
+    assert b"0123" == bucket.blob("o").download_as_bytes(start=2, end=1, raw_download=True)
+
+
+def test_a_part_of_a_replaced_generation_is_gone(bucket: storage.Bucket) -> None:
+    """A pinned reader gets 404, never the bytes that stand there now."""
+    written = bucket.blob("o")
+    written.upload_from_string(b"old")
+    pinned = bucket.blob("o", generation=written.generation)
+    bucket.blob("o").upload_from_string(b"new")
+    with pytest.raises(NotFound):
+        pinned.download_as_bytes(start=0, end=0, raw_download=True)
+
+
+def test_a_raw_part_is_one_of_the_stored_bytes(bucket: storage.Bucket) -> None:
+    """A range of a gzip object counts packed bytes for a reader that takes them."""
+    packed = gzip.compress(b"plain")
+    blob = bucket.blob("o")
+    blob.content_encoding = "gzip"
+    blob.upload_from_string(packed)
+
+    assert packed[2:6] == bucket.blob("o").download_as_bytes(start=2, end=5, raw_download=True)
+
+
 def test_gzip_is_decompressed_unless_the_reader_takes_it(bucket: storage.Bucket, call: Call) -> None:
     """A reader that accepts gzip gets the stored bytes, any other the plain ones."""
     packed = gzip.compress(b"plain")
@@ -233,6 +299,53 @@ def test_a_custom_time_never_moves_back(bucket: storage.Bucket, call: Call) -> N
     ]
 
     assert [200, 200, 400] == statuses
+
+
+def test_the_client_moves_a_custom_time_on(bucket: storage.Bucket) -> None:
+    """A patch sets it, moves it by a microsecond, and cannot move it back or remove it."""
+    start = datetime(2026, 1, 31, tzinfo=UTC)
+    blob = bucket.blob("o")
+    blob.upload_from_string(b"x")
+    for time in (start, start + timedelta(microseconds=1)):
+        blob.custom_time = time
+        blob.patch()
+    for refused in (start, None):
+        blob.custom_time = refused
+        with pytest.raises(BadRequest):
+            blob.patch()
+    found = bucket.get_blob("o")
+
+    assert (start + timedelta(microseconds=1), 3) == (found.custom_time, found.metageneration)
+
+
+@pytest.mark.parametrize(
+    ("sent", "shown"),
+    [
+        ("2026-01-31T12:00:00Z", "2026-01-31T12:00:00Z"),
+        ("2026-01-31T12:00:00.000000Z", "2026-01-31T12:00:00Z"),
+        ("2026-01-31t12:00:00.5z", "2026-01-31T12:00:00.500000Z"),
+        ("2026-01-31T12:00:00+02:00", "2026-01-31T10:00:00Z"),
+    ],
+)
+def test_a_custom_time_is_shown_in_utc(bucket: storage.Bucket, call: Call, sent: str, shown: str) -> None:
+    """The client reads no offsets, so none is shown; setting the same time again is no move back."""
+    bucket.blob("o").upload_from_string(b"x")
+    target = f"/storage/v1/b/{bucket.name}/o/o"
+    answers = [call("PATCH", target, b'{"customTime": "%s"}' % time.encode()) for time in (sent, shown)]
+
+    assert [shown, shown] == [answer.json()["customTime"] for answer in answers]
+
+
+@pytest.mark.parametrize(
+    "sent", [b'"soon"', b"1769860800", b'"2026-01-31"', b'"2026-01-31T12:00:00"', b'"2026-02-30T00:00:00Z"']
+)
+def test_a_custom_time_that_is_no_time_is_refused(bucket: storage.Bucket, call: Call, sent: bytes) -> None:
+    """Anything but RFC 3339 with an offset answers 400."""
+    bucket.blob("o").upload_from_string(b"x")
+    answer = call("PATCH", f"/storage/v1/b/{bucket.name}/o/o", b'{"customTime": %s}' % sent)
+
+    assert 400 == answer.status
+    assert bucket.get_blob("o").custom_time is None
 
 
 @pytest.mark.parametrize("field", ["acl", "eventBasedHold", "retention", "temporaryHold"])

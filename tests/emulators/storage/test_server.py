@@ -142,21 +142,6 @@ def test_a_wipe_forgets_objects_and_maybe_buckets(bucket: storage.Bucket, call: 
     assert not bucket.exists()
 
 
-def test_a_signed_url_uploads_and_downloads(bucket: storage.Bucket, call: Call) -> None:
-    """The XML form of a URL works, with its condition and metadata headers."""
-    target = f"/{bucket.name}/dir/o%20x?X-Goog-Signature=00"
-    headers = {"x_goog_if_generation_match": "0", "x_goog_meta_k": "v", "Content_Type": "a/b"}
-    statuses = [call("PUT", target, b"x", **headers).status for _ in range(2)]
-    answer = call("GET", target)
-
-    assert [200, 412] == statuses
-    assert (b"x", "a/b", "v") == (
-        answer.body,
-        answer.headers["Content-Type"],
-        answer.headers["x-goog-meta-k"],
-    )
-
-
 def test_a_stalled_client_blocks_nobody(emulator: StorageEmulator, bucket: storage.Bucket) -> None:
     """Others are served while one client has sent half a head and one half a body."""
     host = urlsplit(emulator.url)

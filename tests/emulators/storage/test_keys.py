@@ -1,0 +1,131 @@
+"""Show that the name of a Cloud KMS key is kept with what is written under it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from google.api_core.exceptions import BadRequest
+
+if TYPE_CHECKING:
+    from google.cloud import storage
+
+    from tests.emulators.storage.conftest import Call
+
+CHUNK = 256 * 1024
+KEY = "projects/p/locations/europe-west1/keyRings/ring/cryptoKeys/key"
+VERSION = f"{KEY}/cryptoKeyVersions/1"
+NOT_KEYS = [
+    "key",
+    KEY.removeprefix("projects/p/"),
+    f"{KEY}/",
+    VERSION,
+    KEY.replace("europe-west1", ""),
+    KEY.replace("ring/", "r ng/"),
+]
+
+
+@pytest.fixture
+def source(bucket: storage.Bucket) -> storage.Blob:
+    """Create an object under the key."""
+    blob = bucket.blob("source", kms_key_name=KEY)
+    blob.upload_from_string(b"content")
+    return blob
+
+
+@pytest.mark.parametrize("chunk_size", [None, CHUNK])
+def test_an_upload_shows_the_version_of_its_key(bucket: storage.Bucket, chunk_size: int | None) -> None:
+    """The client's uploads, whole and resumable, name the key; the bytes are as they were sent."""
+    blob = bucket.blob("o", chunk_size=chunk_size, kms_key_name=KEY)
+    blob.upload_from_string(b"content")
+
+    assert (VERSION, VERSION) == (blob.kms_key_name, bucket.get_blob("o").kms_key_name)
+    assert b"content" == bucket.blob("o").download_as_bytes()
+
+
+def test_raw_uploads_name_a_key(bucket: storage.Bucket, call: Call) -> None:
+    """So do a plain media upload, and a header of the XML API."""
+    target = f"/upload/storage/v1/b/{bucket.name}/o?uploadType=media&name=media&kmsKeyName={KEY}"
+    resource = call("POST", target, b"x").json()
+    call("PUT", f"/{bucket.name}/xml", b"x", x_goog_encryption_kms_key_name=KEY)
+
+    assert (VERSION, VERSION) == (resource["kmsKeyName"], bucket.get_blob("xml").kms_key_name)
+
+
+@pytest.mark.parametrize("name", NOT_KEYS)
+@pytest.mark.parametrize("chunk_size", [None, CHUNK])
+def test_an_upload_under_what_is_no_key_is_refused(
+    bucket: storage.Bucket, call: Call, name: str, chunk_size: int | None
+) -> None:
+    """Anything but a key's full name, without a version, answers 400 and stores nothing."""
+    target = f"/upload/storage/v1/b/{bucket.name}/o?name=o&kmsKeyName={name.replace(' ', '%20')}"
+    kind = "media" if chunk_size is None else "resumable"
+    refused = [
+        call("POST", f"{target}&uploadType={kind}", b""),
+        call("PUT", f"/{bucket.name}/o", b"", x_goog_encryption_kms_key_name=name),
+    ]
+
+    assert [400, 400] == [answer.status for answer in refused]
+    assert not bucket.blob("o").exists()
+
+
+def test_a_key_stays_until_the_object_is_replaced(bucket: storage.Bucket, source: storage.Blob) -> None:
+    """A patch keeps it; an upload without one does not."""
+    source.metadata = {"k": "v"}
+    source.patch()
+    patched = bucket.get_blob("source").kms_key_name
+    bucket.blob("source").upload_from_string(b"new")
+
+    assert (VERSION, None) == (patched, bucket.get_blob("source").kms_key_name)
+
+
+def test_a_copy_does_not_take_the_key_along(bucket: storage.Bucket, source: storage.Blob) -> None:
+    """Without a key of its own a copy has its bucket's default, which is none here."""
+    copied = bucket.copy_blob(source, bucket, "copied")
+    rewritten = bucket.blob("rewritten")
+    rewritten.rewrite(source)
+
+    assert (None, None) == (copied.kms_key_name, rewritten.kms_key_name)
+
+
+def test_a_copy_names_a_key_of_its_own(bucket: storage.Bucket, source: storage.Blob, call: Call) -> None:
+    """The client's rewrite and a raw copy name the destination's key."""
+    other = KEY.replace("ring", "other")
+    rewritten = bucket.blob("rewritten", kms_key_name=other)
+    rewritten.rewrite(source)
+    path = f"/storage/v1/b/{bucket.name}/o/{source.name}/copyTo/b/{bucket.name}/o/copied"
+    copied = call("POST", f"{path}?destinationKmsKeyName={other}").json()
+
+    assert f"{other}/cryptoKeyVersions/1" == rewritten.kms_key_name == copied["kmsKeyName"]
+
+
+def test_a_copy_under_what_is_no_key_is_refused(
+    bucket: storage.Bucket, source: storage.Blob, call: Call
+) -> None:
+    """Rewriting and copying answer 400 and make nothing."""
+    path = f"/storage/v1/b/{bucket.name}/o/{source.name}/copyTo/b/{bucket.name}/o/new"
+    with pytest.raises(BadRequest):
+        bucket.blob("new", kms_key_name="key").rewrite(source)
+
+    assert 400 == call("POST", f"{path}?destinationKmsKeyName=key").status
+    assert not bucket.blob("new").exists()
+
+
+def test_composing_names_a_key(bucket: storage.Bucket, source: storage.Blob, call: Call) -> None:
+    """The result has the key that was asked for, never a source's."""
+    path = f"/storage/v1/b/{bucket.name}/o/joined/compose"
+    body = b'{"sourceObjects": [{"name": "%s"}]}' % source.name.encode()
+    keys = [call("POST", path + query, body).json().get("kmsKeyName") for query in ("", f"?kmsKeyName={KEY}")]
+
+    assert [None, VERSION] == keys
+    assert 400 == call("POST", f"{path}?kmsKeyName=key", body).status
+
+
+def test_what_is_moved_or_restored_keeps_its_key(bucket: storage.Bucket, source: storage.Blob) -> None:
+    """Neither writes the bytes anew."""
+    moved = bucket.move_blob(source, "moved")
+    generation = moved.generation
+    moved.delete()
+    restored = bucket.restore_blob("moved", generation=generation)
+
+    assert (VERSION, VERSION) == (moved.kms_key_name, restored.kms_key_name)

@@ -1,0 +1,160 @@
+"""Show what the XML API's form of a URL takes and answers."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from google.cloud import storage
+
+    from tests.emulators.storage.conftest import Call
+
+
+def test_headers_describe_the_object(bucket: storage.Bucket, call: Call) -> None:
+    """Standard and custom headers of a PUT become its metadata, and of a GET tell it."""
+    target = f"/{bucket.name}/dir/o%20x"
+    headers = {
+        "Cache_Control": "no-store",
+        "Content_Disposition": "attachment",
+        "Content_Language": "de",
+        "Content_Type": "a/b",
+        "x_goog_meta_k": "v",
+        "x_goog_storage_class": "NEARLINE",
+    }
+    put = call("PUT", target, b"content", x_goog_custom_time="2026-01-31T12:00:00+02:00", **headers)
+    found = bucket.get_blob("dir/o x")
+    answer = call("GET", target)
+
+    assert (200, b"content") == (put.status, answer.body)
+    assert ("NEARLINE", datetime(2026, 1, 31, 10, tzinfo=UTC)) == (found.storage_class, found.custom_time)
+    assert headers == {name: answer.headers[name.replace("_", "-")] for name in headers}
+
+
+@pytest.mark.parametrize("time", ["soon", "2026-01-31", "2026-01-31T12:00:00", "2026-13-01T00:00:00Z"])
+def test_a_custom_time_that_is_no_time_stores_nothing(bucket: storage.Bucket, call: Call, time: str) -> None:
+    """Anything but RFC 3339 with an offset answers 400."""
+    answer = call("PUT", f"/{bucket.name}/o", b"x", x_goog_custom_time=time)
+
+    assert (400, "InvalidArgument") == (answer.status, answer.code())
+    assert not bucket.blob("o").exists()
+
+
+@pytest.mark.parametrize(
+    ("permitted", "size", "code"),
+    [
+        ("2,4", 1, "EntityTooSmall"),
+        ("2,4", 2, None),
+        ("2, 4", 4, None),
+        ("2,4", 5, "EntityTooLarge"),
+        ("0,0", 0, None),
+        ("0,0", 1, "EntityTooLarge"),
+        ("", 1, "InvalidArgument"),
+        ("4", 4, "InvalidArgument"),
+        ("2-4", 3, "InvalidArgument"),
+        ("2,", 3, "InvalidArgument"),
+        ("-1,4", 3, "InvalidArgument"),
+        ("0," + "9" * 5000, 3, "InvalidArgument"),
+    ],
+)
+def test_a_body_must_have_the_permitted_length(
+    bucket: storage.Bucket, call: Call, permitted: str, size: int, code: str | None
+) -> None:
+    """Both ends are inclusive; a body outside, or a malformed header, answers 400 and stores nothing."""
+    answer = call("PUT", f"/{bucket.name}/o", b"x" * size, x_goog_content_length_range=permitted)
+
+    assert (400 if code else 200, code) == (answer.status, answer.code())
+    assert (code is None) == bucket.blob("o").exists()
+
+
+def test_a_body_of_unknown_length_is_measured(bucket: storage.Bucket, call: Call) -> None:
+    """One that arrives in HTTP chunks is held to the permitted length too."""
+    chunked = b"5\r\n12345\r\n0\r\n\r\n"
+    headers = {"Transfer_Encoding": "chunked", "x_goog_content_length_range": "0,4"}
+    answer = call("PUT", f"/{bucket.name}/o", chunked, **headers)
+
+    assert (400, "EntityTooLarge") == (answer.status, answer.code())
+    assert not bucket.blob("o").exists()
+
+
+def test_a_refused_body_replaces_nothing(bucket: storage.Bucket, call: Call) -> None:
+    """What stood there before stays, in the same generation."""
+    blob = bucket.blob("o")
+    blob.upload_from_string(b"old")
+    call("PUT", f"/{bucket.name}/o", b"too long", x_goog_content_length_range="0,4")
+
+    assert b"old" == bucket.blob("o", generation=blob.generation).download_as_bytes()
+
+
+def test_the_url_overrides_how_bytes_are_described(bucket: storage.Bucket, call: Call) -> None:
+    """The two parameters replace headers of a GET or HEAD, of ranges too; the object stays as it is."""
+    blob = bucket.blob("o")
+    blob.content_disposition = "inline"
+    blob.upload_from_string(b"content", content_type="a/b")
+    asked = (
+        "response-content-disposition=attachment%3B%20filename%3D%22a.txt%22&response-content-type=text/plain"
+    )
+    answers = [
+        call("GET", f"/{bucket.name}/o?{asked}"),
+        call("HEAD", f"/{bucket.name}/o?{asked}"),
+        call("GET", f"/{bucket.name}/o?{asked}", Range="bytes=0-0"),
+        call("GET", f"/{bucket.name}/o?response-content-type="),
+    ]
+    described = [
+        (answer.status, answer.headers["Content-Disposition"], answer.headers["Content-Type"])
+        for answer in answers
+    ]
+    overridden = ('attachment; filename="a.txt"', "text/plain")
+
+    assert [(200, *overridden), (200, *overridden), (206, *overridden), (200, "inline", "a/b")] == described
+    assert "a/b" == bucket.get_blob("o").content_type
+
+
+@pytest.mark.parametrize("value", ["a%0D%0AX-Injected:%201", "%E2%98%83"])
+def test_an_override_that_no_header_can_carry_is_refused(
+    bucket: storage.Bucket, call: Call, value: str
+) -> None:
+    """Line ends and what is outside printable ASCII answer 400."""
+    bucket.blob("o").upload_from_string(b"x")
+    answer = call("GET", f"/{bucket.name}/o?response-content-disposition={value}")
+
+    assert (400, "InvalidArgument", None) == (
+        answer.status,
+        answer.code(),
+        answer.headers.get("X-Injected"),
+    )
+
+
+def test_errors_are_xml(bucket: storage.Bucket, call: Call) -> None:
+    """Refusals carry the XML API's codes, whatever characters their messages repeat; HEAD has no body."""
+    bucket.blob("o").upload_from_string(b"x")
+    path = f"/{bucket.name}/o"
+    answers = [
+        call("GET", f"/{bucket.name}/%3Cmissing%3E%01%26"),
+        call("GET", "/missing-bucket/o"),
+        call("PUT", path, b"", x_goog_if_generation_match="0"),
+        call("PUT", path, b"", x_goog_if_generation_match="none"),
+        call("GET", path, Range="bytes=1-"),
+        call("DELETE", path),
+        call("HEAD", f"/{bucket.name}/missing"),
+    ]
+
+    assert [
+        (404, "NoSuchKey"),
+        (404, "NoSuchBucket"),
+        (412, "PreconditionFailed"),
+        (400, "InvalidArgument"),
+        (416, "InvalidRange"),
+        (501, "NotImplemented"),
+        (404, None),
+    ] == [(answer.status, answer.code()) for answer in answers]
+    assert "bytes */1" == answers[4].headers["Content-Range"]
+
+
+def test_a_json_object_is_answered_as_it_is(bucket: storage.Bucket, call: Call) -> None:
+    """The JSON API's ``fields`` does not cut the bytes of an object."""
+    bucket.blob("o").upload_from_string(b'{"a": 1, "b": 2}', content_type="application/json")
+
+    assert b'{"a": 1, "b": 2}' == call("GET", f"/{bucket.name}/o?fields=a").body
