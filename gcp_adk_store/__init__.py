@@ -4,7 +4,9 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from gcp_adk_store.artifacts import GcsArtifactService
+    from gcp_adk_store.artifact_files import ArtifactReader
+    from gcp_adk_store.artifact_uploads import SignedUpload
+    from gcp_adk_store.artifacts import GcsArtifactService, StoredArtifactVersion
     from gcp_adk_store.browser import SessionEvent, SessionPage
     from gcp_adk_store.errors import (
         AccessDeniedError,
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
         StoredDataError,
         StoreError,
         UnavailableError,
+        UploadMissingError,
     )
     from gcp_adk_store.sessions import FirestoreSessionService
     from gcp_adk_store.settings import ArtifactLimits, SessionLimits, StoreSettings
@@ -28,6 +31,7 @@ __all__ = [
     "AccessDeniedError",
     "ArtifactConflictError",
     "ArtifactLimits",
+    "ArtifactReader",
     "FirestoreSessionService",
     "GcsArtifactService",
     "InvalidInputError",
@@ -40,24 +44,30 @@ __all__ = [
     "SessionLimits",
     "SessionMissingError",
     "SessionPage",
+    "SignedUpload",
     "Store",
     "StoreError",
     "StoreSettings",
+    "StoredArtifactVersion",
     "StoredDataError",
     "UnavailableError",
+    "UploadMissingError",
 ]
 
 __version__ = "0.1.0"
 
 _HOMES = {
     "ArtifactLimits": "settings",
+    "ArtifactReader": "artifact_files",
     "FirestoreSessionService": "sessions",
     "GcsArtifactService": "artifacts",
     "SessionEvent": "browser",
     "SessionLimits": "settings",
     "SessionPage": "browser",
+    "SignedUpload": "artifact_uploads",
     "Store": "store",
     "StoreSettings": "settings",
+    "StoredArtifactVersion": "artifacts",
 }
 
 

@@ -1,42 +1,61 @@
 """Keep ADK artifacts in Cloud Storage: each version one object, made exactly once."""
 
+import os
 import secrets
-import threading
-import time
-from collections import OrderedDict
-from typing import Any
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from typing import Any, BinaryIO
+from urllib.parse import quote
 
 from google.adk.artifacts import BaseArtifactService
 from google.adk.artifacts.base_artifact_service import ArtifactVersion, ensure_part
+from google.adk.platform import time as platform_time
 from google.auth.credentials import Credentials
 from google.genai import types
+from pydantic import Field
 
-from gcp_adk_store.backends.gcs import Objects, StorageClient
-from gcp_adk_store.backends.translate import ConditionFailedError
+from gcp_adk_store.artifact_files import ArtifactReader, opened_source, opened_target
+from gcp_adk_store.artifact_uploads import ArtifactUploads, SignedUpload
+from gcp_adk_store.artifact_versions import ArtifactVersions, endless_reference
+from gcp_adk_store.backends.gcs import Objects
+from gcp_adk_store.backends.gcs_streams import ObjectGoneError, ObjectStreams, OnProgress
+from gcp_adk_store.backends.signing import UrlSigner
+from gcp_adk_store.backends.storage_calls import StorageCalls, StorageClient
 from gcp_adk_store.codec.objects import (
     StoredObject,
-    Upload,
     decode_artifact,
     decode_file,
     encode_artifact,
+    encode_copy,
+    encode_file,
     filenames,
-    object_name,
-    parse_version,
     scope_prefix,
-    version_prefix,
+    user_prefix,
+    version_of,
 )
-from gcp_adk_store.errors import ArtifactConflictError, InvalidInputError
-from gcp_adk_store.fan_out import beside, fan_out
+from gcp_adk_store.errors import InvalidInputError
+from gcp_adk_store.fan_out import fan_out
 from gcp_adk_store.model.artifacts import (
     MAX_REFERENCE_HOPS,
     REFERENCE_SCHEME,
     ArtifactReference,
-    next_version,
+    require_storage_class,
+    time_after,
 )
 from gcp_adk_store.model.keys import ArtifactKey, ArtifactScope
 from gcp_adk_store.reported import reported
 from gcp_adk_store.settings import ArtifactLimits, StoreSettings
-from gcp_adk_store.turns import Turns
+
+
+class StoredArtifactVersion(ArtifactVersion):
+    """A version of an artifact as ADK describes it, and its object as Cloud Storage does."""
+
+    size: int = Field(description="Bytes of the payload.")
+    generation: int = Field(description="Generation of the object, which no other write has.")
+    crc32c: str | None = Field(default=None, description="CRC32C of the payload, base64, big-endian.")
+    md5: str | None = Field(
+        default=None, description="MD5 of the payload, base64; composed objects have none."
+    )
 
 
 class GcsArtifactService(BaseArtifactService):
@@ -62,6 +81,9 @@ class GcsArtifactService(BaseArtifactService):
         project: str | None = None,
         client: StorageClient | None = None,
         credentials: Credentials | None = None,
+        kms_key_name: str | None = None,
+        storage_class: str | None = None,
+        signing_service_account: str | None = None,
         limits: ArtifactLimits | None = None,
     ) -> None:
         """Prepare the service; nothing is contacted before the first call.
@@ -71,18 +93,29 @@ class GcsArtifactService(BaseArtifactService):
             project: Google Cloud project to act in; by default that of the environment.
             client: A ``google.cloud.storage.Client`` to borrow; it stays open on :meth:`close`.
             credentials: By default those of the environment.
+            kms_key_name: Key of Cloud KMS that encrypts what is saved,
+                ``projects/P/locations/L/keyRings/R/cryptoKeys/K``; by default the bucket's.
+            storage_class: ``STANDARD``, ``NEARLINE``, ``COLDLINE`` or ``ARCHIVE`` for what is saved; by
+                default the bucket's.
+            signing_service_account: Email of the service account that signs URLs, where the credentials
+                have no key and are not of one themselves.
             limits: Bounds and deadlines.
 
         Raises:
-            InvalidInputError: *bucket_name* cannot be a bucket's name.
+            InvalidInputError: *bucket_name* cannot be a bucket's name, or *storage_class* is none.
         """
         StoreSettings(bucket=bucket_name)  # refuses what cannot be a bucket's name
-        self._limits = limits or ArtifactLimits()
-        self._objects = Objects(
-            bucket_name, project=project, client=client, credentials=credentials, limits=self._limits
+        require_storage_class(storage_class)
+        self._storage_class = storage_class
+        limits = limits or ArtifactLimits()
+        calls = StorageCalls(
+            bucket_name, project=project, client=client, credentials=credentials, limits=limits
         )
-        self._latest = _LatestVersions(self._limits)
-        self._turns = Turns()
+        self._objects = Objects(calls, kms_key_name=kms_key_name)
+        self._streams = ObjectStreams(calls, self._objects, deadline_s=limits.deadline_s)
+        self._versions = ArtifactVersions(self._objects, limits)
+        self._signer = UrlSigner(calls, credentials=credentials, service_account=signing_service_account)
+        self._uploads = ArtifactUploads(self._objects, self._versions, self._signer)
 
     @property
     def bucket_name(self) -> str:
@@ -99,11 +132,23 @@ class GcsArtifactService(BaseArtifactService):
         artifact: types.Part | dict[str, Any],
         session_id: str | None = None,
         custom_metadata: dict[str, Any] | None = None,
+        expires_after: timedelta | None = None,
+        storage_class: str | None = None,
     ) -> int:
         """Save a new version and return its number: 0, then one more than the highest.
 
-        1 request where this process saved the artifact before, else 2. *custom_metadata* keeps its JSON
-        types.
+        1 request where this process saved the artifact before, else 2.
+
+        Args:
+            app_name: The app.
+            user_id: The user.
+            filename: Name of the artifact; ``user:`` at its start makes it one of all the user's sessions.
+            artifact: Inline bytes, text, or file data, also as a dictionary.
+            session_id: The session, for an artifact of its own.
+            custom_metadata: Kept with its JSON types, up to 8 KiB.
+            expires_after: The version's custom time is so far away, for a lifecycle rule of the bucket to
+                remove it then (docs/data-model.md); until the rule acts it can be loaded.
+            storage_class: As that of the service, for this version.
 
         Raises:
             InvalidInputError: the part holds nothing to save, a reference leaves its scope, or the
@@ -118,9 +163,77 @@ class GcsArtifactService(BaseArtifactService):
         if uri and uri.startswith(REFERENCE_SCHEME):
             ArtifactReference.parse(uri, within=_within(key, session_id))
         save_id = secrets.token_hex(16)
-        upload = encode_artifact(part, custom_metadata=custom_metadata, save_id=save_id)
-        async with self._turns.turn(key):  # the savers of one process do not compete with each other
-            return await self._save(key, upload, save_id, what=f"save_artifact {key}")
+        upload = encode_artifact(
+            part,
+            custom_metadata=custom_metadata,
+            save_id=save_id,
+            custom_time=_custom_time(expires_after),
+            storage_class=require_storage_class(storage_class) or self._storage_class,
+        )
+        what = f"save_artifact {key}"
+        return await self._versions.save(
+            key, lambda name: self._objects.create(name, upload, what=what), save_id=save_id, what=what
+        )
+
+    @reported
+    async def save_artifact_file(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        filename: str,
+        source: str | os.PathLike[str] | BinaryIO,
+        session_id: str | None = None,
+        mime_type: str | None = None,
+        display_name: str | None = None,
+        custom_metadata: dict[str, Any] | None = None,
+        expires_after: timedelta | None = None,
+        storage_class: str | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> int:
+        """Save a file as a new version, of any size in little memory, and return its number.
+
+        It is what :meth:`save_artifact` makes of inline bytes. Over 8 MiB the upload is a resumable one of
+        8 MiB a request: what is lost on the way is sent again, not the whole. Cancelled, it stops after the
+        request that is running. The CRC32C of what was read and of what is stored are compared.
+
+        Args:
+            app_name: The app.
+            user_id: The user.
+            filename: As for :meth:`save_artifact`.
+            source: A path, or a binary file that can seek, which is read from its start and stays open.
+            session_id: As for :meth:`save_artifact`.
+            mime_type: Content type, ``application/octet-stream`` by default.
+            display_name: Kept for the part that is loaded.
+            custom_metadata: As for :meth:`save_artifact`.
+            expires_after: As for :meth:`save_artifact`.
+            storage_class: As for :meth:`save_artifact`.
+            on_progress: Called in the event loop with the bytes sent so far and all of them; at the end
+                both are equal.
+
+        Raises:
+            InvalidInputError: as for :meth:`save_artifact`, or *source* is no such file.
+            OSError: *source* cannot be read.
+            ArtifactConflictError, OutcomeUnknownError: as for :meth:`save_artifact`.
+        """
+        key = ArtifactKey.of(app=app_name, user=user_id, session=session_id, filename=filename)
+        key.require_savable()
+        save_id = secrets.token_hex(16)
+        fields = encode_file(
+            mime_type=mime_type,
+            display_name=display_name,
+            custom_metadata=custom_metadata,
+            save_id=save_id,
+            custom_time=_custom_time(expires_after),
+            storage_class=require_storage_class(storage_class) or self._storage_class,
+        )
+        what = f"save_artifact_file {key}"
+        async with opened_source(source) as (file, size):
+
+            async def create(name: str) -> None:
+                await self._streams.upload(name, file, fields, size=size, on_progress=on_progress, what=what)
+
+            return await self._versions.save(key, create, save_id=save_id, what=what)
 
     @reported
     async def load_artifact(
@@ -143,7 +256,7 @@ class GcsArtifactService(BaseArtifactService):
         key = ArtifactKey.of(app=app_name, user=user_id, session=session_id, filename=filename)
         scope = _within(key, session_id)
         for _ in range(MAX_REFERENCE_HOPS + 1):
-            found = await self._load(key, version, what=f"load_artifact {key}")
+            found = await self._versions.load(key, version, what=f"load_artifact {key}")
             if found is None:
                 return None
             stored, data = found
@@ -154,9 +267,76 @@ class GcsArtifactService(BaseArtifactService):
                 return decode_file(stored, uri)
             target = ArtifactReference.parse(uri, within=scope)
             key, version = target.key, target.version
-        raise InvalidInputError(
-            f"Exceeded maximum recursion depth resolving artifact reference: {uri}",
-        )
+        raise endless_reference(uri)
+
+    @reported
+    async def load_artifact_to(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        filename: str,
+        target: str | os.PathLike[str] | BinaryIO,
+        session_id: str | None = None,
+        version: int | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> StoredArtifactVersion | None:
+        """Write a version's bytes to a file, of any size in little memory; ``None`` if absent.
+
+        References are followed, as by :meth:`load_artifact`; a download that breaks off goes on where it
+        stopped, and the whole is checked against its CRC32C.
+
+        Args:
+            app_name: The app.
+            user_id: The user.
+            filename: The artifact.
+            target: A path, whose file appears or is replaced when all of it is there; or a binary file,
+                which is written from its position on and stays open.
+            session_id: The session, for an artifact of its own.
+            version: By default the latest.
+            on_progress: Called in the event loop with the bytes received so far and all of them.
+
+        Returns:
+            What was written; where a reference was followed, the version that it led to.
+
+        Raises:
+            InvalidInputError: the artifact is a file elsewhere, or a reference leaves its scope.
+            OSError: *target* cannot be written.
+        """
+        key = ArtifactKey.of(app=app_name, user=user_id, session=session_id, filename=filename)
+        what = f"load_artifact_to {key}"
+        while True:
+            stored = await self._resolve(key, version, session_id, what=what)
+            if stored is None:
+                return None
+            try:
+                async with opened_target(target) as file:
+                    await self._streams.download(stored, file, on_progress=on_progress, what=what)
+            except ObjectGoneError:
+                continue  # deleted between the two requests: look again
+            return self._describe(stored)
+
+    @reported
+    async def open_artifact(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        filename: str,
+        session_id: str | None = None,
+        version: int | None = None,
+    ) -> ArtifactReader | None:
+        """Return a reader of parts of a version, by default the latest; ``None`` if absent.
+
+        1 request, and 1 for each part that is read. References are followed.
+
+        Raises:
+            InvalidInputError: the artifact is a file elsewhere, or a reference leaves its scope.
+        """
+        key = ArtifactKey.of(app=app_name, user=user_id, session=session_id, filename=filename)
+        what = f"open_artifact {key}"
+        stored = await self._resolve(key, version, session_id, what=what)
+        return None if stored is None else ArtifactReader(self._objects, stored, what=what)
 
     @reported
     async def list_artifact_keys(
@@ -185,13 +365,92 @@ class GcsArtifactService(BaseArtifactService):
         """Remove the versions that there are, in parallel; one that is saved meanwhile stays."""
         key = ArtifactKey.of(app=app_name, user=user_id, session=session_id, filename=filename)
         what = f"delete_artifact {key}"
-        async with self._turns.turn(key):
-            infos = await self._infos(key, what=what)
-            self._latest.forget(key)
-            await fan_out(
-                self._objects.delete(stored.name, generation=stored.generation, what=what)
-                for stored in infos.values()
-            )
+
+        async def remove() -> None:
+            infos = await self._versions.infos(key, what=what)
+            await self._delete(infos.values(), what=what)
+
+        await self._versions.forget_while(key, remove)
+
+    @reported
+    async def delete_session_artifacts(
+        self, *, app_name: str, user_id: str, session_id: str, dry_run: bool = False
+    ) -> list[str]:
+        """Remove all artifacts of a session, not the user's own; return their sorted filenames.
+
+        With *dry_run* only return what would be removed. 1 listing, and 1 delete a version, in parallel.
+        """
+        scope = ArtifactScope(app=app_name, user=user_id, session=session_id)
+        what = f"delete_session_artifacts app={app_name!r} user={user_id!r} session={scope.session!r}"
+        return await self._delete_below(scope_prefix(scope), scope, dry_run=dry_run, what=what)
+
+    @reported
+    async def delete_user_artifacts(self, *, app_name: str, user_id: str, dry_run: bool = False) -> list[str]:
+        """Remove all that a user has in an app, in every session; return the sorted names.
+
+        Those of a session's artifacts start with the session's id and a ``/``. With *dry_run* only return
+        what would be removed. 1 listing, and 1 delete a version, in parallel.
+        """
+        scope = ArtifactScope(app=app_name, user=user_id, session=None)
+        what = f"delete_user_artifacts app={app_name!r} user={user_id!r}"
+        return await self._delete_below(user_prefix(scope), scope, dry_run=dry_run, what=what)
+
+    @reported
+    async def copy_artifact(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        filename: str,
+        session_id: str | None = None,
+        version: int | None = None,
+        to_user_id: str | None = None,
+        to_session_id: str | None = None,
+        to_filename: str | None = None,
+    ) -> int | None:
+        """Make a version, by default the latest, the next version of another artifact; return its number.
+
+        Its bytes stay within Cloud Storage; content type, names and metadata come with them. ``None`` if
+        there is nothing to copy.
+
+        Args:
+            app_name: The app, of both.
+            user_id: The user to copy from.
+            filename: The artifact to copy from.
+            session_id: The session to copy from.
+            version: The version to copy.
+            to_user_id: By default *user_id*.
+            to_session_id: By default *session_id*.
+            to_filename: By default *filename*.
+
+        Raises:
+            InvalidInputError: the target is no artifact to save, or a reference could not be followed there.
+            ArtifactConflictError, OutcomeUnknownError: as for :meth:`save_artifact`.
+        """
+        source = ArtifactKey.of(app=app_name, user=user_id, session=session_id, filename=filename)
+        to_session_id = session_id if to_session_id is None else to_session_id
+        target = ArtifactKey.of(
+            app=app_name,
+            user=user_id if to_user_id is None else to_user_id,
+            session=to_session_id,
+            filename=filename if to_filename is None else to_filename,
+        )
+        target.require_savable()
+        what = f"copy_artifact {source}"
+        found = await self._versions.find(source, version, what=what)
+        if found is None:
+            return None
+        _, stored = found
+        if stored.file_uri is not None and stored.file_uri.startswith(REFERENCE_SCHEME):
+            ArtifactReference.parse(stored.file_uri, within=_within(target, to_session_id))
+        save_id = secrets.token_hex(16)
+        fields = encode_copy(stored, save_id=save_id, storage_class=self._storage_class)
+        return await self._versions.save(
+            target,
+            lambda name: self._objects.copy(stored, name, fields, what=what),
+            save_id=save_id,
+            what=what,
+        )
 
     @reported
     async def list_versions(
@@ -199,16 +458,16 @@ class GcsArtifactService(BaseArtifactService):
     ) -> list[int]:
         """Return the numbers of all versions, ascending; 1 listing of names."""
         key = ArtifactKey.of(app=app_name, user=user_id, session=session_id, filename=filename)
-        return await self._versions(key, what=f"list_versions {key}")
+        return await self._versions.numbers(key, what=f"list_versions {key}")
 
     @reported
     async def list_artifact_versions(
         self, *, app_name: str, user_id: str, filename: str, session_id: str | None = None
     ) -> list[ArtifactVersion]:
-        """Return all versions with their metadata, ascending; 1 listing."""
+        """Return all versions as :class:`StoredArtifactVersion`, ascending; 1 listing."""
         key = ArtifactKey.of(app=app_name, user=user_id, session=session_id, filename=filename)
-        infos = await self._infos(key, what=f"list_artifact_versions {key}")
-        return [self._describe(version, stored) for version, stored in sorted(infos.items())]
+        infos = await self._versions.infos(key, hashes=True, what=f"list_artifact_versions {key}")
+        return [self._describe(stored) for _, stored in sorted(infos.items())]
 
     @reported
     async def get_artifact_version(
@@ -219,120 +478,202 @@ class GcsArtifactService(BaseArtifactService):
         filename: str,
         session_id: str | None = None,
         version: int | None = None,
-    ) -> ArtifactVersion | None:
+    ) -> StoredArtifactVersion | None:
         """Return the metadata of a version, by default the latest; ``None`` if absent. 1 request."""
         key = ArtifactKey.of(app=app_name, user=user_id, session=session_id, filename=filename)
-        what = f"get_artifact_version {key}"
-        if version is None:
-            infos = await self._infos(key, what=what)
-            return self._describe(max(infos), infos[max(infos)]) if infos else None
-        stored = await self._objects.info(object_name(key, version), what=what) if version >= 0 else None
-        return None if stored is None else self._describe(version, stored)
+        found = await self._versions.find(key, version, what=f"get_artifact_version {key}")
+        return None if found is None else self._describe(found[1])
+
+    @reported
+    async def get_signed_url(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        filename: str,
+        session_id: str | None = None,
+        version: int | None = None,
+        expiration: datetime | timedelta | int | None = None,
+        method: str = "GET",
+        signing_version: str | None = None,
+        **options: Any,
+    ) -> str | None:
+        """Return a URL that lets anyone who has it read a version for a while; ``None`` if absent.
+
+        Signed with the key of the credentials, or without one by IAM, as on Cloud Run and GKE. 1 request to
+        Cloud Storage. References are followed; an artifact whose content lies elsewhere has no such URL.
+
+        Args:
+            app_name: The app.
+            user_id: The user.
+            filename: The artifact.
+            session_id: The session, for an artifact of its own.
+            version: By default the latest.
+            expiration: When, or after how long, it ends: at most 7 days, by default 1 hour.
+            method: HTTP method that the URL is for.
+            signing_version: ``v4`` by default.
+            **options: Passed to ``google.cloud.storage.Blob.generate_signed_url``, such as
+                ``response_disposition``.
+
+        Raises:
+            InvalidInputError: an option or *expiration* is none that can be signed.
+            AccessDeniedError: the credentials can sign nothing, or IAM does not let them.
+        """
+        key = ArtifactKey.of(app=app_name, user=user_id, session=session_id, filename=filename)
+        what = f"get_signed_url {key}"
+        stored = await self._versions.resolve(key, version, within=_within(key, session_id), what=what)
+        if stored is None or stored.file_uri is not None:
+            return None
+        return await self._signer.sign(
+            stored.name,
+            method=method,
+            expiration=timedelta(hours=1) if expiration is None else expiration,
+            options={**({"version": signing_version} if signing_version else {}), **options},
+            what=what,
+        )
+
+    @reported
+    async def get_authenticated_url(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        filename: str,
+        session_id: str | None = None,
+        version: int | None = None,
+    ) -> str | None:
+        """Return a URL that shows a version to who is signed in to Google and may read it.
+
+        ``None`` if absent. 1 request. References are followed; an artifact whose content lies elsewhere has
+        no such URL.
+        """
+        key = ArtifactKey.of(app=app_name, user=user_id, session=session_id, filename=filename)
+        what = f"get_authenticated_url {key}"
+        stored = await self._versions.resolve(key, version, within=_within(key, session_id), what=what)
+        if stored is None or stored.file_uri is not None:
+            return None
+        return f"https://storage.cloud.google.com/{self.bucket_name}/{quote(stored.name, safe='/')}"
+
+    @reported
+    async def create_upload(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        filename: str,
+        session_id: str | None = None,
+        mime_type: str = "application/octet-stream",
+        max_bytes: int | None = None,
+        expiration: timedelta = timedelta(hours=1),
+    ) -> SignedUpload:
+        """Return where a browser may put a file, for :meth:`finalize_upload`; it passes no agent.
+
+        Nothing is sent but what signing takes. The URL works once. What is never finalized stays below
+        ``adk-store-uploads/`` until a lifecycle rule of the bucket removes it (docs/data-model.md).
+
+        Args:
+            app_name: The app.
+            user_id: The user.
+            filename: As for :meth:`save_artifact`.
+            session_id: As for :meth:`save_artifact`.
+            mime_type: Content type that the browser must send.
+            max_bytes: What Cloud Storage refuses more of; by default its own limit, 5 TiB.
+            expiration: How long the URL works, at most 7 days.
+
+        Raises:
+            InvalidInputError: it is no artifact to save, or cannot be signed.
+            AccessDeniedError: as for :meth:`get_signed_url`.
+        """
+        key = ArtifactKey.of(app=app_name, user=user_id, session=session_id, filename=filename)
+        return await self._uploads.create(
+            key, mime_type=mime_type, max_bytes=max_bytes, expiration=expiration, what=f"create_upload {key}"
+        )
+
+    @reported
+    async def finalize_upload(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        filename: str,
+        upload_id: str,
+        session_id: str | None = None,
+        display_name: str | None = None,
+        custom_metadata: dict[str, Any] | None = None,
+        expires_after: timedelta | None = None,
+    ) -> int:
+        """Make what was put for :meth:`create_upload` of the same artifact its next version.
+
+        Returns its number; called again for the same *upload_id*, the same one. The bytes stay within Cloud
+        Storage.
+
+        Raises:
+            UploadMissingError: nothing was put yet, or the upload is of another artifact.
+            InvalidInputError, ArtifactConflictError, OutcomeUnknownError: as for :meth:`save_artifact`.
+        """
+        key = ArtifactKey.of(app=app_name, user=user_id, session=session_id, filename=filename)
+        return await self._uploads.finalize(
+            key,
+            upload_id,
+            display_name=display_name,
+            custom_metadata=custom_metadata,
+            custom_time=_custom_time(expires_after),
+            storage_class=self._storage_class,
+            what=f"finalize_upload {key}",
+        )
 
     async def close(self) -> None:
         """Let running requests finish, then close own connections and threads."""
         await self._objects.close()
 
-    async def _save(self, key: ArtifactKey, upload: Upload, save_id: str, *, what: str) -> int:
-        version = self._latest.get(key)
-        version = next_version(await self._versions(key, what=what)) if version is None else version + 1
-        for _ in range(self._limits.save_attempts):
-            name = object_name(key, version)
-            try:
-                await self._objects.create(name, upload, what=what)
-            except ConditionFailedError:
-                winner = await self._objects.info(name, what=what)
-                if winner is None or winner.save_id != save_id:
-                    version = next_version([version, *await self._versions(key, what=what)])
-                    continue
-                # Our own object: only its answer was lost.
-            self._latest.put(key, version)
-            return version
-        raise ArtifactConflictError(
-            f"{what}: {self._limits.save_attempts} version numbers were taken by other writers; save again"
+    async def _resolve(
+        self, key: ArtifactKey, version: int | None, session: str | None, *, what: str
+    ) -> StoredObject | None:
+        """Return the object whose bytes a version is; ``None`` if it is absent, or removed by a rewind."""
+        stored = await self._versions.resolve(key, version, within=_within(key, session), what=what)
+        if stored is None:
+            return None
+        if stored.file_uri is not None:
+            raise InvalidInputError(f"{what}: the content lies elsewhere; load_artifact says where")
+        return None if stored.size == 0 and decode_artifact(stored, b"") is None else stored
+
+    async def _delete_below(
+        self, prefix: str, scope: ArtifactScope, *, dry_run: bool, what: str
+    ) -> list[str]:
+        infos = await self._objects.infos(prefix, delimiter=None, what=what)
+        names = {stored.name: stored for stored in infos}
+        found = sorted(filenames(names, prefix))
+        if not dry_run:
+            await self._delete(
+                (stored for name, stored in names.items() if filenames([name], prefix)), what=what
+            )
+            self._versions.forget_scope(scope)
+        return found
+
+    async def _delete(self, versions: Iterable[StoredObject], *, what: str) -> None:
+        """Remove these generations; a version that is saved meanwhile stays."""
+        await fan_out(
+            self._objects.delete(stored.name, generation=stored.generation, what=what) for stored in versions
         )
 
-    async def _versions(self, key: ArtifactKey, *, what: str) -> list[int]:
-        prefix = version_prefix(key)
-        names = await self._objects.names(prefix, delimiter="/", what=what)
-        return sorted(number for name in names if (number := parse_version(name, prefix)) is not None)
-
-    async def _infos(self, key: ArtifactKey, *, what: str) -> dict[int, StoredObject]:
-        prefix = version_prefix(key)
-        infos = await self._objects.infos(prefix, delimiter="/", what=what)
-        return {
-            number: stored for stored in infos if (number := parse_version(stored.name, prefix)) is not None
-        }
-
-    async def _load(
-        self, key: ArtifactKey, version: int | None, *, what: str
-    ) -> tuple[StoredObject, bytes] | None:
-        if version is not None:
-            return await self._load_version(object_name(key, version), what=what) if version >= 0 else None
-        while True:
-            infos = await self._infos(key, what=what)
-            if not infos:
-                return None
-            stored = infos[max(infos)]
-            if stored.file_uri is not None:
-                return stored, b""
-            read = await self._objects.read(stored.name, generation=stored.generation, what=what)
-            if read is not None:
-                return stored, read[0]
-            # Deleted between the two requests: look again at what is the latest now.
-
-    async def _load_version(self, name: str, *, what: str) -> tuple[StoredObject, bytes] | None:
-        while True:
-            stored, read = await beside(
-                self._objects.info(name, what=what), self._objects.read(name, generation=None, what=what)
-            )
-            if stored is None or read is None:
-                return None
-            data, generation = read
-            if generation == stored.generation:
-                return stored, data
-            # Deleted and saved anew between the two requests: neither half fits the other.
-
-    def _describe(self, version: int, stored: StoredObject) -> ArtifactVersion:
-        return ArtifactVersion(
-            version=version,
+    def _describe(self, stored: StoredObject) -> StoredArtifactVersion:
+        return StoredArtifactVersion(
+            version=version_of(stored.name),
             canonical_uri=f"gs://{self.bucket_name}/{stored.name}",
             custom_metadata=stored.custom_metadata,
             create_time=stored.create_time,
             mime_type=stored.content_type,
+            size=stored.size,
+            generation=stored.generation,
+            crc32c=stored.crc32c,
+            md5=stored.md5,
         )
-
-
-class _LatestVersions:
-    """The latest version of each artifact that this process saved lately: where the next save starts.
-
-    Only a hint: a number that is taken meanwhile is refused by Cloud Storage. It ages, because a number
-    that is free may be no longer the next one where others delete.
-    """
-
-    def __init__(self, limits: ArtifactLimits) -> None:
-        self._capacity = limits.known_versions
-        self._lifetime_s = limits.known_for_s
-        self._versions: OrderedDict[ArtifactKey, tuple[int, float]] = OrderedDict()
-        self._guard = threading.Lock()
-
-    def get(self, key: ArtifactKey) -> int | None:
-        with self._guard:
-            version, known_at = self._versions.get(key, (None, 0.0))
-            return version if time.monotonic() - known_at < self._lifetime_s else None
-
-    def put(self, key: ArtifactKey, version: int) -> None:
-        with self._guard:
-            self._versions[key] = (version, time.monotonic())
-            self._versions.move_to_end(key)
-            if len(self._versions) > self._capacity:
-                self._versions.popitem(last=False)
-
-    def forget(self, key: ArtifactKey) -> None:
-        with self._guard:
-            self._versions.pop(key, None)
 
 
 def _within(key: ArtifactKey, session: str | None) -> ArtifactScope:
     """Return the scope that references may lead to: the caller's session, even from a user's artifact."""
     return ArtifactScope(app=key.scope.app, user=key.scope.user, session=session)
+
+
+def _custom_time(expires_after: timedelta | None) -> datetime | None:
+    return None if expires_after is None else time_after(expires_after, now=platform_time.get_time())

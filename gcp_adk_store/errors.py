@@ -8,6 +8,7 @@
     ├── SessionExistsError       pick another id         is ADK's AlreadyExistsError
     ├── SessionConflictError     reload, decide again    is ADK's StaleSessionError
     ├── ArtifactConflictError    save again later; nothing was saved
+    ├── UploadMissingError       put the file first, then finalize again
     ├── UnavailableError         try again later; nothing was written
     ├── OutcomeUnknownError      read before you repeat; it may have been written
     ├── AccessDeniedError        grant the permission that the message names
@@ -38,6 +39,7 @@ __all__ = [
     "StoreError",
     "StoredDataError",
     "UnavailableError",
+    "UploadMissingError",
 ]
 
 
@@ -73,6 +75,10 @@ class SessionConflictError(StoreError, StaleSessionError):
 
 class ArtifactConflictError(StoreError):
     """Other writers took every version number that was tried; nothing was saved."""
+
+
+class UploadMissingError(StoreError):
+    """Nothing was put for an upload that is to be finalized; nothing was saved."""
 
 
 class UnavailableError(StoreError):

@@ -15,8 +15,8 @@ from google.auth.credentials import Credentials
 
 from gcp_adk_store.backends.channels import ClientInterceptor, FirestoreClient
 from gcp_adk_store.backends.firestore import open_documents
-from gcp_adk_store.backends.gcs import StorageClient
 from gcp_adk_store.backends.payloads import open_payloads
+from gcp_adk_store.backends.storage_calls import StorageClient
 from gcp_adk_store.browser import SessionBrowser, SessionEvent, SessionPage
 from gcp_adk_store.codec.documents import Layout
 from gcp_adk_store.codec.event_payloads import is_large

@@ -7,7 +7,7 @@ from google.auth.credentials import Credentials
 
 from gcp_adk_store.artifacts import GcsArtifactService
 from gcp_adk_store.backends.channels import FirestoreClient
-from gcp_adk_store.backends.gcs import StorageClient
+from gcp_adk_store.backends.storage_calls import StorageClient
 from gcp_adk_store.errors import InvalidInputError
 from gcp_adk_store.sessions import FirestoreSessionService
 from gcp_adk_store.settings import ArtifactLimits, SessionLimits, StoreSettings

@@ -12,7 +12,8 @@ from typing import Final, Protocol
 from google.auth.credentials import Credentials
 
 from gcp_adk_store.backends.firestore import Documents
-from gcp_adk_store.backends.gcs import Objects, StorageClient
+from gcp_adk_store.backends.gcs import Objects
+from gcp_adk_store.backends.storage_calls import StorageCalls, StorageClient
 from gcp_adk_store.backends.translate import ConditionFailedError
 from gcp_adk_store.codec.documents import Layout, read_chunk
 from gcp_adk_store.codec.objects import DEFAULT_CONTENT_TYPE, Upload
@@ -214,7 +215,8 @@ def open_payloads(
     """Return the payloads of a database, in *bucket* if there is one; no I/O."""
     objects = None
     if bucket is not None:
-        objects = Objects(
+        calls = StorageCalls(
             bucket, project=project, client=client, credentials=credentials, limits=ArtifactLimits()
         )
+        objects = Objects(calls)
     return Payloads(documents, objects, layout, prefix)

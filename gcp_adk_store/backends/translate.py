@@ -84,6 +84,7 @@ _UNANSWERED: Final = (
     requests.Timeout,
     requests.exceptions.ChunkedEncodingError,
     DataCorruption,
+    TimeoutError,
 )
 
 _OF_THE_SDK: Final = (
@@ -99,9 +100,13 @@ _STORAGE: Final[Sequence[tuple[tuple[type[Exception], ...], type[StoreError | Re
     (
         (api.Unauthorized, api.Forbidden),
         AccessDeniedError,
-        "grant roles/storage.objectUser on the bucket to this identity",
+        "this identity lacks {permission} on it; grant roles/storage.objectUser",
     ),
-    ((api.NotFound,), NotProvisionedError, "the bucket does not exist; create it or correct its name"),
+    (
+        (api.NotFound,),
+        NotProvisionedError,
+        "the bucket does not exist; correct its name, or make it: gcloud storage buckets create gs://{bucket}",
+    ),
     ((api.BadRequest,), InvalidInputError, "Cloud Storage refused the request as invalid; see the cause"),
     ((auth.DefaultCredentialsError, auth.RefreshError), AccessDeniedError, _NO_CREDENTIALS),
 )
@@ -125,14 +130,17 @@ def firestore_write_error(exc: grpc.RpcError, what: str) -> Exception:
     return _firestore_error(exc, what, _WRITE, _ADVICE)
 
 
-def storage_read_error(exc: Exception, what: str, bucket: str) -> Exception:
-    """Return what to raise for a failed request that changes nothing; what no SDK raised as it is."""
-    return _storage_error(exc, what, bucket, unanswered=UnavailableError)
+def storage_read_error(exc: Exception, what: str, bucket: str, permission: str) -> Exception:
+    """Return what to raise for a failed request that changes nothing; what no SDK raised as it is.
+
+    *permission* is the one of IAM that the request takes.
+    """
+    return _storage_error(exc, what, bucket, permission, unanswered=UnavailableError)
 
 
-def storage_write_error(exc: Exception, what: str, bucket: str) -> Exception:
+def storage_write_error(exc: Exception, what: str, bucket: str, permission: str) -> Exception:
     """Return what to raise for a failed request that may have changed something; else as for a read."""
-    return _storage_error(exc, what, bucket, unanswered=OutcomeUnknownError)
+    return _storage_error(exc, what, bucket, permission, unanswered=OutcomeUnknownError)
 
 
 def credentials_error() -> StoreError:
@@ -160,13 +168,21 @@ def _firestore_error(
 
 
 def _storage_error(
-    exc: Exception, what: str, bucket: str, *, unanswered: type[UnavailableError | OutcomeUnknownError]
+    exc: Exception,
+    what: str,
+    bucket: str,
+    permission: str,
+    *,
+    unanswered: type[UnavailableError | OutcomeUnknownError],
 ) -> Exception:
+    if isinstance(exc, api.RetryError) and isinstance(exc.cause, Exception):
+        exc = exc.cause  # what the client's own retries ended with
     if isinstance(exc, _UNANSWERED) or getattr(exc, "code", None) == HTTPStatus.REQUEST_TIMEOUT:
         return unanswered(f"{what}: bucket {bucket!r} did not answer ({type(exc).__name__})")
     for causes, kind, advice in _STORAGE:
         if isinstance(exc, causes):
-            return kind(f"{what}: bucket {bucket!r}: {type(exc).__name__}; {advice}")
+            told = advice.format(permission=permission, bucket=bucket)
+            return kind(f"{what}: bucket {bucket!r}: {type(exc).__name__}; {told}")
     if isinstance(exc, _OF_THE_SDK):
         return StoreError(f"{what}: bucket {bucket!r}: {type(exc).__name__}; see the cause")
     return exc

@@ -9,6 +9,7 @@ Names and the ``adk*`` metadata keys are those of ADK's own service, so each rea
 The object's bytes are the payload as it is, under its own content type.
 """
 
+import hashlib
 import json
 import re
 from collections.abc import Iterable, Mapping
@@ -25,6 +26,9 @@ from gcp_adk_store.model.keys import ArtifactKey, ArtifactScope
 
 MAX_METADATA_BYTES: Final = 8 * 1024
 """Cloud Storage's limit on an object's custom metadata, keys and values together, in UTF-8 bytes."""
+
+UPLOADS: Final = "adk-store-uploads"
+"""Start of the names of objects that browsers put and nobody made an artifact of yet."""
 
 DEFAULT_CONTENT_TYPE: Final = "application/octet-stream"
 """What Cloud Storage records for a payload of no declared type."""
@@ -45,14 +49,22 @@ _RESERVED: Final = frozenset(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Upload:
-    """What one save uploads."""
+class ObjectFields:
+    """What an object is to be, without its bytes."""
 
-    data: bytes
     content_type: str
     metadata: Mapping[str, str]
     custom_time: datetime | None = None
     """What a bucket's lifecycle rules count from."""
+    storage_class: str | None = None
+    """By default the bucket's."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Upload(ObjectFields):
+    """What one save uploads."""
+
+    data: bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +77,12 @@ class StoredObject:
     metadata: Mapping[str, str]
     create_time: float
     """Unix time in seconds."""
+    size: int
+    """Bytes."""
+    crc32c: str | None = None
+    """Base64 of the big-endian checksum; only where an object was asked for by its name."""
+    md5: str | None = None
+    """Base64; as *crc32c*, and not for every object."""
 
     @property
     def save_id(self) -> str | None:
@@ -96,6 +114,11 @@ def scope_prefix(scope: ArtifactScope) -> str:
     return f"{escape_segment(scope.app)}/{escape_segment(scope.user)}/{session}/"
 
 
+def user_prefix(scope: ArtifactScope) -> str:
+    """Return the start of the names of all artifacts of a user, in whatever session."""
+    return f"{escape_segment(scope.app)}/{escape_segment(scope.user)}/"
+
+
 def version_prefix(key: ArtifactKey) -> str:
     """Return the start of the names of all versions of an artifact, and of artifacts nested below it."""
     return f"{scope_prefix(key.scope)}{key.filename}/"
@@ -117,10 +140,24 @@ def object_name(key: ArtifactKey, version: int) -> str:
     return name
 
 
+def upload_name(key: ArtifactKey, upload_id: str) -> str:
+    """Return the name under which bytes for an artifact wait until they are made a version of it.
+
+    Only who names the same artifact finds them. No artifact has such a name: theirs have more segments.
+    """
+    whose = hashlib.sha256(version_prefix(key).encode()).hexdigest()[:32]
+    return f"{UPLOADS}/{whose}/{upload_id}"
+
+
 def parse_version(name: str, prefix: str) -> int | None:
     """Return the version that *name* holds of the artifact with *prefix*; ``None`` if it is another's."""
     suffix = name.removeprefix(prefix)
     return int(suffix) if name.startswith(prefix) and _VERSION.fullmatch(suffix) else None
+
+
+def version_of(name: str) -> int:
+    """Return the version that *name* holds, of whatever artifact."""
+    return int(name.rpartition("/")[2])
 
 
 def filenames(names: Iterable[str], prefix: str) -> set[str]:
@@ -129,7 +166,14 @@ def filenames(names: Iterable[str], prefix: str) -> set[str]:
     return {filename for filename, _, version in split if filename and parse_version(version, "") is not None}
 
 
-def encode_artifact(part: types.Part, *, custom_metadata: Mapping[str, Any] | None, save_id: str) -> Upload:
+def encode_artifact(
+    part: types.Part,
+    *,
+    custom_metadata: Mapping[str, Any] | None,
+    save_id: str,
+    custom_time: datetime | None = None,
+    storage_class: str | None = None,
+) -> Upload:
     """Return what saving *part* uploads.
 
     Raises:
@@ -156,14 +200,47 @@ def encode_artifact(part: types.Part, *, custom_metadata: Mapping[str, Any] | No
         data, content_type = b"", file.mime_type
     else:
         raise InvalidInputError("Artifact must have either inline_data or text.")
-    metadata |= _encode_custom(custom_metadata or {})
-    size = sum(len(_utf8(text, "Artifact metadata")) for pair in metadata.items() for text in pair)
-    if size > MAX_METADATA_BYTES:
-        raise InvalidInputError(
-            f"custom_metadata makes {size} bytes of object metadata, the limit is {MAX_METADATA_BYTES}; "
-            "keep what is larger in the artifact itself"
-        )
-    return Upload(data=data, content_type=content_type or DEFAULT_CONTENT_TYPE, metadata=metadata)
+    return Upload(
+        data=data,
+        content_type=content_type or DEFAULT_CONTENT_TYPE,
+        metadata=_with_custom(metadata, custom_metadata),
+        custom_time=custom_time,
+        storage_class=storage_class,
+    )
+
+
+def encode_file(
+    *,
+    mime_type: str | None,
+    display_name: str | None,
+    custom_metadata: Mapping[str, Any] | None,
+    save_id: str,
+    custom_time: datetime | None = None,
+    storage_class: str | None = None,
+) -> ObjectFields:
+    """Return what an artifact whose bytes come from elsewhere is to be: that of inline bytes.
+
+    Raises:
+        InvalidInputError: the metadata is over 8 KiB or no JSON.
+    """
+    metadata = {_SAVE_ID: save_id}
+    if display_name:
+        metadata[_DISPLAY_NAME] = display_name
+    return ObjectFields(
+        content_type=mime_type or DEFAULT_CONTENT_TYPE,
+        metadata=_with_custom(metadata, custom_metadata),
+        custom_time=custom_time,
+        storage_class=storage_class,
+    )
+
+
+def encode_copy(stored: StoredObject, *, save_id: str, storage_class: str | None) -> ObjectFields:
+    """Return what a copy of *stored* is to be: the same, saved by another save."""
+    return ObjectFields(
+        content_type=stored.content_type or DEFAULT_CONTENT_TYPE,
+        metadata={**stored.metadata, _SAVE_ID: save_id},
+        storage_class=storage_class,
+    )
 
 
 def decode_artifact(stored: StoredObject, data: bytes) -> types.Part | None:
@@ -190,6 +267,17 @@ def decode_file(stored: StoredObject, uri: str) -> types.Part:
     declared = stored.content_type if stored.content_type != DEFAULT_CONTENT_TYPE else None
     mime_type = stored.metadata.get(_FILE_MIME_TYPE) or declared
     return types.Part(file_data=types.FileData(file_uri=uri, mime_type=mime_type))
+
+
+def _with_custom(metadata: Mapping[str, str], custom: Mapping[str, Any] | None) -> dict[str, str]:
+    whole = {**metadata, **_encode_custom(custom or {})}
+    size = sum(len(_utf8(text, "Artifact metadata")) for pair in whole.items() for text in pair)
+    if size > MAX_METADATA_BYTES:
+        raise InvalidInputError(
+            f"custom_metadata makes {size} bytes of object metadata, the limit is {MAX_METADATA_BYTES}; "
+            "keep what is larger in the artifact itself"
+        )
+    return whole
 
 
 def _encode_custom(custom: Mapping[str, Any]) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
 from typing import Final, Self
 
 from google.genai import types
@@ -13,6 +14,9 @@ MAX_REFERENCE_HOPS: Final = 5
 """How many references a load follows, as in ADK."""
 
 REFERENCE_SCHEME: Final = "artifact://"
+
+STORAGE_CLASSES: Final = ("STANDARD", "NEARLINE", "COLDLINE", "ARCHIVE")
+"""Of Cloud Storage, by how rarely an object is read."""
 
 _REFERENCE: Final = re.compile(
     r"artifact://apps/(?P<app>.+?)/users/(?P<user>.+?)(?:/sessions/(?P<session>.+?))?"
@@ -58,6 +62,33 @@ class ArtifactReference:
 def next_version(versions: Iterable[int]) -> int:
     """Return the number of the next save: 0, then one more than the highest."""
     return max(versions, default=-1) + 1
+
+
+def time_after(lifetime: timedelta, *, now: float) -> datetime:
+    """Return when a version that is saved *now* has lived so long.
+
+    Raises:
+        InvalidInputError: *lifetime* is no such time.
+    """
+    try:
+        if lifetime > timedelta(0):
+            return datetime.fromtimestamp(now, UTC) + lifetime
+    except (TypeError, OverflowError):
+        pass
+    raise InvalidInputError(f"expires_after is {lifetime!r:.60}, it must be a timedelta above 0")
+
+
+def require_storage_class(name: str | None) -> str | None:
+    """Return *name* if it is a storage class of Cloud Storage, or ``None``.
+
+    Raises:
+        InvalidInputError: it is none.
+    """
+    if name is not None and name not in STORAGE_CLASSES:
+        raise InvalidInputError(
+            f"storage_class is {name!r:.60}, it must be one of {', '.join(STORAGE_CLASSES)}"
+        )
+    return name
 
 
 def is_tombstone(part: types.Part) -> bool:

@@ -4,13 +4,10 @@ Run as ``python -m tests.services.large_turn SIZE [BUCKET]`` with the emulators'
 """
 
 import asyncio
-import gc
 import json
 import os
 import sys
 from collections.abc import AsyncGenerator
-from pathlib import Path
-from typing import Self
 
 from google.adk.agents import LlmAgent
 from google.adk.models.base_llm import BaseLlm
@@ -21,6 +18,7 @@ from google.genai import types
 
 from gcp_adk_store import Store
 from tests.services.conftest import APP, SESSION, USER, WHO
+from tests.services.peak_memory import Peak
 
 SMALL = 100_000
 
@@ -40,24 +38,6 @@ class Looks(BaseLlm):
         parts = llm_request.contents[-1].parts or []
         size = len(parts[0].inline_data.data or b"") if parts and parts[0].inline_data else 0
         yield LlmResponse(content=types.Content(role="model", parts=[types.Part(text=f"{size} bytes")]))
-
-
-class Peak:
-    """How far the process's memory rose above where it stood at the start of a block, in bytes."""
-
-    def __enter__(self) -> Self:
-        gc.collect()
-        Path("/proc/self/clear_refs").write_text("5")  # sets the high-water mark to what is used now
-        self._start = self._high_water_mark()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.bytes = self._high_water_mark() - self._start
-
-    @staticmethod
-    def _high_water_mark() -> int:
-        status = Path("/proc/self/status").read_text()
-        return int(status.split("VmHWM:")[1].split()[0]) * 1024
 
 
 async def take_turn(runner: Runner, data: bytes) -> str:

@@ -69,7 +69,12 @@ def file(uri: str | None, mime_type: str | None = None) -> types.Part:
 def stored(metadata: dict[str, str], content_type: str | None = "text/plain") -> StoredObject:
     """Return an object as Cloud Storage describes it."""
     return StoredObject(
-        name="shop/u/s/f/0", generation=1, content_type=content_type, metadata=metadata, create_time=1.0
+        name="shop/u/s/f/0",
+        generation=1,
+        content_type=content_type,
+        metadata=metadata,
+        create_time=1.0,
+        size=9,
     )
 
 

@@ -152,8 +152,8 @@ def test_a_storage_failure_becomes_what_the_caller_does_next(
     """Each kind of failed request is sorted by type; what is not known passes through as itself."""
     exc = failure("secret")
     kinds = (
-        became(exc, storage_read_error(exc, "load_artifact k", "bkt")),
-        became(exc, storage_write_error(exc, "save_artifact k", "bkt")),
+        became(exc, storage_read_error(exc, "load_artifact k", "bkt", "p.get")),
+        became(exc, storage_write_error(exc, "save_artifact k", "bkt", "p.create")),
     )
 
     assert (read, write) == kinds
@@ -164,15 +164,15 @@ def test_a_request_that_timed_out_at_the_server_is_unanswered() -> None:
     timeout = api.from_http_status(408, "x")
     missing = api.MethodNotImplemented("x")
 
-    assert isinstance(storage_read_error(timeout, "w", "b"), UnavailableError)
-    assert isinstance(storage_write_error(timeout, "w", "b"), OutcomeUnknownError)
-    assert StoreError is type(storage_write_error(missing, "w", "b"))
+    assert isinstance(storage_read_error(timeout, "w", "b", "p"), UnavailableError)
+    assert isinstance(storage_write_error(timeout, "w", "b", "p"), OutcomeUnknownError)
+    assert StoreError is type(storage_write_error(missing, "w", "b", "p"))
 
 
 @pytest.mark.parametrize("failure", [failure for failure, read, _ in STORAGE if read is not None])
 def test_a_storage_error_names_operation_bucket_and_kind(failure: type[Exception]) -> None:
     """What failed where is in the message; the server's own words stay in the cause."""
-    message = str(storage_write_error(failure("secret"), "save_artifact k", "bkt"))
+    message = str(storage_write_error(failure("secret"), "save_artifact k", "bkt", "p.create"))
 
     assert message.startswith("save_artifact k: bucket 'bkt'")
     assert failure.__name__ in message
@@ -182,14 +182,14 @@ def test_a_storage_error_names_operation_bucket_and_kind(failure: type[Exception
 @pytest.mark.parametrize(
     ("failure", "advice"),
     [
-        (api.Forbidden, "grant roles/storage.objectUser on the bucket"),
-        (api.NotFound, "the bucket does not exist; create it or correct its name"),
+        (api.Forbidden, "this identity lacks p.get on it; grant roles/storage.objectUser"),
+        (api.NotFound, "or make it: gcloud storage buckets create gs://bkt"),
         (auth.RefreshError, "run `gcloud auth application-default login`"),
     ],
 )
 def test_a_storage_error_says_what_to_do(failure: type[Exception], advice: str) -> None:
     """A wrong set-up is told with the step that puts it right."""
-    assert advice in str(storage_read_error(failure("x"), "load_artifact k", "bkt"))
+    assert advice in str(storage_read_error(failure("x"), "load_artifact k", "bkt", "p.get"))
 
 
 @pytest.mark.parametrize("kind", [ConditionFailedError, TargetExistsError, TargetMissingError])

@@ -1,0 +1,121 @@
+"""Let a browser put a file into the bucket, and make it a version of an artifact then."""
+
+import re
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from google.adk.platform import time as platform_time
+
+from gcp_adk_store.artifact_versions import ArtifactVersions
+from gcp_adk_store.backends.gcs import Objects
+from gcp_adk_store.backends.signing import UrlSigner
+from gcp_adk_store.codec.objects import encode_file, object_name, upload_name
+from gcp_adk_store.errors import InvalidInputError, UploadMissingError
+from gcp_adk_store.model.keys import ArtifactKey
+
+_UPLOAD_ID: Final = re.compile(r"[0-9a-f]{32}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SignedUpload:
+    """How a browser puts one file: ``PUT`` *url* with exactly these *headers* and the file as body."""
+
+    url: str
+    headers: Mapping[str, str]
+    upload_id: str
+    """What ``finalize_upload`` is given once the file is put."""
+    expires_at: datetime
+    """When the URL ends."""
+
+
+class ArtifactUploads:
+    """Uploads that wait below a prefix of their own, where no artifact is, until they are finalized."""
+
+    def __init__(self, objects: Objects, versions: ArtifactVersions, signer: UrlSigner) -> None:
+        self._objects = objects
+        self._versions = versions
+        self._signer = signer
+
+    async def create(
+        self,
+        key: ArtifactKey,
+        *,
+        mime_type: str,
+        max_bytes: int | None,
+        expiration: timedelta,
+        what: str,
+    ) -> SignedUpload:
+        """Return where to put a file for *key*.
+
+        Raises:
+            InvalidInputError: it is no artifact to save, or cannot be signed.
+            AccessDeniedError: the credentials can sign nothing.
+        """
+        key.require_savable()
+        object_name(key, 0)  # refuses a name that is too long
+        if max_bytes is not None and max_bytes < 0:
+            raise InvalidInputError(f"max_bytes is {max_bytes}, it must not be negative")
+        if not mime_type.isascii() or not mime_type.isprintable():
+            raise InvalidInputError(f"mime_type {ascii(mime_type)[:80]} cannot be sent as a header")
+        # Signed, so that the browser must send them: the bytes come once, of this type and size.
+        headers = {"content-type": mime_type, "x-goog-if-generation-match": "0"}
+        if max_bytes is not None:
+            headers["x-goog-content-length-range"] = f"0,{max_bytes}"
+        upload_id = secrets.token_hex(16)
+        now = datetime.fromtimestamp(platform_time.get_time(), UTC)
+        url = await self._signer.sign(
+            upload_name(key, upload_id), method="PUT", expiration=expiration, headers=headers, what=what
+        )
+        return SignedUpload(url=url, headers=headers, upload_id=upload_id, expires_at=now + expiration)
+
+    async def finalize(
+        self,
+        key: ArtifactKey,
+        upload_id: str,
+        *,
+        display_name: str | None,
+        custom_metadata: Mapping[str, Any] | None,
+        custom_time: datetime | None,
+        storage_class: str | None,
+        what: str,
+    ) -> int:
+        """Make what was put the next version of *key*; the same one, however often it is called.
+
+        Raises:
+            UploadMissingError: nothing was put yet, or it was put for another artifact.
+            InvalidInputError: *upload_id* is none, or the metadata cannot be stored.
+        """
+        key.require_savable()
+        if not _UPLOAD_ID.fullmatch(upload_id):
+            raise InvalidInputError(f"upload_id {ascii(upload_id)[:80]} is none that create_upload gave")
+        staged = await self._objects.info(upload_name(key, upload_id), what=what)
+        infos = await self._versions.infos(key, what=what)
+        # The id of the upload is that of its save, so that a version tells which upload it was.
+        done = [number for number, stored in infos.items() if stored.save_id == upload_id]
+        if not done:
+            if staged is None:
+                raise UploadMissingError(
+                    f"{what}: nothing was put for upload {upload_id}; PUT it to its URL first"
+                )
+            fields = encode_file(
+                mime_type=staged.content_type,
+                display_name=display_name,
+                custom_metadata=custom_metadata,
+                save_id=upload_id,
+                custom_time=custom_time,
+                storage_class=storage_class,
+            )
+            done = [
+                await self._versions.save(
+                    key,
+                    lambda name: self._objects.copy(staged, name, fields, what=what),
+                    save_id=upload_id,
+                    what=what,
+                )
+            ]
+        if staged is not None:
+            await self._objects.delete(staged.name, generation=staged.generation, what=what)
+        return done[0]

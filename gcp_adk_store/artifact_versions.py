@@ -1,0 +1,184 @@
+"""Number the versions of artifacts, and find them."""
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+
+from gcp_adk_store.backends.gcs import Objects
+from gcp_adk_store.backends.translate import ConditionFailedError
+from gcp_adk_store.codec.objects import StoredObject, object_name, parse_version, version_prefix
+from gcp_adk_store.errors import ArtifactConflictError, InvalidInputError
+from gcp_adk_store.fan_out import beside
+from gcp_adk_store.model.artifacts import (
+    MAX_REFERENCE_HOPS,
+    REFERENCE_SCHEME,
+    ArtifactReference,
+    next_version,
+)
+from gcp_adk_store.model.keys import ArtifactKey, ArtifactScope
+from gcp_adk_store.settings import ArtifactLimits
+from gcp_adk_store.turns import Turns
+
+
+class ArtifactVersions:
+    """The versions in one bucket."""
+
+    def __init__(self, objects: Objects, limits: ArtifactLimits) -> None:
+        self._objects = objects
+        self._attempts = limits.save_attempts
+        self._latest = _LatestVersions(limits)
+        self._turns = Turns()
+
+    async def save(
+        self, key: ArtifactKey, create: Callable[[str], Awaitable[None]], *, save_id: str, what: str
+    ) -> int:
+        """Let *create* make the object of the next version; return its number.
+
+        Raises:
+            ArtifactConflictError: others took every number that was tried.
+        """
+        async with self._turns.turn(key):  # the savers of one process do not compete with each other
+            version = self._latest.get(key)
+            version = next_version(await self.numbers(key, what=what)) if version is None else version + 1
+            for _ in range(self._attempts):
+                name = object_name(key, version)
+                try:
+                    await create(name)
+                except ConditionFailedError:
+                    winner = await self._objects.info(name, what=what)
+                    if winner is None or winner.save_id != save_id:
+                        version = next_version([version, *await self.numbers(key, what=what)])
+                        continue
+                    # Our own object: only its answer was lost.
+                self._latest.put(key, version)
+                return version
+        raise ArtifactConflictError(
+            f"{what}: {self._attempts} version numbers were taken by other writers; save again"
+        )
+
+    async def numbers(self, key: ArtifactKey, *, what: str) -> list[int]:
+        """Return the numbers of all versions, ascending."""
+        prefix = version_prefix(key)
+        names = await self._objects.names(prefix, delimiter="/", what=what)
+        return sorted(number for name in names if (number := parse_version(name, prefix)) is not None)
+
+    async def infos(self, key: ArtifactKey, *, what: str, hashes: bool = False) -> dict[int, StoredObject]:
+        """Return all versions by number, with checksums if asked for."""
+        prefix = version_prefix(key)
+        infos = await self._objects.infos(prefix, delimiter="/", hashes=hashes, what=what)
+        return {
+            number: stored for stored in infos if (number := parse_version(stored.name, prefix)) is not None
+        }
+
+    async def find(
+        self, key: ArtifactKey, version: int | None, *, what: str
+    ) -> tuple[int, StoredObject] | None:
+        """Return a version and its number, by default the latest; ``None`` if there is none."""
+        if version is None:
+            infos = await self.infos(key, hashes=True, what=what)
+            return (max(infos), infos[max(infos)]) if infos else None
+        stored = await self._objects.info(object_name(key, version), what=what) if version >= 0 else None
+        return None if stored is None else (version, stored)
+
+    async def resolve(
+        self, key: ArtifactKey, version: int | None, *, within: ArtifactScope, what: str
+    ) -> StoredObject | None:
+        """Return the object that references lead to, from a version of *key* on; ``None`` if absent.
+
+        Raises:
+            InvalidInputError: a reference leaves its scope, or leads on and on.
+        """
+        for _ in range(MAX_REFERENCE_HOPS + 1):
+            found = await self.find(key, version, what=what)
+            if found is None:
+                return None
+            uri = found[1].file_uri
+            if uri is None or not uri.startswith(REFERENCE_SCHEME):
+                return found[1]
+            target = ArtifactReference.parse(uri, within=within)
+            key, version = target.key, target.version
+        raise endless_reference(uri)
+
+    async def load(
+        self, key: ArtifactKey, version: int | None, *, what: str
+    ) -> tuple[StoredObject, bytes] | None:
+        """Return a version with its bytes, by default the latest, both of one moment."""
+        if version is not None:
+            return await self._load_version(object_name(key, version), what=what) if version >= 0 else None
+        while True:
+            infos = await self.infos(key, what=what)
+            if not infos:
+                return None
+            stored = infos[max(infos)]
+            if stored.file_uri is not None:
+                return stored, b""
+            read = await self._objects.read(stored.name, generation=stored.generation, what=what)
+            if read is not None:
+                return stored, read[0]
+            # Deleted between the two requests: look again at what is the latest now.
+
+    async def forget_while(self, key: ArtifactKey, remove: Callable[[], Awaitable[None]]) -> None:
+        """Let *remove* remove versions; the next save asks what is left."""
+        async with self._turns.turn(key):
+            self._latest.forget(key)
+            await remove()
+            self._latest.forget(key)
+
+    def forget_scope(self, scope: ArtifactScope) -> None:
+        """Let the next saves of a session, or without one of all a user has, ask what is left."""
+        self._latest.forget_scope(scope)
+
+    async def _load_version(self, name: str, *, what: str) -> tuple[StoredObject, bytes] | None:
+        while True:
+            stored, read = await beside(
+                self._objects.info(name, what=what), self._objects.read(name, generation=None, what=what)
+            )
+            if stored is None or read is None:
+                return None
+            data, generation = read
+            if generation == stored.generation:
+                return stored, data
+            # Deleted and saved anew between the two requests: neither half fits the other.
+
+
+def endless_reference(uri: str | None) -> InvalidInputError:
+    """Return what to raise where references lead on and on."""
+    return InvalidInputError(f"Exceeded maximum recursion depth resolving artifact reference: {uri}")
+
+
+class _LatestVersions:
+    """The latest version of each artifact that this process saved lately: where the next save starts.
+
+    Only a hint: a number that is taken meanwhile is refused by Cloud Storage. It ages, because a number
+    that is free may be no longer the next one where others delete.
+    """
+
+    def __init__(self, limits: ArtifactLimits) -> None:
+        self._capacity = limits.known_versions
+        self._lifetime_s = limits.known_for_s
+        self._versions: OrderedDict[ArtifactKey, tuple[int, float]] = OrderedDict()
+        self._guard = threading.Lock()
+
+    def get(self, key: ArtifactKey) -> int | None:
+        with self._guard:
+            version, known_at = self._versions.get(key, (None, 0.0))
+            return version if time.monotonic() - known_at < self._lifetime_s else None
+
+    def put(self, key: ArtifactKey, version: int) -> None:
+        with self._guard:
+            self._versions[key] = (version, time.monotonic())
+            self._versions.move_to_end(key)
+            if len(self._versions) > self._capacity:
+                self._versions.popitem(last=False)
+
+    def forget(self, key: ArtifactKey) -> None:
+        with self._guard:
+            self._versions.pop(key, None)
+
+    def forget_scope(self, scope: ArtifactScope) -> None:
+        with self._guard:
+            for key in list(self._versions):
+                same_user = (key.scope.app, key.scope.user) == (scope.app, scope.user)
+                if same_user and scope.session in (None, key.scope.session):
+                    del self._versions[key]

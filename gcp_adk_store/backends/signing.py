@@ -1,0 +1,152 @@
+"""Sign URLs that let a browser read or put one object: with a key, or through IAM without one."""
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from google.auth import exceptions as auth
+from google.auth import iam
+from google.auth.credentials import Credentials, Scoped, Signing
+from google.auth.transport import Request as Transport
+from google.auth.transport.requests import Request
+
+from gcp_adk_store import settings
+from gcp_adk_store.backends.storage_calls import Permission, StorageCalls
+from gcp_adk_store.errors import AccessDeniedError, InvalidInputError, UnavailableError
+
+_IAM_SCOPES: Final = ("https://www.googleapis.com/auth/cloud-platform",)
+_FORBIDDEN: Final = frozenset({401, 403, 404})
+_EMULATOR_EMAIL: Final = "emulator@adk-store.invalid"
+
+
+class UrlSigner:
+    """Makes signed URLs of the objects of one bucket.
+
+    A service account's key, or impersonated credentials, sign by themselves. Credentials without a key, such
+    as those of Cloud Run and GKE, let IAM sign for their service account, which needs
+    ``iam.serviceAccounts.signBlob`` on itself.
+    """
+
+    def __init__(
+        self,
+        calls: StorageCalls,
+        *,
+        credentials: Credentials | None,
+        service_account: str | None,
+        transport: Transport | None = None,
+    ) -> None:
+        self._calls = calls
+        self._credentials = credentials
+        self._service_account = service_account
+        self._transport = transport
+        self._signing: Signing | None = None
+
+    async def sign(
+        self,
+        name: str,
+        *,
+        method: str,
+        expiration: datetime | timedelta | int,
+        what: str,
+        headers: Mapping[str, str] | None = None,
+        options: Mapping[str, Any] | None = None,
+    ) -> str:
+        """Return a URL for the object *name*; nothing is asked of Cloud Storage.
+
+        Raises:
+            InvalidInputError: an option is none, or *expiration* is more than 7 days away.
+            AccessDeniedError: the credentials can sign nothing, or IAM does not let them.
+        """
+
+        def work(bucket: Any, timeout_s: float) -> str:
+            del timeout_s  # the signature is made here, or by IAM with a time limit of its own
+            arguments = {"version": "v4", "credentials": self._signer(bucket.client), **(options or {})}
+            try:
+                url: str = bucket.blob(name).generate_signed_url(
+                    expiration=expiration, method=method, headers=dict(headers or {}), **arguments
+                )
+            except (TypeError, ValueError, AttributeError) as exc:
+                raise InvalidInputError(
+                    f"{what}: the URL cannot be signed as asked for; see the cause"
+                ) from exc
+            return url
+
+        return await self._calls.read(work, Permission.GET, what=what)
+
+    def _signer(self, client: Any) -> Signing:
+        if self._signing is None:
+            self._signing = self._find_signer(client)
+        return self._signing
+
+    def _find_signer(self, client: Any) -> Signing:
+        if settings.storage_emulator_url() is not None and self._credentials is None:
+            return _EmulatorSigner()
+        # The client's own credentials may be bound to the scope of Cloud Storage, which IAM does not take.
+        credentials = self._credentials or client._credentials  # noqa: SLF001  # a borrowed client's
+        if isinstance(credentials, Signing):
+            return credentials
+        if isinstance(credentials, Scoped):
+            credentials = credentials.with_scopes(_IAM_SCOPES)
+        return _IamSigner(credentials, self._service_account, self._transport or Request())
+
+
+class _IamSigner(Signing):
+    """Lets IAM sign for a service account."""
+
+    def __init__(self, credentials: Any, service_account: str | None, transport: Transport) -> None:
+        self._credentials = credentials
+        self._service_account = service_account
+        self._transport = transport
+        self._status = 0
+
+    @property
+    def signer_email(self) -> str:
+        email = self._service_account or getattr(self._credentials, "service_account_email", None)
+        if email == "default":
+            # The metadata server tells it with the first token.
+            self._credentials.refresh(self._transport)
+            email = self._credentials.service_account_email
+        if not email:
+            raise AccessDeniedError(
+                "these credentials sign no URL: use those of a service account, name one with "
+                "GcsArtifactService(signing_service_account=...), or impersonate one: "
+                "gcloud auth application-default login --impersonate-service-account=EMAIL"
+            )
+        return str(email)
+
+    @property
+    def signer(self) -> iam.Signer:
+        return iam.Signer(self._watched, self._credentials, self.signer_email)
+
+    def sign_bytes(self, message: bytes) -> bytes:
+        try:
+            signature: bytes = self.signer.sign(message)
+        except auth.TransportError as exc:
+            if self._status in _FORBIDDEN:
+                raise AccessDeniedError(
+                    f"IAM does not let these credentials sign for {self.signer_email} ({self._status}): they "
+                    "lack iam.serviceAccounts.signBlob on it; grant roles/iam.serviceAccountTokenCreator"
+                ) from exc
+            raise UnavailableError(f"IAM did not sign for {self.signer_email}; try again later") from exc
+        return signature
+
+    def _watched(self, *args: Any, **kwargs: Any) -> Any:
+        # The library's error says in its message only what the answer was.
+        response = self._transport(*args, **kwargs)
+        self._status = response.status
+        return response
+
+
+class _EmulatorSigner(Signing):
+    """Signs for emulators, which look at no signature."""
+
+    @property
+    def signer_email(self) -> str:
+        return _EMULATOR_EMAIL
+
+    @property
+    def signer(self) -> None:
+        return None
+
+    def sign_bytes(self, message: bytes) -> bytes:
+        return message[:32]

@@ -1,0 +1,223 @@
+"""Run blocking calls of the Cloud Storage client on threads of this library's own."""
+
+import asyncio
+import enum
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final, TypeAlias, TypeVar
+
+import google.auth
+import requests
+from google.api_core import exceptions as api
+from google.auth import exceptions as auth
+from google.auth.credentials import AnonymousCredentials, Credentials, with_scopes_if_required
+from google.auth.transport.requests import AuthorizedSession
+from google.cloud.storage import Client
+from google.cloud.storage.exceptions import DataCorruption, InvalidResponse
+from requests.adapters import HTTPAdapter
+
+from gcp_adk_store import settings
+from gcp_adk_store.backends import retry, translate
+from gcp_adk_store.settings import ArtifactLimits
+
+T = TypeVar("T")
+
+StorageClient: TypeAlias = Client
+"""A client that a caller may lend."""
+
+_SCOPES: Final = ("https://www.googleapis.com/auth/devstorage.read_write",)
+
+# What a request can fail with; everything else is a bug and passes through untouched.
+_FAILURES: Final = (
+    api.GoogleAPICallError,
+    api.RetryError,
+    requests.RequestException,
+    auth.GoogleAuthError,
+    DataCorruption,
+    InvalidResponse,
+)
+
+
+class Permission(enum.Enum):
+    """What a caller must be allowed to do to the bucket's objects, as IAM names it."""
+
+    CREATE = "storage.objects.create"
+    DELETE = "storage.objects.delete"
+    GET = "storage.objects.get"
+    LIST = "storage.objects.list"
+    UPDATE = "storage.objects.update"
+
+
+class StorageCalls:
+    """Calls to one bucket.
+
+    The storage client blocks; it runs on bounded threads of its own, never on asyncio's default ones, with
+    a connection for each. Its retries are off: :mod:`gcp_adk_store.backends.retry` acts. A call that is
+    cancelled, or that is over its deadline, is not waited for any longer; its thread is free again when the
+    server answers or is silent for ``request_timeout_s``.
+    """
+
+    def __init__(
+        self,
+        bucket: str,
+        *,
+        project: str | None,
+        client: StorageClient | None,
+        credentials: Credentials | None,
+        limits: ArtifactLimits,
+    ) -> None:
+        self.bucket = bucket
+        self._project = project
+        self._credentials = credentials
+        self._limits = limits
+        self._policy = retry.RetryPolicy(attempt_s=limits.request_timeout_s, deadline_s=limits.deadline_s)
+        self._threads: ThreadPoolExecutor | None = None
+        self._borrowed = client is not None
+        self._client: StorageClient | None = client
+        self._opening = threading.Lock()
+        self._seen = False  # whether the bucket has ever answered
+
+    async def read(self, work: Callable[[Any, float], T], permission: Permission, *, what: str) -> T:
+        """Run *work*, which changes nothing, with the bucket and the seconds one request may be silent.
+
+        Raises:
+            UnavailableError: not answered before the deadline.
+            NotProvisionedError: the bucket does not exist.
+            AccessDeniedError: no credentials, or not allowed.
+        """
+        return await self._call(work, permission, what=what, error=translate.storage_read_error)
+
+    async def write(self, work: Callable[[Any, float], T], permission: Permission, *, what: str) -> T:
+        """Run *work*, which is harmless or recognised when it runs twice, as :meth:`read` does.
+
+        Raises:
+            OutcomeUnknownError: sent and not answered before the deadline.
+            ConditionFailedError: an object is not as it was to be.
+            UnavailableError, NotProvisionedError, AccessDeniedError: nothing was written.
+        """
+        return await self._call(work, permission, what=what, error=translate.storage_write_error)
+
+    async def require_bucket(self, *, what: str) -> None:
+        """Tell a missing bucket from a missing object, which answer alike; asked once, until it is seen.
+
+        Raises:
+            NotProvisionedError: the bucket does not exist.
+        """
+
+        def look(bucket: Any, timeout_s: float) -> bool:
+            found = bucket.client.list_blobs(
+                bucket, max_results=1, fields="kind", timeout=timeout_s, retry=None
+            )
+            return next(found.pages) is not None
+
+        if not self._seen:
+            await self.read(look, Permission.LIST, what=what)
+
+    async def stream(
+        self,
+        work: Callable[[Any, float], T],
+        permission: Permission,
+        *,
+        what: str,
+        error: Callable[..., Exception],
+    ) -> T:
+        """Run *work* once, however long it takes as long as it goes on; it brings retries of its own."""
+        return await asyncio.get_running_loop().run_in_executor(
+            self._executor(),
+            self._guarded(work, permission, what=what, error=error),
+            self._limits.request_timeout_s,
+        )
+
+    async def close(self) -> None:
+        """Let running requests finish, then close what was opened here; a later call opens it anew."""
+        with self._opening:
+            threads, self._threads = self._threads, None
+            client = self._client
+            if not self._borrowed:
+                self._client = None
+        if threads is not None:
+            await asyncio.to_thread(threads.shutdown)
+        if client is not None and not self._borrowed:
+            client.close()
+
+    async def _call(
+        self,
+        work: Callable[[Any, float], T],
+        permission: Permission,
+        *,
+        what: str,
+        error: Callable[..., Exception],
+    ) -> T:
+        loop = asyncio.get_running_loop()
+        run = self._guarded(work, permission, what=what, error=error)
+
+        async def attempt(timeout_s: float) -> T:
+            return await loop.run_in_executor(self._executor(), run, timeout_s)
+
+        try:
+            # A server that sends a byte now and then is never silent: this bounds it.
+            async with asyncio.timeout(self._limits.deadline_s):
+                # A repeated create meets its own object as a conflict that carries its save id; everything
+                # else reads, deletes, or moves a time.
+                return await retry.call(attempt, policy=self._policy, repeatable_when_unanswered=True)
+        except TimeoutError as exc:
+            raise error(exc, f"{what}{_on_emulator()}", self.bucket, permission.value) from exc
+
+    def _guarded(
+        self,
+        work: Callable[[Any, float], T],
+        permission: Permission,
+        *,
+        what: str,
+        error: Callable[..., Exception],
+    ) -> Callable[[float], T]:
+        def run(timeout_s: float) -> T:
+            try:
+                result = work(self.client().bucket(self.bucket), timeout_s)
+            except _FAILURES as exc:
+                raise error(exc, f"{what}{_on_emulator()}", self.bucket, permission.value) from exc
+            self._seen = self._seen or result is not None
+            return result
+
+        return run
+
+    def client(self) -> StorageClient:
+        """Return the client, made at its first use; blocks."""
+        with self._opening:
+            if self._client is None:
+                self._client = self._connect()
+            return self._client
+
+    def _executor(self) -> ThreadPoolExecutor:
+        with self._opening:
+            if self._threads is None:
+                self._threads = ThreadPoolExecutor(
+                    self._limits.max_workers, thread_name_prefix="adk-store-gcs"
+                )
+            return self._threads
+
+    def _connect(self) -> StorageClient:
+        url = settings.storage_emulator_url()
+        if url is not None:
+            credentials: Any = AnonymousCredentials()
+            project: str | None = self._project or settings.default_project() or settings.EMULATOR_PROJECT
+            options = {"api_endpoint": url if "://" in url else f"http://{url}"}
+        else:
+            found = None
+            credentials = self._credentials
+            if credentials is None:
+                credentials, found = google.auth.default(scopes=_SCOPES)
+            project = self._project or settings.default_project() or found
+            options = {}
+        credentials = with_scopes_if_required(credentials, _SCOPES)
+        session = AuthorizedSession(credentials)
+        adapter = HTTPAdapter(pool_maxsize=self._limits.max_workers)
+        session.mount("https://", adapter)
+        session.mount("http://", adapter)
+        return Client(project=project, credentials=credentials, _http=session, client_options=options)
+
+
+def _on_emulator() -> str:
+    url = settings.storage_emulator_url()
+    return f": on the emulator at {url} (STORAGE_EMULATOR_HOST)" if url else ""

@@ -1,0 +1,360 @@
+"""Artifacts that move through files: of any size, in little memory, whole or in parts."""
+
+import asyncio
+import base64
+import hashlib
+import io
+import json
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import google_crc32c
+import pytest
+import requests
+import urllib3
+from google.adk.artifacts import GcsArtifactService as AdkGcsArtifactService
+from google.auth.credentials import AnonymousCredentials
+from google.cloud.storage import Client
+from google.genai import types
+
+from gcp_adk_store import (
+    ArtifactLimits,
+    GcsArtifactService,
+    InvalidInputError,
+    OutcomeUnknownError,
+    Store,
+    StoredDataError,
+)
+from gcp_adk_store.testing.emulators import Emulator
+from tests.services.conftest import WHO, LosingSession
+
+ROOT = Path(__file__).parents[2]
+MIB = 1024 * 1024
+FILM: dict[str, Any] = {**WHO, "filename": "film.mp4"}
+LARGE = os.urandom(20 * MIB + 17)
+
+
+@pytest.fixture
+def artifacts(adk_store: Store) -> GcsArtifactService:
+    """The artifact service on a bucket of its own."""
+    return adk_store.artifacts
+
+
+def names_in(folder: Path) -> set[str]:
+    """Return the names of the files in *folder*."""
+    return {found.name for found in folder.iterdir()}
+
+
+def binary(data: bytes) -> types.Part:
+    """Return a film."""
+    return types.Part(inline_data=types.Blob(data=data, mime_type="video/mp4"))
+
+
+@pytest.mark.parametrize("data", [b"", b"short", LARGE], ids=["empty", "short", "large"])
+async def test_a_file_is_what_inline_bytes_are(
+    artifacts: GcsArtifactService, tmp_path: Path, data: bytes
+) -> None:
+    """From a path or an open file, to a path or an open file; to this service and to ADK's own."""
+    path, opened, written = tmp_path / "in", io.BytesIO(data), io.BytesIO()
+    await asyncio.to_thread(path.write_bytes, data)
+    opened.seek(len(data))
+    versions = [
+        await artifacts.save_artifact_file(**FILM, source=path, mime_type="video/mp4"),
+        await artifacts.save_artifact_file(**FILM, source=str(path), mime_type="video/mp4"),
+        await artifacts.save_artifact_file(**FILM, source=opened, mime_type="video/mp4"),
+        await artifacts.save_artifact(**FILM, artifact=binary(data)),
+    ]
+    adk = AdkGcsArtifactService(artifacts.bucket_name, project="demo", credentials=AnonymousCredentials())
+    described = [
+        await artifacts.load_artifact_to(**FILM, version=0, target=tmp_path / "out"),
+        await artifacts.load_artifact_to(**FILM, target=written),
+    ]
+
+    assert [0, 1, 2, 3] == versions
+    assert [binary(data)] * 4 == [await artifacts.load_artifact(**FILM, version=n) for n in versions]
+    assert binary(data) == await adk.load_artifact(**FILM, version=0)
+    assert [data, data] == [(tmp_path / "out").read_bytes(), written.getvalue()]
+    assert [(0, len(data)), (3, len(data))] == [(d.version, d.size) for d in described if d]
+    assert not opened.closed
+    assert {"in", "out"} == names_in(tmp_path)
+
+
+async def test_a_version_tells_size_generation_and_checksums(artifacts: GcsArtifactService) -> None:
+    """Beside what ADK asks for: enough to compare a file with it."""
+    data = b"bytes"
+    await artifacts.save_artifact(**FILM, artifact=binary(data))
+    await artifacts.save_artifact(**FILM, artifact=binary(data))
+    both = await artifacts.list_artifact_versions(**FILM)
+    one = await artifacts.get_artifact_version(**FILM, version=0)
+    latest = await artifacts.get_artifact_version(**FILM)
+
+    assert both == [one, latest]
+    assert one is not None
+    assert latest is not None
+    assert one.generation < latest.generation
+    assert (5, base64.b64encode(hashlib.md5(data).digest()).decode()) == (one.size, one.md5)  # noqa: S324  # GCS's
+    assert base64.b64encode(google_crc32c.value(data).to_bytes(4, "big")).decode() == one.crc32c
+
+
+async def test_metadata_and_display_name_come_with_a_file(artifacts: GcsArtifactService) -> None:
+    """As with any other artifact."""
+    await artifacts.save_artifact_file(
+        **FILM, source=io.BytesIO(b"x"), display_name="Ünï", custom_metadata={"n": [1, None]}
+    )
+    loaded = await artifacts.load_artifact(**FILM)
+    described = await artifacts.get_artifact_version(**FILM)
+
+    blob = types.Blob(data=b"x", mime_type="application/octet-stream", display_name="Ünï")
+    assert types.Part(inline_data=blob) == loaded
+    assert described is not None
+    assert {"n": [1, None]} == described.custom_metadata
+
+
+async def test_progress_is_told_in_the_event_loop(artifacts: GcsArtifactService, tmp_path: Path) -> None:
+    """Never less than before, and all of it at the end."""
+    told: list[tuple[int, int]] = []
+    threads: set[int] = set()
+
+    def progress(done: int, whole: int) -> None:
+        told.append((done, whole))
+        threads.add(threading.get_ident())
+
+    await artifacts.save_artifact_file(**FILM, source=io.BytesIO(LARGE), on_progress=progress)
+    sent, told = told, []
+    await artifacts.load_artifact_to(**FILM, target=tmp_path / "out", on_progress=progress)
+
+    for steps in (sent, told):
+        assert len(steps) > 2
+        assert sorted(steps) == steps
+        assert (len(LARGE), len(LARGE)) == steps[-1]
+        assert {len(LARGE)} == {whole for _, whole in steps}
+    assert {threading.get_ident()} == threads
+
+
+async def test_what_is_not_there_leaves_its_target_alone(
+    artifacts: GcsArtifactService, tmp_path: Path
+) -> None:
+    """Nor does a rewind's tombstone become an empty file."""
+    target = tmp_path / "kept"
+    target.write_text("kept")
+    tombstone = types.Part(inline_data=types.Blob(data=b"", mime_type="application/octet-stream"))
+
+    assert None is await artifacts.load_artifact_to(**FILM, target=target)
+    assert None is await artifacts.open_artifact(**FILM)
+    await artifacts.save_artifact(**FILM, artifact=tombstone)
+    assert None is await artifacts.load_artifact_to(**FILM, target=target)
+    assert "kept" == target.read_text()
+    assert {"kept"} == names_in(tmp_path)
+
+
+async def test_references_are_followed_into_files(artifacts: GcsArtifactService, tmp_path: Path) -> None:
+    """To the version that they name; a file elsewhere is an error that says so."""
+    await artifacts.save_artifact(**FILM, artifact=binary(b"film"))
+    uri = "artifact://apps/app/users/user/sessions/session/artifacts/film.mp4/versions/0"
+    for name, target in (("ref", uri), ("far", "gs://elsewhere/film.mp4")):
+        part = types.Part(file_data=types.FileData(file_uri=target))
+        await artifacts.save_artifact(**WHO, filename=name, artifact=part)
+    described = await artifacts.load_artifact_to(**WHO, filename="ref", target=tmp_path / "out")
+    reader = await artifacts.open_artifact(**WHO, filename="ref")
+
+    assert described is not None
+    assert described.canonical_uri.endswith("/film.mp4/0")
+    assert b"film" == (tmp_path / "out").read_bytes()
+    assert reader is not None
+    assert b"film" == await reader.read()
+    with pytest.raises(InvalidInputError, match="the content lies elsewhere; load_artifact says where"):
+        await artifacts.load_artifact_to(**WHO, filename="far", target=tmp_path / "far")
+
+
+async def test_parts_are_read_from_anywhere(artifacts: GcsArtifactService) -> None:
+    """As from a file."""
+    data = bytes(range(256)) * 40
+    await artifacts.save_artifact(**FILM, artifact=binary(data))
+    reader = await artifacts.open_artifact(**FILM)
+    assert reader is not None
+    found = [await reader.read(10), await reader.read(0)]
+    reader.seek(-5, os.SEEK_END)
+    found += [await reader.read(100), await reader.read(100)]
+    reader.seek(300)
+    reader.seek(-44, os.SEEK_CUR)
+    found += [await reader.read(3)]
+    reader.seek(10**6)
+    found += [await reader.read()]
+
+    assert [data[:10], b"", data[-5:], b"", data[256:259], b""] == found
+    assert (len(data), "video/mp4", 10**6) == (reader.size, reader.mime_type, reader.tell())
+    with pytest.raises(InvalidInputError, match="cannot seek to -1 from 0"):
+        reader.seek(-1)
+
+
+async def test_a_reader_yields_pieces(artifacts: GcsArtifactService) -> None:
+    """From where it stands to the end."""
+    await artifacts.save_artifact(**FILM, artifact=binary(LARGE))
+    reader = await artifacts.open_artifact(**FILM)
+    assert reader is not None
+    reader.seek(5)
+    pieces = [piece async for piece in reader]
+
+    assert LARGE[5:] == b"".join(pieces)
+    assert len(pieces) > 3
+
+
+async def test_a_reader_stays_with_its_version(artifacts: GcsArtifactService) -> None:
+    """What is saved later is not mixed in; what is deleted under it is an error."""
+    await artifacts.save_artifact(**FILM, artifact=binary(b"old bytes"))
+    reader = await artifacts.open_artifact(**FILM)
+    assert reader is not None
+    first = await reader.read(4)
+    await artifacts.save_artifact(**FILM, artifact=binary(b"NEW BYTES"))
+    second = await reader.read(2)
+    await artifacts.delete_artifact(**FILM)
+    await artifacts.save_artifact(**FILM, artifact=binary(b"NEW BYTES"))
+
+    assert b"old by" == first + second
+    with pytest.raises(StoredDataError, match="the version was deleted while it was read"):
+        await reader.read()
+
+
+class Flips(requests.adapters.HTTPAdapter):
+    """Changes one bit of every ranged download."""
+
+    def send(self, request: Any, *args: Any, **kwargs: Any) -> requests.Response:
+        """Send, and spoil what comes."""
+        response: requests.Response = super().send(request, *args, **kwargs)
+        if "alt=media" in request.url and "range" in {name.lower() for name in request.headers}:
+            content = bytearray(response.content)
+            content[0] ^= 1
+            spoiled = io.BytesIO(bytes(content))
+            response.raw = urllib3.HTTPResponse(spoiled, headers=response.headers, preload_content=False)
+        return response
+
+
+async def test_parts_that_make_the_whole_are_checked(artifacts: GcsArtifactService) -> None:
+    """A range has no checksum of its own, but the object has; after a jump nothing can be said."""
+    await artifacts.save_artifact(**FILM, artifact=binary(b"some bytes"))
+    http = LosingSession("NONE", 0)
+    http.mount("http://", Flips())
+    client = Client(project="demo", credentials=AnonymousCredentials(), _http=http)
+    spoiled = GcsArtifactService(artifacts.bucket_name, client=client)
+    reader = await spoiled.open_artifact(**FILM)
+    assert reader is not None
+    await reader.read(4)
+    with pytest.raises(StoredDataError, match="do not match their CRC32C"):
+        await reader.read()
+    reader.seek(0)
+    await reader.read(4)
+    reader.seek(6)
+
+    assert b"tes" == (await reader.read())[1:]
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        (io.StringIO("text"), "binary mode"),
+        (iter([b""]), "a path or a file that can seek"),
+    ],
+)
+async def test_a_source_that_cannot_be_read_again_is_refused(
+    artifacts: GcsArtifactService, source: Any, message: str
+) -> None:
+    """Before anything is sent."""
+    with pytest.raises(InvalidInputError, match=message):
+        await artifacts.save_artifact_file(**FILM, source=source)
+    with pytest.raises(FileNotFoundError):
+        await artifacts.save_artifact_file(**FILM, source="no/such/file")
+    assert [] == await artifacts.list_versions(**FILM)
+
+
+async def test_concurrent_files_each_get_a_number_of_their_own(artifacts: GcsArtifactService) -> None:
+    """Each with its own bytes, whichever way they come."""
+    services = [GcsArtifactService(artifacts.bucket_name) for _ in range(4)]
+    contents = [bytes([number]) * (9 * MIB) for number in range(4)]
+    numbers = await asyncio.gather(
+        *(
+            service.save_artifact_file(**FILM, source=io.BytesIO(data))
+            for service, data in zip(services, contents, strict=True)
+        )
+    )
+
+    assert [0, 1, 2, 3] == sorted(numbers)
+    for number, data in zip(numbers, contents, strict=True):
+        reader = await artifacts.open_artifact(**FILM, version=number)
+        assert reader is not None
+        assert data == await reader.read()
+
+
+@pytest.mark.parametrize("lost", [1, 2])
+async def test_an_upload_whose_answers_are_lost_happens_once(
+    artifacts: GcsArtifactService, lost: int
+) -> None:
+    """Chunks are sent again, or found to be there."""
+    http = LosingSession("PUT", lost)
+    client = Client(project="demo", credentials=AnonymousCredentials(), _http=http)
+    losing = GcsArtifactService(artifacts.bucket_name, client=client)
+    version = await losing.save_artifact_file(**FILM, source=io.BytesIO(LARGE))
+    reader = await artifacts.open_artifact(**FILM)
+
+    assert (0, 0) == (version, http.left)
+    assert [0] == await artifacts.list_versions(**FILM)
+    assert reader is not None
+    assert LARGE == await reader.read()
+
+
+async def test_an_upload_that_is_never_answered_says_that_its_outcome_is_unknown(
+    artifacts: GcsArtifactService,
+) -> None:
+    """Once its deadline has passed."""
+    http = LosingSession("PUT", 10**6)
+    client = Client(project="demo", credentials=AnonymousCredentials(), _http=http)
+    losing = GcsArtifactService(artifacts.bucket_name, client=client, limits=ArtifactLimits(deadline_s=1))
+
+    with pytest.raises(OutcomeUnknownError, match="did not answer"):
+        await losing.save_artifact_file(**FILM, source=io.BytesIO(LARGE))
+
+
+async def test_an_upload_that_is_cancelled_stops(artifacts: GcsArtifactService) -> None:
+    """With the request that is running: no version comes to be, and the service goes on."""
+    begun = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    left = threading.Event()
+
+    class Slow(io.BytesIO):
+        def read(self, size: int | None = -1) -> bytes:
+            if self.tell():
+                loop.call_soon_threadsafe(begun.set)
+                assert left.wait(30)
+            return super().read(size)
+
+    saving = asyncio.create_task(artifacts.save_artifact_file(**FILM, source=Slow(LARGE)))
+    await begun.wait()
+    saving.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await saving
+    left.set()
+    await artifacts.close()  # waits for the thread
+
+    assert [] == await artifacts.list_versions(**FILM)
+    assert 0 == await artifacts.save_artifact(**FILM, artifact=binary(b"x"))
+
+
+def test_200_mb_move_in_little_memory(storage_emulator: Emulator, adk_store_bucket: str) -> None:
+    """Saved from a file, loaded to a file and read in parts; measured in a process of its own."""
+    assert storage_emulator.address
+    run = subprocess.run(
+        [sys.executable, "-m", "tests.services.large_artifact", f"{200 * 10**6}", adk_store_bucket],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert 0 == run.returncode, run.stderr
+    took = json.loads(run.stdout.splitlines()[-1])
+
+    assert took["equal"]
+    assert {"save", "load", "read"} <= set(took)
+    assert max(took["save"], took["load"], took["read"]) < 48 * MIB

@@ -1,0 +1,377 @@
+"""Links: URLs that read a version or put a file, signed with a key or by IAM."""
+
+import base64
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from urllib.parse import parse_qsl, quote, urlsplit
+
+import pytest
+import requests
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import padding, rsa
+from google.auth import credentials as auth_credentials
+from google.auth.transport import Request as Transport
+from google.genai import types
+from google.oauth2 import service_account
+
+from gcp_adk_store import (
+    AccessDeniedError,
+    GcsArtifactService,
+    InvalidInputError,
+    Store,
+    UnavailableError,
+    UploadMissingError,
+)
+from gcp_adk_store.backends import signing
+from tests.services.conftest import APP, SESSION, USER, WHO
+
+REPORT: dict[str, Any] = {**WHO, "filename": "ünï report #1.txt"}
+KEY = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+EMAIL = "signer@project.iam.gserviceaccount.com"
+
+
+def text(words: str) -> types.Part:
+    """Return a text artifact."""
+    return types.Part(text=words)
+
+
+@pytest.fixture
+def artifacts(adk_store: Store) -> GcsArtifactService:
+    """The artifact service on a bucket of its own."""
+    return adk_store.artifacts
+
+
+@pytest.fixture
+def with_key(artifacts: GcsArtifactService) -> GcsArtifactService:
+    """A service whose credentials have a key."""
+    pem = KEY.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    info = {"client_email": EMAIL, "private_key": pem.decode(), "token_uri": "https://token.invalid"}
+    credentials = service_account.Credentials.from_service_account_info(info)  # type: ignore[no-untyped-call]  # as below
+    return GcsArtifactService(artifacts.bucket_name, credentials=credentials)
+
+
+def get(url: str) -> str:
+    """Return what a browser shows."""
+    return requests.get(url, timeout=10).text
+
+
+def verify(url: str, *, method: str, headers: Mapping[str, str]) -> None:
+    """Check the signature of *url* as Cloud Storage does, by the documentation of its V4 process."""
+    split = urlsplit(url)
+    query = dict(parse_qsl(split.query, keep_blank_values=True))
+    signature = bytes.fromhex(query.pop("X-Goog-Signature"))
+    canonical_query = "&".join(f"{quote(k, safe='')}={quote(v, safe='')}" for k, v in sorted(query.items()))
+    sent = {"host": split.netloc, **{name.lower(): value for name, value in headers.items()}}
+    names = query["X-Goog-SignedHeaders"].split(";")
+    canonical_headers = "".join(f"{name}:{sent[name]}\n" for name in names)
+    request = "\n".join(
+        [method, split.path, canonical_query, canonical_headers, ";".join(names), "UNSIGNED-PAYLOAD"]
+    )
+    scope = query["X-Goog-Credential"].partition("/")[2]
+    digest = hashlib.sha256(request.encode()).hexdigest()
+    message = "\n".join(["GOOG4-RSA-SHA256", query["X-Goog-Date"], scope, digest])
+    KEY.public_key().verify(signature, message.encode(), padding.PKCS1v15(), hashes.SHA256())
+
+
+async def test_a_signed_url_reads_a_version(with_key: GcsArtifactService) -> None:
+    """The latest or a given one, for an hour, with a signature that Cloud Storage takes."""
+    for words in ("old", "new"):
+        await with_key.save_artifact(**REPORT, artifact=text(words))
+    latest = await with_key.get_signed_url(**REPORT)
+    first = await with_key.get_signed_url(
+        **REPORT, version=0, expiration=timedelta(minutes=5), response_disposition="attachment"
+    )
+    assert latest is not None
+    assert first is not None
+    query = dict(parse_qsl(urlsplit(first).query))
+
+    assert ["new", "old"] == [get(latest), get(first)]
+    verify(latest, method="GET", headers={})
+    verify(first, method="GET", headers={})
+    with pytest.raises(InvalidSignature):
+        verify(first.replace("/0?", "/1?"), method="GET", headers={})
+    assert ("300", "attachment") == (query["X-Goog-Expires"], query["response-content-disposition"])
+    assert query["X-Goog-Credential"].startswith(f"{EMAIL}/")
+    assert "X-Goog-Expires=3600" in latest
+
+
+async def test_what_has_no_bytes_here_has_no_url(artifacts: GcsArtifactService) -> None:
+    """What is absent, and a file elsewhere; a reference leads on to what it names."""
+    await artifacts.save_artifact(**REPORT, artifact=text("words"))
+    uri = f"artifact://apps/{APP}/users/{USER}/sessions/{SESSION}/artifacts/{REPORT['filename']}/versions/0"
+    for name, target in (("ref", uri), ("far", "gs://elsewhere/a")):
+        part = types.Part(file_data=types.FileData(file_uri=target))
+        await artifacts.save_artifact(**WHO, filename=name, artifact=part)
+    for method in (artifacts.get_signed_url, artifacts.get_authenticated_url):
+        referred = await method(**WHO, filename="ref")
+
+        assert referred is not None
+        assert urlsplit(referred).path.endswith("/%C3%BCn%C3%AF%20report%20%231.txt/0")
+        assert [None, None, None] == [
+            await method(**WHO, filename="none"),
+            await method(**WHO, filename="far"),
+            await method(**REPORT, version=9),
+        ]
+
+
+async def test_an_authenticated_url_is_that_of_the_console(artifacts: GcsArtifactService) -> None:
+    """As ADK's own service makes it."""
+    await artifacts.save_artifact(**REPORT, artifact=text("words"))
+
+    assert (
+        f"https://storage.cloud.google.com/{artifacts.bucket_name}"
+        "/app/user/session/%C3%BCn%C3%AF%20report%20%231.txt/0"
+    ) == await artifacts.get_authenticated_url(**REPORT)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"expiration": timedelta(days=8)},
+        {"expiration": "tomorrow"},
+        {"signing_version": "v9"},
+        {"no_such_option": 1},
+        {"method": 5},
+    ],
+)
+async def test_what_cannot_be_signed_is_refused(
+    artifacts: GcsArtifactService, options: dict[str, Any]
+) -> None:
+    """As input, with the cause."""
+    await artifacts.save_artifact(**REPORT, artifact=text("words"))
+    with pytest.raises(InvalidInputError, match="the URL cannot be signed as asked for") as caught:
+        await artifacts.get_signed_url(**REPORT, **options)
+
+    assert caught.value.__cause__ is not None
+
+
+class TokenOnly(auth_credentials.Scoped, auth_credentials.Credentials):
+    """Credentials without a key, as those of Cloud Run; the metadata server tells whose they are."""
+
+    def __init__(self, email: str | None, scopes: Any = None) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]  # google-auth types half
+        self.token = "token"  # noqa: S105  # of nobody
+        if email:
+            self.service_account_email = email
+        self._scopes = scopes
+
+    @property
+    def requires_scopes(self) -> bool:
+        return False
+
+    def with_scopes(self, scopes: Any, default_scopes: Any = None) -> "TokenOnly":
+        assert default_scopes is None
+        return TokenOnly(getattr(self, "service_account_email", None), scopes)
+
+    def refresh(self, request: Any) -> None:
+        """Learn whose they are."""
+        assert request is not None
+        self.service_account_email = EMAIL
+
+
+class Answer:
+    """What IAM answers."""
+
+    def __init__(self, status: int, body: Any) -> None:
+        self.status = status
+        self.headers: dict[str, str] = {}
+        self.data = json.dumps(body).encode()
+
+
+class Iam(Transport):
+    """Signs as IAM does, for who may, and keeps what it was asked."""
+
+    def __init__(self, status: int = 200) -> None:
+        self.asked: list[tuple[str, str, bool]] = []
+        self._status = status
+
+    def __call__(
+        self,
+        url: str,
+        method: str = "GET",
+        body: Any = None,
+        headers: Any = None,
+        timeout: float | None = None,
+        **_: Any,
+    ) -> Answer:
+        assert timeout is None or timeout > 0
+        self.asked.append((method, url, headers["authorization"] == "Bearer token"))
+        if self._status != 200:
+            return Answer(self._status, {"error": "content of the answer"})
+        payload = base64.b64decode(json.loads(body)["payload"])
+        signature = KEY.sign(payload, padding.PKCS1v15(), hashes.SHA256())
+        return Answer(200, {"signedBlob": base64.b64encode(signature).decode()})
+
+
+def keyless(
+    artifacts: GcsArtifactService,
+    monkeypatch: pytest.MonkeyPatch,
+    iam: Iam,
+    *,
+    email: str | None = EMAIL,
+    signer: str | None = None,
+) -> GcsArtifactService:
+    """Return a service whose credentials let *iam* sign."""
+    monkeypatch.setattr(signing, "Request", lambda: iam)
+    return GcsArtifactService(
+        artifacts.bucket_name, credentials=TokenOnly(email), signing_service_account=signer
+    )
+
+
+@pytest.mark.parametrize(
+    ("email", "signer", "signs"),
+    [
+        (EMAIL, None, EMAIL),
+        ("default", None, EMAIL),
+        (None, "other@x", "other@x"),
+        (EMAIL, "other@x", "other@x"),
+    ],
+)
+async def test_without_a_key_iam_signs(
+    artifacts: GcsArtifactService,
+    monkeypatch: pytest.MonkeyPatch,
+    email: str | None,
+    signer: str | None,
+    signs: str,
+) -> None:
+    """For the credentials' own service account, whatever they know of it, or for one that is named."""
+    iam = Iam()
+    service = keyless(artifacts, monkeypatch, iam, email=email, signer=signer)
+    await service.save_artifact(**REPORT, artifact=text("words"))
+    url = await service.get_signed_url(**REPORT)
+
+    assert url is not None
+    verify(url, method="GET", headers={})
+    assert "words" == get(url)
+    assert [("POST", True)] == [(method, token) for method, _, token in iam.asked]
+    assert iam.asked[0][1].endswith(f"/serviceAccounts/{signs}:signBlob")
+
+
+async def test_who_may_not_sign_is_told_which_permission_is_missing(
+    artifacts: GcsArtifactService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By its name and the role that has it; what IAM answered stays in the cause."""
+    service = keyless(artifacts, monkeypatch, Iam(403))
+    await service.save_artifact(**REPORT, artifact=text("words"))
+    with pytest.raises(
+        AccessDeniedError,
+        match=re.escape("iam.serviceAccounts.signBlob on it; grant roles/iam.serviceAccount"),
+    ) as caught:
+        await service.get_signed_url(**REPORT)
+
+    assert "content" not in str(caught.value)
+
+
+async def test_a_failure_of_iam_is_one_to_try_again(
+    artifacts: GcsArtifactService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not a lack of permission."""
+    from gcp_adk_store import ArtifactLimits  # noqa: PLC0415  # only here
+
+    monkeypatch.setattr(signing, "Request", lambda: Iam(400))
+    service = GcsArtifactService(
+        artifacts.bucket_name, credentials=TokenOnly(EMAIL), limits=ArtifactLimits(deadline_s=1)
+    )
+    await service.save_artifact(**REPORT, artifact=text("words"))
+    with pytest.raises(UnavailableError, match="IAM did not sign"):
+        await service.get_signed_url(**REPORT)
+
+
+async def test_credentials_of_nobody_in_particular_sign_nothing(
+    artifacts: GcsArtifactService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such as a developer's own: the ways out are named."""
+    service = keyless(artifacts, monkeypatch, Iam(), email=None)
+    await service.save_artifact(**REPORT, artifact=text("words"))
+    with pytest.raises(AccessDeniedError, match=r"sign no URL.*signing_service_account=.*impersonate"):
+        await service.get_signed_url(**REPORT)
+
+
+def put(url: str, headers: Mapping[str, str], data: bytes) -> int:
+    """Put a file as a browser does; return the status."""
+    return requests.put(url, headers=dict(headers), data=data, timeout=10).status_code
+
+
+async def test_a_browser_puts_a_file_that_becomes_a_version(with_key: GcsArtifactService) -> None:
+    """The bytes never pass through the agent, and what waited for it is gone."""
+    await with_key.save_artifact(**REPORT, artifact=text("before"))
+    upload = await with_key.create_upload(**REPORT, mime_type="text/csv", max_bytes=100)
+    verify(upload.url, method="PUT", headers=upload.headers)
+    assert 200 == put(upload.url, upload.headers, b"a,b")
+    keys = await with_key.list_artifact_keys(**WHO)
+    version = await with_key.finalize_upload(
+        **REPORT, upload_id=upload.upload_id, display_name="Table", custom_metadata={"rows": 1}
+    )
+    loaded = await with_key.load_artifact(**REPORT)
+    described = await with_key.get_artifact_version(**REPORT)
+
+    assert [REPORT["filename"]] == keys
+    assert 1 == version
+    blob = types.Blob(data=b"a,b", mime_type="text/csv", display_name="Table")
+    assert types.Part(inline_data=blob) == loaded
+    assert described is not None
+    assert {"rows": 1} == described.custom_metadata
+    assert [] == await with_key._objects.names("adk-store-uploads/", delimiter=None, what="test")
+    assert timedelta(minutes=59) < upload.expires_at - datetime.now(UTC) <= timedelta(hours=1)
+
+
+async def test_finalizing_again_gives_the_same_version(artifacts: GcsArtifactService) -> None:
+    """However often, and whoever saved since."""
+    upload = await artifacts.create_upload(**REPORT)
+    put(upload.url, upload.headers, b"once")
+    first = await artifacts.finalize_upload(**REPORT, upload_id=upload.upload_id)
+    await artifacts.save_artifact(**REPORT, artifact=text("since"))
+    again = await artifacts.finalize_upload(**REPORT, upload_id=upload.upload_id)
+
+    assert (0, 0) == (first, again)
+    assert [0, 1] == await artifacts.list_versions(**REPORT)
+
+
+async def test_an_upload_works_once_and_for_its_own_artifact_only(artifacts: GcsArtifactService) -> None:
+    """Whoever else has its id finds nothing."""
+    upload = await artifacts.create_upload(**REPORT)
+    with pytest.raises(UploadMissingError, match="nothing was put for upload"):
+        await artifacts.finalize_upload(**REPORT, upload_id=upload.upload_id)
+    statuses = [put(upload.url, upload.headers, data) for data in (b"first", b"second")]
+    for other in ({**REPORT, "user_id": "other"}, {**REPORT, "filename": "other"}):
+        with pytest.raises(UploadMissingError):
+            await artifacts.finalize_upload(**other, upload_id=upload.upload_id)
+    await artifacts.finalize_upload(**REPORT, upload_id=upload.upload_id)
+    loaded = await artifacts.load_artifact(**REPORT)
+
+    assert [200, 412] == statuses
+    assert loaded is not None
+    assert loaded.inline_data is not None
+    assert b"first" == loaded.inline_data.data
+
+
+async def test_an_upload_over_its_size_is_refused_by_the_bucket(artifacts: GcsArtifactService) -> None:
+    """As signed: the browser cannot leave the header out."""
+    upload = await artifacts.create_upload(**REPORT, max_bytes=3)
+    headers = {name: value for name, value in upload.headers.items() if "range" not in name}
+
+    assert 400 == put(upload.url, upload.headers, b"four")
+    assert put(upload.url, headers, b"four") in (400, 403)
+    assert 200 == put(upload.url, upload.headers, b"tri")
+
+
+@pytest.mark.parametrize(
+    "change", [{"max_bytes": -1}, {"mime_type": "a\r\nb"}, {"expiration": timedelta(days=8)}]
+)
+async def test_an_upload_that_makes_no_sense_is_refused(
+    artifacts: GcsArtifactService, change: dict[str, Any]
+) -> None:
+    """Before a URL is made."""
+    with pytest.raises(InvalidInputError):
+        await artifacts.create_upload(**REPORT, **change)
+    with pytest.raises(InvalidInputError, match=r"upload_id '../x' is none"):
+        await artifacts.finalize_upload(**REPORT, upload_id="../x")
+    with pytest.raises(InvalidInputError, match="reserved value 'user'"):
+        await artifacts.create_upload(**{**REPORT, "session_id": "user"})

@@ -1,0 +1,122 @@
+"""A server that does not answer holds up nothing but the calls that wait for it."""
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from google.genai import types
+
+from gcp_adk_store import ArtifactLimits, GcsArtifactService, OutcomeUnknownError, UnavailableError
+from gcp_adk_store.testing.emulators import STORAGE_VARIABLE, Emulator
+from tests.services.conftest import WHO
+from tests.services.stalling import StallingProxy
+
+QUICK: dict[str, Any] = {**WHO, "filename": "quick"}
+SLOW: dict[str, Any] = {**WHO, "filename": "slow"}
+
+
+def text(words: str) -> types.Part:
+    """Return a text artifact."""
+    return types.Part(text=words)
+
+
+@pytest.fixture
+def stalling(
+    storage_emulator: Emulator, adk_store_bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[StallingProxy]:
+    """A server that does not answer requests about ``slow``."""
+    assert adk_store_bucket
+    with StallingProxy(storage_emulator.address, b"slow") as proxy:
+        monkeypatch.setenv(STORAGE_VARIABLE, proxy.url)
+        yield proxy
+
+
+async def until_stalled(proxy: StallingProxy, count: int = 1) -> None:
+    """Wait until so many requests are held back."""
+    for _ in range(count):
+        await asyncio.to_thread(proxy.stalled.acquire)
+
+
+async def test_other_calls_go_on_while_some_are_stalled(
+    stalling: StallingProxy, adk_store_bucket: str
+) -> None:
+    """The event loop ticks, and the calls that nobody holds up are answered; then the others are too."""
+    service = GcsArtifactService(adk_store_bucket, limits=ArtifactLimits(max_workers=8))
+    ticks = 0
+
+    async def tick() -> None:
+        nonlocal ticks
+        while True:
+            ticks += 1
+            await asyncio.sleep(0)
+
+    ticking = asyncio.create_task(tick())
+    names = [f"slow{number}" for number in range(6)]
+    stalled = [
+        asyncio.create_task(service.save_artifact(**{**SLOW, "filename": name}, artifact=text(name)))
+        for name in names
+    ]
+    await until_stalled(stalling, len(stalled))
+    before = ticks
+    for number in range(5):
+        assert number == await service.save_artifact(**QUICK, artifact=text(f"{number}"))
+        assert text(f"{number}") == await service.load_artifact(**QUICK)
+    during = ticks - before
+    finished = [task.done() for task in stalled]
+    stalling.released.set()
+    numbers = await asyncio.gather(*stalled)
+    ticking.cancel()
+    await service.close()
+
+    assert [False] * 6 == finished
+    assert [0] * 6 == numbers
+    assert during > 100
+
+
+async def test_a_call_that_is_cancelled_returns_at_once(
+    stalling: StallingProxy, adk_store_bucket: str
+) -> None:
+    """Whatever its thread still waits for."""
+    service = GcsArtifactService(adk_store_bucket)
+    for call in (service.save_artifact(**SLOW, artifact=text("x")), service.load_artifact(**SLOW)):
+        task = asyncio.create_task(call)
+        await until_stalled(stalling)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    assert not stalling.released.is_set()
+    stalling.released.set()
+    await service.close()
+
+
+async def test_a_server_that_never_answers_is_given_up_at_the_deadline(
+    stalling: StallingProxy, adk_store_bucket: str
+) -> None:
+    """With what that means: nothing was read, and what became of a write nobody knows."""
+    limits = ArtifactLimits(deadline_s=1, request_timeout_s=30)
+    service = GcsArtifactService(adk_store_bucket, limits=limits)
+    with pytest.raises(UnavailableError, match="did not answer"):
+        await service.load_artifact(**SLOW)
+    with pytest.raises(UnavailableError, match="did not answer"):
+        await service.save_artifact(**SLOW, artifact=text("the listing is lost"))
+    with pytest.raises(OutcomeUnknownError, match="did not answer"):
+        await service._objects.delete("slow", generation=None, what="delete")
+    stalling.released.set()
+    await service.close()
+
+
+async def test_calls_beyond_the_threads_wait_no_longer_than_their_deadline(
+    stalling: StallingProxy, adk_store_bucket: str
+) -> None:
+    """They are refused one by one, not piled up; then the service works again."""
+    limits = ArtifactLimits(max_workers=2, deadline_s=1, request_timeout_s=30)
+    service = GcsArtifactService(adk_store_bucket, limits=limits)
+    outcomes = await asyncio.gather(
+        *(service.load_artifact(**SLOW) for _ in range(20)), return_exceptions=True
+    )
+    stalling.released.set()
+
+    assert {UnavailableError} == {type(outcome) for outcome in outcomes}
+    assert 0 == await service.save_artifact(**QUICK, artifact=text("works"))
+    await service.close()
