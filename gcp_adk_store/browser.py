@@ -1,5 +1,6 @@
 """Browse sessions: listings, pages of them, and the events of one in parts."""
 
+import asyncio
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal
@@ -8,7 +9,12 @@ from google.adk.events import Event
 from google.adk.sessions import Session
 
 from gcp_adk_store.backends.firestore import Documents
-from gcp_adk_store.codec.cursors import decode_event_cursor, decode_page_cursor, encode_cursor
+from gcp_adk_store.codec.cursors import (
+    decode_event_cursor,
+    decode_page_cursor,
+    encode_cursor,
+    encode_page_cursor,
+)
 from gcp_adk_store.codec.documents import HEADER_FIELDS, HEADER_WITHOUT_STATE, Layout, read_session
 from gcp_adk_store.codec.events import decode_event
 from gcp_adk_store.codec.writes import Document, Page
@@ -24,7 +30,7 @@ from gcp_adk_store.handle import to_session
 from gcp_adk_store.model.keys import SessionKey, UserKey
 from gcp_adk_store.model.sessions import EventPlace, StoredSession
 from gcp_adk_store.model.state import ScopedState
-from gcp_adk_store.reader import Found, SessionReader, has_expired, shared_of
+from gcp_adk_store.reader import Found, SessionReader, has_expired
 
 MAX_PAGE_SIZE: Final = 1000
 """Sessions in one page of a listing, each with its state: some megabytes."""
@@ -45,7 +51,7 @@ class SessionPage:
 
     sessions: list[Session]
     next_cursor: str | None
-    """What leads to the next page; ``None`` where nothing follows."""
+    """What leads to the next page; ``None`` after one that was not full: nothing follows it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,14 +116,15 @@ class SessionBrowser:
             NotProvisionedError: the database has no index for pages of an app.
         """
         what = f"list_sessions_page app={app!r} user={user!r}"
-        if not 1 <= page_size <= MAX_PAGE_SIZE:
-            raise InvalidInputError(f"page_size is {page_size}, it must be 1 to {MAX_PAGE_SIZE}")
+        if not _is_count(page_size) or page_size > MAX_PAGE_SIZE:
+            raise InvalidInputError(f"page_size is {page_size!r:.40}, it must be 1 to {MAX_PAGE_SIZE}")
         if order not in ("newest", "oldest"):
             raise InvalidInputError(f"order is {order!r}, it must be 'newest' or 'oldest'")
-        self._layout.app(app)  # refuses what cannot be an app
+        # Refuses what cannot be an app or a user, too.
+        listing = f"{UserKey(app=app, user='' if user is None else user)} {user is None} {order}"
         after = None
         if cursor is not None:
-            time, key = decode_page_cursor(cursor, app=app, user=user)
+            time, key = decode_page_cursor(cursor, listing=listing, app=app)
             after = time, self._layout.session(key)
         page = Page(field="last_update_time", descending=order == "newest", limit=page_size, after=after)
         query = self._query(app, user, page, include_state=include_state, what=what)
@@ -132,7 +139,7 @@ class SessionBrowser:
         next_cursor = None
         if len(stored) == page_size:
             last = stored[-1]
-            next_cursor = encode_cursor([last.last_update_time, last.key.user, last.key.session])
+            next_cursor = encode_page_cursor(listing, last.last_update_time, last.key)
         if not include_state:
             states = dict.fromkeys((one.key.owner for one in stored), ScopedState())
         found = await self._complete(stored, states, what=what)
@@ -148,8 +155,8 @@ class SessionBrowser:
             SessionMissingError: there is no such session, or it is not the one that *cursor* is of.
         """
         what = f"iter_events {key}"
-        if limit is not None and limit < 1:
-            raise InvalidInputError(f"limit is {limit}, it must be 1 or more, or None for all events")
+        if limit is not None and not _is_count(limit):
+            raise InvalidInputError(f"limit is {limit!r:.40}, it must be 1 or more, or None for all events")
         stored = await self._reader.stored(key, what=what)
         if stored is None or has_expired(stored):
             raise SessionMissingError(f"Session {key.session} not found: {key}")
@@ -192,6 +199,7 @@ class SessionBrowser:
                 raise await self._missing(stored, what=what)
             texts = {number: one.texts for number, one in zip(in_order, segments, strict=True)}
             for number in some:
+                await asyncio.sleep(0)  # events of segments in memory come without any other pause
                 yield number, texts[number]
             del unread[: len(some)]
             step = min(step * 2, _SEGMENTS_AT_ONCE)
@@ -199,8 +207,8 @@ class SessionBrowser:
     async def _missing(self, stored: StoredSession, *, what: str) -> StoreError:
         """Return what it means that a segment of *stored* is not there."""
         now = await self._reader.header(stored.key, what=what)
-        if now is None or now.epoch != stored.epoch:
-            return SessionMissingError(f"Session {stored.key.session} was deleted meanwhile: {stored.key}")
+        if now is None or now.epoch != stored.epoch or has_expired(now):
+            return SessionMissingError(f"Session {stored.key.session} is gone meanwhile: {stored.key}")
         return StoredDataError(f"{what}: one of the {stored.sealed} segments is missing")
 
     async def _query(
@@ -241,11 +249,25 @@ class SessionBrowser:
         states: dict[UserKey, ScopedState] = {}
         for start in range(0, len(users), _USERS_PER_READ):
             some = users[start : start + _USERS_PER_READ]
-            paths = [self._layout.app(some[0].app), *(self._layout.user(owner) for owner in some)]
-            app, *documents = await self._documents.get(paths, what=what)
-            for owner, document in zip(some, documents, strict=True):
-                states[owner] = await self._reader.complete_shared(owner, shared_of(app, document), what=what)
+            # The app's state once; each scope with its payloads, side by side.
+            paths = [self._layout.user(owner) for owner in some]
+            if not states:
+                paths.append(self._layout.app(some[0].app))
+            documents = await self._documents.get(paths, what=what)
+            if not states:
+                app = await self._reader.complete_app(some[0].app, documents.pop(), what=what)
+            found = await fan_out(
+                self._reader.complete_user(owner, document, what=what)
+                for owner, document in zip(some, documents, strict=True)
+            )
+            states |= {
+                owner: ScopedState(app=app, user=user) for owner, user in zip(some, found, strict=True)
+            }
         return states
+
+
+def _is_count(given: object) -> bool:
+    return isinstance(given, int) and not isinstance(given, bool) and given >= 1
 
 
 def _beyond(key: SessionKey) -> InvalidInputError:

@@ -40,7 +40,7 @@ class HeldEvents:
 
     So that an append does not look through a history of thousands of events. A caller may change the list of
     a session: where it no longer ends as it did, it is read anew. An event that is exchanged in the middle
-    goes unseen; what that can cost is one question to storage.
+    goes unseen: delivered again, it is recognised only as one that this process stored lately.
 
     Calls that concern one session must not overlap.
     """

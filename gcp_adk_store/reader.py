@@ -85,7 +85,7 @@ class SessionReader:
                 return None
             selected = await self._events(stored, config, what=what)
             if selected is not None:
-                shared = await self.complete_shared(key.owner, shared_of(app, user), what=what)
+                shared = await self._complete_shared(key.owner, app, user, what=what)
                 return await self.complete(stored, selected, shared, what=what)
             if lost is not None and (lost.epoch, lost.sealed) == (stored.epoch, stored.sealed):
                 raise StoredDataError(f"{what}: one of the {stored.sealed} segments is missing")
@@ -102,7 +102,7 @@ class SessionReader:
         count = events_to_settle(marker, stored)
         texts = await self.newest(stored, at_least=count, what=what)
         newest = [decode_event(text) for text in texts[max(0, len(texts) - count) :]]
-        shared = await self.complete_shared(key.owner, shared_of(app, user), what=what)
+        shared = await self._complete_shared(key.owner, app, user, what=what)
         return await self.complete(stored, newest, shared, what=what)
 
     async def header(self, key: SessionKey, *, what: str) -> StoredSession | None:
@@ -136,13 +136,13 @@ class SessionReader:
         app, user = await self._documents.get(
             [self._layout.app(owner.app), self._layout.user(owner)], what=what
         )
-        return await self.complete_shared(owner, shared_of(app, user), what=what)
+        return await self._complete_shared(owner, app, user, what=what)
 
     async def user_state(self, owner: UserKey) -> Mapping[str, Any]:
         """Return the state of a user, keys without prefix."""
         what = f"get_user_state {owner}"
         (document,) = await self._documents.get([self._layout.user(owner)], what=what)
-        return await self._complete_state(self._layout.user_payloads(owner), read_state(document), what=what)
+        return await self.complete_user(owner, document, what=what)
 
     async def _events(
         self, stored: StoredSession, config: GetSessionConfig | None, *, what: str
@@ -198,13 +198,24 @@ class SessionReader:
             selected = [complete_event(event, found) if event.missing else event for event in selected]
         return [event.event for event in selected]
 
-    async def complete_shared(self, owner: UserKey, shared: ScopedState, *, what: str) -> ScopedState:
+    async def _complete_shared(
+        self, owner: UserKey, app: Document | None, user: Document | None, *, what: str
+    ) -> ScopedState:
         """Return app and user state with its payloads."""
-        app, user = self._layout.app_payloads(owner.app), self._layout.user_payloads(owner)
         return ScopedState(
-            app=await self._complete_state(app, shared.app, what=what),
-            user=await self._complete_state(user, shared.user, what=what),
+            app=await self.complete_app(owner.app, app, what=what),
+            user=await self.complete_user(owner, user, what=what),
         )
+
+    async def complete_app(self, app: str, document: Document | None, *, what: str) -> Mapping[str, Any]:
+        """Return the state in the document of an app with its payloads."""
+        return await self._complete_state(self._layout.app_payloads(app), read_state(document), what=what)
+
+    async def complete_user(
+        self, owner: UserKey, document: Document | None, *, what: str
+    ) -> Mapping[str, Any]:
+        """Return the state in the document of a user with its payloads."""
+        return await self._complete_state(self._layout.user_payloads(owner), read_state(document), what=what)
 
     async def _complete_state(
         self, owner: PayloadOwner, state: Mapping[str, Any], *, what: str
@@ -237,8 +248,3 @@ class SessionReader:
 def has_expired(stored: StoredSession) -> bool:
     """Tell whether *stored* is gone, even while Firestore still has it."""
     return stored.has_expired(platform_time.get_time())
-
-
-def shared_of(app: Document | None, user: Document | None) -> ScopedState:
-    """Return app and user state as stored."""
-    return ScopedState(app=read_state(app), user=read_state(user))

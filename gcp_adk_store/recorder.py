@@ -4,17 +4,19 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from google.adk.platform import time as platform_time
 
 from gcp_adk_store.backends import retry
 from gcp_adk_store.backends.firestore import Documents
 from gcp_adk_store.backends.payloads import Payloads
-from gcp_adk_store.backends.translate import RefusedError, TargetExistsError, TargetMissingError
+from gcp_adk_store.backends.renewals import renew
+from gcp_adk_store.backends.translate import RefusedError, TargetExistsError
 from gcp_adk_store.codec.documents import Deletion, Layout, read_deletions
 from gcp_adk_store.codec.events import event_timestamp
 from gcp_adk_store.codec.payloads import Spilled
-from gcp_adk_store.codec.writes import Write, Written
+from gcp_adk_store.codec.writes import Document, Write, Written
 from gcp_adk_store.errors import (
     InvalidInputError,
     NotProvisionedError,
@@ -39,9 +41,12 @@ from gcp_adk_store.model.sessions import (
     settle,
 )
 from gcp_adk_store.model.state import ScopedState, overlay
-from gcp_adk_store.reader import SessionReader
+from gcp_adk_store.reader import SessionReader, has_expired
 
 logger = logging.getLogger(__name__)
+
+_CAREFUL_ATTEMPTS: Final = 3
+"""How often an append that merges stands on the session as it was read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,12 +94,12 @@ class SessionRecorder:
         spilled = frozenset(payload.ref.place for payload in initial.session)
         expiry = None if ttl_seconds is None else Expiry.begin(ttl_seconds, now=time)
         if expiry is not None and spilled:
-            expiry = expiry.with_new_part(time)
+            expiry = expiry.with_part_until(expiry.of_new_part(time))
         writes = self._layout.create(
             key, epoch=epoch, time=time, state=initial.state, spilled=spilled, expiry=expiry
         )
-        expire_at = None if expiry is None else expiry.of_new_part(time)
-        await self._put(key, epoch, initial, expire_at=expire_at, what=what)
+        parts_at = None if expiry is None else expiry.of_new_part(time)
+        await self._put(key, epoch, initial, parts_at=parts_at, what=what)
         reading = asyncio.create_task(self._reader.shared_state(key.owner, what=what))
         try:
             update_time = await self._create(key, writes, epoch=epoch, what=what)
@@ -126,38 +131,43 @@ class SessionRecorder:
             UnavailableError: refused for now; nothing was written.
         """
         what = f"append_event {key}"
-        base = marker
-        if marker is None:
-            seen = await self._reader.header(key, what=what)
-            if seen is None:
-                raise _refused(Settlement.MISSING, key)
-            base, epoch, merging = _blind_ground(seen), seen.epoch, True
-        else:
-            epoch = marker.epoch
-        parts = bool(change.session)
-        if parts or change.app or change.user:
+        base: Marker | None = marker
+        if base is None:
+            base, merging = await self._look(key, what=what), True
+        parts_at = None
+        if change.app or change.user or change.session:
             # Spelled before anything is written: what cannot be stored is refused here.
             self._layout.append(key, append, base)
-            expiry = await self._kept(key, base, parts=parts, what=what)
-            expire_at = None if expiry is None else expiry.of_new_part(platform_time.get_time())
-            await self._put(key, epoch, change, expire_at=expire_at, what=what)
+            if base.expiry is not None:
+                parts_at = base.expiry.of_new_part(platform_time.get_time())
+            await self._put(key, base.epoch, change, parts_at=parts_at, what=what)
+        new_part = parts_at if change.session else None
         try:
-            appended = await self._append(key, append, base, merging=merging, parts=parts, what=what)
+            appended = await self._append(key, append, base, merging=merging, new_part=new_part, what=what)
         except InvalidInputError:
             # A document that is full may have events to move out; if not, the same error comes again.
             base = await self.seal(key, base)
-            appended = await self._append(key, append, base, merging=merging, parts=parts, what=what)
+            appended = await self._append(key, append, base, merging=merging, new_part=new_part, what=what)
         return appended if marker is not None else replace(appended, marker=None)
 
     async def _append(
-        self, key: SessionKey, append: Append, base: Marker | None, *, merging: bool, parts: bool, what: str
+        self,
+        key: SessionKey,
+        append: Append,
+        base: Marker | None,
+        *,
+        merging: bool,
+        new_part: int | None,
+        what: str,
     ) -> Appended:
         now = asyncio.get_running_loop().time
         ends_at = now() + self._deadline_s
         merged = False
         attempts = 0
         while True:
-            expiry = await self._kept(key, base, parts=parts, what=what)
+            expiry = None
+            if base is not None and base.expiry is not None:
+                expiry = await self._outlasted(key, append, base, base.expiry, new_part=new_part, what=what)
             sent = await self._send(key, append, base, expiry, what=what)
             if isinstance(sent, Written):
                 return Appended(
@@ -170,7 +180,7 @@ class SessionRecorder:
             if settlement in (Settlement.LANDED, Settlement.OVERTAKEN):
                 return Appended(marker=_after(settlement, base, stored), tail_bytes=0, merged=merged)
             if stored is not None and settlement is Settlement.STALE and merging:
-                base, merged = _blind_ground(stored), True
+                base, merged = _ground(stored, attempts), True
             elif stored is None or settlement is not Settlement.RETRY:
                 raise _refused(settlement, key) from sent
             else:
@@ -214,7 +224,7 @@ class SessionRecorder:
         """Tell whether exactly this event is stored already, however long ago."""
         what = f"append_event {key}"
         stored = await self._reader.stored(key, what=what)
-        if stored is None or stored.has_expired(platform_time.get_time()):
+        if stored is None or has_expired(stored):
             return False
         return append.text in await self._reader.newest(stored, at_least=None, what=what)
 
@@ -244,25 +254,21 @@ class SessionRecorder:
             return marker
         if marker != stored.marker:
             return marker
-        expiry = stored.expiry and stored.expiry.with_new_part(now)
+        expiry = stored.expiry and stored.expiry.with_part_until(stored.expiry.of_new_part(now))
         return replace(stored.marker, update_time=written[0].update_time, expiry=expiry)
 
-    async def delete(self, key: SessionKey, *, if_expired: bool = False) -> None:
-        """Remove a session, perhaps only *if_expired*, and what interrupted deletions of its id left."""
+    async def delete(self, key: SessionKey) -> None:
+        """Remove a session, and what interrupted deletions of its id left."""
         what = f"delete_session {key}"
-        for deletion in await self._end(key, if_expired=if_expired, what=what):
-            owner = self._layout.session_payloads(key, deletion.epoch)
-            for place in deletion.spilled:
-                await self._payloads.remove_all(owner, place, what=what)
-            await self._documents.commit_all(self._layout.finish_deletion(key, deletion), what=what)
+        await self._remove(key, await self._end(key, if_expired=False, what=what), what=what)
 
     async def _create(self, key: SessionKey, writes: Sequence[Write], *, epoch: str, what: str) -> str:
         try:
             written = await self._documents.commit(writes, what=what, repeatable_when_unanswered=True)
         except TargetExistsError as exc:
             stored = await self._reader.stored(key, what=what)
-            if stored is not None and stored.has_expired(platform_time.get_time()):
-                await self.delete(key, if_expired=True)
+            if stored is not None and has_expired(stored):
+                await self._make_way(key, what=what)
                 return await self._create(key, writes, epoch=epoch, what=what)
             if stored is None or stored.epoch != epoch:
                 raise SessionExistsError(f"Session with id {key.session} already exists: {key}") from exc
@@ -276,52 +282,91 @@ class SessionRecorder:
             ) from exc
         return written[0].update_time
 
+    async def _make_way(self, key: SessionKey, *, what: str) -> None:
+        """Remove a session that has expired."""
+        ended = await self._end(key, if_expired=True, what=what)
+        try:
+            await self._remove(key, ended, what=what)
+        except StoreError as exc:
+            # The id is free; a note says what is left, for the next deletion of it.
+            logger.warning("%s: an expired session is not removed whole: %s", what, type(exc).__name__)
+
+    async def _remove(self, key: SessionKey, ended: Sequence[Deletion], *, what: str) -> None:
+        for deletion in ended:
+            owner = self._layout.session_payloads(key, deletion.epoch)
+            for place in deletion.spilled:
+                await self._payloads.remove_all(owner, place, what=what)
+            await self._documents.commit_all(self._layout.finish_deletion(key, deletion), what=what)
+
+    async def _look(self, key: SessionKey, *, what: str) -> Marker:
+        """Return the marker of a handle that sees the session now."""
+        seen = await self._reader.header(key, what=what)
+        if seen is None:
+            raise _refused(Settlement.MISSING, key)
+        return seen.marker
+
     async def _put(
-        self, key: SessionKey, epoch: str, spilled: Spilled, *, expire_at: int | None, what: str
+        self, key: SessionKey, epoch: str, spilled: Spilled, *, parts_at: int | None, what: str
     ) -> None:
         """Write payloads before what refers to them; those of shared state stay."""
         for owner, payloads, kept_until in (
-            (self._layout.session_payloads(key, epoch), spilled.session, expire_at),
+            (self._layout.session_payloads(key, epoch), spilled.session, parts_at),
             (self._layout.app_payloads(key.app), spilled.app, None),
             (self._layout.user_payloads(key.owner), spilled.user, None),
         ):
-            await self._payloads.put(owner, payloads, expire_at=kept_until, what=what)
+            await self._payloads.put(owner, payloads, parts_at=kept_until, what=what)
 
-    async def _kept(self, key: SessionKey, base: Marker | None, *, parts: bool, what: str) -> Expiry | None:
-        """Return the expiry that an append leaves a session with, whose parts are made to outlast it.
+    async def _outlasted(
+        self,
+        key: SessionKey,
+        append: Append,
+        base: Marker,
+        expiry: Expiry,
+        *,
+        new_part: int | None,
+        what: str,
+    ) -> Expiry:
+        """Return the expiry that *append* leaves a session with, after its parts were made to outlast it.
 
         Raises:
             SessionMissingError: it has passed, and nobody else's append has moved it.
+            StoredDataError: a segment is missing.
         """
-        if base is None or base.expiry is None:
-            return None
         now = platform_time.get_time()
-        if base.expiry.has_passed(now):
+        if expiry.has_passed(now):
             seen = await self._reader.header(key, what=what)
-            if seen is None or seen.has_expired(now):
+            if seen is None or has_expired(seen):
                 raise _refused(Settlement.MISSING, key)
-        expiry = base.expiry.refreshed(now)
-        if parts:
-            expiry = expiry.with_new_part(now)
-        if expiry.outlives_its_parts:
-            await self._renew(key, base.epoch, expire_at=expiry.of_new_part(now), what=what)
-            return expiry.renewed(now)
-        return expiry
+        expiry = expiry.refreshed(now).with_part_until(new_part)
+        if not expiry.outlives_its_parts:
+            return expiry
+        parts_at = expiry.of_new_part(now)
+        await self._renew(key, append, base, parts_at=parts_at, what=what)
+        return expiry.renewed_until(parts_at)
 
-    async def _renew(self, key: SessionKey, epoch: str, *, expire_at: int, what: str) -> None:
+    async def _renew(
+        self, key: SessionKey, append: Append, base: Marker, *, parts_at: int, what: str
+    ) -> None:
         stored = await self._reader.header(key, what=what)
-        if stored is None or stored.epoch != epoch:
+        if stored is None or stored.update_time != base.update_time:
             return  # the commit that follows finds that out
-        paths = self._layout.segments(key, epoch, range(stored.sealed))
-        owner = self._layout.session_payloads(key, epoch)
-        try:
-            renewals = [self._layout.renew(path, expire_at=expire_at) for path in paths]
-            await self._documents.commit_all(renewals, what=what)
-            for place in stored.spilled:
-                await self._payloads.renew_all(owner, place, expire_at=expire_at, what=what)
-        except TargetMissingError as exc:
-            if await self._reader.header(key, what=what) == stored:
-                raise StoredDataError(f"{what}: a segment or a payload is missing") from exc
+        paths = self._layout.segments(key, stored.epoch, range(stored.sealed))
+
+        async def segments() -> list[Document]:
+            found = await self._documents.get(paths, fields=("expire_at",), what=what) if paths else []
+            there = [document for document in found if document is not None]
+            if len(there) < len(paths) and not await self._has_changed(stored, what=what):
+                raise StoredDataError(f"{what}: one of the {stored.sealed} segments is missing")
+            return there
+
+        await renew(self._documents, self._layout, segments, parts_at=parts_at, what=what)
+        owner = self._layout.session_payloads(key, stored.epoch)
+        for place in stored.spilled | append.spilled:
+            await self._payloads.renew_all(owner, place, parts_at=parts_at, what=what)
+
+    async def _has_changed(self, stored: StoredSession, *, what: str) -> bool:
+        now = await self._reader.header(stored.key, what=what)
+        return now is None or now.update_time != stored.update_time
 
     async def _end(self, key: SessionKey, *, if_expired: bool, what: str) -> list[Deletion]:
         """End the session; return what of it, and of earlier ones with its id, is to be removed."""
@@ -333,7 +378,7 @@ class SessionRecorder:
                 ),
             )
             unfinished = read_deletions(notes)
-            if stored is None or (if_expired and not stored.has_expired(platform_time.get_time())):
+            if stored is None or (if_expired and not has_expired(stored)):
                 return unfinished
             try:
                 await self._documents.commit(
@@ -345,13 +390,13 @@ class SessionRecorder:
             return [*unfinished, mine] if stored.sealed or stored.spilled else unfinished
 
 
-def _blind_ground(stored: StoredSession) -> Marker | None:
-    """Return what an append without a marker of its own stands on.
+def _ground(stored: StoredSession, attempts: int) -> Marker | None:
+    """Return what an append that merges stands on: the session as it was read, so that no other is meant.
 
-    A session that never ends by itself takes it as it is. One that does moves its end with every append, and
-    that must not happen to a later session of the same id.
+    Where others keep coming first, any session of the id, so that it lands. Not one that ends by itself: each
+    append moves its end, and another session must not get one.
     """
-    return None if stored.expiry is None else stored.marker
+    return stored.marker if stored.expiry is not None or attempts < _CAREFUL_ATTEMPTS else None
 
 
 def _after(settlement: Settlement, marker: Marker | None, stored: StoredSession | None) -> Marker | None:

@@ -25,6 +25,7 @@ from gcp_adk_store.codec.payloads import Spilled, spill_scopes
 from gcp_adk_store.delivered import DeliveredEvents, HeldEvents
 from gcp_adk_store.errors import InvalidInputError, StoreError
 from gcp_adk_store.handle import Missed, learn, made_session, mark, marker_of, to_session
+from gcp_adk_store.model.expiry import Expiry
 from gcp_adk_store.model.keys import SessionKey, UserKey
 from gcp_adk_store.model.sessions import Append, Marker
 from gcp_adk_store.model.state import ScopedState, persistent, split_scopes
@@ -68,6 +69,7 @@ class FirestoreSessionService(BaseSessionService):
         credentials: Credentials | None = None,
         on_conflict: Literal["raise", "merge"] = "raise",
         on_missing_payload: Literal["raise", "placeholder"] = "raise",
+        default_ttl_seconds: float | None = None,
         limits: SessionLimits | None = None,
         interceptors: Sequence[ClientInterceptor] = (),
     ) -> None:
@@ -88,12 +90,14 @@ class FirestoreSessionService(BaseSessionService):
             on_missing_payload: What reading an event does when large content of it is gone or damaged:
                 ``raise`` tells the caller, ``placeholder`` puts a text in its place that names it, with a
                 warning in the log. A state value that is gone is always an error.
+            default_ttl_seconds: *ttl_seconds* of sessions that are made without one, such as those that ADK's
+                servers make.
             limits: Sizes and deadlines.
             interceptors: gRPC client interceptors that see every RPC, for tracing or metering.
 
         Raises:
-            InvalidInputError: a name cannot be one, or *on_conflict* or *on_missing_payload* is neither of
-                the two.
+            InvalidInputError: a name cannot be one, *on_conflict* or *on_missing_payload* is neither of the
+                two, or *default_ttl_seconds* is no time to live.
         """
         place = StoreSettings(project=project, database=database, bucket=bucket, prefix=prefix)
         if on_conflict not in ("raise", "merge"):
@@ -102,6 +106,9 @@ class FirestoreSessionService(BaseSessionService):
             raise InvalidInputError(
                 f"on_missing_payload is {on_missing_payload!r}, it must be 'raise' or 'placeholder'"
             )
+        if default_ttl_seconds is not None:
+            Expiry.begin(default_ttl_seconds, now=0)  # refuses what is none
+        self._default_ttl_s = default_ttl_seconds
         self._on_conflict = on_conflict
         self._limits = limits or SessionLimits()
         layout = Layout(place.prefix)
@@ -161,7 +168,8 @@ class FirestoreSessionService(BaseSessionService):
             session_id: As *app_name*, padding does not count; blank or ``None`` draws one.
             ttl_seconds: The session ends so long after its last append, rounded up to whole seconds: it is
                 not found any more, its id is free, and where Firestore has the TTL policies of
-                docs/data-model.md its documents are removed. At most 100 years; ``None`` keeps it for good.
+                docs/data-model.md its documents are removed. At most 100 years; by default that of the
+                service, which by default keeps it for good.
 
         Returns:
             The session with its merged state, equal to what :meth:`get_session` returns.
@@ -181,7 +189,7 @@ class FirestoreSessionService(BaseSessionService):
             epoch=platform_uuid.new_uuid().replace("-", ""),
             time=now,
             initial=self._spill(split_scopes(persistent(state or {}))),
-            ttl_seconds=ttl_seconds,
+            ttl_seconds=self._default_ttl_s if ttl_seconds is None else ttl_seconds,
         )
         return made_session(key, state=merged, events=[], last_update_time=now, marker=marker)
 
@@ -353,7 +361,7 @@ class FirestoreSessionService(BaseSessionService):
         change = replace(change, session=[*change.session, *encoded.payloads])
         append = Append(
             text=encoded.text,
-            timestamp=event.timestamp,
+            timestamp=encoded.event.timestamp,
             delta=change.state,
             spilled=frozenset(payload.ref.place for payload in change.session),
         )
@@ -375,7 +383,7 @@ class FirestoreSessionService(BaseSessionService):
         held = event if event == encoded.event else encoded.event
         if not (in_handle and any(one is event for one in session.events)):
             session.events.append(held)
-        session.last_update_time = event.timestamp
+        session.last_update_time = append.timestamp
         if missed is not None:
             learn(session, missed, held)
         else:

@@ -36,6 +36,8 @@ class Store:
         prefix: str = "adk",
         credentials: Credentials | None = None,
         on_conflict: Literal["raise", "merge"] = "raise",
+        on_missing_payload: Literal["raise", "placeholder"] = "raise",
+        default_ttl_seconds: float | None = None,
         session_limits: SessionLimits | None = None,
         artifact_limits: ArtifactLimits | None = None,
     ) -> Self:
@@ -59,6 +61,8 @@ class Store:
             bucket=place.bucket,
             credentials=credentials,
             on_conflict=on_conflict,
+            on_missing_payload=on_missing_payload,
+            default_ttl_seconds=default_ttl_seconds,
             limits=session_limits,
         )
         return cls(sessions=sessions, artifacts=artifacts)
@@ -69,6 +73,8 @@ class Store:
         *,
         credentials: Credentials | None = None,
         on_conflict: Literal["raise", "merge"] = "raise",
+        on_missing_payload: Literal["raise", "placeholder"] = "raise",
+        default_ttl_seconds: float | None = None,
         session_limits: SessionLimits | None = None,
         artifact_limits: ArtifactLimits | None = None,
     ) -> Self:
@@ -85,6 +91,8 @@ class Store:
             prefix=place.prefix,
             credentials=credentials,
             on_conflict=on_conflict,
+            on_missing_payload=on_missing_payload,
+            default_ttl_seconds=default_ttl_seconds,
             session_limits=session_limits,
             artifact_limits=artifact_limits,
         )
@@ -98,6 +106,8 @@ class Store:
         bucket: str | None = None,
         prefix: str = "adk",
         on_conflict: Literal["raise", "merge"] = "raise",
+        on_missing_payload: Literal["raise", "placeholder"] = "raise",
+        default_ttl_seconds: float | None = None,
     ) -> Self:
         """Return a store over clients that the caller owns and closes.
 
@@ -108,7 +118,13 @@ class Store:
             raise InvalidInputError("storage and bucket go together; give both or neither")
         return cls(
             sessions=FirestoreSessionService(
-                client=firestore, prefix=prefix, bucket=bucket, storage=storage, on_conflict=on_conflict
+                client=firestore,
+                prefix=prefix,
+                bucket=bucket,
+                storage=storage,
+                on_conflict=on_conflict,
+                on_missing_payload=on_missing_payload,
+                default_ttl_seconds=default_ttl_seconds,
             ),
             artifacts=None if bucket is None else GcsArtifactService(bucket, client=storage),
         )

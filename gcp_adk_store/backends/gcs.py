@@ -7,6 +7,7 @@ from google.api_core import exceptions as api
 
 from gcp_adk_store.backends.storage_calls import Permission, StorageCalls
 from gcp_adk_store.codec.objects import ObjectFields, StoredObject, Upload
+from gcp_adk_store.fan_out import fan_out
 
 T = TypeVar("T")
 
@@ -129,10 +130,16 @@ class Objects:
         return found
 
     async def keep_until(self, prefix: str, time: datetime, *, what: str) -> None:
-        """Move the custom time of the objects that start with *prefix* to *time*, unless it is later."""
-        for blob in await self._list(prefix, delimiter=None, fields=_TIMES, what=what):
-            if blob.custom_time is None or blob.custom_time < time:
-                await self._set_custom_time(blob.name, blob.metageneration, time, what=what)
+        """Move the custom time of the objects that start with *prefix* to *time* at least."""
+        while True:
+            blobs = await self._list(prefix, delimiter=None, fields=_TIMES, what=what)
+            earlier = [blob for blob in blobs if blob.custom_time is not None and blob.custom_time < time]
+            if not earlier:
+                return
+            # Where another call came first, the next look tells how far it moved them.
+            await fan_out(
+                self._set_custom_time(blob.name, blob.metageneration, time, what=what) for blob in earlier
+            )
 
     async def delete(self, name: str, *, generation: int | None, what: str) -> None:
         """Remove an object of this *generation*, of any if ``None``; what is gone already is no error."""

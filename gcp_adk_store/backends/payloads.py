@@ -13,13 +13,15 @@ from google.auth.credentials import Credentials
 
 from gcp_adk_store.backends.firestore import Documents
 from gcp_adk_store.backends.gcs import Objects
+from gcp_adk_store.backends.renewals import renew
 from gcp_adk_store.backends.storage_calls import StorageCalls, StorageClient
 from gcp_adk_store.backends.translate import ConditionFailedError
 from gcp_adk_store.codec.documents import Layout, read_chunk
 from gcp_adk_store.codec.objects import DEFAULT_CONTENT_TYPE, Upload
-from gcp_adk_store.codec.writes import Delete
+from gcp_adk_store.codec.writes import Delete, Document
 from gcp_adk_store.errors import PayloadMissingError, StoredDataError
 from gcp_adk_store.fan_out import fan_out
+from gcp_adk_store.model.expiry import PARTS_GRACE_S
 from gcp_adk_store.model.payloads import Payload, PayloadOwner, PayloadPlace, PayloadRef
 from gcp_adk_store.settings import ArtifactLimits
 
@@ -35,12 +37,12 @@ _WAY_OUT: Final = (
 class PayloadStore(Protocol):
     """Keeps payloads of one place."""
 
-    async def put(self, owner: PayloadOwner, payload: Payload, *, expire_at: int | None, what: str) -> None:
-        """Write *payload* to be kept until *expire_at*; durable on return, harmless when repeated."""
+    async def put(self, owner: PayloadOwner, payload: Payload, *, parts_at: int | None, what: str) -> None:
+        """Write *payload* to be kept until *parts_at* at least; durable on return, harmless when repeated."""
         ...
 
-    async def renew_all(self, owner: PayloadOwner, *, expire_at: int, what: str) -> None:
-        """Keep all payloads of *owner* until *expire_at*; harmless when repeated."""
+    async def renew_all(self, owner: PayloadOwner, *, parts_at: int, what: str) -> None:
+        """Keep all payloads of *owner* until *parts_at* at least; harmless when repeated."""
         ...
 
     async def get(self, owner: PayloadOwner, ref: PayloadRef, *, what: str) -> bytes | None:
@@ -62,28 +64,26 @@ class BucketPayloads:
         self._objects = objects
         self._prefix = prefix
 
-    async def put(self, owner: PayloadOwner, payload: Payload, *, expire_at: int | None, what: str) -> None:
+    async def put(self, owner: PayloadOwner, payload: Payload, *, parts_at: int | None, what: str) -> None:
         """Write *payload* as an object of its raw bytes, unless it is there."""
-        upload = Upload(
-            data=payload.data,
-            content_type=DEFAULT_CONTENT_TYPE,
-            metadata={},
-            custom_time=None if expire_at is None else datetime.fromtimestamp(expire_at, UTC),
-        )
+        name = f"{self._folder(owner)}{payload.ref.sha256}"
+        time = None if parts_at is None else _custom_time(parts_at)
+        upload = Upload(data=payload.data, content_type=DEFAULT_CONTENT_TYPE, metadata={}, custom_time=time)
         try:
-            await self._objects.create(f"{self._folder(owner)}{payload.ref.sha256}", upload, what=what)
+            await self._objects.create(name, upload, what=what)
         except ConditionFailedError:
-            return  # the same content is there already
+            # The same content is there already, perhaps since an append that came to nothing.
+            if time is not None:
+                await self._objects.keep_until(name, time, what=what)
 
     async def get(self, owner: PayloadOwner, ref: PayloadRef, *, what: str) -> bytes | None:
         """Return the object's bytes."""
         read = await self._objects.read(f"{self._folder(owner)}{ref.sha256}", generation=None, what=what)
         return None if read is None else read[0]
 
-    async def renew_all(self, owner: PayloadOwner, *, expire_at: int, what: str) -> None:
+    async def renew_all(self, owner: PayloadOwner, *, parts_at: int, what: str) -> None:
         """Move the custom time of the owner's objects."""
-        time = datetime.fromtimestamp(expire_at, UTC)
-        await self._objects.keep_until(self._folder(owner), time, what=what)
+        await self._objects.keep_until(self._folder(owner), _custom_time(parts_at), what=what)
 
     async def remove_all(self, owner: PayloadOwner, *, what: str) -> None:
         """Delete the owner's objects, in parallel."""
@@ -102,9 +102,9 @@ class ChunkPayloads:
         self._documents = documents
         self._layout = layout
 
-    async def put(self, owner: PayloadOwner, payload: Payload, *, expire_at: int | None, what: str) -> None:
+    async def put(self, owner: PayloadOwner, payload: Payload, *, parts_at: int | None, what: str) -> None:
         """Write the chunks of *payload*, a few in each commit."""
-        writes = self._layout.put_chunks(owner, payload, expire_at=expire_at)
+        writes = self._layout.put_chunks(owner, payload, parts_at=parts_at)
         for start in range(0, len(writes), _CHUNKS_PER_COMMIT):
             await self._documents.commit(
                 writes[start : start + _CHUNKS_PER_COMMIT], what=what, repeatable_when_unanswered=True
@@ -116,23 +116,27 @@ class ChunkPayloads:
         bodies = [read_chunk(document) for document in documents if document is not None]
         return b"".join(bodies) if len(bodies) == len(documents) else None
 
-    async def renew_all(self, owner: PayloadOwner, *, expire_at: int, what: str) -> None:
+    async def renew_all(self, owner: PayloadOwner, *, parts_at: int, what: str) -> None:
         """Move the time of the owner's chunks of this life."""
-        chunks = await self._chunks(owner, what=what)
-        renewals = [self._layout.renew(path, expire_at=expire_at) for path in chunks]
-        await self._documents.commit_all(renewals, what=what)
+        await renew(
+            self._documents,
+            self._layout,
+            lambda: self._chunks(owner, "expire_at", what=what),
+            parts_at=parts_at,
+            what=what,
+        )
 
     async def remove_all(self, owner: PayloadOwner, *, what: str) -> None:
         """Delete the owner's chunks of this life."""
-        chunks = await self._chunks(owner, what=what)
-        await self._documents.commit_all([Delete(path=path) for path in chunks], what=what)
+        chunks = await self._chunks(owner, "__name__", what=what)
+        await self._documents.commit_all([Delete(path=chunk.path) for chunk in chunks], what=what)
 
-    async def _chunks(self, owner: PayloadOwner, *, what: str) -> list[str]:
+    async def _chunks(self, owner: PayloadOwner, field: str, *, what: str) -> list[Document]:
         found = await self._documents.query(
-            owner.path, self._layout.chunks_collection, fields=("__name__",), what=what
+            owner.path, self._layout.chunks_collection, fields=(field,), what=what
         )
         mine = self._layout.chunks_of(owner)
-        return [chunk.path for chunk in found if chunk.path.startswith(mine)]
+        return [chunk for chunk in found if chunk.path.startswith(mine)]
 
 
 class Payloads:
@@ -152,21 +156,21 @@ class Payloads:
         return PayloadPlace.BUCKET if PayloadPlace.BUCKET in self._stores else PayloadPlace.CHUNKS
 
     async def put(
-        self, owner: PayloadOwner, payloads: Sequence[Payload], *, expire_at: int | None, what: str
+        self, owner: PayloadOwner, payloads: Sequence[Payload], *, parts_at: int | None, what: str
     ) -> None:
-        """Write *payloads*, side by side, to be kept until *expire_at*; durable on return."""
+        """Write *payloads*, side by side, to be kept until *parts_at* at least; durable on return."""
         await fan_out(
-            self._store(payload.ref.place, what=what).put(owner, payload, expire_at=expire_at, what=what)
+            self._store(payload.ref.place, what=what).put(owner, payload, parts_at=parts_at, what=what)
             for payload in payloads
         )
 
-    async def renew_all(self, owner: PayloadOwner, place: PayloadPlace, *, expire_at: int, what: str) -> None:
-        """Keep all payloads of *owner* in one place until *expire_at*.
+    async def renew_all(self, owner: PayloadOwner, place: PayloadPlace, *, parts_at: int, what: str) -> None:
+        """Keep all payloads of *owner* in one place until *parts_at* at least.
 
         Raises:
             StoredDataError: they are in a bucket that was not given.
         """
-        await self._store(place, what=what).renew_all(owner, expire_at=expire_at, what=what)
+        await self._store(place, what=what).renew_all(owner, parts_at=parts_at, what=what)
 
     async def get(self, owner: PayloadOwner, ref: PayloadRef, *, what: str) -> bytes:
         """Return the bytes that *ref* names.
@@ -200,6 +204,10 @@ class Payloads:
         if store is None:
             raise StoredDataError(f"{what}: payloads lie in a bucket; give the session service its bucket=")
         return store
+
+
+def _custom_time(parts_at: int) -> datetime:
+    return datetime.fromtimestamp(parts_at + PARTS_GRACE_S, UTC)
 
 
 def open_payloads(

@@ -21,6 +21,7 @@ T = TypeVar("T")
 
 _FIRST_WAIT_S: Final = 0.05
 _LONGEST_WAIT_S: Final = 5.0
+_LONGEST_RACE_S: Final = 0.25
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +68,7 @@ async def call(
 
 def jitter(attempt: int) -> float:
     """Return seconds to wait after the *attempt*-th time that another came first (full jitter)."""
-    bound = min(_FIRST_WAIT_S * 2 ** min(attempt - 1, 10), _LONGEST_WAIT_S)
+    bound = min(_FIRST_WAIT_S * attempt, _LONGEST_RACE_S)
     return random.uniform(0, bound)  # noqa: S311  # spreads load, keeps no secret
 
 

@@ -1,7 +1,9 @@
 """Spell places in listings and histories as texts that a caller can hand through."""
 
 import base64
+import hashlib
 import json
+import math
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -17,16 +19,25 @@ def encode_cursor(place: Sequence[str | int | float]) -> str:
     return base64.urlsafe_b64encode(json.dumps(place, separators=(",", ":")).encode()).decode()
 
 
-def decode_page_cursor(text: str, *, app: str, user: str | None) -> tuple[float, SessionKey]:
-    """Return the session that a page ended with, and its last update; of *user*'s sessions if given.
+def encode_page_cursor(listing: str, time: float, key: SessionKey) -> str:
+    """Return the place after the session *key*, last updated at *time*, in *listing*."""
+    return encode_cursor((_named(listing), time, key.user, key.session))
+
+
+def decode_page_cursor(text: str, *, listing: str, app: str) -> tuple[float, SessionKey]:
+    """Return the session that a page of *listing* ended with, and its last update.
 
     Raises:
-        InvalidInputError: *text* is no such place.
+        InvalidInputError: *text* is no such place, or one of another listing, where it would skip sessions.
     """
-    time, owner, session = _decoded(text, float, str, str)
-    if user not in (None, owner):
-        raise InvalidInputError(f"cursor {text[:_SHOWN]!r} is of a page of another user's sessions")
-    return time, SessionKey(app=app, user=owner, session=session)
+    name, time, user, session = _decoded(text, str, float, str, str)
+    if not math.isfinite(time):
+        raise _refused(text)
+    if name != _named(listing):
+        raise InvalidInputError(
+            f"cursor {text[:_SHOWN]!r} is of pages of another app, user or order; leave it out to start anew"
+        )
+    return time, SessionKey(app=app, user=user, session=session)
 
 
 def decode_event_cursor(text: str) -> tuple[str, EventPlace]:
@@ -39,6 +50,10 @@ def decode_event_cursor(text: str) -> tuple[str, EventPlace]:
     if segment < 0 or offset < 0:
         raise _refused(text)
     return epoch, EventPlace(segment=segment, offset=offset)
+
+
+def _named(listing: str) -> str:
+    return hashlib.sha256(listing.encode()).hexdigest()[:16]
 
 
 def _decoded(text: str, *kinds: type) -> list[Any]:

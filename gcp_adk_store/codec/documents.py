@@ -9,7 +9,7 @@
       .../{prefix}_sessions/{session}/{prefix}_deletions/{epoch}
     {any of the first three}/{prefix}_chunks/{life}-{sha256}-{n}      payloads, where there is no bucket
 
-docs/data-model.md lists every field, and why no index has to be made.
+docs/data-model.md lists every field.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,7 +25,7 @@ from gcp_adk_store.codec.segments import pack_segment, unpack_segment
 from gcp_adk_store.codec.values import FieldValue, decode_state, encode_state
 from gcp_adk_store.codec.writes import Delete, Document, FieldPath, Must, Write
 from gcp_adk_store.errors import StoredDataError
-from gcp_adk_store.model.expiry import Expiry
+from gcp_adk_store.model.expiry import PARTS_GRACE_S, Expiry
 from gcp_adk_store.model.keys import SessionKey, UserKey
 from gcp_adk_store.model.payloads import Payload, PayloadOwner, PayloadPlace, PayloadRef
 from gcp_adk_store.model.sessions import Append, Marker, Segment, StoredSession
@@ -129,15 +129,15 @@ class Layout:
         count = max(1, -(-ref.size // CHUNK_BYTES))
         return [f"{self.chunks_of(owner)}{ref.sha256}-{number}" for number in range(count)]
 
-    def put_chunks(self, owner: PayloadOwner, payload: Payload, *, expire_at: int | None) -> list[Write]:
-        """Return the writes of one payload, each of at most 900 KiB, to be kept until *expire_at*."""
+    def put_chunks(self, owner: PayloadOwner, payload: Payload, *, parts_at: int | None) -> list[Write]:
+        """Return the writes of one payload, each of at most 900 KiB; kept for good without *parts_at*."""
         return [
             Write(
                 path=path,
                 fields={
                     "format": FORMAT,
                     "body": payload.data[number * CHUNK_BYTES : (number + 1) * CHUNK_BYTES],
-                    **_expiring(expire_at),
+                    **_of_part(parts_at),
                 },
             )
             for number, path in enumerate(self.chunks(owner, payload.ref))
@@ -224,10 +224,10 @@ class Layout:
             "sealed": number + 1,
             "sealed_max": segment.running_max,
         }
-        expire_at = None
+        parts_at = None
         if stored.expiry is not None:
-            expire_at = stored.expiry.of_new_part(now)
-            header |= _times(stored.expiry.with_new_part(now))
+            parts_at = stored.expiry.of_new_part(now)
+            header |= _times(stored.expiry.with_part_until(parts_at))
         (path,) = self.segments(stored.key, stored.epoch, range(number, number + 1))
         return [
             Write(
@@ -243,15 +243,25 @@ class Layout:
                     "body": pack_segment(segment.texts),
                     "count": len(segment.texts),
                     "running_max": segment.running_max,
-                    **_expiring(expire_at),
+                    **_of_part(parts_at),
                 },
                 must=Must.BE_ABSENT,
             ),
         ]
 
-    def renew(self, path: str, *, expire_at: int) -> Write:
-        """Return the write that keeps a segment or a chunk until *expire_at*."""
-        return Write(path=path, fields=_expiring(expire_at), mask=[("expire_at",)], must=Must.EXIST)
+    def renewals(self, parts: Sequence[Document], *, parts_at: int) -> list[Write]:
+        """Return the writes that keep segments and chunks until *parts_at* at least: none moves back."""
+        until = _time(parts_at + PARTS_GRACE_S)
+        return [
+            Write(
+                path=part.path,
+                fields={"expire_at": until},
+                mask=[("expire_at",)],
+                must=part.update_time,
+            )
+            for part in parts
+            if isinstance(kept := part.fields.get("expire_at"), datetime) and kept < until
+        ]
 
     def delete(self, stored: StoredSession) -> list[Write | Delete]:
         """Return the writes that end a session, noting what of it is still to be removed."""
@@ -367,6 +377,10 @@ def _times(expiry: Expiry) -> dict[str, FieldValue]:
 
 def _expiring(at: int | None) -> dict[str, FieldValue]:
     return {} if at is None else {"expire_at": _time(at)}
+
+
+def _of_part(parts_at: int | None) -> dict[str, FieldValue]:
+    return _expiring(None if parts_at is None else parts_at + PARTS_GRACE_S)
 
 
 def _time(seconds: int) -> datetime:

@@ -1,4 +1,8 @@
-"""Number the stored layout, and bring older documents up to it as they are read."""
+"""Number the stored layout, and bring older documents up to it as they are read.
+
+Reading only: writes touch single fields and leave a document's number alone. A format that changes what such
+fields mean has to rewrite a document before it writes to it.
+"""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final

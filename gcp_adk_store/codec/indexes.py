@@ -8,8 +8,8 @@ Order = Literal["ascending", "descending"]
 UNINDEXED_FIELDS: Final = {
     "apps": ("state",),
     "users": ("state",),
-    "sessions": ("state", "tail", "expire_at", "parts_expire_at"),
-    "segments": ("body", "expire_at"),
+    "sessions": ("state", "tail", "create_time", "sealed_max", "expire_at", "parts_expire_at"),
+    "segments": ("body", "running_max", "expire_at"),
     "chunks": ("body", "expire_at"),
 }
 """Collection, without the prefix -> fields that no query asks for.

@@ -33,6 +33,7 @@ UPLOADS: Final = "adk-store-uploads"
 DEFAULT_CONTENT_TYPE: Final = "application/octet-stream"
 """What Cloud Storage records for a payload of no declared type."""
 
+_SCOPE_SEGMENTS: Final = 3  # app, user and session, before the filename
 _PLAIN: Final = re.compile(r"[!-~]+")  # keys that travel in HTTP headers as they are
 _VERSION: Final = re.compile(r"0|[1-9][0-9]*")  # as object_name spells it: no other object can be loaded
 
@@ -161,9 +162,17 @@ def version_of(name: str) -> int:
 
 
 def filenames(names: Iterable[str], prefix: str) -> set[str]:
-    """Return the filenames of the artifacts whose objects have *names* below a scope's *prefix*."""
+    """Return the filenames of the artifacts whose objects have *names* below a scope's *prefix*.
+
+    Below a user's prefix they start with the session's id and a ``/``.
+    """
+    whole = prefix.count("/") >= _SCOPE_SEGMENTS
     split = (name.removeprefix(prefix).rpartition("/") for name in names)
-    return {filename for filename, _, version in split if filename and parse_version(version, "") is not None}
+    return {
+        filename
+        for filename, _, version in split
+        if filename and (whole or "/" in filename) and parse_version(version, "") is not None
+    }
 
 
 def encode_artifact(
@@ -235,10 +244,14 @@ def encode_file(
 
 
 def encode_copy(stored: StoredObject, *, save_id: str, storage_class: str | None) -> ObjectFields:
-    """Return what a copy of *stored* is to be: the same, saved by another save."""
+    """Return what a copy of *stored* is to be: the same, saved by another save.
+
+    Raises:
+        InvalidInputError: the metadata of an object from elsewhere has no room for the save's id.
+    """
     return ObjectFields(
         content_type=stored.content_type or DEFAULT_CONTENT_TYPE,
-        metadata={**stored.metadata, _SAVE_ID: save_id},
+        metadata=_checked({**stored.metadata, _SAVE_ID: save_id}),
         storage_class=storage_class,
     )
 
@@ -270,7 +283,10 @@ def decode_file(stored: StoredObject, uri: str) -> types.Part:
 
 
 def _with_custom(metadata: Mapping[str, str], custom: Mapping[str, Any] | None) -> dict[str, str]:
-    whole = {**metadata, **_encode_custom(custom or {})}
+    return _checked({**metadata, **_encode_custom(custom or {})})
+
+
+def _checked(whole: dict[str, str]) -> dict[str, str]:
     size = sum(len(_utf8(text, "Artifact metadata")) for pair in whole.items() for text in pair)
     if size > MAX_METADATA_BYTES:
         raise InvalidInputError(

@@ -6,6 +6,10 @@ from typing import Final, Self
 
 from gcp_adk_store.errors import InvalidInputError
 
+PARTS_GRACE_S: Final = 60 * 60
+"""How much longer parts are kept than is reckoned with: for uploads that take their time, and for clocks and
+processes that stand still."""
+
 MAX_TTL_S: Final = 100 * 365 * 24 * 60 * 60
 """The longest time to live, a hundred years: Firestore's times end with the year 9999."""
 
@@ -17,6 +21,9 @@ class Expiry:
     Its parts, which are segments and chunks of payloads, expire by themselves too, and must not before the
     session does. They are kept for two times to live from when they are written, so that they need to be
     renewed once in a time to live of activity, not with every append.
+
+    The clocks of the processes decide: they should agree to well under a second, as clocks of machines in the
+    cloud do.
     """
 
     ttl_s: int
@@ -48,22 +55,24 @@ class Expiry:
         return now >= self.at
 
     def refreshed(self, now: float) -> "Expiry":
-        """Return the expiry after an append."""
-        return replace(self, at=math.ceil(now) + self.ttl_s)
+        """Return the expiry after an append; a clock that is behind moves it no nearer."""
+        return replace(self, at=max(self.at, math.ceil(now) + self.ttl_s))
 
     def of_new_part(self, now: float) -> int:
-        """Return until when a part that is written *now* is kept."""
+        """Return until when a part that is written *now* is reckoned with."""
         return math.ceil(now) + 2 * self.ttl_s
 
-    def with_new_part(self, now: float) -> "Expiry":
-        """Return the expiry after a part was written *now*."""
-        return self if self.parts_at is not None else replace(self, parts_at=self.of_new_part(now))
+    def with_part_until(self, parts_at: int | None) -> "Expiry":
+        """Return the expiry with one more part, if any, that is reckoned with until *parts_at*."""
+        if parts_at is None:
+            return self
+        return replace(self, parts_at=parts_at if self.parts_at is None else min(self.parts_at, parts_at))
 
     @property
     def outlives_its_parts(self) -> bool:
         """Tell whether the parts must be renewed first."""
         return self.parts_at is not None and self.parts_at < self.at
 
-    def renewed(self, now: float) -> "Expiry":
-        """Return the expiry after all parts were renewed *now*."""
-        return replace(self, parts_at=self.of_new_part(now))
+    def renewed_until(self, parts_at: int) -> "Expiry":
+        """Return the expiry after all parts were renewed."""
+        return replace(self, parts_at=parts_at)

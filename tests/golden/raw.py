@@ -3,6 +3,7 @@
 import base64
 import json
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,18 +17,19 @@ Objects = dict[str, dict[str, Any]]
 """Content type, metadata and data by name."""
 
 _BYTES = "$bytes"
+_TIME = "$time"
 
 
 def read_golden(name: str) -> dict[str, Any]:
     """Return what a golden file holds."""
     path = Path(__file__).parent / "format_1" / f"{name}.json"
-    golden: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"), object_hook=_with_bytes)
+    golden: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"), object_hook=_with_types)
     return golden
 
 
 def spell(golden: Documents | Objects) -> str:
     """Return the text of a golden file: how a new format's files are made."""
-    return json.dumps(golden, indent=2, ensure_ascii=False, sort_keys=True, default=_without_bytes) + "\n"
+    return json.dumps(golden, indent=2, ensure_ascii=False, sort_keys=True, default=_without_types) + "\n"
 
 
 def put_documents(project: str, documents: Documents) -> None:
@@ -86,9 +88,15 @@ def _below(collections: Any) -> Iterator[tuple[str, dict[str, Any]]]:
             yield from _below(reference.collections())
 
 
-def _with_bytes(value: dict[str, Any]) -> Any:
-    return base64.b64decode(value[_BYTES]) if value.keys() == {_BYTES} else value
+def _with_types(value: dict[str, Any]) -> Any:
+    if value.keys() == {_BYTES}:
+        return base64.b64decode(value[_BYTES])
+    if value.keys() == {_TIME}:
+        return datetime.fromisoformat(value[_TIME])
+    return value
 
 
-def _without_bytes(value: Any) -> Any:
+def _without_types(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return {_TIME: value.isoformat()}
     return {_BYTES: base64.b64encode(value).decode()}

@@ -55,6 +55,12 @@ SHORT = [event(0, {"number": 43}), event(1, {"new": "key"})]
 LONG = [event(number, {"n": number}) for number in range(len(TIMES))]
 
 
+PICTURE = event(3)
+PICTURE.content = types.Content(
+    role="model", parts=[types.Part(inline_data=types.Blob(data=b"PNG" * 10, mime_type="image/png"))]
+)
+
+
 def fix_ids_and_times() -> None:
     """Make this context draw always the same id and time."""
     platform_time.set_time_provider(lambda: MADE_AT)
@@ -99,7 +105,19 @@ async def deletion_note(connect: Connect) -> None:
     raise AssertionError("the deletion was not interrupted")
 
 
-SCENARIOS = {made.__name__: made for made in (short_session, shared_state, sealed_session, deletion_note)}
+async def expiring_session(connect: Connect) -> None:
+    """Make a session that ends by itself, with a segment, and a payload in Firestore."""
+    service = connect(limits=SessionLimits(seal_tail_bytes=500, inline_bytes=10))
+    held = await service.create_session(**WHO, ttl_seconds=3600)
+    for made in (*LONG[:3], PICTURE):
+        await service.append_event(held, made.model_copy(deep=True))
+    await service.close()
+
+
+SCENARIOS = {
+    made.__name__: made
+    for made in (short_session, shared_state, sealed_session, deletion_note, expiring_session)
+}
 
 
 class _OneCommit(grpc.aio.UnaryUnaryClientInterceptor):

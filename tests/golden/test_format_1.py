@@ -111,6 +111,20 @@ class TestReading:
 
         assert {} == take_documents(project)
 
+    @pytest.mark.usefixtures("fixed")
+    async def test_an_expiring_session(self, connect: Connect, project: str) -> None:
+        """With its segment and its payload until it ends; an append moves its end."""
+        put_documents(project, read_golden("expiring_session"))
+        found = await read(connect)
+        platform_time.set_time_provider(lambda: scenarios.MADE_AT + 3599)
+        await connect().append_event(found, LONG[4].model_copy(deep=True))
+        platform_time.set_time_provider(lambda: scenarios.MADE_AT + 7198)
+        later = await read(connect)
+        platform_time.set_time_provider(lambda: scenarios.MADE_AT + 7201)
+
+        assert [*LONG[:3], scenarios.PICTURE, LONG[4]] == later.events
+        assert await connect().get_session(**WHO) is None
+
     async def test_artifacts_of_each_kind(self, adk_store: Store) -> None:
         """Parts, metadata and names."""
         service: GcsArtifactService = adk_store.artifacts
@@ -165,7 +179,7 @@ class TestWriting:
 
 def legible(fields: dict[str, Any]) -> dict[str, Any]:
     """Return *fields* with events and bodies as what they mean, sizes as whether they are right."""
-    texts = {"tail": fields.get("tail"), "body": _unpacked(fields.get("body"))}
+    texts = {"tail": fields.get("tail"), "body": _unpacked(fields)}
     meant = fields | {
         name: [Event.model_validate_json(text).model_dump(mode="json") for text in found]
         for name, found in texts.items()
@@ -176,10 +190,10 @@ def legible(fields: dict[str, Any]) -> dict[str, Any]:
     return meant
 
 
-def _unpacked(body: bytes | None) -> list[str] | None:
-    return None if body is None else json.loads(zlib.decompress(body))
+def _unpacked(fields: dict[str, Any]) -> list[str] | None:
+    return json.loads(zlib.decompress(fields["body"])) if "count" in fields else None
 
 
 def exact(value: Any) -> str:
     """Return *value* so that equal texts mean equal types too."""
-    return json.dumps(value, sort_keys=True, indent=1)
+    return json.dumps(value, sort_keys=True, indent=1, default=str)

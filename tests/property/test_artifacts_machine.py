@@ -1,6 +1,7 @@
 """Drive two artifact services on one bucket with random calls, beside lists of what was saved."""
 
 import asyncio
+import io
 from collections.abc import Coroutine, Iterator
 from typing import Any, TypeVar
 
@@ -103,6 +104,63 @@ class ArtifactsMachine(RuleBasedStateMachine):
         user=USERS,
         session=SESSIONS,
         name=FILENAMES,
+        data=st.binary(max_size=20),
+        metadata=METADATA,
+    )
+    def save_file(
+        self, who: int, user: str, session: str, name: str, data: bytes, metadata: dict[str, Any] | None
+    ) -> None:
+        """Save a version from a file: it is what inline bytes are."""
+        versions = self.saved.setdefault(self._key(user, session, name), [])
+        number = self.run(
+            self.services[who].save_artifact_file(
+                **self._named(user, session, name),
+                source=io.BytesIO(data),
+                mime_type="image/png",
+                custom_metadata=metadata,
+            )
+        )
+        blob = types.Blob(data=data, mime_type="image/png")
+        versions.append((types.Part(inline_data=blob), metadata or {}))
+
+        assert len(versions) - 1 == number
+
+    @rule(
+        who=st.integers(0, 1),
+        user=USERS,
+        session=SESSIONS,
+        name=FILENAMES,
+        to_session=SESSIONS,
+        to_name=FILENAMES,
+        version=st.none() | st.integers(-1, 3),
+    )
+    def copy(
+        self, who: int, user: str, session: str, name: str, to_session: str, to_name: str, version: int | None
+    ) -> None:
+        """Copy a version, perhaps onto its own artifact, or nothing."""
+        source = self.saved.get(self._key(user, session, name), [])
+        number = len(source) - 1 if version is None else version
+        copied = self.run(
+            self.services[who].copy_artifact(
+                **self._named(user, session, name),
+                version=version,
+                to_session_id=to_session,
+                to_filename=to_name,
+            )
+        )
+        if not 0 <= number < len(source):
+            assert copied is None
+            return
+        target = self.saved.setdefault(self._key(user, to_session, to_name), [])
+        target.append(source[number])
+
+        assert len(target) - 1 == copied
+
+    @rule(
+        who=st.integers(0, 1),
+        user=USERS,
+        session=SESSIONS,
+        name=FILENAMES,
         version=st.none() | st.integers(-1, 3),
     )
     def load(self, who: int, user: str, session: str, name: str, version: int | None) -> None:
@@ -151,6 +209,35 @@ class ArtifactsMachine(RuleBasedStateMachine):
         self.saved.pop(self._key(user, session, name), None)
         for service in self.services:
             self.run(service.delete_artifact(**self._named(user, session, name)))
+
+    @rule(user=USERS, session=st.none() | SESSIONS, dry_run=st.booleans())
+    def delete_many(self, user: str, session: str | None, dry_run: bool) -> None:  # noqa: FBT001  # drawn
+        """Delete all of a session, or of a user; both processes do, as above."""
+        gone = [
+            key
+            for key, versions in self.saved.items()
+            if key[1] == user and versions and (session is None or key[2] == session.strip())
+        ]
+        found = [self.run(self._delete_many(service, user, session, dry_run)) for service in self.services]
+
+        assert len(gone) == len(found[0])
+        assert found[1] == (found[0] if dry_run else [])
+        if not dry_run:
+            for key in gone:
+                del self.saved[key]
+
+    def _delete_many(
+        self,
+        service: GcsArtifactService,
+        user: str,
+        session: str | None,
+        dry_run: bool,  # noqa: FBT001  # as above
+    ) -> Coroutine[Any, Any, list[str]]:
+        if session is None:
+            return service.delete_user_artifacts(app_name=self.app, user_id=user, dry_run=dry_run)
+        return service.delete_session_artifacts(
+            app_name=self.app, user_id=user, session_id=session, dry_run=dry_run
+        )
 
     def _key(self, user: str, session: str, name: str) -> Named:
         return self.app, user, None if name.startswith("user:") else session.strip(), name

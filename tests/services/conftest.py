@@ -73,8 +73,8 @@ class LosesAllButTheFirst(LostAnswers):
 class LosesOneWhile(LostAnswers):
     """Loses the first commit's answer, and lets something happen before its caller learns of it."""
 
-    def __init__(self, happens: Callable[[], Awaitable[object]]) -> None:
-        super().__init__(1)
+    def __init__(self, happens: Callable[[], Awaitable[object]], *, before_sending: bool = False) -> None:
+        super().__init__(1, before_sending=before_sending)
         self._happens = happens
 
     async def intercept_unary_unary(self, continuation: Any, details: Any, request: Any) -> Any:

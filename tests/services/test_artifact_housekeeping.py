@@ -86,11 +86,13 @@ async def test_a_users_artifacts_go_with_all_sessions(artifacts: GcsArtifactServ
 async def test_what_is_no_artifact_is_not_removed(artifacts: GcsArtifactService, bucket: Bucket) -> None:
     """A neighbour's objects below the same names stay."""
     await artifacts.save_artifact(**REPORT, artifact=text("words"))
-    bucket.blob(f"{APP}/{USER}/{SESSION}/report.txt/readme").upload_from_string(b"")
+    strays = [f"{APP}/{USER}/{SESSION}/7", f"{APP}/{USER}/{SESSION}/report.txt/readme"]
+    for name in strays:
+        bucket.blob(name).upload_from_string(b"")
     await artifacts.delete_session_artifacts(**WHO)
     await artifacts.delete_user_artifacts(app_name=APP, user_id=USER)
 
-    assert [f"{APP}/{USER}/{SESSION}/report.txt/readme"] == [blob.name for blob in bucket.list_blobs()]
+    assert strays == [blob.name for blob in bucket.list_blobs()]
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,13 @@
 """Artifacts on the strict storage emulator: ADK's contract, and its own service as a neighbour."""
 
 import asyncio
+import io
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 import requests
+import urllib3
 from google.adk.artifacts import GcsArtifactService as AdkGcsArtifactService
 from google.adk.errors.input_validation_error import InputValidationError
 from google.auth.credentials import AnonymousCredentials
@@ -22,11 +25,15 @@ from gcp_adk_store import (
     Store,
     UnavailableError,
 )
+from gcp_adk_store.codec.objects import StoredObject, Upload
 from gcp_adk_store.testing.emulators import STORAGE_VARIABLE, Emulator
+from gcp_adk_store.testing.storage_meter import MeteredSession
 from tests.services.conftest import APP, USER, WHO, LosingSession
 
 REPORT: dict[str, Any] = {**WHO, "filename": "report.txt"}
 REFERENCES = "artifact://apps/app/users"
+UPLOAD = Upload(data=b"", content_type="a/b", metadata={})
+OBJECT = StoredObject(name="o", generation=1, content_type=None, metadata={}, create_time=1.0, size=0)
 
 
 def text(words: str) -> types.Part:
@@ -518,14 +525,84 @@ async def test_a_save_gives_up_after_so_many_taken_numbers(artifacts: GcsArtifac
     assert [0, 1] == await artifacts.list_versions(**REPORT)
 
 
-async def test_a_missing_bucket_is_named(storage_emulator: Emulator) -> None:
-    """For saves and listings."""
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda service: service.save_artifact(**REPORT, artifact=text("x")),
+        lambda service: service.list_artifact_keys(**WHO),
+        lambda service: service.load_artifact(**REPORT, version=0),
+        lambda service: service.get_artifact_version(**REPORT, version=0),
+        lambda service: service.save_artifact_file(**REPORT, source=io.BytesIO(b"x")),
+        lambda service: service.open_artifact(**REPORT, version=0),
+        lambda service: service.delete_session_artifacts(**WHO),
+    ],
+)
+async def test_a_missing_bucket_is_named_with_the_command_that_makes_it(
+    storage_emulator: Emulator, call: Callable[[GcsArtifactService], Awaitable[object]]
+) -> None:
+    """By every method, also those to whom a missing version is no error."""
     assert storage_emulator.address
     nowhere = GcsArtifactService("no-such-bucket")
-    for attempt in (nowhere.save_artifact(**REPORT, artifact=text("x")), nowhere.list_artifact_keys(**WHO)):
-        with pytest.raises(NotProvisionedError, match="no-such-bucket"):
-            await attempt
+    with pytest.raises(
+        NotProvisionedError, match=r"make it: gcloud storage buckets create gs://no-such-bucket"
+    ):
+        await call(nowhere)
     await nowhere.close()
+
+
+async def test_that_the_bucket_exists_is_asked_once(adk_store_bucket: str) -> None:
+    """By the first look at something that is not there, whose two requests may both ask."""
+    http = MeteredSession()
+    client = Client(project="demo", credentials=AnonymousCredentials(), _http=http)
+    service = GcsArtifactService(adk_store_bucket, client=client)
+    assert None is await service.load_artifact(**REPORT, version=0)
+    first = http.take().requests
+    assert None is await service.load_artifact(**REPORT, version=0)
+
+    assert first["list"] in (1, 2)
+    assert {"metadata": 1, "media": 1} == dict(http.take().requests)
+
+
+class Refuses(requests.adapters.HTTPAdapter):
+    """Answers every request as to somebody who may not."""
+
+    def send(self, request: requests.PreparedRequest, *_: Any, **__: Any) -> requests.Response:
+        """Answer."""
+        response = requests.Response()
+        response.status_code, response.request, response.url = 403, request, request.url or ""
+        response.raw = urllib3.HTTPResponse(
+            io.BytesIO(b'{"error": {"message": "secret"}}'), preload_content=False
+        )
+        return response
+
+
+@pytest.mark.parametrize(
+    ("call", "permission"),
+    [
+        (lambda service: service.load_artifact(**REPORT, version=0), "storage.objects.get"),
+        (lambda service: service.list_versions(**REPORT), "storage.objects.list"),
+        (lambda service: service.open_artifact(**REPORT, version=0), "storage.objects.get"),
+        (lambda service: service._objects.create("n", UPLOAD, what="w"), "storage.objects.create"),
+        (lambda service: service._objects.delete("n", generation=1, what="w"), "storage.objects.delete"),
+        (lambda service: service._objects.copy(OBJECT, "n", UPLOAD, what="w"), "storage.objects.create"),
+    ],
+)
+async def test_who_may_not_is_told_the_permission_and_the_bucket(
+    adk_store_bucket: str, call: Callable[[GcsArtifactService], Awaitable[object]], permission: str
+) -> None:
+    """And the role that has it; what the server said stays in the cause."""
+    http = LosingSession("NONE", 0)
+    http.mount("http://", Refuses())
+    client = Client(project="demo", credentials=AnonymousCredentials(), _http=http)
+    service = GcsArtifactService(adk_store_bucket, client=client)
+    with pytest.raises(AccessDeniedError) as caught:
+        await call(service)
+
+    told = (
+        f"bucket '{adk_store_bucket}': Forbidden; this identity lacks {permission} on it; grant roles/storage"
+    )
+    assert told in str(caught.value)
+    assert "secret" not in str(caught.value)
 
 
 async def test_missing_credentials_name_the_ways_out(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:

@@ -81,12 +81,17 @@ async def test_a_page_that_makes_no_sense_is_refused(sessions: FirestoreSessionS
     for change, message in (
         ({"page_size": 0}, "page_size is 0, it must be 1 to 1000"),
         ({"page_size": 1001}, "page_size is 1001"),
+        ({"page_size": "5"}, "page_size is '5', it must be 1 to 1000"),
+        ({"page_size": True}, "page_size is True, it must be 1 to 1000"),
+        ({"page_size": 1.5}, "page_size is 1.5, it must be 1 to 1000"),
+        ({"app_name": 5}, "app_name must be a string"),
+        ({"app_name": "\ud800"}, "app_name holds half of a surrogate pair"),
         ({"cursor": "nonsense"}, "cursor 'nonsense' is none that"),
         ({"cursor": "WzEsMl0="}, "cursor 'WzEsMl0=' is none that|session_id must be a string"),
         ({"order": "random"}, "order is 'random', it must be 'newest' or 'oldest'"),
     ):
         with pytest.raises(InvalidInputError, match=message):
-            await sessions.list_sessions_page(**user, **change)  # type: ignore[arg-type]  # what is tested
+            await sessions.list_sessions_page(**{**user, **change})  # type: ignore[arg-type]  # what is tested
 
 
 @pytest.mark.parametrize("order", ["newest", "oldest"])
@@ -121,12 +126,18 @@ async def test_pages_without_state_show_the_same_sessions(
     assert {**full[0].state, "seen": True} == found.state
 
 
-async def test_a_cursor_of_another_users_pages_is_refused(shop: FirestoreSessionService) -> None:
+@pytest.mark.parametrize(
+    "change", [{"user_id": ""}, {"user_id": None}, {"app_name": f"{APP}2"}, {"order": "oldest"}]
+)
+async def test_a_cursor_of_other_pages_is_refused(
+    shop: FirestoreSessionService, change: dict[str, Any]
+) -> None:
     """It would skip sessions in silence."""
-    page = await shop.list_sessions_page(app_name=APP, user_id="u", page_size=1)
+    request: dict[str, Any] = {"app_name": APP, "user_id": "u", "order": "newest"}
+    page = await shop.list_sessions_page(**request, page_size=1)
 
-    with pytest.raises(InvalidInputError, match="is of a page of another user's sessions"):
-        await shop.list_sessions_page(app_name=APP, user_id="", cursor=page.next_cursor)
+    with pytest.raises(InvalidInputError, match="is of pages of another app, user or order"):
+        await shop.list_sessions_page(**{**request, **change}, cursor=page.next_cursor)
 
 
 async def test_listings_fetch_large_values_of_many_sessions(connect: Connect) -> None:
@@ -251,7 +262,7 @@ async def test_a_session_that_is_deleted_under_an_iteration_ends_it_with_an_erro
     await anext(found)
     await service.delete_session(**WHO)
 
-    with pytest.raises(SessionMissingError, match="was deleted meanwhile"):
+    with pytest.raises(SessionMissingError, match="is gone meanwhile"):
         await collect(found)
 
 
@@ -276,6 +287,8 @@ async def test_what_makes_no_sense_to_an_iteration_is_refused(
     await sessions.create_session(app_name=APP, user_id=USER, session_id="short")
     for change, message in (
         ({"limit": 0}, "limit is 0, it must be 1 or more"),
+        ({"limit": 1.5}, "limit is 1.5, it must be 1 or more"),
+        ({"limit": True}, "limit is True, it must be 1 or more"),
         ({"direction": "up"}, "direction is 'up', it must be 'forward' or 'backward'"),
         ({"cursor": "nonsense"}, "cursor 'nonsense' is none that this method gave"),
         ({"cursor": beyond(last.cursor, segment=99)}, "cursor leads beyond the events"),

@@ -1,9 +1,11 @@
 """Sessions with a time to live end by themselves, and lose nothing before."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import Any, Self
 
+import grpc
 import pytest
 from google.adk.platform import time as platform_time
 from google.adk.sessions import Session
@@ -25,6 +27,21 @@ from tests.services.conftest import APP, SESSION, USER, WHO, Connect, event, tex
 
 TTL = 1000
 HEADER = f"adk_apps/{APP}/adk_users/{USER}/adk_sessions/{SESSION}"
+
+
+class Before(grpc.aio.UnaryUnaryClientInterceptor):
+    """Lets something happen before the first commit with a mark in it is sent."""
+
+    def __init__(self, mark: str, happens: Callable[[], Awaitable[None]]) -> None:
+        self._mark = mark
+        self._happens: Callable[[], Awaitable[None]] | None = happens
+
+    async def intercept_unary_unary(self, continuation: Any, details: Any, request: Any) -> Any:
+        """Let it happen, once, then send *request*."""
+        if self._happens is not None and self._mark in str(request):
+            happens, self._happens = self._happens, None
+            await happens()
+        return await continuation(details, request)
 
 
 class Clock:
@@ -129,6 +146,22 @@ async def test_what_is_no_time_to_live_is_refused_before_anything_is_written(
         await sessions.create_session(**WHO, state={"user:a": 1}, ttl_seconds=ttl)
 
     assert {} == raw_documents()
+
+
+async def test_a_service_may_end_all_sessions_that_it_makes(connect: Connect) -> None:
+    """Those that ADK's servers make, which know of no time to live; what a caller asks for comes first."""
+    clock = Clock.start()
+    service = connect(default_ttl_seconds=TTL)
+    await service.create_session(**WHO)
+    longer = await service.create_session(
+        app_name=APP, user_id=USER, session_id="longer", ttl_seconds=2 * TTL
+    )
+    clock.after(TTL)
+
+    assert await service.get_session(**WHO) is None
+    assert longer == await service.get_session(app_name=APP, user_id=USER, session_id="longer")
+    with pytest.raises(InvalidInputError, match="ttl_seconds is -1"):
+        connect(default_ttl_seconds=-1)
 
 
 async def test_a_session_without_a_time_to_live_has_no_end(connect: Connect, raw_documents: Any) -> None:
@@ -287,6 +320,116 @@ async def test_no_part_of_a_session_expires_before_the_session(
     assert 3 <= len(renewed) <= 6
 
 
+async def test_content_that_an_append_in_vain_left_is_kept_for_the_next(
+    connect: Connect, raw_documents: Any, adk_store_bucket: str
+) -> None:
+    """Its object is there already, and must not be taken with the time it had."""
+    clock = Clock.start()
+    service = connect(limits=SessionLimits(inline_bytes=100), bucket=adk_store_bucket)
+    held = await service.create_session(**WHO, ttl_seconds=TTL)
+    stale = await service.get_session(**WHO)
+    assert stale is not None
+    await service.append_event(held, event("first"))
+    with pytest.raises(SessionConflictError):
+        await service.append_event(stale, picture(b"x" * 200))
+    for number in range(8):
+        clock.after(900)
+        await service.append_event(held, event(f"{number}"))
+    await service.append_event(held, picture(b"x" * 200))
+    objects = Client(project="demo", credentials=AnonymousCredentials())
+    (kept,) = [blob.custom_time.timestamp() for blob in objects.list_blobs(adk_store_bucket)]
+    objects.close()
+    session = raw_documents()[HEADER]
+
+    assert kept >= session["parts_expire_at"].timestamp() >= ends_at(session)
+
+
+async def test_a_payload_that_was_put_before_a_renewal_is_kept_like_the_rest(
+    connect: Connect, raw_documents: Any
+) -> None:
+    """Its append is merged after the renewal, which did not know of it."""
+    clock = Clock.start()
+    limits = SessionLimits(seal_tail_bytes=400, inline_bytes=100)
+    one = connect(limits=limits)
+    held = await one.create_session(**WHO, ttl_seconds=TTL)
+    for number in range(4):
+        await one.append_event(held, event(f"{number}"))
+    clock.after(900)
+    await one.append_event(held, event())
+    stale = await one.get_session(**WHO)
+    assert stale is not None
+
+    async def others() -> None:
+        for _ in range(6):
+            clock.after(900)
+            await one.append_event(held, event("other"))
+
+    merging = connect(limits=limits, on_conflict="merge", interceptors=[Before("adk_store_payloads", others)])
+    await merging.append_event(stale, picture(b"x" * 200))
+    documents = raw_documents()
+    session = documents.pop(HEADER)
+
+    assert any("_chunks/" in path for path in documents)
+    assert min(map(ends_at, documents.values())) >= session["parts_expire_at"].timestamp() >= ends_at(session)
+
+
+async def test_a_renewal_that_comes_late_moves_no_part_back(connect: Connect, raw_documents: Any) -> None:
+    """What another process has moved further meanwhile stays there."""
+    clock = Clock.start()
+    limits = SessionLimits(seal_tail_bytes=1)
+    one = connect(limits=limits)
+    held = await one.create_session(**WHO, ttl_seconds=TTL)
+    await one.append_event(held, event("0"))
+    clock.after(900)
+    await one.append_event(held, event("1"))
+    clock.after(900)
+    stale = await one.get_session(**WHO)
+    assert stale is not None
+
+    async def other() -> None:
+        clock.after(20)
+        await one.append_event(held, event("in time"))
+
+    late = connect(limits=limits, interceptors=[Before("expire_at", other)])
+    with pytest.raises(SessionConflictError):
+        await late.append_event(stale, event("late"))
+    documents = raw_documents()
+    session = documents.pop(HEADER)
+
+    assert min(map(ends_at, documents.values())) >= session["parts_expire_at"].timestamp() >= ends_at(session)
+
+
+async def test_a_clock_that_is_behind_moves_no_end_back(connect: Connect) -> None:
+    """An append only ever lengthens a session's life."""
+    clock = Clock.start()
+    service = connect()
+    held = await service.create_session(**WHO, ttl_seconds=TTL)
+    clock.after(-600)
+    await service.append_event(held, event())
+    clock.after(600 + TTL - 1)
+
+    assert held == await service.get_session(**WHO)
+
+
+async def test_an_expired_session_makes_way_whatever_it_leaves(
+    connect: Connect, adk_store_bucket: str, raw_documents: Any
+) -> None:
+    """What this service cannot reach is noted, and goes with the next deletion by one that can."""
+    clock = Clock.start()
+    limits = SessionLimits(inline_bytes=100)
+    with_bucket = connect(limits=limits, bucket=adk_store_bucket)
+    held = await with_bucket.create_session(**WHO, ttl_seconds=TTL)
+    await with_bucket.append_event(held, picture(b"x" * 200))
+    clock.after(TTL)
+    made = await connect().create_session(**WHO)
+    noted = [path for path in raw_documents() if "_deletions/" in path]
+    await with_bucket.delete_session(**WHO)
+
+    assert [] == made.events
+    assert 1 == len(noted)
+    assert {} == raw_documents()
+
+
 async def test_a_segment_that_is_gone_when_it_is_to_be_renewed_is_named(
     connect: Connect, raw_documents: Any, project: str
 ) -> None:
@@ -303,7 +446,7 @@ async def test_a_segment_that_is_gone_when_it_is_to_be_renewed_is_named(
     client.close()
     clock.after(900)
 
-    with pytest.raises(StoredDataError, match="a segment or a payload is missing"):
+    with pytest.raises(StoredDataError, match="one of the 2 segments is missing"):
         await service.append_event(held, event("after the loss"))
 
 

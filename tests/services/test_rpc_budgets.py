@@ -1,5 +1,6 @@
 """Count what operations take: RPCs, billed operations, requests. One more than agreed fails."""
 
+import io
 from collections import Counter
 from collections.abc import Callable, Iterator
 
@@ -11,7 +12,12 @@ from google.auth.credentials import AnonymousCredentials
 from google.cloud.storage import Client
 from google.genai import types
 
-from gcp_adk_store import FirestoreSessionService, GcsArtifactService, SessionLimits
+from gcp_adk_store import (
+    FirestoreSessionService,
+    GcsArtifactService,
+    SessionConflictError,
+    SessionLimits,
+)
 from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, Emulator
 from gcp_adk_store.testing.firestore_meter import FirestoreFigures, FirestoreMeter
 from gcp_adk_store.testing.storage_meter import MeteredSession
@@ -208,6 +214,18 @@ async def test_a_page_of_an_app_costs_what_it_shows(
     assert ({"RunQuery": 1}, 2, 0, 0) == cost(meter.take())
 
 
+async def test_large_app_state_is_read_once_for_a_listing(
+    service: FirestoreSessionService, meter: FirestoreMeter
+) -> None:
+    """However many users are on it."""
+    for number in range(4):
+        await service.create_session(app_name=APP, user_id=f"u{number}", state={"app:large": "x" * 70_000})
+    meter.take()
+    await service.list_sessions_page(app_name=APP, page_size=4)
+
+    assert ({"RunQuery": 1, "BatchGetDocuments": 2}, 4 + 5 + 1, 0, 0) == cost(meter.take())
+
+
 async def test_an_iteration_reads_the_segments_that_it_comes_to(
     service: FirestoreSessionService, meter: FirestoreMeter, project: str
 ) -> None:
@@ -236,7 +254,7 @@ async def test_an_iteration_reads_the_segments_that_it_comes_to(
 async def test_a_time_to_live_costs_nothing_until_parts_are_renewed(
     service: FirestoreSessionService, meter: FirestoreMeter
 ) -> None:
-    """Then, once in a time to live, 1 read and 1 write for each part."""
+    """Then, once in a time to live, a read and a write for each part, and a read of the session."""
     now = 1_800_000_000.0
     platform_time.set_time_provider(lambda: now)
     held = await service.create_session(**WHO, ttl_seconds=1000)
@@ -254,7 +272,34 @@ async def test_a_time_to_live_costs_nothing_until_parts_are_renewed(
     assert ({"Commit": 1, "BatchGetDocuments": 1}, 2, 1, 0) == created
     assert ({"Commit": 1}, 0, 1, 0) == early
     assert segments >= 2
-    assert ({"Commit": 2, "BatchGetDocuments": 1}, 1, 1 + segments, 0) == late
+    assert ({"Commit": 2, "BatchGetDocuments": 2}, 1 + segments, 1 + segments, 0) == late
+
+
+async def test_parts_are_renewed_once_however_an_append_ends(
+    service: FirestoreSessionService, meter: FirestoreMeter
+) -> None:
+    """With a payload too; and not at all by a writer that comes too late."""
+    now = 1_800_000_000.0
+    platform_time.set_time_provider(lambda: now)
+    held = await service.create_session(**WHO, ttl_seconds=1000)
+    for number in range(32):
+        await service.append_event(held, event(f"{number}"))
+    stale = await service.get_session(**WHO)
+    assert stale is not None
+    segments = 2
+    now += 900
+    await service.append_event(held, event())
+    now += 900
+    meter.take()
+    await service.append_event(held, event(delta={"large": "x" * 70_000}))
+    with_payload = meter.take()
+    with pytest.raises(SessionConflictError):
+        await service.append_event(stale, event())
+    late = meter.take()
+
+    # The chunk, which needs no renewal, those of the segments, the append, and its sealing: it is long.
+    assert 1 + segments + 1 + 2 == with_payload.writes
+    assert 0 == late.writes
 
 
 async def test_a_handle_without_a_marker_looks_first(
@@ -305,6 +350,16 @@ async def test_artifact_requests(adk_store_bucket: str) -> None:
         await count(lambda: artifacts.get_artifact_version(**name, version=0)),
         await count(lambda: artifacts.list_artifact_keys(**WHO)),
         await count(lambda: artifacts.delete_artifact(**name)),
+        await count(lambda: artifacts.save_artifact_file(**name, source=io.BytesIO(b"x"))),
+        await count(lambda: artifacts.save_artifact_file(**name, source=io.BytesIO(b"x" * 20 * 2**20))),
+        await count(lambda: artifacts.load_artifact_to(**name, target=io.BytesIO())),
+        await count(lambda: artifacts.load_artifact_to(**name, version=1, target=io.BytesIO())),
+        await count(lambda: artifacts.open_artifact(**name)),
+        await count(lambda: artifacts.copy_artifact(**name, to_filename="copy")),
+        await count(lambda: artifacts.get_authenticated_url(**name)),
+        await count(lambda: artifacts.get_authenticated_url(**name, version=1)),
+        await count(lambda: artifacts.delete_session_artifacts(**WHO, dry_run=True)),
+        await count(lambda: artifacts.delete_session_artifacts(**WHO)),
     ]
     await artifacts.close()
 
@@ -319,6 +374,16 @@ async def test_artifact_requests(adk_store_bucket: str) -> None:
         {"metadata": 1},
         {"list": 2},
         {"list": 1, "delete": 2},
+        {"list": 1, "upload": 1},
+        {"upload": 4},  # the start, then 8 MiB a request
+        {"list": 1, "media": 1},
+        {"metadata": 1, "media": 1},
+        {"list": 1},
+        {"list": 2, "other": 1},
+        {"list": 1},
+        {"metadata": 1},
+        {"list": 1},
+        {"list": 1, "delete": 3},
     ] == found
 
 

@@ -16,6 +16,7 @@ from gcp_adk_store import (
     SessionConflictError,
     SessionExistsError,
     SessionLimits,
+    SessionMissingError,
     StoredDataError,
     UnavailableError,
 )
@@ -47,14 +48,14 @@ async def test_an_append_whose_answers_are_lost_happens_once(connect: Connect, l
 
 
 async def test_an_append_without_a_marker_happens_once_too(connect: Connect) -> None:
-    """A handle that knows no revision looks before it sends again."""
+    """It stands on what it saw of the session: sent again, it is refused and found to be stored."""
     held = await connect().create_session(**WHO)
     bare = Session.model_validate_json(held.model_dump_json())
     interceptor = LostAnswers(1)
     await connect(interceptors=[interceptor]).append_event(bare, event("one", delta={"mine": 1}))
     found = await connect().get_session(**WHO)
 
-    assert 1 == interceptor.seen
+    assert 2 == interceptor.seen
     assert found is not None
     assert (["one"], {"mine": 1}) == (texts(found.events), found.state)
 
@@ -449,3 +450,26 @@ async def test_a_database_that_does_not_answer_is_a_typed_error(monkeypatch: pyt
         UnavailableError, match=r"get_session.*emulator at 127.0.0.1:1 .FIRESTORE_EMULATOR_HOST"
     ):
         await service.get_session(**WHO)
+
+
+@pytest.mark.parametrize("known", [True, False])
+async def test_an_append_never_lands_in_a_later_session_of_the_id(connect: Connect, known: bool) -> None:  # noqa: FBT001  # two cases
+    """Merging, and through a handle without a marker: the session that it was meant for is gone."""
+    other = connect()
+    made = await other.create_session(**WHO)
+    handle = await other.get_session(**WHO) if known else Session.model_validate_json(made.model_dump_json())
+    assert handle is not None
+    if known:
+        await other.append_event(made, event("others'"))
+
+    async def replaced() -> None:
+        await other.delete_session(**WHO)
+        await other.create_session(**WHO)
+
+    mine = connect(on_conflict="merge", interceptors=[LosesOneWhile(replaced, before_sending=True)])
+    with pytest.raises(SessionMissingError):
+        await mine.append_event(handle, event("meant for another"))
+    found = await other.get_session(**WHO)
+
+    assert found is not None
+    assert [] == found.events

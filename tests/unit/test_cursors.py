@@ -10,13 +10,20 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from gcp_adk_store.codec.cursors import decode_event_cursor, decode_page_cursor, encode_cursor
+from gcp_adk_store.codec.cursors import (
+    decode_event_cursor,
+    decode_page_cursor,
+    encode_cursor,
+    encode_page_cursor,
+)
 from gcp_adk_store.errors import InvalidInputError
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.sessions import EventPlace
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 NUMBERS = st.integers(0, 2**63)
+LISTING = "shop, all users, newest first"
+NAME = "3fbd70d84a7941c8"  # what stands for it in a cursor
 PAGE_ENDS = st.tuples(FINITE, st.text(), st.text())
 EVENT_PLACES = st.tuples(st.text(), NUMBERS, NUMBERS)
 JSON: st.SearchStrategy[Any] = st.recursive(
@@ -31,26 +38,27 @@ def spelled(place: Any) -> str:
     return base64.urlsafe_b64encode(json.dumps(place).encode()).decode()
 
 
+def page_end(place: tuple[float, str, str], *, listing: str = LISTING) -> str:
+    """Return the cursor after a session, by its last update, user and id."""
+    time, user, session = place
+    return encode_page_cursor(listing, time, SessionKey(app="shop", user=user, session=session))
+
+
+CURSORS = PAGE_ENDS.map(page_end) | EVENT_PLACES.map(encode_cursor)
+
+
 def refusal(text: object) -> str:
     """Return what is said of a cursor that is none."""
     return f"cursor {str(text)[:40]!r} is none that this method gave; leave it out to start anew"
 
 
-@given(PAGE_ENDS)
-def test_the_end_of_a_page_comes_back(place: tuple[float, str, str]) -> None:
-    """With the last bit of its time and every letter of its ids, which are those of a session."""
+@given(st.text(), PAGE_ENDS)
+def test_the_end_of_a_page_comes_back(listing: str, place: tuple[float, str, str]) -> None:
+    """With the last bit of its time and every letter of its ids, whosever session was the last on it."""
     time, user, session = place
-    found, key = decode_page_cursor(encode_cursor(place), app="shop", user=user)
+    found, key = decode_page_cursor(page_end(place, listing=listing), listing=listing, app="shop")
 
     assert (repr(time), SessionKey(app="shop", user=user, session=session)) == (repr(found), key)
-
-
-@given(PAGE_ENDS)
-def test_a_page_of_all_users_goes_on_after_any_of_them(place: tuple[float, str, str]) -> None:
-    """Whose session was the last on it, the cursor itself tells."""
-    _, key = decode_page_cursor(encode_cursor(place), app="shop", user=None)
-
-    assert place[1] == key.user
 
 
 @given(EVENT_PLACES)
@@ -62,33 +70,50 @@ def test_a_place_in_a_history_comes_back(place: tuple[str, int, int]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("place", "text"),
-    [((1.5, "u/1", "ü"), "WzEuNSwidS8xIiwiXHUwMGZjIl0="), (("e1", 2, 30), "WyJlMSIsMiwzMF0=")],
+    ("cursor", "text"),
+    [
+        (page_end((1.5, "u/1", "ü")), "WyIzZmJkNzBkODRhNzk0MWM4IiwxLjUsInUvMSIsIlx1MDBmYyJd"),
+        (encode_cursor(("e1", 2, 30)), "WyJlMSIsMiwzMF0="),
+    ],
+    ids=["page", "event"],
 )
-def test_a_cursors_text_is_stable(place: tuple[Any, ...], text: str) -> None:
+def test_a_cursors_text_is_stable(cursor: str, text: str) -> None:
     """A listing that goes on after an upgrade finds its place."""
-    assert text == encode_cursor(place)
+    assert text == cursor
 
 
-@given(PAGE_ENDS | EVENT_PLACES)
-@example((0.0, "???>>>", "~~~"))
-@example((0.0, "u", "???>>>"))
-def test_a_cursor_is_safe_in_a_url(place: tuple[Any, ...]) -> None:
+@given(st.text(min_size=200), PAGE_ENDS)
+def test_a_cursor_does_not_grow_with_its_listing(listing: str, place: tuple[float, str, str]) -> None:
+    """It holds a digest of what it is of: ids of any length make no longer text than none."""
+    assert len(page_end(place, listing="")) == len(page_end(place, listing=listing))
+
+
+@given(CURSORS)
+@example(page_end((0.0, "???>>>", "~~~")))
+@example(page_end((0.0, "u", "???>>>")))
+def test_a_cursor_is_safe_in_a_url(cursor: str) -> None:
     """It is plain ASCII, and a query string hands it through unquoted, whatever ids it holds."""
-    cursor = encode_cursor(place)
-
     assert re.fullmatch(r"[A-Za-z0-9_-]+={0,2}", cursor, re.ASCII) is not None
     assert {"cursor": [cursor], "n": ["1"]} == parse_qs(f"cursor={cursor}&n=1", strict_parsing=True)
 
 
-@pytest.mark.parametrize("user", ["u2", "", "U1", "u1 "])
-def test_a_cursor_of_another_user_is_refused(user: str) -> None:
-    """It would start a page in the middle, or tell that there is such a user."""
-    cursor = encode_cursor([1.5, "u1", "s"])
+@given(st.text(), st.text(), PAGE_ENDS)
+@example("shop, u1, newest", "shop, u1, oldest", (1.5, "u1", "s"))
+@example("shop, u1, newest", "shop, u1, newest ", (1.5, "u1", "s"))
+@example("", "\0", (1.5, "u1", "s"))
+def test_a_cursor_of_another_listing_is_refused(
+    listing: str, other: str, place: tuple[float, str, str]
+) -> None:
+    """It would start in the middle and skip sessions; the error shows its start and says what to do."""
+    assume(listing != other)
+    cursor = page_end(place, listing=other)
     with pytest.raises(InvalidInputError) as caught:
-        decode_page_cursor(cursor, app="shop", user=user)
+        decode_page_cursor(cursor, listing=listing, app="shop")
 
-    assert f"cursor {cursor!r} is of a page of another user's sessions" == str(caught.value)
+    assert (
+        f"cursor {cursor[:40]!r} is of pages of another app, user or order; leave it out to start anew"
+        == str(caught.value)
+    )
 
 
 @pytest.mark.parametrize(
@@ -113,7 +138,7 @@ def test_a_cursor_of_another_user_is_refused(user: str) -> None:
 def test_garbage_is_no_cursor(text: Any) -> None:
     """What a caller hands in instead is refused by a typed error that shows no more than its start."""
     with pytest.raises(InvalidInputError) as of_page:
-        decode_page_cursor(text, app="shop", user=None)
+        decode_page_cursor(text, listing=LISTING, app="shop")
     with pytest.raises(InvalidInputError) as of_event:
         decode_event_cursor(text)
 
@@ -123,18 +148,21 @@ def test_garbage_is_no_cursor(text: Any) -> None:
 @pytest.mark.parametrize(
     "place",
     [
-        [1, "u", "s"],
-        [True, "u", "s"],
-        ["1.5", "u", "s"],
-        [None, "u", "s"],
-        [1.5, 5, "s"],
-        [1.5, "u", None],
-        [1.5, "u"],
-        [1.5, "u", "s", "t"],
-        [[1.5, "u", "s"]],
+        [NAME, 1, "u", "s"],
+        [NAME, True, "u", "s"],
+        [NAME, "1.5", "u", "s"],
+        [NAME, None, "u", "s"],
+        [NAME, 1.5, 5, "s"],
+        [NAME, 1.5, "u", None],
+        [NAME, 1.5, "u"],
+        [NAME, 1.5, "u", "s", "t"],
+        [5, 1.5, "u", "s"],
+        [None, 1.5, "u", "s"],
+        [1.5, "u", "s"],
+        [[NAME, 1.5, "u", "s"]],
         ["e1", 2, 30],
-        {"1.5": 1, "u": 2, "s": 3},
-        "1us",
+        {NAME: 0, "1.5": 1, "u": 2, "s": 3},
+        "n1us",
         1.5,
         None,
     ],
@@ -142,7 +170,7 @@ def test_garbage_is_no_cursor(text: Any) -> None:
 def test_a_page_cursor_of_wrong_kinds_is_refused(place: Any) -> None:
     """A whole number is no time, nor is a truth value, and a place in a history is no end of a page."""
     with pytest.raises(InvalidInputError) as caught:
-        decode_page_cursor(spelled(place), app="shop", user=None)
+        decode_page_cursor(spelled(place), listing=LISTING, app="shop")
 
     assert refusal(spelled(place)) == str(caught.value)
 
@@ -160,6 +188,7 @@ def test_a_page_cursor_of_wrong_kinds_is_refused(place: Any) -> None:
         [None, 0, 0],
         ["e1", 0],
         ["e1", 0, 0, 0],
+        [NAME, 1.5, "u", "s"],
         [["e1", 0, 0]],
         [1.5, "u", "s"],
         {"e1": 1, "a": 2, "b": 3},
@@ -189,7 +218,7 @@ def test_a_place_before_the_beginning_is_refused(place: tuple[str, int, int]) ->
 def test_what_was_not_given_is_never_read(text: str) -> None:
     """No text gets further than a typed error, unless it is of a cursor's form."""
     for read, kinds in (
-        (lambda: decode_page_cursor(text, app="shop", user=None), (float, str, str)),
+        (lambda: decode_page_cursor(text, listing=LISTING, app="shop"), (str, float, str, str)),
         (lambda: decode_event_cursor(text), (str, int, int)),
     ):
         assume(kinds_in(text) != kinds)
@@ -197,13 +226,12 @@ def test_what_was_not_given_is_never_read(text: str) -> None:
             read()
 
 
-@given(PAGE_ENDS | EVENT_PLACES, st.data())
-def test_a_cursor_that_was_cut_is_refused(place: tuple[Any, ...], data: st.DataObject) -> None:
+@given(CURSORS, st.data())
+def test_a_cursor_that_was_cut_is_refused(cursor: str, data: st.DataObject) -> None:
     """Half a cursor is not taken for an earlier place."""
-    cursor = encode_cursor(place)
     cut = cursor[: data.draw(st.integers(0, len(cursor) - 1))]
-    with pytest.raises(InvalidInputError):
-        decode_page_cursor(cut, app="shop", user=None)
+    with pytest.raises(InvalidInputError, match="is none that this method gave"):
+        decode_page_cursor(cut, listing=LISTING, app="shop")
     with pytest.raises(InvalidInputError, match="is none that this method gave"):
         decode_event_cursor(cut)
 

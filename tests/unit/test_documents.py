@@ -4,7 +4,7 @@ import re
 import zlib
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -16,6 +16,7 @@ from gcp_adk_store.codec.documents import (
     HEADER_WITHOUT_STATE,
     Deletion,
     Layout,
+    read_chunk,
     read_deletions,
     read_segment,
     read_session,
@@ -25,7 +26,7 @@ from gcp_adk_store.codec.payloads import CHUNK_BYTES
 from gcp_adk_store.codec.segments import pack_segment
 from gcp_adk_store.codec.writes import Delete, Document, Must, Write
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
-from gcp_adk_store.model.expiry import MAX_TTL_S, Expiry
+from gcp_adk_store.model.expiry import MAX_TTL_S, PARTS_GRACE_S, Expiry
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.payloads import Payload, PayloadPlace
 from gcp_adk_store.model.sessions import Append, Marker, Segment, StoredSession
@@ -37,10 +38,12 @@ APP = "adk_apps/shop"
 USER = f"{APP}/adk_users/u%2F1"
 SESSION = f"{USER}/adk_sessions/%5F_s__"
 
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 NEW_YEAR, NEXT_DAY = datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 2, tzinfo=UTC)
 ENDING = Expiry(ttl_s=60, at=1767225600)
 ENDING_WITH_PARTS = replace(ENDING, parts_at=1767312000)
 LAST_SECOND = 253402300799  # of the year 9999, as far as Firestore's times go
+GRACE = timedelta(seconds=PARTS_GRACE_S)
 
 STORED = StoredSession(
     key=KEY,
@@ -277,11 +280,15 @@ def test_a_seal_moves_the_tail_in_one_commit() -> None:
 
 @pytest.mark.parametrize(
     ("expiry", "parts_end"),
-    [(ENDING, datetime(2026, 1, 1, 0, 1, 31, tzinfo=UTC)), (ENDING_WITH_PARTS, NEXT_DAY)],
-    ids=["first part", "one more part"],
+    [
+        (ENDING, datetime(2026, 1, 1, 0, 1, 31, tzinfo=UTC)),
+        (ENDING_WITH_PARTS, datetime(2026, 1, 1, 0, 1, 31, tzinfo=UTC)),
+        (replace(ENDING, parts_at=1767225660), datetime(2026, 1, 1, 0, 1, tzinfo=UTC)),
+    ],
+    ids=["first part", "beside later ends", "beside an earlier end"],
 )
 def test_a_seal_writes_until_when_the_segment_is_kept(expiry: Expiry, parts_end: datetime) -> None:
-    """For two times to live; the session's own end is not moved, and the earliest end of a part counts."""
+    """For two times to live and the grace; the session's end stays, and the earliest end of a part counts."""
     segment = Segment(texts=["x", "y"], running_max=9.5)
     plain = LAYOUT.seal(replace(STORED, expiry=None), segment, now=1767225570.5)
     ending = LAYOUT.seal(replace(STORED, expiry=expiry), segment, now=1767225570.5)
@@ -295,21 +302,21 @@ def test_a_seal_writes_until_when_the_segment_is_kept(expiry: Expiry, parts_end:
         ),
         replace(
             plain[1],
-            fields={**plain[1].fields, "expire_at": datetime(2026, 1, 1, 0, 1, 31, tzinfo=UTC)},
+            fields={**plain[1].fields, "expire_at": datetime(2026, 1, 1, 1, 1, 31, tzinfo=UTC)},
         ),
     ] == ending
     assert "expire_at" not in plain[1].fields
 
 
 @pytest.mark.parametrize(
-    ("expire_at", "fields"),
-    [(None, {}), (1767225600, {"expire_at": NEW_YEAR})],
-    ids=["for good", "for a time"],
+    ("parts_at", "fields"),
+    [(None, {}), (1767225600, {"expire_at": NEW_YEAR + GRACE}), (0, {"expire_at": EPOCH + GRACE})],
+    ids=["for good", "for a time", "since the beginning of time"],
 )
 def test_each_chunk_of_a_payload_says_until_when_it_is_kept(
-    expire_at: int | None, fields: dict[str, Any]
+    parts_at: int | None, fields: dict[str, Any]
 ) -> None:
-    """Firestore expires documents one by one: a payload of two chunks has its end in both."""
+    """Firestore expires documents one by one: a payload of two chunks has its end, and the grace, in both."""
     data = b"x" * CHUNK_BYTES + b"y"
     payload = Payload.of(data, place=PayloadPlace.CHUNKS)
     start = f"{SESSION}/adk_chunks/e1-{payload.ref.sha256}"
@@ -317,16 +324,89 @@ def test_each_chunk_of_a_payload_says_until_when_it_is_kept(
     assert [
         Write(path=f"{start}-0", fields={"format": 1, "body": b"x" * CHUNK_BYTES, **fields}),
         Write(path=f"{start}-1", fields={"format": 1, "body": b"y", **fields}),
-    ] == LAYOUT.put_chunks(LAYOUT.session_payloads(KEY, "e1"), payload, expire_at=expire_at)
+    ] == LAYOUT.put_chunks(LAYOUT.session_payloads(KEY, "e1"), payload, parts_at=parts_at)
+
+
+@given(st.binary(max_size=100))
+def test_a_chunk_is_read_as_it_was_put(data: bytes) -> None:
+    """Whatever its bytes, an empty one too."""
+    payload = Payload.of(data, place=PayloadPlace.CHUNKS)
+    (chunk,) = LAYOUT.put_chunks(LAYOUT.session_payloads(KEY, "e1"), payload, parts_at=1767225600)
+
+    assert data == read_chunk(document({**chunk.fields}))
 
 
 def test_a_renewal_moves_the_end_of_what_is_there() -> None:
-    """Nothing else of a segment or a chunk is written, and one that is gone does not come back empty."""
+    """Nothing else is written, and only to what is as it was read: what is gone does not come back empty."""
     path = f"{SESSION}/adk_segments/e1-0"
+    part = Document(path=path, fields={"expire_at": NEW_YEAR}, update_time="100.000000002")
 
-    assert Write(
-        path=path, fields={"expire_at": NEW_YEAR}, mask=[("expire_at",)], must=Must.EXIST
-    ) == LAYOUT.renew(path, expire_at=1767225600)
+    assert [
+        Write(
+            path=path,
+            fields={"expire_at": NEXT_DAY + GRACE},
+            mask=[("expire_at",)],
+            must="100.000000002",
+        )
+    ] == LAYOUT.renewals([part], parts_at=1767312000)
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({"expire_at": NEXT_DAY + GRACE - timedelta(microseconds=1)}, 1),
+        ({"expire_at": NEXT_DAY + GRACE}, 0),
+        ({"expire_at": NEXT_DAY + GRACE + timedelta(microseconds=1)}, 0),
+        ({"expire_at": NEXT_DAY}, 1),
+        ({"expire_at": None}, 0),
+        ({}, 0),
+    ],
+    ids=["less", "as long", "longer", "less the grace", "no time", "for good"],
+)
+def test_a_renewal_leaves_alone_what_is_kept_long_enough(fields: dict[str, Any], expected: int) -> None:
+    """It costs no write then, and what never ends by itself gets no end."""
+    assert expected == len(LAYOUT.renewals([document(fields)], parts_at=1767312000))
+
+
+@given(st.lists(st.none() | st.integers(0, LAST_SECOND), max_size=6), st.integers(0, LAST_SECOND - 3600))
+def test_no_renewal_moves_a_part_back(ends: list[int | None], parts_at: int) -> None:
+    """After it each part is kept as long as it was, and as long as was asked for; a second writes none."""
+    parts = [
+        Document(
+            path=f"{SESSION}/adk_segments/e1-{number}",
+            fields={} if end is None else {"expire_at": datetime.fromtimestamp(end, UTC)},
+            update_time=f"{number}.000000001",
+        )
+        for number, end in enumerate(ends)
+    ]
+    writes = {write.path: write for write in LAYOUT.renewals(parts, parts_at=parts_at)}
+    renewed = [
+        replace(part, fields=writes[part.path].fields) if part.path in writes else part for part in parts
+    ]
+
+    assert [
+        None if end is None else datetime.fromtimestamp(max(end, parts_at + PARTS_GRACE_S), UTC)
+        for end in ends
+    ] == [part.fields.get("expire_at") for part in renewed]
+    assert {part.path: part.update_time for part in parts if part.path in writes} == {
+        path: write.must for path, write in writes.items()
+    }
+    assert [] == LAYOUT.renewals(renewed, parts_at=parts_at)
+
+
+@given(st.integers(1, MAX_TTL_S), st.integers(0, 4_000_000_000), st.none() | st.integers(0, LAST_SECOND))
+def test_no_part_is_reckoned_with_for_longer_than_it_is_kept(
+    ttl_s: int, now: int, parts_at: int | None
+) -> None:
+    """What the header says holds of a new segment too, with the grace; nor is more said of the others."""
+    stored = replace(STORED, expiry=Expiry(ttl_s=ttl_s, at=now + ttl_s, parts_at=parts_at))
+    header, segment = LAYOUT.seal(stored, Segment(texts=["x"], running_max=9.5), now=now)
+    reckoned, kept = header.fields["parts_expire_at"], segment.fields["expire_at"]
+
+    assert isinstance(reckoned, datetime)
+    assert isinstance(kept, datetime)
+    assert reckoned + GRACE <= kept
+    assert parts_at is None or reckoned <= datetime.fromtimestamp(parts_at, UTC)
 
 
 def test_a_deletion_notes_what_is_left_to_remove() -> None:

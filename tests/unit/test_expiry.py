@@ -11,13 +11,39 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gcp_adk_store.errors import InvalidInputError
-from gcp_adk_store.model.expiry import MAX_TTL_S, Expiry
+from gcp_adk_store.model.expiry import MAX_TTL_S, PARTS_GRACE_S, Expiry
 
 TIMES = st.floats(0, 4e9)
+LAST_TIME = 253402300799  # the last second of the year 9999
 TTLS = st.integers(1, MAX_TTL_S) | st.floats(0, MAX_TTL_S, exclude_min=True)
 
-# An append: after which part of the time to live it comes, and whether it writes a part.
-STEPS = st.lists(st.tuples(st.floats(0, 0.999), st.booleans()), max_size=40)
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """An append. Times are shares of the time to live."""
+
+    after: float
+    """How long it comes after the one before."""
+    has_part: bool
+    took: float = 0
+    """How long ago the end of its part was reckoned: the upload came between."""
+    clock: float = 0
+    """How far the clock of its process is ahead."""
+
+
+STEPS = st.lists(st.builds(Step, after=st.floats(0, 0.999), has_part=st.booleans()), max_size=40)
+
+# Uploads that take longer than the session lives, and clocks that disagree by less than it does.
+ROUGH_STEPS = st.lists(
+    st.builds(
+        Step,
+        after=st.floats(0, 0.999),
+        has_part=st.booleans(),
+        took=st.floats(0, 3),
+        clock=st.floats(-0.4, 0.4),
+    ),
+    max_size=40,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,23 +58,25 @@ class Moment:
     """Whether this append renewed the parts first."""
 
 
-def life(ttl_s: int, *, start: float, steps: Sequence[tuple[float, bool]]) -> list[Moment]:
+def life(ttl_s: int, *, start: float, steps: Sequence[Step]) -> list[Moment]:
     """Return what *steps* make of a session, each of which comes before it ends."""
-    now = start
-    expiry = Expiry.begin(ttl_s, now=now)
+    time = start
+    expiry = Expiry.begin(ttl_s, now=time)
     kept: list[int] = []
     moments = []
-    for share, has_part in steps:
-        now += share * ttl_s
-        expiry = expiry.refreshed(now)
-        if has_part:
-            expiry = expiry.with_new_part(now)
+    for step in steps:
+        time += step.after * ttl_s
+        now = time + step.clock * ttl_s
+        new_part = None
+        if step.has_part:
+            new_part = expiry.of_new_part(now - step.took * ttl_s)
+            kept = [*kept, new_part + PARTS_GRACE_S]
+        expiry = expiry.refreshed(now).with_part_until(new_part)
         renewed = expiry.outlives_its_parts
         if renewed:
-            kept = [expiry.of_new_part(now)] * len(kept)
-            expiry = expiry.renewed(now)
-        if has_part:
-            kept = [*kept, expiry.of_new_part(now)]
+            parts_at = expiry.of_new_part(now)
+            kept = [max(until, parts_at + PARTS_GRACE_S) for until in kept]
+            expiry = expiry.renewed_until(parts_at)
         moments.append(Moment(now=now, expiry=expiry, kept=kept, renewed=renewed))
     return moments
 
@@ -131,20 +159,61 @@ def test_an_append_moves_the_end_and_leaves_the_parts(now: float, at: int, parts
     assert Expiry(ttl_s=60, at=1060, parts_at=parts_at) == before
 
 
+@pytest.mark.parametrize("now", [0.0, 999.0, 1000.0])
+def test_a_clock_that_is_behind_moves_no_end_nearer(now: float) -> None:
+    """An append of another process has moved it further: what that one was promised holds."""
+    before = Expiry(ttl_s=60, at=1060, parts_at=1120)
+
+    assert before == before.refreshed(now)
+
+
+@given(st.integers(1, 100), st.lists(TIMES, min_size=1))
+def test_the_end_is_that_of_the_clock_furthest_ahead(ttl_s: int, clocks: list[float]) -> None:
+    """In whatever order appends of different processes arrive."""
+    expiry = Expiry.begin(ttl_s, now=0)
+    for now in clocks:
+        expiry = expiry.refreshed(now)
+
+    assert Expiry(ttl_s=ttl_s, at=math.ceil(max(clocks)) + ttl_s) == expiry
+
+
 @pytest.mark.parametrize(("now", "until"), [(1000.0, 1120), (1000.2, 1121)])
-def test_a_part_is_kept_for_two_times_to_live(now: float, until: int) -> None:
+def test_a_part_is_reckoned_with_for_two_times_to_live(now: float, until: int) -> None:
     """From when it is written, rounded up, whatever holds of earlier ones."""
     expiries = Expiry(ttl_s=60, at=1060), Expiry(ttl_s=60, at=1060, parts_at=1070)
 
     assert [until, until] == [expiry.of_new_part(now) for expiry in expiries]
 
 
-def test_the_earliest_end_of_a_part_counts() -> None:
-    """All parts are kept until the first one's end: a later one, kept for longer, changes nothing."""
-    first = Expiry(ttl_s=60, at=1060).with_new_part(1000.2)
+@pytest.mark.parametrize(
+    ("before", "new_part", "after"),
+    [
+        (None, None, None),
+        (1120, None, 1120),
+        (None, 1121, 1121),
+        (1120, 1121, 1120),
+        (1120, 1120, 1120),
+        (1120, 1119, 1119),
+    ],
+)
+def test_the_earliest_end_of_a_part_counts(
+    before: int | None, new_part: int | None, after: int | None
+) -> None:
+    """A part that is kept for longer changes nothing, one whose upload took its time does; none, neither."""
+    expiry = Expiry(ttl_s=60, at=1060, parts_at=before)
 
-    assert Expiry(ttl_s=60, at=1060, parts_at=1121) == first
-    assert first == first.with_new_part(1050.0)
+    assert Expiry(ttl_s=60, at=1060, parts_at=after) == expiry.with_part_until(new_part)
+
+
+@given(st.lists(st.none() | st.integers(0, LAST_TIME)))
+def test_the_order_of_parts_does_not_count(parts: list[int | None]) -> None:
+    """However appends and seals come in, the part that ends first decides."""
+    expiry = Expiry(ttl_s=60, at=1060)
+    for parts_at in parts:
+        expiry = expiry.with_part_until(parts_at)
+
+    earliest = min((parts_at for parts_at in parts if parts_at is not None), default=None)
+    assert Expiry(ttl_s=60, at=1060, parts_at=earliest) == expiry
 
 
 @pytest.mark.parametrize(
@@ -167,29 +236,53 @@ def test_a_session_outlives_parts_that_end_before_it(
     assert expected is Expiry(ttl_s=60, at=at, parts_at=parts_at).outlives_its_parts
 
 
-def test_a_renewal_keeps_parts_for_two_times_to_live() -> None:
-    """From then on, as new ones; the end of the session is moved by its append alone."""
-    renewed = Expiry(ttl_s=60, at=1121, parts_at=1120).renewed(1061.0)
+def test_after_a_renewal_parts_count_as_new() -> None:
+    """For as long as they were renewed; the end of the session is moved by its append alone."""
+    before = Expiry(ttl_s=60, at=1121, parts_at=1120)
+    renewed = before.renewed_until(before.of_new_part(1061.0))
 
     assert Expiry(ttl_s=60, at=1121, parts_at=1181) == renewed
     assert not renewed.outlives_its_parts
 
 
-@given(st.integers(1, 100), TIMES, STEPS)
-def test_no_part_ends_before_its_session(ttl_s: int, start: float, steps: list[tuple[float, bool]]) -> None:
-    """Whenever its appends come, and whichever of them write a part: reading it never finds a gap."""
+@given(st.integers(1, 100), TIMES, ROUGH_STEPS)
+def test_a_renewal_is_never_in_vain(ttl_s: int, start: float, steps: list[Step]) -> None:
+    """Right after it all parts outlast the session; nor does an append that needs none leave them short."""
+    assert not any(moment.expiry.outlives_its_parts for moment in life(ttl_s, start=start, steps=steps))
+
+
+@given(st.integers(1, 100), TIMES, ROUGH_STEPS)
+def test_no_part_ends_before_its_session(ttl_s: int, start: float, steps: list[Step]) -> None:
+    """Whenever appends come, by whichever clock, however long an upload takes: no reader finds a gap."""
     for moment in life(ttl_s, start=start, steps=steps):
         parts_at = moment.expiry.parts_at
 
         assert bool(moment.kept) is (parts_at is not None)
         assert moment.now + ttl_s <= moment.expiry.at
-        assert parts_at is None or moment.expiry.at <= parts_at <= min(moment.kept)
+        assert parts_at is None or moment.expiry.at <= parts_at
+
+
+@given(st.integers(1, 100), TIMES, ROUGH_STEPS)
+def test_no_part_is_reckoned_with_for_longer_than_it_is_kept(
+    ttl_s: int, start: float, steps: list[Step]
+) -> None:
+    """The whole grace lies between the two, for every part, whenever and however long ago it was written."""
+    for moment in life(ttl_s, start=start, steps=steps):
+        parts_at = moment.expiry.parts_at
+
+        assert parts_at is None or all(parts_at + PARTS_GRACE_S <= until for until in moment.kept)
+
+
+@given(st.integers(1, 100), TIMES, ROUGH_STEPS)
+def test_no_session_ends_sooner_for_another_append(ttl_s: int, start: float, steps: list[Step]) -> None:
+    """Its end only ever moves away."""
+    ends = [moment.expiry.at for moment in life(ttl_s, start=start, steps=steps)]
+
+    assert sorted(ends) == ends
 
 
 @given(st.integers(1, 100), TIMES, STEPS)
-def test_parts_are_renewed_once_in_a_time_to_live(
-    ttl_s: int, start: float, steps: list[tuple[float, bool]]
-) -> None:
+def test_parts_are_renewed_once_in_a_time_to_live(ttl_s: int, start: float, steps: list[Step]) -> None:
     """Neither with every append, nor with every part: a time to live lies between two renewals."""
     moments = life(ttl_s, start=start, steps=steps)
     first_part = [moment.now for moment in moments if moment.kept][:1]
@@ -201,6 +294,6 @@ def test_parts_are_renewed_once_in_a_time_to_live(
 @pytest.mark.parametrize(("share", "renewals"), [(0.999, 49), (0.5, 33), (0.25, 19), (0.05, 4), (0.0, 0)])
 def test_the_busier_a_session_the_fewer_of_its_appends_renew(share: float, renewals: int) -> None:
     """Of a hundred with a part each, the first beyond a time to live since the renewal before does."""
-    moments = life(1000, start=1e9, steps=[(share, True)] * 100)
+    moments = life(1000, start=1e9, steps=[Step(after=share, has_part=True)] * 100)
 
     assert renewals == sum(moment.renewed for moment in moments)

@@ -1,6 +1,8 @@
 """Show that artifacts are laid out as ADK lays them out, and come back as they were."""
 
 import json
+from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -9,14 +11,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gcp_adk_store.codec.objects import (
+    DEFAULT_CONTENT_TYPE,
+    UPLOADS,
+    ObjectFields,
     StoredObject,
     decode_artifact,
     decode_file,
     encode_artifact,
+    encode_copy,
+    encode_file,
     filenames,
     object_name,
     parse_version,
     scope_prefix,
+    upload_name,
+    user_prefix,
+    version_of,
     version_prefix,
 )
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
@@ -49,6 +59,7 @@ RESERVED = [
     "adkStoreJson",
 ]
 TEXT = types.Part(text="t")
+NEW_YEAR = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def key(filename: str, *, app: str = "shop", session: str | None = "s") -> ArtifactKey:
@@ -64,6 +75,18 @@ def blob(data: bytes | None, mime_type: str | None = None, name: str | None = No
 def file(uri: str | None, mime_type: str | None = None) -> types.Part:
     """Return a part whose content lies elsewhere."""
     return types.Part(file_data=types.FileData(file_uri=uri, mime_type=mime_type))
+
+
+PARTS = [
+    blob(b"\x00\xff", "image/png"),
+    blob(b"x", "text/plain", "Ü.txt"),
+    blob(b"", "application/octet-stream", "empty.bin"),
+    blob(b"x"),
+    types.Part(text="Grüße"),
+    types.Part(text=""),
+    file("gs://b/f", "image/png"),
+    file("https://x/y"),
+]
 
 
 def stored(metadata: dict[str, str], content_type: str | None = "text/plain") -> StoredObject:
@@ -177,6 +200,12 @@ def test_metadata_that_is_no_header_travels_as_json() -> None:
     assert custom == json.loads(payload.metadata["adkStoreJson"]) | {"plain": "text"}
 
 
+@given(KEYS, st.integers(0, 10**18))
+def test_any_artifacts_object_tells_its_version(artifact: ArtifactKey, version: int) -> None:
+    """Whatever its name holds before: digits and slashes too."""
+    assert version == version_of(object_name(artifact, version))
+
+
 def test_filenames_are_those_with_a_version() -> None:
     """A listing names each artifact once, nested ones too, and no stray object."""
     names = ["p/a/0", "p/a/1", "p/b/c/10", "p/a/0/2", "p/stray", "p/x/y", "p/user:u/0", "p/7", "p/d//3"]
@@ -213,6 +242,106 @@ def test_a_save_uploads_the_payload_as_it_is(
         payload.content_type,
         payload.metadata,
     )
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_a_save_says_how_long_and_how_its_object_is_kept(part: types.Part) -> None:
+    """Only where it is told to: by default as the bucket keeps them; nothing else changes."""
+    plain = encode_artifact(part, custom_metadata={"k": 1}, save_id="id1")
+    told = encode_artifact(
+        part, custom_metadata={"k": 1}, save_id="id1", custom_time=NEW_YEAR, storage_class="NEARLINE"
+    )
+
+    assert (None, None) == (plain.custom_time, plain.storage_class)
+    assert replace(plain, custom_time=NEW_YEAR, storage_class="NEARLINE") == told
+
+
+@pytest.mark.parametrize("mime_type", [None, "", "image/png"])
+@pytest.mark.parametrize("display_name", [None, "", "Ü.png"])
+@pytest.mark.parametrize("custom", [None, {"source": "mail", "pages": 3, "adkDisplayName": "mine"}])
+def test_a_file_becomes_what_its_bytes_would(
+    mime_type: str | None, display_name: str | None, custom: dict[str, Any] | None
+) -> None:
+    """Whether bytes come from memory or from elsewhere, the artifact is the same."""
+    inline = encode_artifact(
+        blob(b"x", mime_type, display_name),
+        custom_metadata=custom,
+        save_id="id1",
+        custom_time=NEW_YEAR,
+        storage_class="ARCHIVE",
+    )
+
+    assert ObjectFields(
+        content_type=inline.content_type,
+        metadata=inline.metadata,
+        custom_time=NEW_YEAR,
+        storage_class="ARCHIVE",
+    ) == encode_file(
+        mime_type=mime_type,
+        display_name=display_name,
+        custom_metadata=custom,
+        save_id="id1",
+        custom_time=NEW_YEAR,
+        storage_class="ARCHIVE",
+    )
+
+
+def test_a_file_of_which_nothing_is_told_has_only_its_save() -> None:
+    """No type, name or time is made up."""
+    assert ObjectFields(
+        content_type="application/octet-stream", metadata={"adkStoreSaveId": "id1"}
+    ) == encode_file(mime_type=None, display_name=None, custom_metadata=None, save_id="id1")
+
+
+@pytest.mark.parametrize(
+    ("display_name", "custom", "message"),
+    [
+        ("\ud800", None, "half of a surrogate pair"),
+        (None, {"k": b"x"}, "a value that JSON cannot hold"),
+        (None, {"k": "x" * 8192}, "bytes of object metadata, the limit is 8192"),
+        ("x" * 8192, None, "bytes of object metadata, the limit is 8192"),
+    ],
+    ids=["no Unicode", "no JSON", "too much", "too long a name"],
+)
+def test_a_files_metadata_is_refused_as_that_of_bytes(
+    display_name: str | None, custom: dict[str, Any] | None, message: str
+) -> None:
+    """Before the file is sent, which may be large."""
+    with pytest.raises(InvalidInputError, match=message):
+        encode_file(mime_type=None, display_name=display_name, custom_metadata=custom, save_id="id1")
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_a_copy_is_the_same_artifact_of_another_save(part: types.Part) -> None:
+    """It comes back as the same part with the same metadata, and its writer tells it from the original."""
+    found, data = saved(part, {"source": "mail", "pages": 3})
+    fields = encode_copy(found, save_id="id2", storage_class=None)
+    copy = stored(dict(fields.metadata), fields.content_type)
+
+    assert ("id2", found.custom_metadata) == (copy.save_id, copy.custom_metadata)
+    assert (found.file_uri, decode_artifact(found, data)) == (copy.file_uri, decode_artifact(copy, data))
+    assert decode_file(found, "gs://b/f") == decode_file(copy, "gs://b/f")
+    assert "id1" == found.save_id
+
+
+@pytest.mark.parametrize("content_type", ["a/b", "", None])
+@pytest.mark.parametrize("storage_class", ["COLDLINE", None])
+def test_a_copy_of_what_adk_saved_gets_a_save(content_type: str | None, storage_class: str | None) -> None:
+    """ADK's keys are kept to the letter; the class is the copier's, and the time of the original is over."""
+    found = stored({"adkDisplayName": "n", "file_uri": "gs://b/f", "pages": "3"}, content_type)
+
+    assert ObjectFields(
+        content_type=content_type or DEFAULT_CONTENT_TYPE,
+        metadata={**found.metadata, "adkStoreSaveId": "id2"},
+        storage_class=storage_class,
+    ) == encode_copy(found, save_id="id2", storage_class=storage_class)
+
+
+def test_what_was_not_asked_for_is_not_made_up() -> None:
+    """An object has a size in every listing, checksums only where it was asked for by its name."""
+    found = stored({})
+
+    assert (9, None, None) == (found.size, found.crc32c, found.md5)
 
 
 @pytest.mark.parametrize(
@@ -394,3 +523,60 @@ def test_a_users_artifacts_lie_beside_all_sessions() -> None:
     assert "a%2Fb/u/user/user:f/" == version_prefix(
         ArtifactKey.of(app="a/b", user="u", session=None, filename="user:f")
     )
+
+
+def test_a_users_artifacts_lie_below_one_prefix() -> None:
+    """Of every session and the user's own, and of no user whose id goes on where this one's ends."""
+    mine = [ArtifactScope(app="a/b", user="u", session=session) for session in (None, "s/t", "user")]
+    other = ArtifactScope(app="a/b", user="u/s", session="t")
+    prefix = user_prefix(mine[0])
+
+    assert ("a%2Fb/u/", [prefix] * 3) == (prefix, [user_prefix(scope) for scope in mine])
+    assert [True, True, True, False] == [scope_prefix(scope).startswith(prefix) for scope in (*mine, other)]
+
+
+@given(KEYS, KEYS)
+def test_no_user_is_below_anothers_prefix(one: ArtifactKey, other: ArtifactKey) -> None:
+    """What is removed of a user is that user's alone."""
+    same = (one.scope.app, one.scope.user) == (other.scope.app, other.scope.user)
+
+    assert same is object_name(other, 0).startswith(user_prefix(one.scope))
+
+
+@pytest.mark.parametrize(
+    ("artifact", "name"),
+    [
+        (key("f.txt"), "adk-store-uploads/4a768e48185d8eccbca2d39e12192f39/id1"),
+        (key("user:f"), "adk-store-uploads/411f02ef43791ac4d84a9817dc0d1a7e/id1"),
+    ],
+)
+def test_an_upload_waits_under_a_stable_name(artifact: ArtifactKey, name: str) -> None:
+    """What was put before an upgrade is found after it, below the prefix that a lifecycle rule names."""
+    assert name == upload_name(artifact, "id1")
+
+
+@given(KEYS, KEYS, st.sampled_from(["id1", "id2"]), st.sampled_from(["id1", "id2"]))
+def test_an_upload_is_found_by_its_artifact_alone(
+    one: ArtifactKey, other: ArtifactKey, one_id: str, other_id: str
+) -> None:
+    """Who has an upload's id and names another artifact looks elsewhere."""
+    same = (version_prefix(one), one_id) == (version_prefix(other), other_id)
+
+    assert same is (upload_name(one, one_id) == upload_name(other, other_id))
+
+
+@given(KEYS, st.integers(0, 2), KEYS)
+def test_an_upload_is_no_artifact(artifact: ArtifactKey, version: int, other: ArtifactKey) -> None:
+    """Not even to an app and a user whose ids are those of its name."""
+    waiting = upload_name(artifact, "0")
+    _, whose, _ = waiting.split("/")
+    squatter = replace(other, scope=replace(other.scope, app=UPLOADS, user=whose))
+
+    assert waiting.startswith(user_prefix(squatter.scope))
+    assert set() == filenames([waiting], user_prefix(squatter.scope))
+    assert waiting not in {object_name(squatter, version), object_name(other, version)}
+
+
+def test_an_uploads_name_is_short_however_long_the_artifacts() -> None:
+    """It never exceeds Cloud Storage's limit where the artifact's own name does not."""
+    assert len(upload_name(key("f"), "id1")) == len(upload_name(key("ü" * 506), "id1"))
