@@ -208,9 +208,13 @@ def test_any_artifacts_object_tells_its_version(artifact: ArtifactKey, version: 
 
 def test_filenames_are_those_with_a_version() -> None:
     """A listing names each artifact once, nested ones too, and no stray object."""
-    names = ["p/a/0", "p/a/1", "p/b/c/10", "p/a/0/2", "p/stray", "p/x/y", "p/user:u/0", "p/7", "p/d//3"]
+    found = ["a/0", "a/1", "b/c/10", "a/0/2", "stray", "x/y", "user:u/0", "7", "d//3"]
+    names = [f"app/user/session/{name}" for name in found]
 
-    assert {"a", "b/c", "a/0", "user:u", "d/"} == filenames(iter(names), "p/")
+    assert {"a", "b/c", "a/0", "user:u", "d/"} == filenames(iter(names), "app/user/session/")
+    assert {"session/a", "session/b/c", "session/a/0", "session/user:u", "session/d/"} == filenames(
+        iter(names), "app/user/"
+    )
 
 
 @pytest.mark.parametrize(
