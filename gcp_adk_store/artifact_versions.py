@@ -1,10 +1,12 @@
 """Number the versions of artifacts, and find them."""
 
+import asyncio
 import threading
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 
+from gcp_adk_store.backends import retry
 from gcp_adk_store.backends.gcs import Objects
 from gcp_adk_store.backends.translate import ConditionFailedError
 from gcp_adk_store.codec.objects import StoredObject, object_name, parse_version, version_prefix
@@ -41,13 +43,15 @@ class ArtifactVersions:
         async with self._turns.turn(key):  # the savers of one process do not compete with each other
             version = self._latest.get(key)
             version = next_version(await self.numbers(key, what=what)) if version is None else version + 1
-            for _ in range(self._attempts):
+            for attempt in range(self._attempts):
                 name = object_name(key, version)
                 try:
                     await create(name)
                 except ConditionFailedError:
                     winner = await self._objects.info(name, what=what)
                     if winner is None or winner.save_id != save_id:
+                        # Who saved last knows the next number, who lost has to look: a wait evens that out.
+                        await asyncio.sleep(retry.jitter(attempt))
                         version = next_version([version, *await self.numbers(key, what=what)])
                         continue
                     # Our own object: only its answer was lost.

@@ -109,7 +109,7 @@ class ArtifactLimits:
 
     max_workers: int = 16
     """Threads, and connections of the pool, that one service uses for blocking calls."""
-    save_attempts: int = 10
+    save_attempts: int = 100
     """Version numbers that a save tries while other writers keep taking them."""
     known_versions: int = 4096
     """Artifacts whose latest version this process remembers, to save without a listing."""

@@ -67,7 +67,7 @@ async def call(
 
 
 def jitter(attempt: int) -> float:
-    """Return seconds to wait after the *attempt*-th time that another came first (full jitter)."""
+    """Return seconds to wait after the *attempt*-th time, counted from 0, that another came first."""
     bound = min(_FIRST_WAIT_S * attempt, _LONGEST_RACE_S)
     return random.uniform(0, bound)  # noqa: S311  # spreads load, keeps no secret
 
