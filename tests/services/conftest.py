@@ -13,7 +13,7 @@ from google.auth.transport.requests import AuthorizedSession
 from google.cloud.firestore import Client
 from google.genai import types
 
-from gcp_adk_store import FirestoreSessionService, SessionLimits
+from gcp_adk_store import FirestoreSessionService, GcsArtifactService, SessionLimits, Store
 
 APP, USER, SESSION = "app", "user", "session"
 WHO: dict[str, Any] = {"app_name": APP, "user_id": USER, "session_id": SESSION}
@@ -30,6 +30,11 @@ def event(text: str = "hello", *, at: float | None = None, delta: Mapping[str, A
     if at is not None:
         made.timestamp = at
     return made
+
+
+def text(words: str) -> types.Part:
+    """Return a text artifact."""
+    return types.Part(text=words)
 
 
 def texts(events: list[Event]) -> list[str | None]:
@@ -140,3 +145,9 @@ def small_segments() -> SessionLimits:
 def sessions(connect: Connect) -> FirestoreSessionService:
     """A session service with the default settings."""
     return connect()
+
+
+@pytest.fixture
+def artifacts(adk_store: Store) -> GcsArtifactService:
+    """The artifact service on a bucket of its own."""
+    return adk_store.artifacts

@@ -26,7 +26,6 @@ from gcp_adk_store import (
     GcsArtifactService,
     InvalidInputError,
     OutcomeUnknownError,
-    Store,
     StoredDataError,
 )
 from gcp_adk_store.testing.emulators import Emulator
@@ -36,12 +35,6 @@ ROOT = Path(__file__).parents[2]
 MIB = 1024 * 1024
 FILM: dict[str, Any] = {**WHO, "filename": "film.mp4"}
 LARGE = os.urandom(20 * MIB + 17)
-
-
-@pytest.fixture
-def artifacts(adk_store: Store) -> GcsArtifactService:
-    """The artifact service on a bucket of its own."""
-    return adk_store.artifacts
 
 
 def names_in(folder: Path) -> set[str]:

@@ -12,22 +12,11 @@ from google.auth.credentials import AnonymousCredentials
 from google.cloud.storage import Bucket, Client
 from google.genai import types
 
-from gcp_adk_store import GcsArtifactService, InvalidInputError, Store
-from tests.services.conftest import APP, SESSION, USER, WHO
+from gcp_adk_store import GcsArtifactService, InvalidInputError
+from tests.services.conftest import APP, SESSION, USER, WHO, text
 
 REPORT: dict[str, Any] = {**WHO, "filename": "report.txt"}
 KEY = "projects/p/locations/l/keyRings/r/cryptoKeys/k"
-
-
-def text(words: str) -> types.Part:
-    """Return a text artifact."""
-    return types.Part(text=words)
-
-
-@pytest.fixture
-def artifacts(adk_store: Store) -> GcsArtifactService:
-    """The artifact service on a bucket of its own."""
-    return adk_store.artifacts
 
 
 @pytest.fixture

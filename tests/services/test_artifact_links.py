@@ -23,27 +23,15 @@ from gcp_adk_store import (
     AccessDeniedError,
     GcsArtifactService,
     InvalidInputError,
-    Store,
     UnavailableError,
     UploadMissingError,
 )
 from gcp_adk_store.backends import signing
-from tests.services.conftest import APP, SESSION, USER, WHO
+from tests.services.conftest import APP, SESSION, USER, WHO, text
 
 REPORT: dict[str, Any] = {**WHO, "filename": "ünï report #1.txt"}
 KEY = rsa.generate_private_key(public_exponent=65537, key_size=2048)
 EMAIL = "signer@project.iam.gserviceaccount.com"
-
-
-def text(words: str) -> types.Part:
-    """Return a text artifact."""
-    return types.Part(text=words)
-
-
-@pytest.fixture
-def artifacts(adk_store: Store) -> GcsArtifactService:
-    """The artifact service on a bucket of its own."""
-    return adk_store.artifacts
 
 
 @pytest.fixture

@@ -5,20 +5,14 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from google.genai import types
 
 from gcp_adk_store import ArtifactLimits, GcsArtifactService, OutcomeUnknownError, UnavailableError
 from gcp_adk_store.testing.emulators import STORAGE_VARIABLE, Emulator
-from tests.services.conftest import WHO
+from tests.services.conftest import WHO, text
 from tests.services.stalling import StallingProxy
 
 QUICK: dict[str, Any] = {**WHO, "filename": "quick"}
 SLOW: dict[str, Any] = {**WHO, "filename": "slow"}
-
-
-def text(words: str) -> types.Part:
-    """Return a text artifact."""
-    return types.Part(text=words)
 
 
 @pytest.fixture

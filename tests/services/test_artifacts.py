@@ -22,23 +22,17 @@ from gcp_adk_store import (
     InvalidInputError,
     NotProvisionedError,
     OutcomeUnknownError,
-    Store,
     UnavailableError,
 )
 from gcp_adk_store.codec.objects import StoredObject, Upload
 from gcp_adk_store.testing.emulators import STORAGE_VARIABLE, Emulator
 from gcp_adk_store.testing.storage_meter import MeteredSession
-from tests.services.conftest import APP, USER, WHO, LosingSession
+from tests.services.conftest import APP, USER, WHO, LosingSession, text
 
 REPORT: dict[str, Any] = {**WHO, "filename": "report.txt"}
 REFERENCES = "artifact://apps/app/users"
 UPLOAD = Upload(data=b"", content_type="a/b", metadata={})
 OBJECT = StoredObject(name="o", generation=1, content_type=None, metadata={}, create_time=1.0, size=0)
-
-
-def text(words: str) -> types.Part:
-    """Return a text artifact."""
-    return types.Part(text=words)
 
 
 def binary(data: bytes, mime_type: str = "image/png", display_name: str | None = None) -> types.Part:
@@ -49,12 +43,6 @@ def binary(data: bytes, mime_type: str = "image/png", display_name: str | None =
 def file(uri: str, mime_type: str | None = None) -> types.Part:
     """Return an artifact whose content lies elsewhere."""
     return types.Part(file_data=types.FileData(file_uri=uri, mime_type=mime_type))
-
-
-@pytest.fixture
-def artifacts(adk_store: Store) -> GcsArtifactService:
-    """The artifact service on a bucket of its own."""
-    return adk_store.artifacts
 
 
 @pytest.fixture
