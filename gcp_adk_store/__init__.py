@@ -15,17 +15,21 @@ if TYPE_CHECKING:
         NotProvisionedError,
         OutcomeUnknownError,
         PayloadMissingError,
+        PromptTemplateError,
         SessionConflictError,
         SessionExistsError,
         SessionMissingError,
         StoredDataError,
         StoreError,
+        TemplateKeyError,
         UnavailableError,
         UploadMissingError,
     )
     from gcp_adk_store.sessions import FirestoreSessionService
     from gcp_adk_store.settings import ArtifactLimits, SessionLimits, StoreSettings
     from gcp_adk_store.store import Store
+    from gcp_adk_store.templates.inputs import PromptTask, resolve_agent, resolve_tasks, resolve_template
+    from gcp_adk_store.templates.state import TemplateSettings, inject_session_state, session_instruction
 
 __all__ = [
     "AccessDeniedError",
@@ -38,6 +42,8 @@ __all__ = [
     "NotProvisionedError",
     "OutcomeUnknownError",
     "PayloadMissingError",
+    "PromptTask",
+    "PromptTemplateError",
     "SessionConflictError",
     "SessionEvent",
     "SessionExistsError",
@@ -50,8 +56,15 @@ __all__ = [
     "StoreSettings",
     "StoredArtifactVersion",
     "StoredDataError",
+    "TemplateKeyError",
+    "TemplateSettings",
     "UnavailableError",
     "UploadMissingError",
+    "inject_session_state",
+    "resolve_agent",
+    "resolve_tasks",
+    "resolve_template",
+    "session_instruction",
 ]
 
 __version__ = "0.1.0"
@@ -60,6 +73,13 @@ _HOMES = {
     "ArtifactLimits": "settings",
     "ArtifactReader": "artifact_files",
     "FirestoreSessionService": "sessions",
+    "PromptTask": "templates.inputs",
+    "TemplateSettings": "templates.state",
+    "inject_session_state": "templates.state",
+    "resolve_agent": "templates.inputs",
+    "resolve_tasks": "templates.inputs",
+    "resolve_template": "templates.inputs",
+    "session_instruction": "templates.state",
     "GcsArtifactService": "artifacts",
     "SessionEvent": "browser",
     "SessionLimits": "settings",

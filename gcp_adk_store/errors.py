@@ -8,6 +8,8 @@
     ├── SessionExistsError       pick another id         is ADK's AlreadyExistsError
     ├── SessionConflictError     reload, decide again    is ADK's StaleSessionError
     ├── ArtifactConflictError    save again later; nothing was saved
+    ├── PromptTemplateError      give the inputs that it names
+    ├── TemplateKeyError         set the state key or artifact, or make it optional; is a KeyError
     ├── UploadMissingError       put the file first, then finalize again
     ├── UnavailableError         try again later; nothing was written
     ├── OutcomeUnknownError      read before you repeat; it may have been written
@@ -21,6 +23,9 @@ answer was lost is not the same as repeating one that was refused. Every error p
 ``operation`` and ``key`` (ids, never content).
 """
 
+from collections.abc import Sequence
+from typing import Final, Self
+
 from google.adk.errors import StaleSessionError
 from google.adk.errors.already_exists_error import AlreadyExistsError
 from google.adk.errors.input_validation_error import InputValidationError
@@ -33,14 +38,19 @@ __all__ = [
     "NotProvisionedError",
     "OutcomeUnknownError",
     "PayloadMissingError",
+    "PromptTemplateError",
     "SessionConflictError",
     "SessionExistsError",
     "SessionMissingError",
     "StoreError",
     "StoredDataError",
+    "TemplateKeyError",
     "UnavailableError",
     "UploadMissingError",
 ]
+
+
+_SHOWN_CHARACTERS: Final = 100
 
 
 class StoreError(Exception):
@@ -75,6 +85,47 @@ class SessionConflictError(StoreError, StaleSessionError):
 
 class ArtifactConflictError(StoreError):
     """Other writers took every version number that was tried; nothing was saved."""
+
+
+class PromptTemplateError(StoreError, ValueError):
+    """Variables of a prompt have no input.
+
+    Attributes:
+        missing_variables: Names of all of them, in the order of appearance.
+        template: The template.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        missing_variables: tuple[str, ...] = (),
+        template: str = "",
+        operation: str = "",
+        key: str = "",
+    ) -> None:
+        super().__init__(message, operation=operation, key=key)
+        self.missing_variables = missing_variables
+        self.template = template
+
+    @classmethod
+    def of(cls, missing: Sequence[str], template: str) -> Self:
+        """Return the error for *missing* variables of *template*; the message shows 100 characters of it."""
+        names = ", ".join(missing)
+        shown = template[:_SHOWN_CHARACTERS]
+        if len(template) > _SHOWN_CHARACTERS:
+            shown += "..."
+        return cls(
+            f"Missing template variables: [{names}]. Provide them in inputs. Template: '{shown}'",
+            missing_variables=tuple(missing),
+            template=template,
+        )
+
+
+class TemplateKeyError(StoreError, KeyError):
+    """An instruction needs a state key or an artifact that is not there, or that it may not have."""
+
+    __str__ = Exception.__str__  # a KeyError shows the repr
 
 
 class UploadMissingError(StoreError):

@@ -135,6 +135,11 @@ class Store:
         return self._sessions
 
     @property
+    def has_artifacts(self) -> bool:
+        """Whether the store has a bucket."""
+        return self._artifacts is not None
+
+    @property
     def artifacts(self) -> GcsArtifactService:
         """The artifact service, for ``Runner(artifact_service=...)``.
 

@@ -1,0 +1,15 @@
+"""Put the groups of the command together."""
+
+import click
+
+import gcp_adk_store
+from gcp_adk_store.cli.template import template
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(gcp_adk_store.__version__)
+def command() -> None:
+    """Look after what gcp_adk_store keeps."""
+
+
+command.add_command(template)

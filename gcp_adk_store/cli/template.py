@@ -1,0 +1,113 @@
+"""Commands about templates."""
+
+import asyncio
+import dataclasses
+import importlib
+import json
+import sys
+from pathlib import Path
+from urllib.parse import unquote
+
+import click
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from gcp_adk_store.errors import StoreError
+from gcp_adk_store.store import Store
+from gcp_adk_store.templates.lint import Finding, lint_template
+from gcp_adk_store.templates.state import TemplateSettings
+
+_COLORS = {"state": "green", "artifact": "green", "unknown": "red", "literal": "yellow", "json": "yellow"}
+
+
+@click.group()
+def template() -> None:
+    """Look at instruction templates."""
+
+
+@template.command()
+@click.argument("source", metavar="FILE|MODULE:ATTRIBUTE")
+@click.option(
+    "--session",
+    metavar="APP/USER/ID",
+    help="Compare with the state and artifacts of this session; a / in an id is written %2F. "
+    "ADK_STORE_PROJECT, _DATABASE, _BUCKET and _PREFIX say where it is.",
+)
+@click.option("--extended", is_flag=True, help="Read dotted paths and defaults.")
+@click.option("--literal-braces", is_flag=True, help="Two braces or more stand for themselves.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+def lint(source: str, session: str | None, extended: bool, literal_braces: bool, as_json: bool) -> None:  # noqa: FBT001  # click's
+    """List the placeholders of a template, and what of it may surprise.
+
+    Ends with 1 if there is a placeholder that nothing is known for.
+    """
+    text = _template(source)
+    settings = TemplateSettings(
+        extended=extended, double_braces="literal" if literal_braces else "substitute"
+    )
+    keys: set[str] | None = None
+    names: set[str] | None = None
+    if session is not None:
+        try:
+            keys, names = asyncio.run(_known(session))
+        except StoreError as exc:
+            raise click.ClickException(str(exc)) from exc
+    findings = lint_template(text, state_keys=keys, filenames=names, settings=settings)
+    if as_json:
+        click.echo(json.dumps([dataclasses.asdict(finding) for finding in findings], ensure_ascii=False))
+    else:
+        _show(findings)
+    sys.exit(any(finding.kind == "unknown" for finding in findings))
+
+
+def _template(source: str) -> str:
+    """Return the text of a file, or of an attribute of a module, which may be an agent's."""
+    path = Path(source)
+    if path.is_file():
+        return path.read_text(encoding="utf-8")
+    module, colon, attribute = source.partition(":")
+    if not colon:
+        raise click.ClickException(f"there is no file {source}; name a file, or MODULE:ATTRIBUTE")
+    sys.path.insert(0, "")
+    try:
+        found = importlib.import_module(module)
+        for name in attribute.split("."):
+            found = getattr(found, name)
+    except (ImportError, AttributeError) as exc:
+        raise click.ClickException(f"{source} cannot be imported: {exc}") from exc
+    text = getattr(found, "instruction", found)
+    if not isinstance(text, str):
+        raise click.ClickException(f"{source} is no text but a {type(text).__name__}")
+    return text
+
+
+async def _known(session: str) -> tuple[set[str], set[str] | None]:
+    """Return the state keys and the artifacts of a session."""
+    ids = [unquote(part) for part in session.split("/")]
+    if len(ids) != 3:  # noqa: PLR2004  # app, user and id
+        raise click.ClickException(f"--session {session} must be APP/USER/ID; write a / in an id as %2F")
+    app, user, session_id = ids
+    async with Store.from_env() as store:
+        found = await store.sessions.get_session(app_name=app, user_id=user, session_id=session_id)
+        if found is None:
+            raise click.ClickException(f"there is no session {session}; list_sessions shows those there are")
+        if not store.has_artifacts:
+            return set(found.state), None
+        names = await store.artifacts.list_artifact_keys(app_name=app, user_id=user, session_id=session_id)
+    return set(found.state), set(names)
+
+
+def _show(findings: list[Finding]) -> None:
+    table = Table("line", "column", "text", "kind", "", box=None)
+    for finding in findings:
+        color = _COLORS[finding.kind]
+        table.add_row(
+            f"{finding.line}",
+            f"{finding.column}",
+            Text(finding.text),
+            Text(finding.kind, style=color),
+            Text(finding.says),
+        )
+    console = Console()
+    console.print(table if findings else "no braces: the template is sent as it is")

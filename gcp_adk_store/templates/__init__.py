@@ -1,0 +1,1 @@
+"""Fill templates: session state into instructions, inputs into prompts."""

@@ -1,0 +1,33 @@
+"""Show an artifact within an instruction: as its text, or as a note of what it is."""
+
+from typing import Final
+
+from google.genai import types
+
+# What ADK gives a model as text, beside text/*.
+_TEXT_LIKE: Final = frozenset(
+    {
+        "application/csv",
+        "application/json",
+        "application/svg+xml",
+        "application/xml",
+        "image/svg",
+        "image/svg+xml",
+        "image/xml",
+    }
+)
+
+
+def artifact_text(part: types.Part, name: str) -> str:
+    """Return the text of *part*; for one without, its type and size or its place, never its bytes."""
+    if part.text is not None:
+        return part.text
+    if part.inline_data is not None:
+        data = part.inline_data.data or b""
+        kind = (part.inline_data.mime_type or "application/octet-stream").split(";", 1)[0].strip().lower()
+        if kind.startswith("text/") or kind in _TEXT_LIKE:
+            return data.decode(errors="replace")
+        return f"[artifact {name}: {kind}, {len(data)} bytes]"
+    if part.file_data is not None:
+        return f"[artifact {name}: {part.file_data.mime_type or 'a file'} at {part.file_data.file_uri}]"
+    return f"[artifact {name}]"

@@ -1,0 +1,99 @@
+"""Fill prompts from inputs, before anything is run: the input dialect.
+
+``{name}`` stands for an input, ``{{name}}`` for the text ``{name}``; a name is one or more of
+``A-Z a-z 0-9 _``. Each value is put in once and never looked through: ``{other}`` in it stays as it is.
+"""
+
+import logging
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Any, TypeVar, overload
+
+from google.adk.agents import BaseAgent
+
+from gcp_adk_store.errors import PromptTemplateError
+from gcp_adk_store.templates.parsing import parse_input_template
+
+logger = logging.getLogger(__name__)
+
+Agent = TypeVar("Agent", bound=BaseAgent)
+
+_AGENT_TEXTS = ("description", "instruction", "global_instruction", "static_instruction")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptTask:
+    """A task as templates, or with its templates resolved; never changed."""
+
+    description: str | None = None
+    """What is to be done."""
+    expected_output: str | None = None
+    """What is to come of it."""
+    name: str | None = None
+    agent: Any = None
+    """Who is to do it; taken along as it is."""
+    metadata: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    """Whatever else belongs to it; taken along as it is."""
+
+
+@overload
+def resolve_template(template: None, inputs: Mapping[str, Any] | None) -> None: ...
+@overload
+def resolve_template(template: str, inputs: Mapping[str, Any] | None) -> str: ...
+def resolve_template(template: str | None, inputs: Mapping[str, Any] | None) -> str | None:
+    """Return *template* with its variables replaced by *inputs*.
+
+    Args:
+        template: ``None`` and blank ones are returned as they are.
+        inputs: Value by name; ``None`` is none at all. A value of ``None`` is empty, any other its ``str``.
+
+    Raises:
+        PromptTemplateError: variables have no input; it names all of them.
+    """
+    if template is None or not template.strip():
+        return template
+    given = inputs or {}
+    logger.debug("Resolving template (%d chars) with %d variables", len(template), len(given))
+    parsed = parse_input_template(template)
+    missing = [name for name in parsed.names if name not in given]
+    if missing:
+        raise PromptTemplateError.of(missing, template)
+    pieces = list(parsed.pieces)
+    pieces[1::2] = ["" if (value := given[name]) is None else str(value) for name in pieces[1::2]]
+    logger.debug("Resolved %d variables in template", len(parsed.names))
+    return "".join(pieces)
+
+
+def resolve_tasks(tasks: Iterable[PromptTask], inputs: Mapping[str, Any] | None) -> list[PromptTask]:
+    """Return *tasks* with their texts resolved, all of them before any is run; they themselves stay.
+
+    Raises:
+        PromptTemplateError: a text of a task has a variable without input.
+    """
+    return [
+        replace(
+            task,
+            description=resolve_template(task.description, inputs),
+            expected_output=resolve_template(task.expected_output, inputs),
+        )
+        for task in tasks
+    ]
+
+
+def resolve_agent(agent: Agent, inputs: Mapping[str, Any] | None) -> Agent:
+    """Return a copy of *agent* and all below it with descriptions and instructions resolved.
+
+    Instructions that are functions stay as they are. ``{user:name}``, which is no name of an input, and
+    ``{{name}}``, which becomes ``{name}``, are left for the session's state when the agent runs.
+
+    Raises:
+        PromptTemplateError: a text has a variable without input.
+    """
+    update: dict[str, Any] = {
+        name: resolve_template(text, inputs)
+        for name in _AGENT_TEXTS
+        if isinstance(text := getattr(agent, name, None), str)
+    }
+    update["sub_agents"] = [resolve_agent(below, inputs) for below in agent.sub_agents]
+    return agent.clone(update=update)

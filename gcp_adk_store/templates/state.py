@@ -1,0 +1,270 @@
+r"""Fill instructions from a session's state and artifacts: the session-state dialect.
+
+``{key}``, ``{app:key}``, ``{user:key}`` and ``{temp:key}`` stand for state, ``{artifact.name}`` for an
+artifact; ``?`` before the closing brace makes one optional. Anything else in braces stays as it is, and so do
+``${x}`` and ``\{x}``.
+"""
+
+import difflib
+import fnmatch
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal, TypeAlias
+
+from google.adk.agents.invocation_context import InvocationContext
+from google.adk.agents.readonly_context import ReadonlyContext
+from google.adk.artifacts import BaseArtifactService
+from google.adk.sessions import Session
+from google.genai import types
+
+from gcp_adk_store.errors import InvalidInputError, TemplateKeyError
+from gcp_adk_store.fan_out import fan_out
+from gcp_adk_store.templates.artifact_text import artifact_text
+from gcp_adk_store.templates.parsing import (
+    Placeholder,
+    StatePieces,
+    line_and_column,
+    parse_state_template,
+)
+
+TemplateContext: TypeAlias = ReadonlyContext | InvocationContext | Session
+"""Where an instruction takes its values from."""
+
+InstructionProvider: TypeAlias = Callable[[ReadonlyContext], Awaitable[str]]
+"""What ADK calls for an agent's instruction."""
+
+_MISSING: Final = object()
+_CUT: Final = "…"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TemplateSettings:
+    """How placeholders are read and filled; by default as ADK 2.13 does, but for ``{{key}}`` without a value.
+
+    Raises:
+        InvalidInputError: a setting is none that there is.
+    """
+
+    double_braces: Literal["substitute", "literal"] = "substitute"
+    """What two braces or more mean: the same as one, or that the placeholder stands for itself."""
+    missing: Literal["error", "keep", "empty"] = "error"
+    """What a placeholder without a value becomes that is not optional: an error, itself, or nothing."""
+    strict: bool = False
+    """Whether a missing value is treated alike behind two braces or more; else such a placeholder stays."""
+    extended: bool = False
+    """Whether ``{order.items.0.name}`` leads into a value, and ``{tone|friendly}`` has a default."""
+    max_value_chars: int | None = None
+    """Characters of one value at most; a longer one is cut, which a ``…`` shows."""
+    allowed_keys: Collection[str] | None = None
+    """Keys that may be filled, ``artifact.NAME`` for artifacts; ``*`` stands for any end, as in ``app:*``.
+
+    State that users write ends up in the instruction as it is: a list of what may be there keeps the rest
+    out."""
+
+    def __post_init__(self) -> None:
+        if self.double_braces not in ("substitute", "literal"):
+            raise InvalidInputError(
+                f"double_braces is {self.double_braces!r:.40}, it must be 'substitute' or 'literal'"
+            )
+        if self.missing not in ("error", "keep", "empty"):
+            raise InvalidInputError(f"missing is {self.missing!r:.40}, it must be 'error', 'keep' or 'empty'")
+        if self.max_value_chars is not None and self.max_value_chars < 1:
+            raise InvalidInputError(
+                f"max_value_chars is {self.max_value_chars}, it must be 1 or more, or None"
+            )
+        if isinstance(self.allowed_keys, str):
+            raise InvalidInputError("allowed_keys is a text, it must be a collection of keys")
+
+    def means_itself(self, placeholder: Placeholder) -> bool:
+        """Tell whether *placeholder* is never filled."""
+        return placeholder.braces > 1 and self.double_braces == "literal"
+
+    def allows(self, placeholder: Placeholder) -> bool:
+        """Tell whether *placeholder* may be filled."""
+        if self.allowed_keys is None:
+            return True
+        name = f"artifact.{placeholder.name}" if placeholder.is_artifact else placeholder.name
+        return any(fnmatch.fnmatchcase(name, allowed) for allowed in self.allowed_keys)
+
+
+ADK_SETTINGS: Final = TemplateSettings()
+"""The default."""
+
+
+async def inject_session_state(
+    template: str,
+    context: TemplateContext,
+    *,
+    artifact_service: BaseArtifactService | None = None,
+    settings: TemplateSettings = ADK_SETTINGS,
+) -> str:
+    """Return *template* with its placeholders filled from a session.
+
+    Artifacts are loaded side by side, each once, the latest version. A template without braces is returned as
+    it is, without a look at the context.
+
+    Args:
+        template: The instruction.
+        context: ADK's context; or a session, read with ``get_session``, so that no runner is needed.
+        artifact_service: Where artifacts are, by default the context's.
+        settings: How placeholders are read and filled.
+
+    Raises:
+        TemplateKeyError: a value is missing and not optional, or may not be filled.
+        InvalidInputError: *template* or *context* is none, or an artifact is asked for where no service is.
+    """
+    if not isinstance(template, str):
+        raise InvalidInputError(f"template must be a text, not {type(template).__name__}")
+    if "{" not in template:
+        return template
+    pieces = parse_state_template(template, extended=settings.extended)
+    session, service = _source(context, artifact_service)
+    state = session.state
+    texts: list[str] = []
+    artifacts: Mapping[str, types.Part | None] | None = None
+    for piece in pieces:
+        if isinstance(piece, str):
+            texts.append(piece)
+            continue
+        if settings.means_itself(piece):
+            texts.append(piece.text)
+            continue
+        if not settings.allows(piece):
+            raise _not_allowed(template, piece)
+        if piece.is_artifact:
+            if artifacts is None:
+                artifacts = await _load(pieces, session, service, settings)
+            part = artifacts[piece.name]
+            value = _MISSING if part is None else artifact_text(part, piece.name)
+        else:
+            value = state.get(piece.name, _MISSING)
+            for step in piece.path:
+                value = _inner(value, step)
+        texts.append(_shown(value, piece, template, state, settings))
+    return "".join(texts)
+
+
+def session_instruction(
+    template: str,
+    *,
+    artifact_service: BaseArtifactService | None = None,
+    settings: TemplateSettings = ADK_SETTINGS,
+) -> InstructionProvider:
+    """Return what an agent takes as its ``instruction``: *template*, filled anew for every call of the model.
+
+    Raises:
+        InvalidInputError: *template* is no text.
+    """
+    if not isinstance(template, str):
+        raise InvalidInputError(f"template must be a text, not {type(template).__name__}")
+
+    async def provide(context: ReadonlyContext) -> str:
+        return await inject_session_state(
+            template, context, artifact_service=artifact_service, settings=settings
+        )
+
+    return provide
+
+
+def _source(
+    context: TemplateContext | None, given: BaseArtifactService | None
+) -> tuple[Session, BaseArtifactService | None]:
+    if isinstance(context, ReadonlyContext):
+        # ADK's place for the services of a run; no public way leads to them.
+        context = context._invocation_context  # noqa: SLF001
+    if isinstance(context, Session):
+        return context, given
+    session = getattr(context, "session", None)
+    if session is None:
+        raise InvalidInputError(
+            f"context must be ADK's context or a session, not {type(context).__name__}; get_session returns "
+            "None for a session that does not exist"
+        )
+    return session, given or getattr(context, "artifact_service", None)
+
+
+async def _load(
+    pieces: StatePieces, session: Session, service: BaseArtifactService | None, settings: TemplateSettings
+) -> dict[str, types.Part | None]:
+    if service is None:
+        raise InvalidInputError(
+            "Artifact service is not initialized; pass artifact_service=, or give it to the Runner"
+        )
+    names = list(
+        dict.fromkeys(
+            piece.name
+            for piece in pieces
+            if isinstance(piece, Placeholder)
+            and piece.is_artifact
+            and not settings.means_itself(piece)
+            and settings.allows(piece)
+        )
+    )
+    parts = await fan_out(
+        service.load_artifact(
+            app_name=session.app_name, user_id=session.user_id, session_id=session.id, filename=name
+        )
+        for name in names
+    )
+    return dict(zip(names, parts, strict=True))
+
+
+def _inner(value: Any, step: str) -> Any:
+    """Return what *step* leads to in a map or a list."""
+    if isinstance(value, Mapping):
+        return value.get(step, _MISSING)
+    if isinstance(value, Sequence) and not isinstance(value, (str, bytes)) and step.isdecimal():
+        index = int(step)
+        return value[index] if index < len(value) else _MISSING
+    return _MISSING
+
+
+def _shown(
+    value: Any, piece: Placeholder, template: str, state: Mapping[str, Any], settings: TemplateSettings
+) -> str:
+    if value is _MISSING:
+        return _without_value(piece, template, state, settings)
+    text = "" if value is None else str(value)
+    limit = settings.max_value_chars
+    return text if limit is None or len(text) <= limit else f"{text[:limit]}{_CUT}"
+
+
+def _without_value(
+    piece: Placeholder, template: str, state: Mapping[str, Any], settings: TemplateSettings
+) -> str:
+    if piece.default is not None:
+        return piece.default
+    if piece.optional:
+        return ""
+    if piece.braces > 1 and not settings.strict:
+        return piece.text
+    if settings.missing == "keep":
+        return piece.text
+    if settings.missing == "empty":
+        return ""
+    raise _missing(template, piece, state)
+
+
+def _missing(template: str, piece: Placeholder, state: Mapping[str, Any]) -> TemplateKeyError:
+    line, column = line_and_column(template, piece.start)
+    where = f"line {line}, column {column}"
+    if piece.is_artifact:
+        return TemplateKeyError(
+            f"Artifact '{piece.name}' not found, at {where} of the template; save it, or make it optional: "
+            f"{{artifact.{piece.name}?}}"
+        )
+    name = ".".join((piece.name, *piece.path))
+    near = difflib.get_close_matches(piece.name, state, n=3)
+    hint = f"; there are {', '.join(near)}" if near else ""
+    return TemplateKeyError(
+        f"Context variable not found: `{name}`, at {where} of the template{hint}; set it, or make it "
+        f"optional: {{{name}?}}"
+    )
+
+
+def _not_allowed(template: str, piece: Placeholder) -> TemplateKeyError:
+    line, column = line_and_column(template, piece.start)
+    name = f"artifact.{piece.name}" if piece.is_artifact else piece.name
+    return TemplateKeyError(
+        f"`{name}`, at line {line}, column {column} of the template, is not among allowed_keys"
+    )
