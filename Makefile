@@ -6,7 +6,7 @@ INSTALLED := $(VENV)/.installed
 # Two workers: what a small CI machine has cores for.
 WORKERS ?= 2
 
-.PHONY: demo test test-oldest check format bench emulators clean
+.PHONY: demo test test-oldest check format bench bench-templates emulators clean
 .DEFAULT_GOAL := test
 
 $(INSTALLED): pyproject.toml
@@ -48,6 +48,10 @@ format: $(INSTALLED)
 # Sessions beside ADK's own, in one run; read the ratios.
 bench: $(INSTALLED)
 	$(BIN)/python -m benchmarks.sessions --json benchmarks/results/sessions.json
+
+# Instructions beside ADK's own and Jinja; needs no emulator.
+bench-templates: $(INSTALLED)
+	$(BIN)/python -W ignore -m benchmarks.templates --json benchmarks/results/templates.json
 
 # Both emulators in the foreground, for work by hand; Ctrl-C ends them.
 emulators: $(INSTALLED)

@@ -112,6 +112,32 @@ async def test_the_copy_of_sessions_keeps_all_of_them(adk_store: Store) -> None:
         assert [(e.id, e.timestamp) for e in original.events] == [(e.id, e.timestamp) for e in copied.events]
 
 
+async def test_the_examples_of_templates_run(adk_store: Store) -> None:
+    """The agent is told who it helps; a job fills the same from storage."""
+    examples = code((ROOT / "docs/templates.md").read_text())
+    names: dict[str, Any] = {}
+    for example in examples:
+        exec(example, names)  # noqa: S102  # as above
+    names["agent"].model = Echo()
+    user = {"app_name": "support", "user_id": "u"}
+    made = await adk_store.sessions.create_session(**user, session_id="s", state={"user:name": "Ada"})
+    runner = Runner(
+        app_name="support",
+        agent=names["agent"],
+        session_service=adk_store.sessions,
+        artifact_service=adk_store.artifacts,
+    )
+    message = types.Content(role="user", parts=[types.Part(text="hello")])
+    told = [
+        event.content.parts[0].text or ""
+        async for event in runner.run_async(user_id="u", session_id=made.id, new_message=message)
+        if event.content and event.content.parts
+    ]
+
+    assert "You help Ada. Rules: " in told[-1]
+    assert "You help Ada." == await names["instruction_of"](adk_store, **user, session_id="s")
+
+
 def test_every_promise_names_a_test_that_exists() -> None:
     """The tables of docs/guarantees.md, and the decisions that say how they are checked."""
     told = [
@@ -173,9 +199,12 @@ def test_the_data_model_shows_what_the_package_declares_of_indexes() -> None:
 
 def test_make_targets_in_the_documents_exist() -> None:
     """What a reader is told to run can be run."""
-    documents = README + (ROOT / "CONTRIBUTING.md").read_text() + (ROOT / "emulators/README.md").read_text()
-    named = set(re.findall(r"(?:^|`)make (\w+)", documents, re.MULTILINE))
-    targets = set(re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    documents = "\n".join(
+        (ROOT / name).read_text()
+        for name in ("README.md", "CONTRIBUTING.md", "emulators/README.md", "docs/templates.md")
+    )
+    named = set(re.findall(r"(?:^|`)make ([\w-]+)", documents, re.MULTILINE))
+    targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
 
     assert {"demo", "test", "check"} <= named
     assert set() == named - targets
