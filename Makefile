@@ -32,7 +32,7 @@ test-oldest:
 	$(PYTHON) -m venv .venv-oldest
 	.venv-oldest/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	.venv-oldest/bin/python -m pip install --quiet --disable-pip-version-check google-adk==2.8.0 2>/dev/null
-	.venv-oldest/bin/python -m pytest -q -n $(WORKERS) tests/unit tests/services tests/conformance/test_ours.py tests/golden tests/property
+	.venv-oldest/bin/python -m pytest -q -n $(WORKERS) tests/unit tests/services tests/conformance/test_ours.py tests/golden tests/property tests/templates
 
 check: $(INSTALLED)
 	$(BIN)/ruff format --check .

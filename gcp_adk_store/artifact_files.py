@@ -2,20 +2,50 @@
 
 import asyncio
 import io
+import logging
 import os
-import tempfile
-from collections.abc import AsyncIterator
+import secrets
+import stat
+import zlib
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import Any, BinaryIO, Final, TypeVar
 
 from gcp_adk_store.backends.gcs import Objects
 from gcp_adk_store.backends.gcs_streams import RunningChecksum
 from gcp_adk_store.codec.objects import StoredObject
-from gcp_adk_store.errors import InvalidInputError, StoredDataError
+from gcp_adk_store.errors import InvalidInputError, StoredDataError, StoreError
 
-_PIECE: Final = 4 * 1024 * 1024
-"""Bytes of each piece that an iteration over an artifact yields."""
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+OnProgress = Callable[[int, int], object]
+"""Called in the event loop with the bytes moved so far, and all of them."""
+
+_PIECE: Final = 8 * 1024 * 1024
+"""Bytes of each request of a download."""
+
+_GZIP: Final = 31  # zlib's number for a gzip stream
+
+
+class Progress:
+    """Tells a caller how far a transfer is; a callback that raises is logged and left alone from then on."""
+
+    def __init__(self, size: int, on_progress: OnProgress | None) -> None:
+        self._size = size
+        self._on_progress = on_progress
+
+    def __call__(self, moved: int) -> None:
+        """Tell that so many bytes were moved."""
+        if self._on_progress is None:
+            return
+        try:
+            self._on_progress(moved, self._size)
+        except Exception:
+            # It says nothing about the transfer, which must not end in doubt because of it.
+            logger.exception("on_progress failed; the transfer goes on without it")
+            self._on_progress = None
 
 
 class ArtifactReader:
@@ -26,10 +56,11 @@ class ArtifactReader:
     several tasks at once.
     """
 
-    def __init__(self, objects: Objects, stored: StoredObject, *, what: str) -> None:
+    def __init__(self, objects: Objects, stored: StoredObject, *, what: str, key: str) -> None:
         self._objects = objects
         self._stored = stored
         self._what = what
+        self._key = key
         self._position = 0
         self._checksum: RunningChecksum | None = RunningChecksum()
 
@@ -68,6 +99,18 @@ class ArtifactReader:
             StoredDataError: the version was deleted meanwhile, or is damaged.
             UnavailableError, AccessDeniedError: as the service's methods.
         """
+        try:
+            return await self._read(size)
+        except StoreError as exc:
+            exc.operation, exc.key = "open_artifact", self._key
+            raise
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        """Yield what is left in pieces of 8 MiB."""
+        while piece := await self.read(_PIECE):
+            yield piece
+
+    async def _read(self, size: int) -> bytes:
         end = self.size if size < 0 else min(self.size, self._position + size)
         if end <= self._position:
             return b""
@@ -84,48 +127,75 @@ class ArtifactReader:
                 raise StoredDataError(f"{self._what}: the bytes do not match their CRC32C")
         return read[0]
 
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        """Yield what is left in pieces of 4 MiB."""
-        while piece := await self.read(_PIECE):
-            yield piece
+
+async def write_to(
+    reader: ArtifactReader, file: BinaryIO, *, compressed: bool, on_progress: OnProgress | None
+) -> None:
+    """Write all that *reader* reads to *file*; unpack it if it is stored *compressed*.
+
+    Cancelled, nothing is written to *file* any more.
+    """
+    progress = Progress(reader.size, on_progress)
+    unpack = zlib.decompressobj(_GZIP) if compressed else None
+    async for piece in reader:
+        await to_its_end(_write_all, file, piece if unpack is None else unpack.decompress(piece))
+        progress(reader.tell())
+
+
+class Source:
+    """Bytes that are to be saved, of a size that does not change."""
+
+    def __init__(self, file: BinaryIO, size: int) -> None:
+        self._file = file
+        self.size = size
+
+    async def read_at(self, start: int, size: int) -> bytes:
+        """Return *size* bytes from *start* on.
+
+        Raises:
+            InvalidInputError: the source has fewer bytes than it had.
+        """
+        data = await to_its_end(self._read_at, start, size)
+        if len(data) != size:
+            raise InvalidInputError(
+                f"source had {self.size} bytes and has fewer now; save it when nobody writes it"
+            )
+        return data
+
+    def _read_at(self, start: int, size: int) -> bytes:
+        self._file.seek(start)
+        pieces = []
+        while size and (piece := self._file.read(size)):
+            pieces.append(piece)
+            size -= len(piece)
+        return b"".join(pieces)
 
 
 @asynccontextmanager
-async def opened_source(source: str | os.PathLike[str] | BinaryIO) -> AsyncIterator[tuple[BinaryIO, int]]:
-    """Open what is to be saved for a block; yield it with its size in bytes.
-
-    A file of the caller's is read from its start and stays open.
+async def opened_source(source: str | os.PathLike[str] | BinaryIO) -> AsyncIterator[Source]:
+    """Open what is to be saved for a block. A file of the caller's is read from its start and stays open.
 
     Raises:
-        InvalidInputError: a file object gives no bytes or cannot go back to its start.
+        InvalidInputError: a path leads to no file, or a file object gives no bytes or cannot go back.
         OSError: a path cannot be read.
     """
     if isinstance(source, (str, os.PathLike)):
-        file: Any = await asyncio.to_thread(Path(source).open, "rb")
+        file, size = await to_its_end(_open_file, source)
         try:
-            yield file, os.fstat(file.fileno()).st_size
+            yield Source(file, size)
         finally:
-            await asyncio.to_thread(file.close)
+            await to_its_end(file.close)
         return
-    try:
-        size = source.seek(0, io.SEEK_END)
-        source.seek(0)
-    except (AttributeError, OSError) as exc:
-        raise InvalidInputError(
-            "source must be a path or a file that can seek: a save may have to start again; copy a pipe to a "
-            "temporary file first"
-        ) from exc
-    if not isinstance(source.read(0), bytes):
-        raise InvalidInputError("source must be opened in binary mode")
-    yield source, size
+    yield Source(source, await to_its_end(_size_of, source))
 
 
 @asynccontextmanager
 async def opened_target(target: str | os.PathLike[str] | BinaryIO) -> AsyncIterator[BinaryIO]:
     """Open where an artifact is to go for a block.
 
-    The file of a path appears, or is replaced, when the block succeeds: never a part of it. A file of the
-    caller's is written from its position on and stays open.
+    The file of a path appears, or is replaced with its mode, when the block succeeds: never a part of it.
+    What is there and no file, such as a device, is written to. A file of the caller's is written from its
+    position on and stays open.
 
     Raises:
         OSError: a path cannot be written.
@@ -133,16 +203,85 @@ async def opened_target(target: str | os.PathLike[str] | BinaryIO) -> AsyncItera
     if not isinstance(target, (str, os.PathLike)):
         yield target
         return
-    folder, name = os.path.split(os.fspath(target))
-    # Beside its target, so that it can be renamed into it.
-    file: Any = await asyncio.to_thread(
-        tempfile.NamedTemporaryFile, dir=folder or os.curdir, prefix=f".{name[:40]}.", delete=False
-    )
+    temporary = await to_its_end(_Temporary, target)
     try:
-        yield file
-        await asyncio.to_thread(file.close)
-        await asyncio.to_thread(os.replace, file.name, target)
+        yield temporary.file
+        await to_its_end(temporary.keep)
     except BaseException:
-        file.close()
-        os.unlink(file.name)  # noqa: PTH108  # no thread: nothing may await while a cancellation passes
+        await to_its_end(temporary.discard)
         raise
+
+
+async def to_its_end(work: Callable[..., T], *arguments: Any) -> T:
+    """Run blocking *work* on a thread; cancelled, wait for it, so that nothing goes on behind the caller."""
+    task = asyncio.ensure_future(asyncio.to_thread(work, *arguments))
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait([task])
+        raise
+
+
+class _Temporary:
+    """A file beside its target, which it becomes when it is kept."""
+
+    def __init__(self, target: str | os.PathLike[str]) -> None:
+        self._target = os.path.realpath(target)
+        self._path: str | None = None
+        mode = os.stat(self._target).st_mode if os.path.exists(self._target) else None
+        if mode is not None and not stat.S_ISREG(mode):
+            self.file: Any = open(self._target, "wb")
+            return
+        folder, name = os.path.split(self._target)
+        self._path = os.path.join(folder, f".{name[:40]}.{secrets.token_hex(4)}.part")
+        self.file = open(self._path, "xb")
+        if mode is not None:
+            os.chmod(self._path, stat.S_IMODE(mode))
+
+    def keep(self) -> None:
+        self.file.close()
+        if self._path is not None:
+            os.replace(self._path, self._target)
+            self._path = None
+
+    def discard(self) -> None:
+        self.file.close()
+        if self._path is not None:
+            os.unlink(self._path)
+
+
+def _open_file(path: str | os.PathLike[str]) -> tuple[BinaryIO, int]:
+    found = os.stat(path)
+    if not stat.S_ISREG(found.st_mode) or (found.st_size == 0 and not found.st_blocks and _has_content(path)):
+        raise InvalidInputError(
+            f"source {os.fspath(path)[:200]!r} is no ordinary file with a size; copy it to one first"
+        )
+    return open(path, "rb"), found.st_size
+
+
+def _has_content(path: str | os.PathLike[str]) -> bool:
+    with open(path, "rb") as file:
+        return bool(file.read(1))
+
+
+def _size_of(file: BinaryIO) -> int:
+    try:
+        size = file.seek(0, io.SEEK_END)
+        file.seek(0)
+    except (AttributeError, OSError) as exc:
+        raise InvalidInputError(
+            "source must be a path or a file that can seek: a save may have to start again; copy a pipe to a "
+            "temporary file first"
+        ) from exc
+    if not isinstance(file.read(0), bytes):
+        raise InvalidInputError("source must be opened in binary mode")
+    return size
+
+
+def _write_all(file: BinaryIO, data: bytes) -> None:
+    rest = memoryview(data)
+    while rest:
+        written = file.write(rest)
+        if not written:
+            raise OSError(f"the target takes no more bytes; {len(rest)} of a piece are left")
+        rest = rest[written:]

@@ -10,7 +10,7 @@ from typing import Any, Final
 from google.adk.platform import time as platform_time
 
 from gcp_adk_store.artifact_versions import ArtifactVersions
-from gcp_adk_store.backends.gcs import Objects
+from gcp_adk_store.backends.gcs import ObjectGoneError, Objects
 from gcp_adk_store.backends.signing import UrlSigner
 from gcp_adk_store.codec.objects import encode_file, object_name, upload_name
 from gcp_adk_store.errors import InvalidInputError, UploadMissingError
@@ -62,6 +62,8 @@ class ArtifactUploads:
             raise InvalidInputError(f"mime_type {ascii(mime_type)[:80]} cannot be sent as a header")
         # Signed, so that the browser must send them: the bytes come once, of this type and size.
         headers = {"content-type": mime_type, "x-goog-if-generation-match": "0"}
+        if self._objects.kms_key_name is not None:
+            headers["x-goog-encryption-kms-key-name"] = self._objects.kms_key_name
         if max_bytes is not None:
             headers["x-goog-content-length-range"] = f"0,{max_bytes}"
         upload_id = secrets.token_hex(16)
@@ -92,30 +94,36 @@ class ArtifactUploads:
         if not _UPLOAD_ID.fullmatch(upload_id):
             raise InvalidInputError(f"upload_id {ascii(upload_id)[:80]} is none that create_upload gave")
         staged = await self._objects.info(upload_name(key, upload_id), what=what)
+        if staged is None:
+            return await self._finalized(key, upload_id, what=what)
+        fields = encode_file(
+            mime_type=staged.content_type,
+            display_name=display_name,
+            custom_metadata=custom_metadata,
+            # The id of the upload is that of its save, so that a version tells which upload it was.
+            save_id=upload_id,
+            custom_time=custom_time,
+            storage_class=storage_class,
+        )
+        try:
+            version = await self._versions.save(
+                key,
+                lambda name: self._objects.copy(staged, name, fields, what=what),
+                save_id=upload_id,
+                again=True,
+                what=what,
+            )
+        except ObjectGoneError:
+            return await self._finalized(key, upload_id, what=what)  # by another call, just now
+        await self._objects.delete(staged.name, generation=staged.generation, what=what)
+        return version
+
+    async def _finalized(self, key: ArtifactKey, upload_id: str, *, what: str) -> int:
+        """Return the version that an upload became."""
         infos = await self._versions.infos(key, what=what)
-        # The id of the upload is that of its save, so that a version tells which upload it was.
         done = [number for number, stored in infos.items() if stored.save_id == upload_id]
         if not done:
-            if staged is None:
-                raise UploadMissingError(
-                    f"{what}: nothing was put for upload {upload_id}; PUT it to its URL first"
-                )
-            fields = encode_file(
-                mime_type=staged.content_type,
-                display_name=display_name,
-                custom_metadata=custom_metadata,
-                save_id=upload_id,
-                custom_time=custom_time,
-                storage_class=storage_class,
+            raise UploadMissingError(
+                f"{what}: nothing was put for upload {upload_id}; PUT it to its URL first"
             )
-            done = [
-                await self._versions.save(
-                    key,
-                    lambda name: self._objects.copy(staged, name, fields, what=what),
-                    save_id=upload_id,
-                    what=what,
-                )
-            ]
-        if staged is not None:
-            await self._objects.delete(staged.name, generation=staged.generation, what=what)
         return done[0]

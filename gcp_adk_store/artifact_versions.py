@@ -33,16 +33,32 @@ class ArtifactVersions:
         self._turns = Turns()
 
     async def save(
-        self, key: ArtifactKey, create: Callable[[str], Awaitable[None]], *, save_id: str, what: str
+        self,
+        key: ArtifactKey,
+        create: Callable[[str], Awaitable[None]],
+        *,
+        save_id: str,
+        what: str,
+        again: bool = False,
     ) -> int:
         """Let *create* make the object of the next version; return its number.
+
+        *again* says that another call may have saved under this *save_id* before, or be about to.
 
         Raises:
             ArtifactConflictError: others took every number that was tried.
         """
         async with self._turns.turn(key):  # the savers of one process do not compete with each other
-            version = self._latest.get(key)
-            version = next_version(await self.numbers(key, what=what)) if version is None else version + 1
+            if again:
+                # One listing gives both: who saves after it meets that save at the number it takes.
+                infos = await self.infos(key, what=what)
+                done = [number for number, stored in infos.items() if stored.save_id == save_id]
+                if done:
+                    return done[0]
+                version = next_version(infos)
+            else:
+                known = self._latest.get(key)
+                version = next_version(await self.numbers(key, what=what)) if known is None else known + 1
             for attempt in range(self._attempts):
                 name = object_name(key, version)
                 try:

@@ -14,11 +14,18 @@ from google.auth.credentials import Credentials
 from google.genai import types
 from pydantic import Field
 
-from gcp_adk_store.artifact_files import ArtifactReader, opened_source, opened_target
+from gcp_adk_store.artifact_files import (
+    ArtifactReader,
+    OnProgress,
+    Progress,
+    opened_source,
+    opened_target,
+    write_to,
+)
 from gcp_adk_store.artifact_uploads import ArtifactUploads, SignedUpload
 from gcp_adk_store.artifact_versions import ArtifactVersions, endless_reference
-from gcp_adk_store.backends.gcs import Objects
-from gcp_adk_store.backends.gcs_streams import ObjectGoneError, ObjectStreams, OnProgress
+from gcp_adk_store.backends.gcs import ObjectGoneError, Objects
+from gcp_adk_store.backends.gcs_streams import CHUNK_BYTES, ResumableUploads
 from gcp_adk_store.backends.signing import UrlSigner
 from gcp_adk_store.backends.storage_calls import StorageCalls, StorageClient
 from gcp_adk_store.codec.objects import (
@@ -29,6 +36,7 @@ from gcp_adk_store.codec.objects import (
     encode_copy,
     encode_file,
     filenames,
+    in_one,
     scope_prefix,
     user_prefix,
     version_of,
@@ -112,7 +120,7 @@ class GcsArtifactService(BaseArtifactService):
             bucket_name, project=project, client=client, credentials=credentials, limits=limits
         )
         self._objects = Objects(calls, kms_key_name=kms_key_name)
-        self._streams = ObjectStreams(calls, self._objects, deadline_s=limits.deadline_s)
+        self._resumable = ResumableUploads(calls, self._objects)
         self._versions = ArtifactVersions(self._objects, limits)
         self._signer = UrlSigner(calls, credentials=credentials, service_account=signing_service_account)
         self._uploads = ArtifactUploads(self._objects, self._versions, self._signer)
@@ -195,13 +203,15 @@ class GcsArtifactService(BaseArtifactService):
 
         It is what :meth:`save_artifact` makes of inline bytes. Over 8 MiB the upload is a resumable one of
         8 MiB a request: what is lost on the way is sent again, not the whole. Cancelled, it stops after the
-        request that is running. The CRC32C of what was read and of what is stored are compared.
+        request that is running: if that was the last one, the version exists. The CRC32C of what was read and
+        of what is stored are compared.
 
         Args:
             app_name: The app.
             user_id: The user.
             filename: As for :meth:`save_artifact`.
-            source: A path, or a binary file that can seek, which is read from its start and stays open.
+            source: A path, or a binary file that can seek, which is read from its start and stays open;
+                what is added to it meanwhile is not saved.
             session_id: As for :meth:`save_artifact`.
             mime_type: Content type, ``application/octet-stream`` by default.
             display_name: Kept for the part that is loaded.
@@ -209,7 +219,7 @@ class GcsArtifactService(BaseArtifactService):
             expires_after: As for :meth:`save_artifact`.
             storage_class: As for :meth:`save_artifact`.
             on_progress: Called in the event loop with the bytes sent so far and all of them; at the end
-                both are equal.
+                both are equal. One that raises is logged and not called again.
 
         Raises:
             InvalidInputError: as for :meth:`save_artifact`, or *source* is no such file.
@@ -228,12 +238,26 @@ class GcsArtifactService(BaseArtifactService):
             storage_class=require_storage_class(storage_class) or self._storage_class,
         )
         what = f"save_artifact_file {key}"
-        async with opened_source(source) as (file, size):
+        async with opened_source(source) as opened:
+            progress = Progress(opened.size, on_progress)
 
             async def create(name: str) -> None:
-                await self._streams.upload(name, file, fields, size=size, on_progress=on_progress, what=what)
+                if opened.size <= CHUNK_BYTES:
+                    upload = in_one(fields, await opened.read_at(0, opened.size))
+                    await self._objects.create(name, upload, what=what)
+                else:
+                    await self._resumable.create(
+                        name,
+                        fields,
+                        size=opened.size,
+                        read_at=opened.read_at,
+                        on_progress=progress,
+                        what=what,
+                    )
 
-            return await self._versions.save(key, create, save_id=save_id, what=what)
+            version = await self._versions.save(key, create, save_id=save_id, what=what)
+            progress(opened.size)
+            return version
 
     @reported
     async def load_artifact(
@@ -283,8 +307,8 @@ class GcsArtifactService(BaseArtifactService):
     ) -> StoredArtifactVersion | None:
         """Write a version's bytes to a file, of any size in little memory; ``None`` if absent.
 
-        References are followed, as by :meth:`load_artifact`; a download that breaks off goes on where it
-        stopped, and the whole is checked against its CRC32C.
+        8 MiB a request, each repeated by itself when it fails; the whole is checked against its CRC32C.
+        References are followed, as by :meth:`load_artifact`.
 
         Args:
             app_name: The app.
@@ -301,20 +325,19 @@ class GcsArtifactService(BaseArtifactService):
 
         Raises:
             InvalidInputError: the artifact is a file elsewhere, or a reference leaves its scope.
+            StoredDataError: the version was deleted meanwhile, or is damaged; a path's file is as it was.
             OSError: *target* cannot be written.
         """
         key = ArtifactKey.of(app=app_name, user=user_id, session=session_id, filename=filename)
         what = f"load_artifact_to {key}"
-        while True:
-            stored = await self._resolve(key, version, session_id, what=what)
-            if stored is None:
-                return None
-            try:
-                async with opened_target(target) as file:
-                    await self._streams.download(stored, file, on_progress=on_progress, what=what)
-            except ObjectGoneError:
-                continue  # deleted between the two requests: look again
-            return self._describe(stored)
+        stored = await self._resolve(key, version, session_id, what=what)
+        if stored is None:
+            return None
+        reader = ArtifactReader(self._objects, stored, what=what, key=str(key))
+        async with opened_target(target) as file:
+            packed = stored.content_encoding == "gzip"
+            await write_to(reader, file, compressed=packed, on_progress=on_progress)
+        return self._describe(stored)
 
     @reported
     async def open_artifact(
@@ -336,7 +359,11 @@ class GcsArtifactService(BaseArtifactService):
         key = ArtifactKey.of(app=app_name, user=user_id, session=session_id, filename=filename)
         what = f"open_artifact {key}"
         stored = await self._resolve(key, version, session_id, what=what)
-        return None if stored is None else ArtifactReader(self._objects, stored, what=what)
+        if stored is None:
+            return None
+        if stored.content_encoding is not None:
+            raise InvalidInputError(f"{what}: it is stored as {stored.content_encoding}; load it as a whole")
+        return ArtifactReader(self._objects, stored, what=what, key=str(key))
 
     @reported
     async def list_artifact_keys(
@@ -381,6 +408,8 @@ class GcsArtifactService(BaseArtifactService):
         With *dry_run* only return what would be removed. 1 listing, and 1 delete a version, in parallel.
         """
         scope = ArtifactScope(app=app_name, user=user_id, session=session_id)
+        # In the place of a session called so are the user's own.
+        ArtifactKey(scope=scope, filename="any").require_savable()
         what = f"delete_session_artifacts app={app_name!r} user={user_id!r} session={scope.session!r}"
         return await self._delete_below(scope_prefix(scope), scope, dry_run=dry_run, what=what)
 
@@ -407,6 +436,7 @@ class GcsArtifactService(BaseArtifactService):
         to_user_id: str | None = None,
         to_session_id: str | None = None,
         to_filename: str | None = None,
+        expires_after: timedelta | None = None,
     ) -> int | None:
         """Make a version, by default the latest, the next version of another artifact; return its number.
 
@@ -422,6 +452,7 @@ class GcsArtifactService(BaseArtifactService):
             to_user_id: By default *user_id*.
             to_session_id: By default *session_id*.
             to_filename: By default *filename*.
+            expires_after: As for :meth:`save_artifact`; what the version to copy has of it stays behind.
 
         Raises:
             InvalidInputError: the target is no artifact to save, or a reference could not be followed there.
@@ -437,20 +468,14 @@ class GcsArtifactService(BaseArtifactService):
         )
         target.require_savable()
         what = f"copy_artifact {source}"
-        found = await self._versions.find(source, version, what=what)
-        if found is None:
-            return None
-        _, stored = found
-        if stored.file_uri is not None and stored.file_uri.startswith(REFERENCE_SCHEME):
-            ArtifactReference.parse(stored.file_uri, within=_within(target, to_session_id))
-        save_id = secrets.token_hex(16)
-        fields = encode_copy(stored, save_id=save_id, storage_class=self._storage_class)
-        return await self._versions.save(
-            target,
-            lambda name: self._objects.copy(stored, name, fields, what=what),
-            save_id=save_id,
-            what=what,
-        )
+        while True:
+            found = await self._versions.find(source, version, what=what)
+            if found is None or _is_tombstone(found[1]):
+                return None
+            try:
+                return await self._copy(found[1], target, to_session_id, expires_after, what=what)
+            except ObjectGoneError:
+                continue  # deleted between the two requests: look again
 
     @reported
     async def list_versions(
@@ -522,7 +547,7 @@ class GcsArtifactService(BaseArtifactService):
         key = ArtifactKey.of(app=app_name, user=user_id, session=session_id, filename=filename)
         what = f"get_signed_url {key}"
         stored = await self._versions.resolve(key, version, within=_within(key, session_id), what=what)
-        if stored is None or stored.file_uri is not None:
+        if stored is None or stored.file_uri is not None or _is_tombstone(stored):
             return None
         return await self._signer.sign(
             stored.name,
@@ -550,7 +575,7 @@ class GcsArtifactService(BaseArtifactService):
         key = ArtifactKey.of(app=app_name, user=user_id, session=session_id, filename=filename)
         what = f"get_authenticated_url {key}"
         stored = await self._versions.resolve(key, version, within=_within(key, session_id), what=what)
-        if stored is None or stored.file_uri is not None:
+        if stored is None or stored.file_uri is not None or _is_tombstone(stored):
             return None
         return f"https://storage.cloud.google.com/{self.bucket_name}/{quote(stored.name, safe='/')}"
 
@@ -568,8 +593,9 @@ class GcsArtifactService(BaseArtifactService):
     ) -> SignedUpload:
         """Return where a browser may put a file, for :meth:`finalize_upload`; it passes no agent.
 
-        Nothing is sent but what signing takes. The URL works once. What is never finalized stays below
-        ``adk-store-uploads/`` until a lifecycle rule of the bucket removes it (docs/data-model.md).
+        Nothing is sent but what signing takes. What was put is not replaced before it is finalized. What is
+        never finalized stays below ``adk-store-uploads/`` until a lifecycle rule of the bucket removes it;
+        the bucket's CORS must allow the browser's origin, ``PUT`` and the headers (docs/data-model.md).
 
         Args:
             app_name: The app.
@@ -635,7 +661,32 @@ class GcsArtifactService(BaseArtifactService):
             return None
         if stored.file_uri is not None:
             raise InvalidInputError(f"{what}: the content lies elsewhere; load_artifact says where")
-        return None if stored.size == 0 and decode_artifact(stored, b"") is None else stored
+        return None if _is_tombstone(stored) else stored
+
+    async def _copy(
+        self,
+        stored: StoredObject,
+        target: ArtifactKey,
+        session: str | None,
+        expires_after: timedelta | None,
+        *,
+        what: str,
+    ) -> int:
+        if stored.file_uri is not None and stored.file_uri.startswith(REFERENCE_SCHEME):
+            ArtifactReference.parse(stored.file_uri, within=_within(target, session))
+        save_id = secrets.token_hex(16)
+        fields = encode_copy(
+            stored,
+            save_id=save_id,
+            custom_time=_custom_time(expires_after),
+            storage_class=self._storage_class,
+        )
+        return await self._versions.save(
+            target,
+            lambda name: self._objects.copy(stored, name, fields, what=what),
+            save_id=save_id,
+            what=what,
+        )
 
     async def _delete_below(
         self, prefix: str, scope: ArtifactScope, *, dry_run: bool, what: str
@@ -673,6 +724,10 @@ class GcsArtifactService(BaseArtifactService):
 def _within(key: ArtifactKey, session: str | None) -> ArtifactScope:
     """Return the scope that references may lead to: the caller's session, even from a user's artifact."""
     return ArtifactScope(app=key.scope.app, user=key.scope.user, session=session)
+
+
+def _is_tombstone(stored: StoredObject) -> bool:
+    return stored.file_uri is None and stored.size == 0 and decode_artifact(stored, b"") is None
 
 
 def _custom_time(expires_after: timedelta | None) -> datetime | None:

@@ -13,9 +13,13 @@ T = TypeVar("T")
 
 _NAMES: Final = "items(name),nextPageToken"
 _TIMES: Final = "items(name,metageneration,customTime),nextPageToken"
-_INFO: Final = "name,generation,contentType,metadata,timeCreated,size"
+_INFO: Final = "name,generation,contentType,contentEncoding,metadata,timeCreated,size"
 _INFOS: Final = f"items({_INFO}),nextPageToken"
 _INFOS_WITH_HASHES: Final = f"items({_INFO},crc32c,md5Hash),nextPageToken"
+
+
+class ObjectGoneError(Exception):
+    """An object was removed or replaced before it could be used. Never leaves the services."""
 
 
 class Objects:
@@ -24,6 +28,11 @@ class Objects:
     def __init__(self, calls: StorageCalls, *, kms_key_name: str | None = None) -> None:
         self._calls = calls
         self._kms_key_name = kms_key_name
+
+    @property
+    def kms_key_name(self) -> str | None:
+        """What encrypts new objects, if not the bucket's own."""
+        return self._kms_key_name
 
     @property
     def bucket(self) -> str:
@@ -55,27 +64,37 @@ class Objects:
         """Write an object that must not exist yet from the bytes of *source*, within Cloud Storage.
 
         Raises:
-            ConditionFailedError: as :meth:`create`; or *source* was replaced or removed.
+            ObjectGoneError: *source* was replaced or removed; nothing was written.
+            ConditionFailedError: as :meth:`create`.
             OutcomeUnknownError, UnavailableError, NotProvisionedError, AccessDeniedError: as :meth:`create`.
         """
+        token: str | None = None
 
-        def rewrite(bucket: Any, timeout_s: float) -> None:
+        def rewrite(bucket: Any, timeout_s: float) -> tuple[bool, str | None]:
             blob = self.blob_of(bucket, name, fields)
             blob.content_type = fields.content_type
-            token = None
-            while True:
-                token, _, _ = blob.rewrite(
-                    bucket.blob(source.name),
+            if source.content_encoding is not None:
+                blob.content_encoding = source.content_encoding
+            try:
+                following, _, _ = blob.rewrite(
+                    bucket.blob(source.name, generation=source.generation),
                     token=token,
                     if_generation_match=0,
-                    if_source_generation_match=source.generation,
                     timeout=timeout_s,
                     retry=None,
                 )
-                if token is None:
-                    return
+            except api.NotFound:
+                return False, None
+            return True, following
 
-        await self._calls.write(rewrite, Permission.CREATE, what=what)
+        # A large object may take several requests, each of which goes on from the one before.
+        while True:
+            there, token = await self._calls.write(rewrite, Permission.CREATE, what=what)
+            if not there:
+                await self._calls.require_bucket(what=what)
+                raise ObjectGoneError
+            if token is None:
+                return
 
     async def names(self, prefix: str, *, delimiter: str | None, what: str) -> list[str]:
         """Return the names that start with *prefix*, without those that have *delimiter* after it."""
@@ -202,6 +221,7 @@ def stored(blob: Any) -> StoredObject:
         metadata=blob.metadata or {},
         create_time=blob.time_created.timestamp(),
         size=blob.size,
+        content_encoding=blob.content_encoding,
         crc32c=blob.crc32c,
         md5=blob.md5_hash,
     )

@@ -15,6 +15,7 @@ from gcp_adk_store.backends.storage_calls import Permission, StorageCalls
 from gcp_adk_store.errors import AccessDeniedError, InvalidInputError, UnavailableError
 
 _IAM_SCOPES: Final = ("https://www.googleapis.com/auth/cloud-platform",)
+_OURS: Final = frozenset({"credentials", "client", "service_account_email", "access_token", "headers"})
 _FORBIDDEN: Final = frozenset({401, 403, 404})
 _EMULATOR_EMAIL: Final = "emulator@adk-store.invalid"
 
@@ -57,6 +58,12 @@ class UrlSigner:
             InvalidInputError: an option is none, or *expiration* is more than 7 days away.
             AccessDeniedError: the credentials can sign nothing, or IAM does not let them.
         """
+        given = _OURS & (options or {}).keys()
+        if given:
+            raise InvalidInputError(
+                f"{what}: {', '.join(sorted(given))} cannot be passed; credentials= and "
+                "signing_service_account= of the service say who signs"
+            )
 
         def work(bucket: Any, timeout_s: float) -> str:
             del timeout_s  # the signature is made here, or by IAM with a time limit of its own

@@ -9,6 +9,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 import google.auth
 import requests
+import urllib3
 from google.api_core import exceptions as api
 from google.auth import exceptions as auth
 from google.auth.credentials import AnonymousCredentials, Credentials, with_scopes_if_required
@@ -31,11 +32,13 @@ _SCOPES: Final = ("https://www.googleapis.com/auth/devstorage.read_write",)
 # What a request can fail with; everything else is a bug and passes through untouched.
 _FAILURES: Final = (
     api.GoogleAPICallError,
-    api.RetryError,
     requests.RequestException,
     auth.GoogleAuthError,
     DataCorruption,
     InvalidResponse,
+    # Of bodies that are read as they come, without requests' own errors around them.
+    urllib3.exceptions.HTTPError,
+    ConnectionError,
 )
 
 
@@ -113,21 +116,6 @@ class StorageCalls:
 
         if not self._seen:
             await self.read(look, Permission.LIST, what=what)
-
-    async def stream(
-        self,
-        work: Callable[[Any, float], T],
-        permission: Permission,
-        *,
-        what: str,
-        error: Callable[..., Exception],
-    ) -> T:
-        """Run *work* once, however long it takes as long as it goes on; it brings retries of its own."""
-        return await asyncio.get_running_loop().run_in_executor(
-            self._executor(),
-            self._guarded(work, permission, what=what, error=error),
-            self._limits.request_timeout_s,
-        )
 
     async def close(self) -> None:
         """Let running requests finish, then close what was opened here; a later call opens it anew."""

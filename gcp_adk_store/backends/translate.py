@@ -10,6 +10,7 @@ from typing import Final
 
 import grpc
 import requests
+import urllib3
 from google.api_core import exceptions as api
 from google.auth import exceptions as auth
 from google.cloud.storage.exceptions import DataCorruption, InvalidResponse
@@ -85,6 +86,8 @@ _UNANSWERED: Final = (
     requests.exceptions.ChunkedEncodingError,
     DataCorruption,
     TimeoutError,
+    ConnectionError,
+    urllib3.exceptions.HTTPError,
 )
 
 _OF_THE_SDK: Final = (
@@ -175,8 +178,6 @@ def _storage_error(
     *,
     unanswered: type[UnavailableError | OutcomeUnknownError],
 ) -> Exception:
-    if isinstance(exc, api.RetryError) and isinstance(exc.cause, Exception):
-        exc = exc.cause  # what the client's own retries ended with
     if isinstance(exc, _UNANSWERED) or getattr(exc, "code", None) == HTTPStatus.REQUEST_TIMEOUT:
         return unanswered(f"{what}: bucket {bucket!r} did not answer ({type(exc).__name__})")
     for causes, kind, advice in _STORAGE:

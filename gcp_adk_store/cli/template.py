@@ -65,16 +65,20 @@ def _template(source: str) -> str:
     """Return the text of a file, or of an attribute of a module, which may be an agent's."""
     path = Path(source)
     if path.is_file():
-        return path.read_text(encoding="utf-8")
+        try:
+            return path.read_text(encoding="utf-8")
+        except UnicodeDecodeError as exc:
+            raise click.ClickException(f"{source} is no UTF-8: {exc.reason} at byte {exc.start}") from exc
     module, colon, attribute = source.partition(":")
     if not colon:
         raise click.ClickException(f"there is no file {source}; name a file, or MODULE:ATTRIBUTE")
-    sys.path.insert(0, "")
+    if "" not in sys.path:
+        sys.path.insert(0, "")  # where the command is run, as for python -m
     try:
         found = importlib.import_module(module)
         for name in attribute.split("."):
             found = getattr(found, name)
-    except (ImportError, AttributeError) as exc:
+    except (ImportError, AttributeError, ValueError, TypeError) as exc:
         raise click.ClickException(f"{source} cannot be imported: {exc}") from exc
     text = getattr(found, "instruction", found)
     if not isinstance(text, str):

@@ -79,7 +79,9 @@ class StoredObject:
     create_time: float
     """Unix time in seconds."""
     size: int
-    """Bytes."""
+    """Bytes, as they are stored."""
+    content_encoding: str | None = None
+    """How an object from elsewhere is packed: ``gzip``."""
     crc32c: str | None = None
     """Base64 of the big-endian checksum; only where an object was asked for by its name."""
     md5: str | None = None
@@ -232,6 +234,8 @@ def encode_file(
     Raises:
         InvalidInputError: the metadata is over 8 KiB or no JSON.
     """
+    if mime_type is not None and not (mime_type.isascii() and mime_type.isprintable()):
+        raise InvalidInputError(f"mime_type {ascii(mime_type)[:80]} cannot be sent as a header")
     metadata = {_SAVE_ID: save_id}
     if display_name:
         metadata[_DISPLAY_NAME] = display_name
@@ -243,7 +247,24 @@ def encode_file(
     )
 
 
-def encode_copy(stored: StoredObject, *, save_id: str, storage_class: str | None) -> ObjectFields:
+def in_one(fields: ObjectFields, data: bytes) -> Upload:
+    """Return *fields* with the bytes, for an upload in one request."""
+    return Upload(
+        data=data,
+        content_type=fields.content_type,
+        metadata=fields.metadata,
+        custom_time=fields.custom_time,
+        storage_class=fields.storage_class,
+    )
+
+
+def encode_copy(
+    stored: StoredObject,
+    *,
+    save_id: str,
+    storage_class: str | None,
+    custom_time: datetime | None = None,
+) -> ObjectFields:
     """Return what a copy of *stored* is to be: the same, saved by another save.
 
     Raises:
@@ -252,6 +273,7 @@ def encode_copy(stored: StoredObject, *, save_id: str, storage_class: str | None
     return ObjectFields(
         content_type=stored.content_type or DEFAULT_CONTENT_TYPE,
         metadata=_checked({**stored.metadata, _SAVE_ID: save_id}),
+        custom_time=custom_time,
         storage_class=storage_class,
     )
 

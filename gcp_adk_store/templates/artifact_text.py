@@ -17,6 +17,9 @@ _TEXT_LIKE: Final = frozenset(
     }
 )
 
+_UNKNOWN: Final = "application/octet-stream"
+_TEXT_ENDINGS: Final = (".txt", ".csv", ".json", ".xml")
+
 
 def artifact_text(part: types.Part, name: str) -> str:
     """Return the text of *part*; for one without, its type and size or its place, never its bytes."""
@@ -24,8 +27,10 @@ def artifact_text(part: types.Part, name: str) -> str:
         return part.text
     if part.inline_data is not None:
         data = part.inline_data.data or b""
-        kind = (part.inline_data.mime_type or "application/octet-stream").split(";", 1)[0].strip().lower()
-        if kind.startswith("text/") or kind in _TEXT_LIKE:
+        kind = (part.inline_data.mime_type or _UNKNOWN).split(";", 1)[0].strip().lower()
+        # As ADK does: of bytes that nobody named the type of, the filename tells.
+        named = kind == _UNKNOWN and name.lower().endswith(_TEXT_ENDINGS)
+        if kind.startswith("text/") or kind in _TEXT_LIKE or named:
             return data.decode(errors="replace")
         return f"[artifact {name}: {kind}, {len(data)} bytes]"
     if part.file_data is not None:

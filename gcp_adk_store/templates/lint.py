@@ -5,14 +5,14 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from gcp_adk_store.templates.parsing import Placeholder, line_and_column, parse_state_template
+from gcp_adk_store.templates.parsing import Placeholder, parse_state_template
 from gcp_adk_store.templates.state import ADK_SETTINGS, TemplateSettings
 
 Kind = Literal["state", "artifact", "unknown", "literal", "json"]
 
 # Braces with something in them that was not read as a placeholder.
-_BRACES: Final = re.compile(r"[${\\]?\{[^{}]*\}+")
-_JSON_LIKE: Final = re.compile(r"\{\s*[\"']")
+_BRACES: Final = re.compile(r"(?:[$\\]|(?<!\{))\{+[^{}]*\}+")
+_JSON_LIKE: Final = re.compile(r"\{+\s*[\"']")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,20 +46,30 @@ def lint_template(
         filenames: Artifacts that there are; ``None`` where it is not known.
         settings: How placeholders will be read.
     """
-    found: list[Finding] = []
+    found: list[tuple[int, str, Kind, str]] = []
     position = 0
     for piece in parse_state_template(template, extended=settings.extended):
         if isinstance(piece, Placeholder):
             kind, says = _meaning(piece, state_keys, filenames, settings)
-            found.append(_finding(template, position, piece.text, kind, says))
+            found.append((position, piece.text, kind, says))
             position += len(piece.text)
             continue
         found += [
-            _finding(template, position + match.start(), match[0], *_of_literal(match[0]))
-            for match in _BRACES.finditer(piece)
+            (position + match.start(), match[0], *_of_literal(match[0])) for match in _BRACES.finditer(piece)
         ]
         position += len(piece)
-    return found
+    return _placed(template, found)
+
+
+def _placed(template: str, found: list[tuple[int, str, Kind, str]]) -> list[Finding]:
+    findings = []
+    line, line_start, looked = 1, 0, 0
+    for start, text, kind, says in found:
+        line += template.count("\n", looked, start)
+        line_start = max(line_start, template.rfind("\n", looked, start) + 1)
+        looked = start
+        findings.append(Finding(line=line, column=start - line_start + 1, text=text, kind=kind, says=says))
+    return findings
 
 
 def _meaning(
@@ -74,11 +84,22 @@ def _meaning(
         return "unknown", "is not among allowed_keys"
     optional = " (optional)" if piece.optional else ""
     known = filenames if piece.is_artifact else state_keys
-    what = "artifact" if piece.is_artifact else "state"
+    what: Literal["artifact", "state"] = "artifact" if piece.is_artifact else "state"
+    lost = ""
+    if piece.closing > piece.braces:
+        lost = f"; {piece.closing - piece.braces} more braces close it than open it, and go with it"
     if known is not None and piece.name not in known and piece.default is None:
-        way_out = "is left empty" if piece.optional else "is an error when it is filled"
-        return ("unknown", f"there is no {what} {piece.name!r}: {way_out}")
-    return ("artifact" if piece.is_artifact else "state"), f"{what} {piece.name!r}{optional}"
+        return _without_value(piece, what, lost, settings)
+    return what, f"{what} {piece.name!r}{optional}{lost}"
+
+
+def _without_value(piece: Placeholder, what: str, lost: str, settings: TemplateSettings) -> tuple[Kind, str]:
+    says = f"there is no {what} {piece.name!r}"
+    if piece.optional or settings.missing == "empty":
+        return ("artifact" if piece.is_artifact else "state"), f"{says}: it is left empty{lost}"
+    if settings.missing == "keep" or (piece.braces > 1 and not settings.strict):
+        return "literal", f"{says}: it stays as it is"
+    return "unknown", f"{says}: it is an error when it is filled{lost}"
 
 
 def _of_literal(text: str) -> tuple[Kind, str]:
@@ -87,8 +108,3 @@ def _of_literal(text: str) -> tuple[Kind, str]:
     if _JSON_LIKE.match(text):
         return "json", "reads as JSON and stays; {name} inside it would be filled"
     return "literal", "is no state key and no artifact, and stays"
-
-
-def _finding(template: str, start: int, text: str, kind: Kind, says: str) -> Finding:
-    line, column = line_and_column(template, start)
-    return Finding(line=line, column=column, text=text, kind=kind, says=says)

@@ -40,6 +40,11 @@ class Placeholder:
     default: str | None = None
     """What stands in for a missing value; only in extended templates."""
 
+    @property
+    def closing(self) -> int:
+        """How many braces close it; all of them are part of it."""
+        return len(self.text) - len(self.text.rstrip("}"))
+
 
 StatePieces = tuple[str | Placeholder, ...]
 """The pieces of an instruction, in order."""
@@ -79,16 +84,18 @@ def parse_state_template(template: str, *, extended: bool) -> StatePieces:
 @functools.lru_cache(_CACHED)
 def parse_input_template(template: str) -> InputPieces:
     """Return the pieces of a prompt; ``{{name}}`` is the literal text ``{name}``."""
-    pieces = [""]
+    pieces: list[str] = []
+    literal: list[str] = []
     end = 0
     for match in _INPUT_PLACEHOLDER.finditer(template):
-        pieces[-1] += template[end : match.start()]
+        literal.append(template[end : match.start()])
         if match["escaped"] is not None:
-            pieces[-1] += f"{{{match['escaped']}}}"
+            literal.append(f"{{{match['escaped']}}}")
         else:
-            pieces += [match["name"], ""]
+            pieces += ["".join(literal), match["name"]]
+            literal = []
         end = match.end()
-    pieces[-1] += template[end:]
+    pieces.append("".join([*literal, template[end:]]))
     return InputPieces(pieces=tuple(pieces), names=tuple(dict.fromkeys(pieces[1::2])))
 
 
@@ -108,8 +115,7 @@ def _placeholder(match: re.Match[str], *, extended: bool) -> Placeholder | None:
     name = match["inner"].strip()
     default: str | None = None
     if extended and "|" in name and not name.startswith(ARTIFACT):
-        name, _, default = name.partition("|")
-        name = name.rstrip()
+        name, default = (side.strip() for side in name.split("|", 1))
     optional = name.endswith("?")
     name = name.removesuffix("?")
     is_artifact = name.startswith(ARTIFACT)

@@ -6,7 +6,7 @@ artifact; ``?`` before the closing brace makes one optional. Anything else in br
 """
 
 import difflib
-import fnmatch
+import re
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
@@ -35,6 +35,7 @@ InstructionProvider: TypeAlias = Callable[[ReadonlyContext], Awaitable[str]]
 
 _MISSING: Final = object()
 _CUT: Final = "…"
+_INDEX: Final = re.compile(r"[0-9]{1,9}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +57,7 @@ class TemplateSettings:
     max_value_chars: int | None = None
     """Characters of one value at most; a longer one is cut, which a ``…`` shows."""
     allowed_keys: Collection[str] | None = None
-    """Keys that may be filled, ``artifact.NAME`` for artifacts; ``*`` stands for any end, as in ``app:*``.
+    """Keys that may be filled, ``artifact.NAME`` for artifacts; a last ``*`` is any end, as in ``app:*``.
 
     State that users write ends up in the instruction as it is: a list of what may be there keeps the rest
     out."""
@@ -84,7 +85,10 @@ class TemplateSettings:
         if self.allowed_keys is None:
             return True
         name = f"artifact.{placeholder.name}" if placeholder.is_artifact else placeholder.name
-        return any(fnmatch.fnmatchcase(name, allowed) for allowed in self.allowed_keys)
+        return any(
+            name.startswith(allowed[:-1]) if allowed.endswith("*") else name == allowed
+            for allowed in self.allowed_keys
+        )
 
 
 ADK_SETTINGS: Final = TemplateSettings()
@@ -101,7 +105,7 @@ async def inject_session_state(
     """Return *template* with its placeholders filled from a session.
 
     Artifacts are loaded side by side, each once, the latest version. A template without braces is returned as
-    it is, without a look at the context.
+    it is.
 
     Args:
         template: The instruction.
@@ -115,10 +119,10 @@ async def inject_session_state(
     """
     if not isinstance(template, str):
         raise InvalidInputError(f"template must be a text, not {type(template).__name__}")
+    session, service = _source(context, artifact_service)
     if "{" not in template:
         return template
     pieces = parse_state_template(template, extended=settings.extended)
-    session, service = _source(context, artifact_service)
     state = session.state
     texts: list[str] = []
     artifacts: Mapping[str, types.Part | None] | None = None
@@ -213,7 +217,7 @@ def _inner(value: Any, step: str) -> Any:
     """Return what *step* leads to in a map or a list."""
     if isinstance(value, Mapping):
         return value.get(step, _MISSING)
-    if isinstance(value, Sequence) and not isinstance(value, (str, bytes)) and step.isdecimal():
+    if isinstance(value, Sequence) and not isinstance(value, (str, bytes)) and _INDEX.fullmatch(step):
         index = int(step)
         return value[index] if index < len(value) else _MISSING
     return _MISSING

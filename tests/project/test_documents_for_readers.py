@@ -119,7 +119,7 @@ async def test_the_examples_of_templates_run(adk_store: Store) -> None:
     for example in examples:
         exec(example, names)  # noqa: S102  # as above
     names["agent"].model = Echo()
-    user = {"app_name": "support", "user_id": "u"}
+    user: dict[str, Any] = {"app_name": "support", "user_id": "u"}
     made = await adk_store.sessions.create_session(**user, session_id="s", state={"user:name": "Ada"})
     runner = Runner(
         app_name="support",

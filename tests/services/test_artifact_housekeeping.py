@@ -1,6 +1,7 @@
 """Artifacts are copied, kept for a while, and removed by session and by user."""
 
 import asyncio
+import gzip
 import io
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -70,6 +71,33 @@ async def test_a_users_artifacts_go_with_all_sessions(artifacts: GcsArtifactServ
     assert [[], []] == [await keys(artifacts, USER, session) for session in (SESSION, "second/ü")]
     assert ["a", "a/0", "user:shared"] == await keys(artifacts, "other", SESSION)
     assert 0 == await artifacts.save_artifact(**WHO, filename="user:shared", artifact=text("again"))
+
+
+async def test_a_session_called_user_is_not_cleaned_up(artifacts: GcsArtifactService) -> None:
+    """In its place are the artifacts of the user's own."""
+    await artifacts.save_artifact(**WHO, filename="user:kept", artifact=text("kept"))
+    with pytest.raises(InvalidInputError, match="reserved value 'user'"):
+        await artifacts.delete_session_artifacts(app_name=APP, user_id=USER, session_id="user")
+
+    assert ["user:kept"] == await keys(artifacts, USER, SESSION)
+
+
+async def test_a_packed_object_is_copied_and_unpacked_whole(
+    artifacts: GcsArtifactService, bucket: Bucket
+) -> None:
+    """As others may put it there; parts of it cannot be read."""
+    blob = bucket.blob(f"{APP}/{USER}/{SESSION}/report.txt/0")
+    blob.content_encoding = "gzip"
+    blob.metadata = {"adkIsText": "true"}
+    blob.upload_from_string(gzip.compress(b"packed words"), content_type="text/plain")
+    await artifacts.copy_artifact(**REPORT, to_filename="copy")
+    written = io.BytesIO()
+    await artifacts.load_artifact_to(**WHO, filename="copy", target=written)
+
+    assert text("packed words") == await artifacts.load_artifact(**WHO, filename="copy")
+    assert b"packed words" == written.getvalue()
+    with pytest.raises(InvalidInputError, match="stored as gzip"):
+        await artifacts.open_artifact(**REPORT)
 
 
 async def test_what_is_no_artifact_is_not_removed(artifacts: GcsArtifactService, bucket: Bucket) -> None:

@@ -1,5 +1,6 @@
 """Links: URLs that read a version or put a file, signed with a key or by IAM."""
 
+import asyncio
 import base64
 import hashlib
 import json
@@ -320,6 +321,47 @@ async def test_finalizing_again_gives_the_same_version(artifacts: GcsArtifactSer
 
     assert (0, 0) == (first, again)
     assert [0, 1] == await artifacts.list_versions(**REPORT)
+
+
+async def test_finalizing_at_once_gives_one_version(artifacts: GcsArtifactService) -> None:
+    """A double click, or a request that is sent again to another process."""
+    services = [artifacts, *(GcsArtifactService(artifacts.bucket_name) for _ in range(3))]
+    for number in range(3):
+        upload = await artifacts.create_upload(**REPORT)
+        put(upload.url, upload.headers, b"once")
+        numbers = await asyncio.gather(
+            *(
+                service.finalize_upload(**REPORT, upload_id=upload.upload_id)
+                for service in services
+                for _ in range(2)
+            )
+        )
+        assert [number] * 8 == numbers
+    assert [0, 1, 2] == await artifacts.list_versions(**REPORT)
+
+
+@pytest.mark.parametrize("option", ["credentials", "access_token", "service_account_email", "headers"])
+async def test_who_signs_is_not_the_callers_to_say(artifacts: GcsArtifactService, option: str) -> None:
+    """An application may hand options on that came with a request."""
+    await artifacts.save_artifact(**REPORT, artifact=text("words"))
+
+    options: dict[str, Any] = {option: "x"}
+
+    with pytest.raises(InvalidInputError, match=f"{option} cannot be passed"):
+        await artifacts.get_signed_url(**REPORT, **options)
+
+
+async def test_a_removed_version_has_no_url(artifacts: GcsArtifactService) -> None:
+    """Removed by a rewind: it is absent for every method."""
+    part = types.Part(inline_data=types.Blob(data=b"", mime_type="application/octet-stream"))
+    await artifacts.save_artifact(**REPORT, artifact=part)
+
+    assert [None] * 4 == [
+        await artifacts.get_signed_url(**REPORT),
+        await artifacts.get_authenticated_url(**REPORT),
+        await artifacts.copy_artifact(**REPORT, to_filename="copy"),
+        await artifacts.open_artifact(**REPORT),
+    ]
 
 
 async def test_an_upload_works_once_and_for_its_own_artifact_only(artifacts: GcsArtifactService) -> None:

@@ -376,8 +376,8 @@ async def test_artifact_requests(adk_store_bucket: str) -> None:
         {"list": 1, "delete": 2},
         {"list": 1, "upload": 1},
         {"upload": 4},  # the start, then 8 MiB a request
-        {"list": 1, "media": 1},
-        {"metadata": 1, "media": 1},
+        {"list": 1, "media": 3},  # 8 MiB a request
+        {"metadata": 1, "media": 3},
         {"list": 1},
         {"list": 2, "other": 1},
         {"list": 1},

@@ -1,0 +1,231 @@
+"""Show what ``gcp-adk-store template lint`` reads, prints, and ends with."""
+
+import itertools
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from gcp_adk_store.cli.command import command
+
+TEMPLATE = 'Hi {user:name},\nread {artifact.a.txt?}, answer {"a": 1} or ${x}.'
+_numbers = itertools.count()
+
+
+def lint(*arguments: str) -> Result:
+    """Run the command on a wide terminal."""
+    return CliRunner().invoke(command, ["template", "lint", *arguments], env={"COLUMNS": "200"})
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """A file with one template of every kind."""
+    path = tmp_path / "instruction.txt"
+    path.write_text(TEMPLATE, encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A module that can be imported, of a name that no other test has."""
+    name = f"linted_module_{next(_numbers)}"
+    (tmp_path / f"{name}.py").write_text(
+        "from google.adk.agents.llm_agent import LlmAgent\n"
+        'TEMPLATE = "Hello {topic}"\n'
+        "NUMBER = 3\n"
+        'root_agent = LlmAgent(name="clerk", instruction="Serve {user:name}")\n'
+        'provided = LlmAgent(name="provided", instruction=lambda context: "x")\n'
+        "class Texts:\n"
+        '    inner = "In {a}"\n',
+        encoding="utf-8",
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    return name
+
+
+def test_a_file_is_shown_as_a_table(file: Path) -> None:
+    """One line for each finding, in order, below what the columns are."""
+    result = lint(str(file))
+
+    assert 0 == result.exit_code, result.output
+    assert [
+        ["line", "column", "text", "kind"],
+        ["1", "4", "{user:name}", "state"],
+        ["2", "6", "{artifact.a.txt?}", "artifact"],
+        ["2", "32", '{"a":', "1}"],
+        ["2", "44", "${x}", "literal"],
+    ] == [line.split()[:4] for line in result.output.splitlines()]
+
+
+def test_a_file_is_printed_as_json(file: Path) -> None:
+    """What other programs read, with the same fields."""
+    result = lint(str(file), "--json")
+
+    assert 0 == result.exit_code, result.output
+    assert [
+        {"line": 1, "column": 4, "text": "{user:name}", "kind": "state", "says": "state 'user:name'"},
+        {
+            "line": 2,
+            "column": 6,
+            "text": "{artifact.a.txt?}",
+            "kind": "artifact",
+            "says": "artifact 'a.txt' (optional)",
+        },
+        {
+            "line": 2,
+            "column": 32,
+            "text": '{"a": 1}',
+            "kind": "json",
+            "says": "reads as JSON and stays; {name} inside it would be filled",
+        },
+        {
+            "line": 2,
+            "column": 44,
+            "text": "${x}",
+            "kind": "literal",
+            "says": "$ before the brace keeps it as it is",
+        },
+    ] == json.loads(result.output)
+
+
+def test_a_template_without_braces_says_so(tmp_path: Path) -> None:
+    """As a table in words, as JSON an empty list; both are a success."""
+    path = tmp_path / "plain.txt"
+    path.write_text("plain", encoding="utf-8")
+    table, as_json = lint(str(path)), lint(str(path), "--json")
+
+    assert (0, "no braces: the template is sent as it is\n") == (table.exit_code, table.output)
+    assert (0, "[]\n") == (as_json.exit_code, as_json.output)
+
+
+def test_signs_of_markup_are_shown_as_they_are(tmp_path: Path) -> None:
+    """A template's text is none of the table's own."""
+    path = tmp_path / "markup.txt"
+    path.write_text("{[bold]é[/bold]}", encoding="utf-8")
+
+    assert "{[bold]é[/bold]}" in lint(str(path)).output
+
+
+@pytest.mark.parametrize(
+    ("options", "kinds"),
+    [
+        ([], ["state", "literal", "literal"]),
+        (["--extended"], ["state", "state", "state"]),
+        (["--literal-braces"], ["literal", "literal", "literal"]),
+        (["--extended", "--literal-braces"], ["literal", "state", "state"]),
+    ],
+)
+def test_options_say_how_placeholders_are_read(tmp_path: Path, options: list[str], kinds: list[str]) -> None:
+    """Dotted paths and defaults, and several braces that stand for themselves."""
+    path = tmp_path / "template.txt"
+    path.write_text("{{a}} {b.c} {d|e}", encoding="utf-8")
+
+    assert kinds == [found["kind"] for found in json.loads(lint(str(path), "--json", *options).output)]
+
+
+@pytest.mark.parametrize(
+    ("attribute", "text"),
+    [
+        ("TEMPLATE", "{topic}"),
+        ("root_agent", "{user:name}"),
+        ("Texts.inner", "{a}"),
+        ("root_agent.instruction", "{user:name}"),
+    ],
+)
+def test_an_attribute_of_a_module_is_read(module: str, attribute: str, text: str) -> None:
+    """A text, one within a class, or an agent, whose instruction it is."""
+    result = lint(f"{module}:{attribute}", "--json")
+
+    assert 0 == result.exit_code, result.output
+    assert [text] == [found["text"] for found in json.loads(result.output)]
+
+
+def test_a_module_of_the_working_directory_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As ``python -m`` finds it."""
+    name = f"linted_module_{next(_numbers)}"
+    (tmp_path / f"{name}.py").write_text('TEXT = "{a}"\n', encoding="utf-8")
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.chdir(tmp_path)
+    result = lint(f"{name}:TEXT")
+
+    assert 0 == result.exit_code, result.output
+    assert "{a}" in result.output
+
+
+@pytest.mark.parametrize(
+    ("attribute", "says"),
+    [
+        ("provided", "is no text but a function"),
+        ("NUMBER", "is no text but a int"),
+        ("missing", "cannot be imported"),
+        ("Texts.missing", "cannot be imported"),
+        ("", "cannot be imported"),
+    ],
+)
+def test_an_attribute_that_is_no_text_is_an_error(module: str, attribute: str, says: str) -> None:
+    """An instruction that is a function is made only when an agent runs."""
+    result = lint(f"{module}:{attribute}")
+
+    assert 1 == result.exit_code
+    assert f"Error: {module}:{attribute} {says}" in result.output
+
+
+def test_a_module_that_there_is_not_is_an_error(module: str) -> None:
+    """It says which."""
+    result = lint(f"{module}_not:TEXT")
+
+    assert 1 == result.exit_code
+    assert f"Error: {module}_not:TEXT cannot be imported: No module named" in result.output
+
+
+@pytest.mark.parametrize("source", [":TEXT", ".relative:TEXT"])
+def test_a_module_without_a_name_is_an_error(source: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A message, not a traceback."""
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    result = lint(source)
+
+    assert result.output.startswith("Error: ")
+
+
+def test_a_file_that_is_no_text_is_an_error(tmp_path: Path) -> None:
+    """A message, not a traceback."""
+    path = tmp_path / "image.png"
+    path.write_bytes(b"\x89PNG")
+
+    assert lint(str(path)).output.startswith("Error: ")
+
+
+def test_a_file_that_there_is_not_is_an_error(tmp_path: Path) -> None:
+    """It says what can be named instead; a directory is no file either."""
+    missing, directory = lint(str(tmp_path / "gone.txt")), lint(str(tmp_path))
+
+    assert (1, f"Error: there is no file {tmp_path / 'gone.txt'}; name a file, or MODULE:ATTRIBUTE\n") == (
+        missing.exit_code,
+        missing.output,
+    )
+    assert (1, f"Error: there is no file {tmp_path}; name a file, or MODULE:ATTRIBUTE\n") == (
+        directory.exit_code,
+        directory.output,
+    )
+
+
+@pytest.mark.parametrize("session", ["", "s1", "ann/s1", "shop/ann/s/1"])
+def test_a_session_that_is_not_named_by_three_parts_is_an_error(file: Path, session: str) -> None:
+    """It says how it is written, before anything is connected to."""
+    result = lint(str(file), "--session", session)
+
+    assert (1, f"Error: --session {session} must be APP/USER/ID; write a / in an id as %2F\n") == (
+        result.exit_code,
+        result.output,
+    )
+
+
+@pytest.mark.parametrize("arguments", [[], ["a", "b"], ["--no-such-option", "a"]])
+def test_a_wrong_call_ends_with_two(arguments: list[str]) -> None:
+    """And says how it is called."""
+    result = lint(*arguments)
+
+    assert 2 == result.exit_code
+    assert "Usage:" in result.output

@@ -1,0 +1,394 @@
+"""Show how prompts are filled from inputs, for a text, for tasks and for a tree of agents."""
+
+import dataclasses
+import logging
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from google.adk.agents.base_agent import BaseAgent
+from google.adk.agents.llm_agent import LlmAgent
+from google.adk.agents.readonly_context import ReadonlyContext
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gcp_adk_store.errors import PromptTemplateError, StoreError
+from gcp_adk_store.templates.inputs import PromptTask, resolve_agent, resolve_tasks, resolve_template
+
+RANDOM = settings(deadline=None, print_blob=True)
+LOGGER = "gcp_adk_store.templates.inputs"
+
+NAMES = st.text(st.sampled_from("abXY09_"), min_size=1, max_size=3)
+WORDS = st.one_of(
+    NAMES.map("{{{}}}".format),
+    NAMES.map("{{{{{}}}}}".format),
+    st.sampled_from(["{", "}", "{}", "{a b}", "{a-b}", "{é}", "plain", "$1", "\\", "{a"]),
+)
+
+
+@pytest.mark.parametrize(
+    ("template", "inputs", "expected"),
+    [
+        pytest.param(None, {"a": "b"}, None, id="01 null"),
+        pytest.param("", {"a": "b"}, "", id="02 empty"),
+        pytest.param("   ", {"a": "b"}, "   ", id="03 whitespace only"),
+        pytest.param("no variables", {}, "no variables", id="04 no variables"),
+        pytest.param("no variables", {"a": "b"}, "no variables", id="05 extra inputs ignored"),
+        pytest.param("{topic}", {"topic": "AI"}, "AI", id="06 simple substitution"),
+        pytest.param("{a} and {b}", {"a": "X", "b": "Y"}, "X and Y", id="07 multiple variables"),
+        pytest.param("{{topic}}", {}, "{topic}", id="11 escaped braces"),
+        pytest.param("{{topic}}", {"topic": "AI"}, "{topic}", id="12 escaped even when input exists"),
+        pytest.param("{topic}", {"topic": ""}, "", id="13 empty value"),
+        pytest.param("{topic}", {"topic": None}, "", id="14 null value"),
+        pytest.param("{a}{a}", {"a": "X"}, "XX", id="15 same variable several times"),
+        pytest.param("{under_score}", {"under_score": "ok"}, "ok", id="17 underscores"),
+    ],
+)
+def test_the_edge_case_matrix_that_resolves(
+    template: str | None, inputs: Mapping[str, Any], expected: str | None
+) -> None:
+    """Rows 1 to 7, 11 to 15 and 17 of the specification's matrix."""
+    assert expected == resolve_template(template, inputs)
+
+
+@pytest.mark.parametrize(
+    ("template", "inputs", "missing"),
+    [
+        pytest.param("{topic}", {}, ("topic",), id="08 missing"),
+        pytest.param("{a} and {b}", {"a": "X"}, ("b",), id="09 one of two missing"),
+        pytest.param("{a} and {b}", {}, ("a", "b"), id="10 all missing are reported"),
+        pytest.param("Hello {name}!", None, ("name",), id="16 null inputs are empty"),
+    ],
+)
+def test_the_edge_case_matrix_that_fails(
+    template: str, inputs: Mapping[str, Any] | None, missing: tuple[str, ...]
+) -> None:
+    """Rows 8 to 10 and 16: one error names all that is missing, in the order of appearance."""
+    with pytest.raises(PromptTemplateError) as raised:
+        resolve_template(template, inputs)
+
+    assert (missing, template) == (raised.value.missing_variables, raised.value.template)
+
+
+@pytest.mark.parametrize("template", ["", " \n\t"])
+@pytest.mark.parametrize("inputs", [None, {}, {"a": "b"}])
+def test_a_blank_template_passes_through_with_any_inputs(
+    template: str, inputs: Mapping[str, Any] | None
+) -> None:
+    """So does no template at all."""
+    assert (template, None) == (resolve_template(template, inputs), resolve_template(None, inputs))
+
+
+def test_the_example_of_the_specification_resolves() -> None:
+    """Both texts of its task, with both inputs."""
+    inputs = {"topic": "AI agents", "period": "6 months"}
+
+    assert "Research the latest developments in AI agents" == resolve_template(
+        "Research the latest developments in {topic}", inputs
+    )
+    assert "A detailed report on AI agents covering the last 6 months" == resolve_template(
+        "A detailed report on {topic} covering the last {period}", inputs
+    )
+
+
+def test_values_are_put_in_as_their_text() -> None:
+    """An input need be no text."""
+    assert "3, 0.5, True, [1], é" == resolve_template(
+        "{a}, {b}, {c}, {d}, {e}", {"a": 3, "b": 0.5, "c": True, "d": [1], "e": "é"}
+    )
+
+
+def test_a_value_that_holds_a_placeholder_is_not_filled_again() -> None:
+    """Neither one of a variable that comes later nor of one that came before."""
+    assert "{b} {a}" == resolve_template("{a} {b}", {"a": "{b}", "b": "{a}"})
+
+
+def test_a_value_that_holds_escaped_braces_keeps_them() -> None:
+    """Only the template's own are an escape."""
+    assert "{{b}} {b}" == resolve_template("{a} {{b}}", {"a": "{{b}}", "b": "Y"})
+
+
+def test_a_value_that_holds_the_sentinel_of_the_specification_stays() -> None:
+    """Its algorithm would make ``{x}`` of it; nothing is marked within the text here."""
+    sentinel = "__AGENTENSEMBLE_ESCAPED_x__"
+
+    assert f"{sentinel} {{x}}" == resolve_template("{a} {{x}}", {"a": sentinel, "x": "Y"})
+
+
+def test_a_template_that_holds_the_sentinel_of_the_specification_stays() -> None:
+    """It is a word like any other."""
+    assert "__AGENTENSEMBLE_ESCAPED_x__ Y" == resolve_template("__AGENTENSEMBLE_ESCAPED_x__ {x}", {"x": "Y"})
+
+
+def test_neighbouring_escapes_stay_apart() -> None:
+    """The specification's sentinels would run into each other."""
+    assert "{a}{b}" == resolve_template("{{a}}{{b}}", {})
+
+
+@pytest.mark.parametrize(
+    ("template", "expected"),
+    [("{{{a}}}", "{{a}}"), ("{{a}", "{X"), ("{a}}", "X}"), ("{ {a} }", "{ X }"), ("{{{a}", "{{X")],
+)
+def test_odd_numbers_of_braces_are_read_from_the_left(template: str, expected: str) -> None:
+    """Two pairs around a name escape it, and further braces are text."""
+    assert expected == resolve_template(template, {"a": "X"})
+
+
+@pytest.mark.parametrize(
+    "template", ["{}", "{ a }", "{a b}", "{a-b}", "{a.b}", "{user:a}", "{a?}", "{größe}", '{"a": 1}', "{a"]
+)
+def test_what_is_no_variable_stays(template: str) -> None:
+    """A variable is one or more of ``A-Z a-z 0-9 _``, without blanks."""
+    assert template == resolve_template(template, {"a": "X", "b": "Y"})
+
+
+@pytest.mark.parametrize("value", [r"\1", r"\g<0>", "$1", "%s", "{0}", "\\"])
+def test_signs_of_other_template_languages_in_a_value_stay(value: str) -> None:
+    """A value is text, whatever a regular expression or a format would make of it."""
+    assert f"<{value}>" == resolve_template("<{a}>", {"a": value})
+
+
+def test_the_error_says_what_is_missing_and_shows_the_template() -> None:
+    """The words of the specification; it is an error of this library, and a ``ValueError``."""
+    with pytest.raises(PromptTemplateError) as raised:
+        resolve_template("{a} and {b}", {})
+
+    assert ("Missing template variables: [a, b]. Provide them in inputs. Template: '{a} and {b}'") == str(
+        raised.value
+    )
+    assert isinstance(raised.value, StoreError)
+    assert isinstance(raised.value, ValueError)
+
+
+@pytest.mark.parametrize(
+    ("template", "shown"),
+    [
+        ("{a}" + "x" * 97, "{a}" + "x" * 97),
+        ("{a}" + "x" * 98, "{a}" + "x" * 97 + "..."),
+        ("x" * 5_000 + "{a}", "x" * 100 + "..."),
+    ],
+)
+def test_the_error_shows_a_hundred_characters_and_carries_all(template: str, shown: str) -> None:
+    """A message stays short; the attribute has the whole template."""
+    with pytest.raises(PromptTemplateError) as raised:
+        resolve_template(template, {})
+
+    assert str(raised.value).endswith(f"Template: '{shown}'")
+    assert template == raised.value.template
+
+
+def test_a_missing_variable_is_named_once() -> None:
+    """However often it is used."""
+    with pytest.raises(PromptTemplateError) as raised:
+        resolve_template("{b}{a}{b}{a}", {})
+
+    assert ("b", "a") == raised.value.missing_variables
+
+
+def test_resolving_is_logged_at_debug(caplog: pytest.LogCaptureFixture) -> None:
+    """The two lines of the specification: sizes and counts, and never what is in the texts."""
+    with caplog.at_level(logging.DEBUG, logger=LOGGER):
+        resolve_template("{a} and {a}, {{c}}", {"a": "secret", "b": "Y"})
+
+    assert [
+        (LOGGER, logging.DEBUG, "Resolving template (18 chars) with 2 variables"),
+        (LOGGER, logging.DEBUG, "Resolved 1 variables in template"),
+    ] == caplog.record_tuples
+
+
+def test_a_failed_resolving_is_not_logged_as_done(caplog: pytest.LogCaptureFixture) -> None:
+    """Only that it was begun; inputs that are none count as no variables."""
+    with caplog.at_level(logging.DEBUG, logger=LOGGER), pytest.raises(PromptTemplateError):
+        resolve_template("{a}", None)
+
+    assert ["Resolving template (3 chars) with 0 variables"] == caplog.messages
+
+
+def seeds_algorithm(template: str, inputs: Mapping[str, str]) -> str | tuple[str, ...]:
+    """Resolve as the specification's steps 4 to 9 do, or return what is missing."""
+    working = re.sub(r"(?a)\{\{(\w+)\}\}", r"__AGENTENSEMBLE_ESCAPED_\1__", template)
+    names = tuple(dict.fromkeys(re.findall(r"(?a)\{(\w+)\}", working)))
+    if missing := tuple(name for name in names if name not in inputs):
+        return missing
+    for name in names:
+        working = working.replace(f"{{{name}}}", inputs[name])
+    return re.sub(r"(?a)__AGENTENSEMBLE_ESCAPED_(\w+)__", r"{\1}", working)
+
+
+@RANDOM
+@given(
+    st.lists(WORDS, max_size=6).map(" ".join),
+    st.dictionaries(NAMES, st.text(st.sampled_from("xyz $\\1"), max_size=4), max_size=8),
+)
+def test_resolving_is_the_algorithm_of_the_specification(template: str, inputs: dict[str, str]) -> None:
+    """Wherever its sentinels do not run into each other and no value holds braces."""
+    try:
+        actual: str | tuple[str, ...] = resolve_template(template, inputs)
+    except PromptTemplateError as exc:
+        actual = exc.missing_variables
+
+    expected = seeds_algorithm(template, inputs) if template.strip() else template
+    assert expected == actual
+
+
+@RANDOM
+@given(st.text(), st.text())
+def test_any_value_arrives_to_the_letter(before: str, value: str) -> None:
+    """Whatever is in it, and whatever literal text is before it."""
+    literal = before.replace("{", "(")
+
+    assert f"{literal}|{value}|" == resolve_template(f"{literal}|{{a}}|", {"a": value})
+
+
+TASKS = (
+    PromptTask(
+        description="Research {topic}",
+        expected_output="A report on {topic} of {period}",
+        name="{topic}",
+        agent="researcher",
+        metadata={"note": "{topic}"},
+    ),
+    PromptTask(description="Write it up"),
+)
+
+
+def test_tasks_are_resolved_in_order() -> None:
+    """Description and expected output are; the rest is taken along as it is."""
+    first, second = resolve_tasks(TASKS, {"topic": "AI", "period": "May"})
+
+    assert (
+        PromptTask(
+            description="Research AI",
+            expected_output="A report on AI of May",
+            name="{topic}",
+            agent="researcher",
+            metadata={"note": "{topic}"},
+        )
+        == first
+    )
+    assert TASKS[1] == second
+
+
+def test_resolving_leaves_the_original_tasks() -> None:
+    """They serve again with other inputs."""
+    before = [dataclasses.asdict(dataclasses.replace(task, metadata={})) for task in TASKS]
+    once = resolve_tasks(TASKS, {"topic": "AI", "period": "May"})
+    again = resolve_tasks(iter(TASKS), {"topic": "tea", "period": "June"})
+
+    assert before == [dataclasses.asdict(dataclasses.replace(task, metadata={})) for task in TASKS]
+    assert ["Research AI", "Research tea"] == [once[0].description, again[0].description]
+
+
+def test_a_task_cannot_be_changed() -> None:
+    """It is frozen."""
+    task = PromptTask(description="Research {topic}")
+
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        task.description = "other"  # type: ignore[misc]
+
+    assert "Research {topic}" == task.description
+
+
+def test_one_task_without_input_fails_all() -> None:
+    """All are resolved before any is run."""
+    with pytest.raises(PromptTemplateError) as raised:
+        resolve_tasks([TASKS[1], TASKS[0]], {"topic": "AI"})
+
+    assert ("period",) == raised.value.missing_variables
+
+
+def no_text(context: ReadonlyContext) -> str:
+    """Return an instruction that is made when it is asked for."""
+    return f"{{topic}} for {context.agent_name}"
+
+
+class Team(BaseAgent):
+    """An agent of an application's own kind."""
+
+    size: int = 1
+
+
+def tree() -> Team:
+    """Return a tree of three levels whose texts have variables."""
+    writer = LlmAgent(name="writer", description="Writes on {topic}", instruction="Write on {topic}.")
+    return Team(
+        name="root",
+        size=3,
+        description="Works on {topic}",
+        sub_agents=[
+            LlmAgent(
+                name="lead",
+                description="Leads",
+                instruction="Lead {team}, in the tone {user:tone?}, on {{topic}}.",
+                sub_agents=[writer],
+            ),
+            LlmAgent(name="provider", instruction=no_text),
+        ],
+    )
+
+
+def texts(agent: Any) -> list[tuple[str, str, Any]]:
+    """Return name, description and instruction of *agent* and of all below it."""
+    own = (agent.name, agent.description, getattr(agent, "instruction", None))
+    return [own, *(line for below in agent.sub_agents for line in texts(below))]
+
+
+def parents(agent: Any) -> list[tuple[str, bool]]:
+    """Return for all below *agent* whether they know who they are below."""
+    return [
+        line
+        for below in agent.sub_agents
+        for line in [(below.name, below.parent_agent is agent), *parents(below)]
+    ]
+
+
+def test_a_tree_of_agents_is_resolved_down_to_its_leaves() -> None:
+    """Descriptions and instructions; what the session's state will fill is left for it."""
+    resolved = resolve_agent(tree(), {"topic": "tea", "team": "us"})
+
+    assert [
+        ("root", "Works on tea", None),
+        ("lead", "Leads", "Lead us, in the tone {user:tone?}, on {topic}."),
+        ("writer", "Writes on tea", "Write on tea."),
+        ("provider", "", no_text),
+    ] == texts(resolved)
+
+
+def test_resolving_leaves_the_original_tree() -> None:
+    """Its texts, its agents and who is below whom."""
+    original = tree()
+    below = list(original.sub_agents)
+    resolved = resolve_agent(original, {"topic": "tea", "team": "us"})
+
+    assert texts(tree()) == texts(original)
+    assert all(was is now for was, now in zip(below, original.sub_agents, strict=True))
+    assert [("lead", True), ("writer", True), ("provider", True)] == parents(original)
+    assert [("lead", True), ("writer", True), ("provider", True)] == parents(resolved)
+
+
+def test_a_resolved_tree_is_of_the_same_kinds() -> None:
+    """An agent of one's own kind stays one, and keeps what else it has."""
+    resolved = resolve_agent(tree(), {"topic": "tea", "team": "us"})
+
+    assert [Team, LlmAgent, LlmAgent] == [
+        type(resolved),
+        *(type(below) for below in resolved.sub_agents),
+    ]
+    assert 3 == resolved.size
+
+
+def test_an_agent_below_others_is_resolved_alone() -> None:
+    """The copy is the root of its own tree, and the original stays where it is."""
+    root = tree()
+    resolved = resolve_agent(root.sub_agents[0], {"topic": "tea", "team": "us"})
+
+    assert (None, root) == (resolved.parent_agent, root.sub_agents[0].parent_agent)
+
+
+def test_a_tree_that_lacks_an_input_is_an_error() -> None:
+    """Wherever in the tree it is missing."""
+    with pytest.raises(PromptTemplateError) as raised:
+        resolve_agent(tree(), {"topic": "tea"})
+
+    assert ("team",) == raised.value.missing_variables

@@ -1,0 +1,604 @@
+r"""Show how instructions are filled from a session's state and artifacts."""
+
+import asyncio
+from collections import Counter
+from typing import Any
+
+import pytest
+from google.adk.agents.invocation_context import InvocationContext
+from google.adk.agents.llm_agent import LlmAgent
+from google.adk.agents.readonly_context import ReadonlyContext
+from google.adk.artifacts import BaseArtifactService, InMemoryArtifactService
+from google.adk.sessions import InMemorySessionService, Session
+from google.genai import types
+
+from gcp_adk_store.errors import InvalidInputError, StoreError, TemplateKeyError
+from gcp_adk_store.templates.state import TemplateSettings, inject_session_state, session_instruction
+
+EXTENDED = TemplateSettings(extended=True)
+ORDER = {"items": [{"name": "tea", "price": 3}], "total": None, "tags": ("x", "y")}
+
+
+def session(**state: Any) -> Session:
+    """Return a session as it is read from storage; ``user__name`` is ``user:name``."""
+    return Session(
+        id="s1",
+        app_name="shop",
+        user_id="ann",
+        state={key.replace("__", ":"): value for key, value in state.items()},
+    )
+
+
+async def artifacts(**parts: types.Part | str) -> InMemoryArtifactService:
+    """Return a service with artifacts of the session; ``notes_txt`` is ``notes.txt``."""
+    service = InMemoryArtifactService()
+    for name, part in parts.items():
+        await service.save_artifact(
+            app_name="shop",
+            user_id="ann",
+            session_id="s1",
+            filename=name.replace("_", "."),
+            artifact=types.Part(text=part) if isinstance(part, str) else part,
+        )
+    return service
+
+
+def invocation(session: Session, service: BaseArtifactService | None = None) -> InvocationContext:
+    """Return what ADK has while it runs an agent."""
+    return InvocationContext(
+        session_service=InMemorySessionService(),
+        artifact_service=service,
+        invocation_id="i1",
+        agent=LlmAgent(name="clerk"),
+        session=session,
+    )
+
+
+def blob(data: bytes, mime_type: str | None) -> types.Part:
+    """Return a part of bytes."""
+    return types.Part(inline_data=types.Blob(data=data, mime_type=mime_type))
+
+
+async def test_the_example_of_the_java_documentation_is_filled() -> None:
+    """A key of the user, an artifact, and an optional artifact that there is not."""
+    template = (
+        "You are {user:name}'s assistant. Answer questions based on your knowledge. Your knowledge: "
+        "{artifact.knowledge.txt}. Your extra knowledge: {artifact.missing_artifact.txt?}"
+    )
+    service = await artifacts(knowledge_txt="Origins of the universe: At first, there was-")
+
+    assert (
+        "You are Alice's assistant. Answer questions based on your knowledge. Your knowledge: "
+        "Origins of the universe: At first, there was-. Your extra knowledge: "
+    ) == await inject_session_state(template, invocation(session(user__name="Alice"), service))
+
+
+async def test_the_example_of_the_guide_is_filled() -> None:
+    """The theme of the cat's story."""
+    assert (
+        "Write a short story about a cat, focusing on the theme: friendship."
+        == await inject_session_state(
+            "Write a short story about a cat, focusing on the theme: {topic}.", session(topic="friendship")
+        )
+    )
+
+
+@pytest.mark.parametrize(
+    ("template", "expected"),
+    [
+        ("{key}", "K"),
+        ("{app:key}", "A"),
+        ("{user:key}", "U"),
+        ("{temp:key}", "T"),
+        ("{key?}", "K"),
+        ("{{key}}", "K"),
+        ("{{{{key}}}}", "K"),
+        ("{{key}", "K"),
+        ("{key}}", "K"),
+        ("{ key }", "K"),
+        ("{{\n\tuser:key?\n}}", "U"),
+        ("a {key}, {key} and {app:key}{user:key}.", "a K, K and AU."),
+    ],
+)
+async def test_a_placeholder_is_filled_from_state(template: str, expected: str) -> None:
+    """Of every scope, in any number of braces, with blanks trimmed."""
+    state = session(key="K", app__key="A", user__key="U", temp__key="T")
+
+    assert expected == await inject_session_state(template, state)
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("text", "text"),
+        ("", ""),
+        (None, ""),
+        (0, "0"),
+        (False, "False"),
+        (1.5, "1.5"),
+        ([1, "a"], "[1, 'a']"),
+    ],
+)
+async def test_a_value_is_shown_as_its_text(value: object, expected: str) -> None:
+    """``None`` is a value, and shown as nothing."""
+    assert f"<{expected}>" == await inject_session_state("<{key}>", session(key=value))
+
+
+async def test_a_value_that_holds_a_placeholder_is_not_filled_again() -> None:
+    """State that users write cannot reach other state."""
+    state = session(a="{b} {artifact.x}", b="secret")
+
+    assert "{b} {artifact.x} secret" == await inject_session_state("{a} {b}", state)
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        "{}",
+        "{1key}",
+        "{key name}",
+        "{key-name}",
+        "{other:key}",
+        "{App:key}",
+        "{app:user:key}",
+        "{key.part}",
+        "{key|default}",
+        '{"key": 1}',
+        "${key}",
+        r"\{key}",
+        r"\{{key}}",
+        "{key",
+        "key}",
+    ],
+)
+async def test_what_is_no_placeholder_stays(template: str) -> None:
+    """Invalid names are left as they are, and so is what a dollar or a backslash is before."""
+    assert template == await inject_session_state(template, session(key="K", name="N"))
+
+
+@pytest.mark.parametrize("template", ["", "no placeholders", "a } b", "{not one}"])
+async def test_a_template_without_placeholders_is_the_same_string(template: str) -> None:
+    """The very object, not a copy."""
+    assert template is await inject_session_state(template, session())
+
+
+async def test_an_optional_key_that_is_missing_is_empty() -> None:
+    """In any scope, behind any number of braces, and for artifacts too."""
+    assert "<>" == await inject_session_state(
+        "<{topic?}{app:a?}{{user:b?}}{artifact.c.txt?}{{artifact.d?}}>",
+        session(),
+        artifact_service=await artifacts(),
+    )
+
+
+async def test_a_missing_key_is_an_error_that_names_key_place_and_neighbours() -> None:
+    """It is an error of this library and a ``KeyError``, whose message is no repr."""
+    state = session(user__name="Ann", user__names=[], total=1)
+
+    with pytest.raises(TemplateKeyError) as raised:
+        await inject_session_state("Hello,\n you are {user:nam}", state)
+
+    assert (
+        "Context variable not found: `user:nam`, at line 2, column 10 of the template; there are user:name, "
+        "user:names; set it, or make it optional: {user:nam?}"
+    ) == str(raised.value)
+    assert isinstance(raised.value, KeyError)
+    assert isinstance(raised.value, StoreError)
+
+
+async def test_a_missing_key_without_neighbours_names_none() -> None:
+    """Keys that are not alike are no help, and values are never shown."""
+    with pytest.raises(TemplateKeyError) as raised:
+        await inject_session_state("{topic}", session(zzz="secret"))
+
+    assert (
+        "Context variable not found: `topic`, at line 1, column 1 of the template; set it, or make it "
+        "optional: {topic?}"
+    ) == str(raised.value)
+
+
+async def test_a_missing_artifact_is_an_error_that_names_file_and_place() -> None:
+    """As a missing key is."""
+    with pytest.raises(TemplateKeyError) as raised:
+        await inject_session_state("a\n{artifact.b.txt}", session(), artifact_service=await artifacts())
+
+    assert (
+        "Artifact 'b.txt' not found, at line 2, column 1 of the template; save it, or make it optional: "
+        "{artifact.b.txt?}"
+    ) == str(raised.value)
+
+
+async def test_the_first_of_several_missing_names_is_the_error() -> None:
+    """In the order of the template."""
+    with pytest.raises(TemplateKeyError, match="`b`, at line 1, column 5"):
+        await inject_session_state("{a?}{b}{artifact.c}", session(), artifact_service=await artifacts())
+
+
+async def test_no_template_is_a_clear_error() -> None:
+    """It says what it must be, for the instruction and for the provider of one."""
+    with pytest.raises(InvalidInputError, match="template must be a text, not NoneType"):
+        await inject_session_state(None, session())  # type: ignore[arg-type]
+    with pytest.raises(InvalidInputError, match="template must be a text, not NoneType"):
+        session_instruction(None)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("context", [None, {"key": 1}])
+async def test_no_context_is_a_clear_error(context: object) -> None:
+    """Such as what ``get_session`` returns for a session that does not exist."""
+    with pytest.raises(InvalidInputError, match="context must be ADK's context or a session"):
+        await inject_session_state("{key}", context)  # type: ignore[arg-type]
+
+
+async def test_an_artifact_without_a_service_is_a_clear_error() -> None:
+    """An optional one too: whether it is missing cannot be told."""
+    with pytest.raises(InvalidInputError, match="Artifact service is not initialized"):
+        await inject_session_state("{artifact.a?}", session())
+
+
+async def test_every_kind_of_context_gives_the_same() -> None:
+    """ADK's read-only one, that of the run, and a stored session with a service beside it."""
+    service = await artifacts(a_txt="A")
+    stored = session(key="K")
+    running = invocation(stored, service)
+    template = "{key} {artifact.a.txt}"
+
+    assert ["K A"] * 3 == [
+        await inject_session_state(template, ReadonlyContext(running)),
+        await inject_session_state(template, running),
+        await inject_session_state(template, stored, artifact_service=service),
+    ]
+
+
+async def test_a_given_artifact_service_comes_before_that_of_the_context() -> None:
+    """Which is the default only."""
+    running = invocation(session(), await artifacts(a="theirs"))
+
+    assert "given" == await inject_session_state(
+        "{artifact.a}", running, artifact_service=await artifacts(a="given")
+    )
+
+
+class Gathering(InMemoryArtifactService):
+    """Artifacts that are all given at once, when as many are asked for as there should be."""
+
+    together: int = 1
+
+    def __init__(self, together: int) -> None:
+        super().__init__()
+        self.together = together
+        self._waiting = asyncio.Barrier(together)
+        self._loads: Counter[str] = Counter()
+
+    @property
+    def loads(self) -> dict[str, int]:
+        """How often each was asked for."""
+        return dict(self._loads)
+
+    async def load_artifact(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        filename: str,
+        session_id: str | None = None,
+        version: int | None = None,
+    ) -> types.Part | None:
+        """Wait for the others."""
+        self._loads[filename] += 1
+        async with asyncio.timeout(10):
+            await self._waiting.wait()
+        return await super().load_artifact(
+            app_name=app_name, user_id=user_id, session_id=session_id, filename=filename, version=version
+        )
+
+
+async def test_artifacts_are_loaded_side_by_side_each_once() -> None:
+    """Three of them, one of which is used three times."""
+    service = Gathering(3)
+    for name in ("a", "b", "user:c"):
+        await service.save_artifact(
+            app_name="shop",
+            user_id="ann",
+            session_id="s1",
+            filename=name,
+            artifact=types.Part(text=name[-1:]),
+        )
+
+    assert "abaca" == await inject_session_state(
+        "{artifact.a}{artifact.b}{{artifact.a?}}{artifact.user:c}{artifact.a}",
+        session(),
+        artifact_service=service,
+    )
+    assert {"a": 1, "b": 1, "user:c": 1} == service.loads
+
+
+async def test_the_latest_version_of_an_artifact_is_shown() -> None:
+    """Not the first."""
+    service = await artifacts(a="old")
+    await service.save_artifact(
+        app_name="shop", user_id="ann", session_id="s1", filename="a", artifact=types.Part(text="new")
+    )
+
+    assert "new" == await inject_session_state("{artifact.a}", session(), artifact_service=service)
+
+
+@pytest.mark.parametrize(
+    "mime_type",
+    [
+        "text/plain",
+        "text/markdown",
+        "text/plain; charset=utf-8",
+        "TEXT/CSV",
+        "application/json",
+        "application/json; charset=utf-8",
+        "application/xml",
+        "application/csv",
+        "image/svg+xml",
+    ],
+)
+async def test_an_artifact_of_text_is_shown_as_text(mime_type: str) -> None:
+    """And so is what is text by another name."""
+    service = await artifacts(a=blob("Grüße {b}".encode(), mime_type))
+
+    assert "<Grüße {b}>" == await inject_session_state(
+        "<{artifact.a}>", session(b="B"), artifact_service=service
+    )
+
+
+async def test_text_that_is_not_utf8_is_shown_with_replacements() -> None:
+    """Rather than failing the run."""
+    service = await artifacts(a=blob(b"a\xffb", "text/plain"))
+
+    assert "a\ufffdb" == await inject_session_state("{artifact.a}", session(), artifact_service=service)
+
+
+@pytest.mark.parametrize(
+    ("mime_type", "shown"),
+    [
+        ("image/png", "[artifact a: image/png, 4 bytes]"),
+        ("application/pdf", "[artifact a: application/pdf, 4 bytes]"),
+        ("Application/Zip; x=y", "[artifact a: application/zip, 4 bytes]"),
+        (None, "[artifact a: application/octet-stream, 4 bytes]"),
+    ],
+)
+async def test_a_binary_artifact_is_shown_as_a_short_note(mime_type: str | None, shown: str) -> None:
+    """What it is and how large, never its bytes."""
+    service = await artifacts(a=blob(b"\x89PNG", mime_type))
+
+    assert shown == await inject_session_state("{artifact.a}", session(), artifact_service=service)
+
+
+async def test_an_artifact_that_is_a_link_is_shown_as_where_it_is() -> None:
+    """It has no bytes here."""
+    link = types.Part(file_data=types.FileData(file_uri="gs://bucket/a.pdf", mime_type="application/pdf"))
+    service = await artifacts(a_pdf=link)
+
+    assert "[artifact a.pdf: application/pdf at gs://bucket/a.pdf]" == await inject_session_state(
+        "{artifact.a.pdf}", session(), artifact_service=service
+    )
+
+
+@pytest.mark.parametrize("filename", ["a_txt", "a_csv", "a_json", "a_xml"])
+async def test_text_of_no_stated_type_is_known_by_its_filename(filename: str) -> None:
+    """As in ADK 2.13, which shows ``application/octet-stream`` named ``a.txt`` as text."""
+    service = await artifacts(**{filename: blob(b"text", "application/octet-stream")})
+
+    assert "text" == await inject_session_state(
+        f"{{artifact.{filename.replace('_', '.')}}}", session(), artifact_service=service
+    )
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        (TemplateSettings(), "K K {{gone}} {{{gone}}} "),
+        (TemplateSettings(double_braces="literal"), "K {{key}} {{gone}} {{{gone}}} {{gone?}}"),
+        (TemplateSettings(missing="keep"), "K K {{gone}} {{{gone}}} "),
+        (TemplateSettings(missing="empty"), "K K {{gone}} {{{gone}}} "),
+        (TemplateSettings(missing="keep", strict=True), "K K {{gone}} {{{gone}}} "),
+        (TemplateSettings(missing="empty", strict=True), "K K   "),
+    ],
+)
+async def test_several_braces_mean_what_the_settings_say(settings: TemplateSettings, expected: str) -> None:
+    """By default the same as one pair where the key exists, and themselves where it does not."""
+    assert expected == await inject_session_state(
+        "{key} {{key}} {{gone}} {{{gone}}} {{gone?}}", session(key="K"), settings=settings
+    )
+
+
+async def test_a_missing_artifact_behind_several_braces_stays() -> None:
+    """As a missing key does."""
+    assert "{{artifact.a}}" == await inject_session_state(
+        "{{artifact.a}}", session(), artifact_service=await artifacts()
+    )
+
+
+@pytest.mark.parametrize("template", ["{{gone}}", "{{artifact.gone}}"])
+async def test_several_braces_without_a_value_are_an_error_when_strict(template: str) -> None:
+    """As in ADK."""
+    with pytest.raises(TemplateKeyError, match="gone"):
+        await inject_session_state(
+            template, session(), artifact_service=await artifacts(), settings=TemplateSettings(strict=True)
+        )
+
+
+async def test_literal_braces_need_no_artifact_service() -> None:
+    """What is never filled is never looked for."""
+    assert "{{artifact.a}}" == await inject_session_state(
+        "{{artifact.a}}", session(), settings=TemplateSettings(double_braces="literal")
+    )
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        (TemplateSettings(missing="keep"), "< { gone } {artifact.gone}  >"),
+        (TemplateSettings(missing="empty"), "<    >"),
+    ],
+)
+async def test_a_missing_value_becomes_what_the_settings_say(
+    settings: TemplateSettings, expected: str
+) -> None:
+    """Itself as it is written, or nothing; an optional one is empty in any case."""
+    assert expected == await inject_session_state(
+        "< { gone } {artifact.gone} {gone?} >",
+        session(),
+        artifact_service=await artifacts(),
+        settings=settings,
+    )
+
+
+@pytest.mark.parametrize(
+    ("template", "expected"),
+    [
+        ("{order.items.0.name}", "tea"),
+        ("{order.items.0.price}", "3"),
+        ("{order.tags.1}", "y"),
+        ("{order.total}", ""),
+        ("{user:order.items.0.name}", "mate"),
+        ("{order.gone?}", ""),
+        ("{order.items.1.name?}", ""),
+        ("{order.items.0.name.0?}", ""),
+        ("{order.items.-1?}", ""),
+        ("{order.__class__?}", ""),
+        ("{tone|friendly}", "friendly"),
+        ("{tone|}", ""),
+        ("{tone|what?}", "what?"),
+        ("{order.tone|none at all}", "none at all"),
+        ("{{tone|friendly}}", "friendly"),
+        ("{name|friendly}", "Ann"),
+        ("{artifact.a.txt}", "A"),
+    ],
+)
+async def test_paths_and_defaults_are_read_where_the_settings_say_so(template: str, expected: str) -> None:
+    """A path leads through maps and lists, never into attributes or characters."""
+    state = session(order=ORDER, user__order={"items": [{"name": "mate"}]}, name="Ann")
+
+    assert expected == await inject_session_state(
+        template, state, artifact_service=await artifacts(a_txt="A"), settings=EXTENDED
+    )
+
+
+async def test_a_path_that_leads_nowhere_is_an_error_that_names_all_of_it() -> None:
+    """And the nearest key there is."""
+    with pytest.raises(
+        TemplateKeyError, match=r"`order\.items\.9\.name`, at line 1, column 1 .* there are order"
+    ):
+        await inject_session_state("{order.items.9.name}", session(order=ORDER), settings=EXTENDED)
+
+
+async def test_an_index_of_any_length_leads_nowhere() -> None:
+    """There is no such item, which is no reason for another kind of error."""
+    assert "" == await inject_session_state(
+        "{order.items." + "9" * 5_000 + "?}", session(order=ORDER), settings=EXTENDED
+    )
+
+
+@pytest.mark.parametrize(("limit", "expected"), [(None, "abcdef"), (7, "abcdef"), (6, "abcdef"), (3, "abc…")])
+async def test_a_long_value_is_cut(limit: int | None, expected: str) -> None:
+    """State and artifacts alike, each value by itself; the template's own text stays."""
+    assert f"a long template {expected} {expected}" == await inject_session_state(
+        "a long template {key} {artifact.a}",
+        session(key="abcdef"),
+        artifact_service=await artifacts(a="abcdef"),
+        settings=TemplateSettings(max_value_chars=limit),
+    )
+
+
+@pytest.mark.parametrize("template", ["{key}", "{{key}}", "{app:key}", "{user:key}", "{artifact.a.txt}"])
+async def test_only_allowed_keys_are_filled(template: str) -> None:
+    """By their whole names, or by their start and a ``*``."""
+    allowing = TemplateSettings(allowed_keys=["key", "app:*", "user:key", "artifact.a.*"])
+
+    assert "V" == await inject_session_state(
+        template,
+        session(key="V", app__key="V", user__key="V"),
+        artifact_service=await artifacts(a_txt="V"),
+        settings=allowing,
+    )
+
+
+@pytest.mark.parametrize(
+    "template", ["{hidden}", "{hidden?}", "{{hidden}}", "{temp:key}", "{app:key}", "{artifact.key}"]
+)
+async def test_a_key_that_is_not_allowed_is_an_error(template: str) -> None:
+    """Whether or not there is one, optional or not; its value is not shown."""
+    with pytest.raises(
+        TemplateKeyError, match="line 1, column 1 of the template, is not among allowed_keys"
+    ) as raised:
+        await inject_session_state(
+            template,
+            session(hidden="hush", temp__key="hush", app__key="hush"),
+            artifact_service=await artifacts(key="hush"),
+            settings=TemplateSettings(allowed_keys=["key"]),
+        )
+
+    assert "hush" not in str(raised.value)
+
+
+async def test_an_artifact_that_is_not_allowed_is_not_loaded() -> None:
+    """Only what may be shown is asked for."""
+    service = Gathering(1)
+    await service.save_artifact(
+        app_name="shop", user_id="ann", session_id="s1", filename="a", artifact=types.Part(text="A")
+    )
+
+    with pytest.raises(TemplateKeyError, match=r"`artifact\.b`"):
+        await inject_session_state(
+            "{artifact.a}{artifact.b}",
+            session(),
+            artifact_service=service,
+            settings=TemplateSettings(allowed_keys=["artifact.a"]),
+        )
+
+    assert {"a": 1} == service.loads
+
+
+async def test_an_artifact_with_brackets_in_its_name_can_be_allowed() -> None:
+    """Its name is allowed as it is written."""
+    assert "A" == await inject_session_state(
+        "{artifact.a[1].txt}",
+        session(),
+        artifact_service=await artifacts(**{"a[1].txt": "A"}),
+        settings=TemplateSettings(allowed_keys=["artifact.a[1].txt"]),
+    )
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        ({"double_braces": "keep"}, "double_braces is 'keep'"),
+        ({"missing": "ignore"}, "missing is 'ignore'"),
+        ({"max_value_chars": 0}, "max_value_chars is 0"),
+        ({"allowed_keys": "key"}, "allowed_keys is a text"),
+    ],
+)
+def test_a_setting_that_there_is_not_is_refused(wrong: dict[str, Any], says: str) -> None:
+    """When the settings are made, not when an agent runs."""
+    with pytest.raises(InvalidInputError, match=says):
+        TemplateSettings(**wrong)
+
+
+async def test_a_provider_fills_the_instruction_anew_for_every_call() -> None:
+    """ADK asks it and, as for every provider, fills nothing itself."""
+    agent = LlmAgent(name="clerk", instruction=session_instruction("{greeting}, {{literal_braces}}"))
+    running = invocation(session(greeting="Hello {topic}"))
+    first = await agent.canonical_instruction(ReadonlyContext(running))
+    running.session.state["greeting"] = "Bye"
+    second = await agent.canonical_instruction(ReadonlyContext(running))
+
+    assert [("Hello {topic}, {{literal_braces}}", True), ("Bye, {{literal_braces}}", True)] == [first, second]
+
+
+async def test_a_provider_keeps_to_its_settings_and_its_artifacts() -> None:
+    """The guide's instruction with braces that are meant, whatever the state holds."""
+    provide = session_instruction(
+        "This is a {adjective} instruction with {{literal_braces}} and {artifact.a}.",
+        artifact_service=await artifacts(a="A"),
+        settings=TemplateSettings(double_braces="literal"),
+    )
+    state = session(adjective="dynamic", literal_braces="none")
+
+    assert "This is a dynamic instruction with {{literal_braces}} and A." == await provide(
+        ReadonlyContext(invocation(state))
+    )
