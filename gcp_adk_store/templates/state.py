@@ -22,7 +22,6 @@ from gcp_adk_store.fan_out import fan_out
 from gcp_adk_store.templates.artifact_text import artifact_text
 from gcp_adk_store.templates.parsing import (
     Placeholder,
-    StatePieces,
     line_and_column,
     parse_state_template,
 )
@@ -123,28 +122,28 @@ async def inject_session_state(
     if "{" not in template:
         return template
     pieces = parse_state_template(template, extended=settings.extended)
-    state = session.state
+    filled = [
+        piece for piece in pieces if isinstance(piece, Placeholder) and not settings.means_itself(piece)
+    ]
+    for placeholder in filled:
+        if not settings.allows(placeholder):
+            raise _not_allowed(template, placeholder)
+    artifacts: Mapping[str, types.Part | None] = {}
+    if any(piece.is_artifact for piece in filled):
+        artifacts = await _load([piece.name for piece in filled if piece.is_artifact], session, service)
     texts: list[str] = []
-    artifacts: Mapping[str, types.Part | None] | None = None
     for piece in pieces:
         if isinstance(piece, str):
             texts.append(piece)
-            continue
-        if settings.means_itself(piece):
+        elif settings.means_itself(piece):
             texts.append(piece.text)
-            continue
-        if not settings.allows(piece):
-            raise _not_allowed(template, piece)
-        if piece.is_artifact:
-            if artifacts is None:
-                artifacts = await _load(pieces, session, service, settings)
-            part = artifacts[piece.name]
-            value = _MISSING if part is None else artifact_text(part, piece.name)
         else:
-            value = state.get(piece.name, _MISSING)
-            for step in piece.path:
-                value = _inner(value, step)
-        texts.append(_shown(value, piece, template, state, settings))
+            value = _value(piece, session.state, artifacts)
+            text = _without_value(piece, settings) if value is _MISSING else _shown(value, settings)
+            if text is None:
+                there = await _filenames(session, service) if piece.is_artifact else session.state
+                raise _missing(template, piece, there)
+            texts.append(text)
     return "".join(texts)
 
 
@@ -188,29 +187,30 @@ def _source(
 
 
 async def _load(
-    pieces: StatePieces, session: Session, service: BaseArtifactService | None, settings: TemplateSettings
+    names: Sequence[str], session: Session, service: BaseArtifactService | None
 ) -> dict[str, types.Part | None]:
     if service is None:
         raise InvalidInputError(
             "Artifact service is not initialized; pass artifact_service=, or give it to the Runner"
         )
-    names = list(
-        dict.fromkeys(
-            piece.name
-            for piece in pieces
-            if isinstance(piece, Placeholder)
-            and piece.is_artifact
-            and not settings.means_itself(piece)
-            and settings.allows(piece)
-        )
-    )
+    once = list(dict.fromkeys(names))
     parts = await fan_out(
         service.load_artifact(
             app_name=session.app_name, user_id=session.user_id, session_id=session.id, filename=name
         )
-        for name in names
+        for name in once
     )
-    return dict(zip(names, parts, strict=True))
+    return dict(zip(once, parts, strict=True))
+
+
+def _value(piece: Placeholder, state: Mapping[str, Any], artifacts: Mapping[str, types.Part | None]) -> Any:
+    if piece.is_artifact:
+        part = artifacts[piece.name]
+        return _MISSING if part is None else artifact_text(part, piece.name)
+    value = state.get(piece.name, _MISSING)
+    for step in piece.path:
+        value = _inner(value, step)
+    return value
 
 
 def _inner(value: Any, step: str) -> Any:
@@ -223,43 +223,42 @@ def _inner(value: Any, step: str) -> Any:
     return _MISSING
 
 
-def _shown(
-    value: Any, piece: Placeholder, template: str, state: Mapping[str, Any], settings: TemplateSettings
-) -> str:
-    if value is _MISSING:
-        return _without_value(piece, template, state, settings)
+def _shown(value: Any, settings: TemplateSettings) -> str:
     text = "" if value is None else str(value)
     limit = settings.max_value_chars
     return text if limit is None or len(text) <= limit else f"{text[:limit]}{_CUT}"
 
 
-def _without_value(
-    piece: Placeholder, template: str, state: Mapping[str, Any], settings: TemplateSettings
-) -> str:
+def _without_value(piece: Placeholder, settings: TemplateSettings) -> str | None:
+    """Return what stands in for a missing value; ``None`` where it is an error."""
     if piece.default is not None:
         return piece.default
     if piece.optional:
         return ""
-    if piece.braces > 1 and not settings.strict:
+    if settings.missing == "keep" or (piece.braces > 1 and not settings.strict):
         return piece.text
-    if settings.missing == "keep":
-        return piece.text
-    if settings.missing == "empty":
-        return ""
-    raise _missing(template, piece, state)
+    return "" if settings.missing == "empty" else None
 
 
-def _missing(template: str, piece: Placeholder, state: Mapping[str, Any]) -> TemplateKeyError:
+async def _filenames(session: Session, service: BaseArtifactService | None) -> Collection[str]:
+    if service is None:
+        return ()
+    return await service.list_artifact_keys(
+        app_name=session.app_name, user_id=session.user_id, session_id=session.id
+    )
+
+
+def _missing(template: str, piece: Placeholder, there: Collection[str]) -> TemplateKeyError:
     line, column = line_and_column(template, piece.start)
     where = f"line {line}, column {column}"
+    near = difflib.get_close_matches(piece.name, there, n=3)
+    hint = f"; there are {', '.join(near)}" if near else ""
     if piece.is_artifact:
         return TemplateKeyError(
-            f"Artifact '{piece.name}' not found, at {where} of the template; save it, or make it optional: "
-            f"{{artifact.{piece.name}?}}"
+            f"Artifact '{piece.name}' not found, at {where} of the template{hint}; save it, or make it "
+            f"optional: {{artifact.{piece.name}?}}"
         )
     name = ".".join((piece.name, *piece.path))
-    near = difflib.get_close_matches(piece.name, state, n=3)
-    hint = f"; there are {', '.join(near)}" if near else ""
     return TemplateKeyError(
         f"Context variable not found: `{name}`, at {where} of the template{hint}; set it, or make it "
         f"optional: {{{name}?}}"

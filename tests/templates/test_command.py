@@ -168,7 +168,7 @@ def test_an_attribute_that_is_no_text_is_an_error(module: str, attribute: str, s
     """An instruction that is a function is made only when an agent runs."""
     result = lint(f"{module}:{attribute}")
 
-    assert 1 == result.exit_code
+    assert 2 == result.exit_code
     assert f"Error: {module}:{attribute} {says}" in result.output
 
 
@@ -176,7 +176,7 @@ def test_a_module_that_there_is_not_is_an_error(module: str) -> None:
     """It says which."""
     result = lint(f"{module}_not:TEXT")
 
-    assert 1 == result.exit_code
+    assert 2 == result.exit_code
     assert f"Error: {module}_not:TEXT cannot be imported: No module named" in result.output
 
 
@@ -201,11 +201,11 @@ def test_a_file_that_there_is_not_is_an_error(tmp_path: Path) -> None:
     """It says what can be named instead; a directory is no file either."""
     missing, directory = lint(str(tmp_path / "gone.txt")), lint(str(tmp_path))
 
-    assert (1, f"Error: there is no file {tmp_path / 'gone.txt'}; name a file, or MODULE:ATTRIBUTE\n") == (
+    assert (2, f"Error: there is no file {tmp_path / 'gone.txt'}; name a file, or MODULE:ATTRIBUTE\n") == (
         missing.exit_code,
         missing.output,
     )
-    assert (1, f"Error: there is no file {tmp_path}; name a file, or MODULE:ATTRIBUTE\n") == (
+    assert (2, f"Error: there is no file {tmp_path}; name a file, or MODULE:ATTRIBUTE\n") == (
         directory.exit_code,
         directory.output,
     )
@@ -216,7 +216,7 @@ def test_a_session_that_is_not_named_by_three_parts_is_an_error(file: Path, sess
     """It says how it is written, before anything is connected to."""
     result = lint(str(file), "--session", session)
 
-    assert (1, f"Error: --session {session} must be APP/USER/ID; write a / in an id as %2F\n") == (
+    assert (2, f"Error: --session {session} must be APP/USER/ID; write a / in an id as %2F\n") == (
         result.exit_code,
         result.output,
     )

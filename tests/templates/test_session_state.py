@@ -537,7 +537,7 @@ async def test_a_key_that_is_not_allowed_is_an_error(template: str) -> None:
 
 
 async def test_an_artifact_that_is_not_allowed_is_not_loaded() -> None:
-    """Only what may be shown is asked for."""
+    """Nor is any other: the error comes first."""
     service = Gathering(1)
     await service.save_artifact(
         app_name="shop", user_id="ann", session_id="s1", filename="a", artifact=types.Part(text="A")
@@ -551,7 +551,7 @@ async def test_an_artifact_that_is_not_allowed_is_not_loaded() -> None:
             settings=TemplateSettings(allowed_keys=["artifact.a"]),
         )
 
-    assert {"a": 1} == service.loads
+    assert {} == service.loads
 
 
 async def test_an_artifact_with_brackets_in_its_name_can_be_allowed() -> None:
@@ -602,3 +602,15 @@ async def test_a_provider_keeps_to_its_settings_and_its_artifacts() -> None:
     assert "This is a dynamic instruction with {{literal_braces}} and A." == await provide(
         ReadonlyContext(invocation(state))
     )
+
+
+async def test_a_missing_artifact_is_told_with_the_nearest_filenames() -> None:
+    """As a missing key is."""
+    with pytest.raises(
+        TemplateKeyError, match=r"Artifact 'rule.txt' not found.*; there are rules.txt; save it"
+    ):
+        await inject_session_state(
+            "{artifact.rule.txt}",
+            session(),
+            artifact_service=await artifacts(**{"rules.txt": "be kind"}),
+        )
