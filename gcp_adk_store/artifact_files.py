@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 from typing import Any, BinaryIO, Final, TypeVar
 
 from gcp_adk_store.backends.gcs import Objects
-from gcp_adk_store.backends.gcs_streams import RunningChecksum
+from gcp_adk_store.backends.resumable import RunningChecksum
 from gcp_adk_store.codec.objects import StoredObject
 from gcp_adk_store.errors import InvalidInputError, StoredDataError, StoreError
 

@@ -25,7 +25,7 @@ from gcp_adk_store.artifact_files import (
 from gcp_adk_store.artifact_uploads import ArtifactUploads, SignedUpload
 from gcp_adk_store.artifact_versions import ArtifactVersions, endless_reference
 from gcp_adk_store.backends.gcs import ObjectGoneError, Objects
-from gcp_adk_store.backends.gcs_streams import CHUNK_BYTES, ResumableUploads
+from gcp_adk_store.backends.resumable import CHUNK_BYTES, ResumableUploads
 from gcp_adk_store.backends.signing import UrlSigner
 from gcp_adk_store.backends.storage_calls import StorageCalls, StorageClient
 from gcp_adk_store.codec.objects import (
