@@ -139,6 +139,7 @@ class SessionRecorder:
             # Spelled before anything is written: what cannot be stored is refused here.
             self._layout.append(key, append, base)
             if base.expiry is not None:
+                await self._require_alive(key, base.expiry, what=what)
                 parts_at = base.expiry.of_new_part(platform_time.get_time())
             await self._put(key, base.epoch, change, parts_at=parts_at, what=what)
         new_part = parts_at if change.session else None
@@ -332,17 +333,20 @@ class SessionRecorder:
             SessionMissingError: it has passed, and nobody else's append has moved it.
             StoredDataError: a segment is missing.
         """
+        await self._require_alive(key, expiry, what=what)
         now = platform_time.get_time()
-        if expiry.has_passed(now):
-            seen = await self._reader.header(key, what=what)
-            if seen is None or has_expired(seen):
-                raise _refused(Settlement.MISSING, key)
         expiry = expiry.refreshed(now).with_part_until(new_part)
         if not expiry.outlives_its_parts:
             return expiry
         parts_at = expiry.of_new_part(now)
         await self._renew(key, append, base, parts_at=parts_at, what=what)
         return expiry.renewed_until(parts_at)
+
+    async def _require_alive(self, key: SessionKey, expiry: Expiry, *, what: str) -> None:
+        if expiry.has_passed(platform_time.get_time()):
+            seen = await self._reader.header(key, what=what)
+            if seen is None or has_expired(seen):
+                raise _refused(Settlement.MISSING, key)
 
     async def _renew(
         self, key: SessionKey, append: Append, base: Marker, *, parts_at: int, what: str

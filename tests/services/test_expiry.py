@@ -119,6 +119,18 @@ async def test_an_expired_event_delivered_again_is_refused_like_any_other(
         await sessions.append_event(held, said.model_copy(deep=True))
 
 
+async def test_what_comes_too_late_leaves_nothing_behind(connect: Connect, raw_documents: Any) -> None:
+    """No payload is put for an append to a session that has ended."""
+    clock = Clock.start()
+    service = connect(limits=SessionLimits(inline_bytes=100))
+    held = await service.create_session(**WHO, ttl_seconds=TTL)
+    clock.after(TTL)
+    with pytest.raises(SessionMissingError):
+        await service.append_event(held, picture(b"x" * 200))
+
+    assert [HEADER] == list(raw_documents())
+
+
 async def test_a_time_to_live_is_rounded_up_to_whole_seconds(
     sessions: FirestoreSessionService, raw_documents: Any
 ) -> None:
