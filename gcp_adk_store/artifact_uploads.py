@@ -120,10 +120,9 @@ class ArtifactUploads:
 
     async def _finalized(self, key: ArtifactKey, upload_id: str, *, what: str) -> int:
         """Return the version that an upload became."""
-        infos = await self._versions.infos(key, what=what)
-        done = [number for number, stored in infos.items() if stored.save_id == upload_id]
-        if not done:
+        version = await self._versions.saved_as(key, upload_id, what=what)
+        if version is None:
             raise UploadMissingError(
                 f"{what}: nothing was put for upload {upload_id}; PUT it to its URL first"
             )
-        return done[0]
+        return version

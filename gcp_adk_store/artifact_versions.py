@@ -4,7 +4,7 @@ import asyncio
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 
 from gcp_adk_store.backends import retry
 from gcp_adk_store.backends.gcs import Objects
@@ -52,9 +52,9 @@ class ArtifactVersions:
             if again:
                 # One listing gives both: who saves after it meets that save at the number it takes.
                 infos = await self.infos(key, what=what)
-                done = [number for number, stored in infos.items() if stored.save_id == save_id]
-                if done:
-                    return done[0]
+                done = _saved_as(save_id, infos)
+                if done is not None:
+                    return done
                 version = next_version(infos)
             else:
                 known = self._latest.get(key)
@@ -76,6 +76,10 @@ class ArtifactVersions:
         raise ArtifactConflictError(
             f"{what}: {self._attempts} version numbers were taken by other writers; save again"
         )
+
+    async def saved_as(self, key: ArtifactKey, save_id: str, *, what: str) -> int | None:
+        """Return the version that a save of this id made."""
+        return _saved_as(save_id, await self.infos(key, what=what))
 
     async def numbers(self, key: ArtifactKey, *, what: str) -> list[int]:
         """Return the numbers of all versions, ascending."""
@@ -160,6 +164,10 @@ class ArtifactVersions:
             if generation == stored.generation:
                 return stored, data
             # Deleted and saved anew between the two requests: neither half fits the other.
+
+
+def _saved_as(save_id: str, infos: Mapping[int, StoredObject]) -> int | None:
+    return next((number for number, stored in infos.items() if stored.save_id == save_id), None)
 
 
 def endless_reference(uri: str | None) -> InvalidInputError:

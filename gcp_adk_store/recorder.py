@@ -92,13 +92,14 @@ class SessionRecorder:
         """
         what = f"create_session {key}"
         spilled = frozenset(payload.ref.place for payload in initial.session)
-        expiry = None if ttl_seconds is None else Expiry.begin(ttl_seconds, now=time)
-        if expiry is not None and spilled:
-            expiry = expiry.with_part_until(expiry.of_new_part(time))
+        expiry, parts_at = None, None
+        if ttl_seconds is not None:
+            expiry = Expiry.begin(ttl_seconds, now=time)
+            parts_at = expiry.of_new_part(time)
+            expiry = expiry.with_part_until(parts_at if spilled else None)
         writes = self._layout.create(
             key, epoch=epoch, time=time, state=initial.state, spilled=spilled, expiry=expiry
         )
-        parts_at = None if expiry is None else expiry.of_new_part(time)
         await self._put(key, epoch, initial, parts_at=parts_at, what=what)
         reading = asyncio.create_task(self._reader.shared_state(key.owner, what=what))
         try:

@@ -3,15 +3,11 @@
 import re
 import subprocess
 import sys
-from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from google.adk.events import Event, EventActions
-from google.adk.models.base_llm import BaseLlm
-from google.adk.models.llm_request import LlmRequest
-from google.adk.models.llm_response import LlmResponse
 from google.adk.runners import Runner
 from google.adk.sessions import InMemorySessionService
 from google.genai import types
@@ -20,6 +16,7 @@ import gcp_adk_store
 from gcp_adk_store import Store, errors
 from gcp_adk_store.codec import indexes
 from gcp_adk_store.testing.emulators import Emulator
+from tests.told import Told
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
@@ -28,22 +25,6 @@ README = (ROOT / "README.md").read_text()
 def code(text: str) -> list[str]:
     """Return the Python of a document, block by block."""
     return re.findall(r"^```python\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
-
-
-class Echo(BaseLlm):
-    """A model that needs no key."""
-
-    model: str = "echo"
-
-    async def generate_content_async(
-        self,
-        llm_request: LlmRequest,
-        stream: bool = False,  # noqa: FBT001, FBT002  # ADK's signature
-    ) -> AsyncGenerator[LlmResponse, None]:
-        """Repeat the instruction."""
-        assert stream in (True, False)
-        told = str(llm_request.config.system_instruction)
-        yield LlmResponse(content=types.Content(role="model", parts=[types.Part(text=told)]))
 
 
 async def test_the_first_example_runs(firestore_emulator: Emulator, storage_emulator: Emulator) -> None:
@@ -55,7 +36,7 @@ async def test_the_first_example_runs(firestore_emulator: Emulator, storage_emul
     runner, store = names["runner"], names["store"]
     assert isinstance(runner, Runner)
     assert isinstance(store, Store)
-    names["runner"].agent.model = Echo()
+    names["runner"].agent.model = Told()
     made = await store.sessions.create_session(app_name="support", user_id="u", state={"user:name": "Ada"})
     message = types.Content(role="user", parts=[types.Part(text="hello")])
     async for _ in runner.run_async(user_id="u", session_id=made.id, new_message=message):
@@ -118,7 +99,7 @@ async def test_the_examples_of_templates_run(adk_store: Store) -> None:
     names: dict[str, Any] = {}
     for example in examples:
         exec(example, names)  # noqa: S102  # as above
-    names["agent"].model = Echo()
+    names["agent"].model = Told()
     user: dict[str, Any] = {"app_name": "support", "user_id": "u"}
     made = await adk_store.sessions.create_session(**user, session_id="s", state={"user:name": "Ada"})
     runner = Runner(

@@ -5,39 +5,20 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import AsyncGenerator
 from pathlib import Path
 
 from google.adk.agents import LlmAgent
-from google.adk.models.base_llm import BaseLlm
-from google.adk.models.llm_request import LlmRequest
-from google.adk.models.llm_response import LlmResponse
 from google.adk.runners import Runner
 from google.genai import types
 
 from gcp_adk_store import Store, inject_session_state, session_instruction
 from tests.services.conftest import APP, SESSION, USER, WHO, text
+from tests.told import Told
 
 TEMPLATE = (
     "You help {user:name}, who likes {likes?}. Rules: {artifact.rules.txt} {{literal}} {artifact.none?}"
 )
 FILLED = "You help Ada, who likes tea. Rules: be kind {{literal}} "
-
-
-class Told(BaseLlm):
-    """A model that says what it was told."""
-
-    model: str = "told"
-
-    async def generate_content_async(
-        self,
-        llm_request: LlmRequest,
-        stream: bool = False,  # noqa: FBT001, FBT002  # ADK's signature
-    ) -> AsyncGenerator[LlmResponse, None]:
-        """Repeat the instruction."""
-        assert stream in (True, False)
-        told = str(llm_request.config.system_instruction)
-        yield LlmResponse(content=types.Content(role="model", parts=[types.Part(text=told)]))
 
 
 async def begin(store: Store) -> None:

@@ -2,12 +2,14 @@
 
 import itertools
 import json
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
+import gcp_adk_store
 from gcp_adk_store.cli.command import command
 
 TEMPLATE = 'Hi {user:name},\nread {artifact.a.txt?}, answer {"a": 1} or ${x}.'
@@ -229,3 +231,27 @@ def test_a_wrong_call_ends_with_two(arguments: list[str]) -> None:
 
     assert 2 == result.exit_code
     assert "Usage:" in result.output
+
+
+def test_the_command_is_installed() -> None:
+    """Under its name, beside the interpreter."""
+    run = subprocess.run(
+        [str(Path(sys.executable).parent / "gcp-adk-store"), "--version"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert (0, True) == (run.returncode, gcp_adk_store.__version__ in run.stdout)
+
+
+@pytest.mark.parametrize("missing", ["click", "rich"])
+def test_the_command_names_the_extra_that_it_needs(missing: str) -> None:
+    """A message, not a traceback."""
+    code = f"import sys; sys.modules[{missing!r}] = None; from gcp_adk_store.cli import main; main()"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+
+    assert (1, "gcp-adk-store needs its extra: pip install 'gcp-adk-store[cli]'") == (
+        run.returncode,
+        run.stderr.strip(),
+    )
