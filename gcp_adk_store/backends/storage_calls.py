@@ -146,8 +146,8 @@ class StorageCalls:
         try:
             # A server that sends a byte now and then is never silent: this bounds it.
             async with asyncio.timeout(self._limits.deadline_s):
-                # A repeated create meets its own object as a conflict that carries its save id; everything
-                # else reads, deletes, or moves a time.
+                # Whatever runs twice is recognised or harmless: a create or a copy finds its own object by
+                # its save id or its content, a piece of an upload asks how much arrived.
                 return await retry.call(attempt, policy=self._policy, repeatable_when_unanswered=True)
         except TimeoutError as exc:
             raise error(exc, f"{what}{_on_emulator()}", self.bucket, permission.value) from exc
