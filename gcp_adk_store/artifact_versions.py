@@ -30,7 +30,7 @@ class ArtifactVersions:
         self._objects = objects
         self._attempts = limits.save_attempts
         self._latest = _LatestVersions(limits)
-        self._turns = Turns()
+        self._turns = Turns(max_waiting=limits.max_waiting, longest_wait_s=limits.deadline_s)
 
     async def save(
         self,

@@ -51,7 +51,7 @@ from gcp_adk_store.model.artifacts import (
     time_after,
 )
 from gcp_adk_store.model.keys import ArtifactKey, ArtifactScope
-from gcp_adk_store.reported import reported
+from gcp_adk_store.operations import Operations, operation
 from gcp_adk_store.settings import ArtifactLimits, StoreSettings
 
 
@@ -116,6 +116,8 @@ class GcsArtifactService(BaseArtifactService):
         require_storage_class(storage_class)
         self._storage_class = storage_class
         limits = limits or ArtifactLimits()
+        # What bounds their number is the threads that their requests take.
+        self.operations = Operations(GcsArtifactService, deadlines_s=limits.deadlines_s, turns=None)
         calls = StorageCalls(
             bucket_name, project=project, client=client, credentials=credentials, limits=limits
         )
@@ -130,7 +132,7 @@ class GcsArtifactService(BaseArtifactService):
         """The bucket that the artifacts are kept in."""
         return self._objects.bucket
 
-    @reported
+    @operation
     async def save_artifact(
         self,
         *,
@@ -183,7 +185,7 @@ class GcsArtifactService(BaseArtifactService):
             key, lambda name: self._objects.create(name, upload, what=what), save_id=save_id, what=what
         )
 
-    @reported
+    @operation
     async def save_artifact_file(
         self,
         *,
@@ -259,7 +261,7 @@ class GcsArtifactService(BaseArtifactService):
             progress(opened.size)
             return version
 
-    @reported
+    @operation
     async def load_artifact(
         self,
         *,
@@ -293,7 +295,7 @@ class GcsArtifactService(BaseArtifactService):
             key, version = target.key, target.version
         raise endless_reference(uri)
 
-    @reported
+    @operation
     async def load_artifact_to(
         self,
         *,
@@ -339,7 +341,7 @@ class GcsArtifactService(BaseArtifactService):
             await write_to(reader, file, compressed=packed, on_progress=on_progress)
         return self._describe(stored)
 
-    @reported
+    @operation
     async def open_artifact(
         self,
         *,
@@ -365,7 +367,7 @@ class GcsArtifactService(BaseArtifactService):
             raise InvalidInputError(f"{what}: it is stored as {stored.content_encoding}; load it as a whole")
         return ArtifactReader(self._objects, stored, what=what, key=str(key))
 
-    @reported
+    @operation
     async def list_artifact_keys(
         self, *, app_name: str, user_id: str, session_id: str | None = None
     ) -> list[str]:
@@ -385,7 +387,7 @@ class GcsArtifactService(BaseArtifactService):
         found = (filenames(names, prefix) for names, prefix in zip(listings, prefixes, strict=True))
         return sorted(set().union(*found))
 
-    @reported
+    @operation
     async def delete_artifact(
         self, *, app_name: str, user_id: str, filename: str, session_id: str | None = None
     ) -> None:
@@ -399,7 +401,7 @@ class GcsArtifactService(BaseArtifactService):
 
         await self._versions.forget_while(key, remove)
 
-    @reported
+    @operation
     async def delete_session_artifacts(
         self, *, app_name: str, user_id: str, session_id: str, dry_run: bool = False
     ) -> list[str]:
@@ -413,7 +415,7 @@ class GcsArtifactService(BaseArtifactService):
         what = f"delete_session_artifacts app={app_name!r} user={user_id!r} session={scope.session!r}"
         return await self._delete_below(scope_prefix(scope), scope, dry_run=dry_run, what=what)
 
-    @reported
+    @operation
     async def delete_user_artifacts(self, *, app_name: str, user_id: str, dry_run: bool = False) -> list[str]:
         """Remove all that a user has in an app, in every session; return the sorted names.
 
@@ -424,7 +426,7 @@ class GcsArtifactService(BaseArtifactService):
         what = f"delete_user_artifacts app={app_name!r} user={user_id!r}"
         return await self._delete_below(user_prefix(scope), scope, dry_run=dry_run, what=what)
 
-    @reported
+    @operation
     async def copy_artifact(
         self,
         *,
@@ -477,7 +479,7 @@ class GcsArtifactService(BaseArtifactService):
             except ObjectGoneError:
                 continue  # deleted between the two requests: look again
 
-    @reported
+    @operation
     async def list_versions(
         self, *, app_name: str, user_id: str, filename: str, session_id: str | None = None
     ) -> list[int]:
@@ -485,7 +487,7 @@ class GcsArtifactService(BaseArtifactService):
         key = ArtifactKey.of(app=app_name, user=user_id, session=session_id, filename=filename)
         return await self._versions.numbers(key, what=f"list_versions {key}")
 
-    @reported
+    @operation
     async def list_artifact_versions(
         self, *, app_name: str, user_id: str, filename: str, session_id: str | None = None
     ) -> list[ArtifactVersion]:
@@ -494,7 +496,7 @@ class GcsArtifactService(BaseArtifactService):
         infos = await self._versions.infos(key, hashes=True, what=f"list_artifact_versions {key}")
         return [self._describe(stored) for _, stored in sorted(infos.items())]
 
-    @reported
+    @operation
     async def get_artifact_version(
         self,
         *,
@@ -509,7 +511,7 @@ class GcsArtifactService(BaseArtifactService):
         found = await self._versions.find(key, version, what=f"get_artifact_version {key}")
         return None if found is None else self._describe(found[1])
 
-    @reported
+    @operation
     async def get_signed_url(
         self,
         *,
@@ -557,7 +559,7 @@ class GcsArtifactService(BaseArtifactService):
             what=what,
         )
 
-    @reported
+    @operation
     async def get_authenticated_url(
         self,
         *,
@@ -579,7 +581,7 @@ class GcsArtifactService(BaseArtifactService):
             return None
         return f"https://storage.cloud.google.com/{self.bucket_name}/{quote(stored.name, safe='/')}"
 
-    @reported
+    @operation
     async def create_upload(
         self,
         *,
@@ -615,7 +617,7 @@ class GcsArtifactService(BaseArtifactService):
             key, mime_type=mime_type, max_bytes=max_bytes, expiration=expiration, what=f"create_upload {key}"
         )
 
-    @reported
+    @operation
     async def finalize_upload(
         self,
         *,

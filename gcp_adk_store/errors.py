@@ -12,6 +12,7 @@
     ├── TemplateKeyError         set the state key or artifact, or make it optional; is a KeyError
     ├── UploadMissingError       put the file first, then finalize again
     ├── UnavailableError         try again later; nothing was written
+    │   └── OverloadedError      slow down, or raise the limit that it names; nothing was sent
     ├── OutcomeUnknownError      read before you repeat; it may have been written
     ├── AccessDeniedError        grant the permission that the message names
     ├── NotProvisionedError      make the database or bucket that the message names
@@ -20,7 +21,7 @@
 
 ``OutcomeUnknownError`` is deliberately not a kind of ``UnavailableError``: repeating a write whose
 answer was lost is not the same as repeating one that was refused. Every error pickles, and carries
-``operation`` and ``key`` (ids, never content).
+``operation``, ``key`` (ids, never content) and ``attempts``.
 """
 
 from collections.abc import Sequence
@@ -37,6 +38,7 @@ __all__ = [
     "InvalidInputError",
     "NotProvisionedError",
     "OutcomeUnknownError",
+    "OverloadedError",
     "PayloadMissingError",
     "PromptTemplateError",
     "SessionConflictError",
@@ -59,12 +61,18 @@ class StoreError(Exception):
     Attributes:
         operation: The public operation, such as ``append_event``; empty where there is none.
         key: The ids of what it was about, never content; empty where there is none.
+        attempts: How often the request that failed was tried; 0 where none did.
+        retry_after_s: Seconds that the service asked to be left alone; ``None`` where it did not.
     """
 
-    def __init__(self, message: str, *, operation: str = "", key: str = "") -> None:
+    def __init__(
+        self, message: str, *, operation: str = "", key: str = "", retry_after_s: float | None = None
+    ) -> None:
         super().__init__(message)
         self.operation = operation
         self.key = key
+        self.attempts = 0
+        self.retry_after_s = retry_after_s
 
 
 class InvalidInputError(StoreError, InputValidationError):
@@ -134,6 +142,10 @@ class UploadMissingError(StoreError):
 
 class UnavailableError(StoreError):
     """The service could not be reached or refused for now; nothing was written."""
+
+
+class OverloadedError(UnavailableError):
+    """More calls of this process wait than may, or this one waited too long; nothing was sent."""
 
 
 class OutcomeUnknownError(StoreError):

@@ -1,23 +1,38 @@
 """Run calls side by side: the first failure cancels the rest and is raised as itself."""
 
 import asyncio
-from collections.abc import Coroutine, Iterable
-from typing import Any, TypeVar
+from collections.abc import Coroutine, Iterable, Iterator
+from typing import Any, Final, TypeVar
 
 T = TypeVar("T")
 First = TypeVar("First")
 Second = TypeVar("Second")
 
+_AT_ONCE: Final = 32
+"""Calls of one fan that run at a time: payloads, say, of which each may be megabytes."""
+
 
 async def fan_out(calls: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
-    """Return the results in the order of *calls*; what bounds them is the pool they run on."""
+    """Return the results in the order of *calls*, of which 32 run at a time."""
+    waiting = list(calls)
+    results: list[Any] = [None] * len(waiting)
+    numbered = iter(enumerate(waiting))
     try:
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(call) for call in calls]
+            for _ in range(min(_AT_ONCE, len(waiting))):
+                group.create_task(_run_each(numbered, results))
     except BaseExceptionGroup as failures:
         failure = failures.exceptions[0]
         raise failure from failure.__cause__
-    return [task.result() for task in tasks]
+    finally:
+        for call in waiting:
+            call.close()  # what was not begun; no harm to what has ended
+    return results
+
+
+async def _run_each(numbered: Iterator[tuple[int, Coroutine[Any, Any, T]]], results: list[T]) -> None:
+    for number, call in numbered:
+        results[number] = await call
 
 
 async def beside(

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Literal, TypeVar
 
 from google.adk.events import Event
@@ -29,9 +30,14 @@ from gcp_adk_store.model.expiry import Expiry
 from gcp_adk_store.model.keys import SessionKey, UserKey
 from gcp_adk_store.model.sessions import Append, Marker
 from gcp_adk_store.model.state import ScopedState, persistent, split_scopes
+from gcp_adk_store.operations import (
+    Operations,
+    operation,
+    operation_of_its_own,
+    operation_that_yields,
+)
 from gcp_adk_store.reader import SessionReader
 from gcp_adk_store.recorder import SessionRecorder
-from gcp_adk_store.reported import reported, reported_iteration
 from gcp_adk_store.segment_cache import SegmentCache
 from gcp_adk_store.settings import SessionLimits, StoreSettings
 from gcp_adk_store.turns import Turns
@@ -142,13 +148,19 @@ class FirestoreSessionService(BaseSessionService):
         self._recorder = SessionRecorder(
             self._documents, payloads, layout, self._reader, deadline_s=self._limits.deadline_s
         )
+        turns = partial(Turns, max_waiting=self._limits.max_waiting, longest_wait_s=self._limits.deadline_s)
+        self.operations = Operations(
+            FirestoreSessionService,
+            deadlines_s=self._limits.deadlines_s,
+            turns=turns(at_once=self._limits.max_in_flight),
+        )
         # One handle shared by several tasks, threads or loops never conflicts with itself.
-        self._turns = Turns()
+        self._turns = turns()
         self._delivered = DeliveredEvents(self._limits.delivered_events)
         self._held = HeldEvents()
         self._unawaited: set[asyncio.Task[Any]] = set()
 
-    @reported
+    @operation
     async def create_session(
         self,
         *,
@@ -193,7 +205,7 @@ class FirestoreSessionService(BaseSessionService):
         )
         return made_session(key, state=merged, events=[], last_update_time=now, marker=marker)
 
-    @reported
+    @operation
     async def get_session(
         self,
         *,
@@ -213,7 +225,7 @@ class FirestoreSessionService(BaseSessionService):
         found = await self._reader.find(key, config)
         return None if found is None else to_session(found)
 
-    @reported
+    @operation_of_its_own
     async def append_event(self, session: Session, event: Event) -> Event:
         """Store *event* and its change of state, then apply both to *session*; 1 commit.
 
@@ -234,9 +246,9 @@ class FirestoreSessionService(BaseSessionService):
             return event
         key = SessionKey(app=session.app_name, user=session.user_id, session=session.id)
         await self._turns.take(key)  # cancelled here, nothing was sent
-        return await self._see_through(key, self._append(key, session, event))
+        return await self._see_through(key, self.operations.run(lambda: self._append(key, session, event)))
 
-    @reported
+    @operation
     async def list_sessions(self, *, app_name: str, user_id: str | None = None) -> ListSessionsResponse:
         """Return sessions with merged state and without events, least recently updated first.
 
@@ -245,7 +257,7 @@ class FirestoreSessionService(BaseSessionService):
         """
         return ListSessionsResponse(sessions=await self._browser.listing(app_name, user_id))
 
-    @reported
+    @operation
     async def list_sessions_page(
         self,
         *,
@@ -285,7 +297,7 @@ class FirestoreSessionService(BaseSessionService):
             include_state=include_state,
         )
 
-    @reported_iteration
+    @operation_that_yields
     async def iter_events(
         self,
         *,
@@ -322,7 +334,7 @@ class FirestoreSessionService(BaseSessionService):
         async for found in events:
             yield found
 
-    @reported
+    @operation
     async def delete_session(self, *, app_name: str, user_id: str, session_id: str) -> None:
         """Remove a session and its events; one that does not exist is no error.
 
@@ -336,7 +348,7 @@ class FirestoreSessionService(BaseSessionService):
         if key.session:
             await self._recorder.delete(key)
 
-    @reported
+    @operation
     async def get_user_state(self, *, app_name: str, user_id: str) -> dict[str, Any]:
         """Return the user's state with raw keys, empty when there is none; 1 read."""
         return dict(await self._reader.user_state(UserKey(app=app_name, user=user_id)))

@@ -3,7 +3,7 @@
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, Final, NamedTuple, Self
 
 from gcp_adk_store.errors import InvalidInputError
@@ -53,12 +53,12 @@ class StoreSettings:
     """Start of every collection's name; stores with different prefixes never meet."""
 
     def __post_init__(self) -> None:
-        for field, form in _FORMS.items():
-            value = getattr(self, field)
+        for name, form in _FORMS.items():
+            value = getattr(self, name)
             if value is None:
                 continue
             if not isinstance(value, str) or not form.shape.fullmatch(value):
-                raise InvalidInputError(f"{field} {str(value)[:80]!r} must be {form.says}")
+                raise InvalidInputError(f"{name} {str(value)[:80]!r} must be {form.says}")
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str] | None = None) -> Self:
@@ -98,9 +98,19 @@ class SessionLimits:
     """Deadline of one attempt of one RPC."""
     deadline_s: float = 30.0
     """Deadline of one RPC, all attempts and waits together; most operations take one or two."""
+    deadlines_s: Mapping[str, float] = field(default_factory=dict, hash=False)
+    """Deadlines of whole operations by the method's name, as ``{"get_session": 5}``; none by default."""
+    max_in_flight: int = 64
+    """Operations of one service that run at a time; further ones wait for their turn."""
+    max_waiting: int = 10_000
+    """Operations that may wait for a turn, ``deadline_s`` at most; one more is an OverloadedError."""
 
     def __post_init__(self) -> None:
-        _require_sizes(self, at_least_one=("max_payload_bytes",), above_zero=("rpc_timeout_s", "deadline_s"))
+        _require_sizes(
+            self,
+            at_least_one=("max_payload_bytes", "max_in_flight"),
+            above_zero=("rpc_timeout_s", "deadline_s"),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,6 +129,10 @@ class ArtifactLimits:
     """Longest silence of the server within one attempt of one request."""
     deadline_s: float = 120.0
     """Deadline of one request, all attempts and waits together."""
+    deadlines_s: Mapping[str, float] = field(default_factory=dict, hash=False)
+    """Deadlines of whole operations by the method's name, as ``{"load_artifact": 10}``; none by default."""
+    max_waiting: int = 10_000
+    """Requests that may wait for a thread, ``deadline_s`` at most; one more is an OverloadedError."""
 
     def __post_init__(self) -> None:
         _require_sizes(
@@ -147,13 +161,26 @@ def default_project() -> str | None:
 
 
 def _require_sizes(limits: Any, *, at_least_one: tuple[str, ...], above_zero: tuple[str, ...]) -> None:
-    for field in fields(limits):
-        value = getattr(limits, field.name)
+    for name in [setting.name for setting in fields(limits)]:
+        value = getattr(limits, name)
+        if name == "deadlines_s":
+            _require_deadlines(value)
+            continue
         if not isinstance(value, (int, float)) or isinstance(value, bool):
-            raise InvalidInputError(f"{field.name} must be a number, not {type(value).__name__}")
-        if field.name in at_least_one and value < 1:
-            raise InvalidInputError(f"{field.name} is {value}, it must be at least 1")
-        if field.name in above_zero and value <= 0:
-            raise InvalidInputError(f"{field.name} is {value}, it must be above 0")
+            raise InvalidInputError(f"{name} must be a number, not {type(value).__name__}")
+        if name in at_least_one and value < 1:
+            raise InvalidInputError(f"{name} is {value}, it must be at least 1")
+        if name in above_zero and value <= 0:
+            raise InvalidInputError(f"{name} is {value}, it must be above 0")
         if value < 0:
-            raise InvalidInputError(f"{field.name} is {value}, it must not be negative")
+            raise InvalidInputError(f"{name} is {value}, it must not be negative")
+
+
+def _require_deadlines(deadlines: Any) -> None:
+    if not isinstance(deadlines, Mapping):
+        raise InvalidInputError(
+            f"deadlines_s must map names of methods to seconds, not be of {type(deadlines).__name__}"
+        )
+    for name, seconds in deadlines.items():
+        if not isinstance(seconds, (int, float)) or isinstance(seconds, bool) or not seconds > 0:
+            raise InvalidInputError(f"deadlines_s[{name!r}] must be a number of seconds above 0")

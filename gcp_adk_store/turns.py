@@ -1,4 +1,4 @@
-"""Let the calls of one process that concern one key run one after the other, in any event loop."""
+"""Let calls of one process wait for each other, in any event loop: so many at most, and so long."""
 
 import asyncio
 import threading
@@ -6,49 +6,94 @@ from collections import deque
 from collections.abc import AsyncIterator, Hashable
 from concurrent.futures import Future
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+from gcp_adk_store import deadlines
+from gcp_adk_store.errors import OverloadedError
+
+
+@dataclass(slots=True)
+class _Line:
+    running: int = 0
+    waiting: deque[Future[None]] = field(default_factory=deque)
 
 
 class Turns:
     """Turns by key, first come, first served; a key that nobody uses takes no memory.
 
-    They keep the calls of this process from conflicting with each other. What makes a write correct is its
-    precondition: other processes have turns of their own.
+    They keep the calls of this process from conflicting with each other, and from being more at a time than
+    is good. What makes a write correct is its precondition: other processes have turns of their own.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, at_once: int = 1, max_waiting: int, longest_wait_s: float) -> None:
+        """Prepare turns that *at_once* calls of a key have; *max_waiting* is for all keys together."""
+        self._at_once = at_once
+        self._max_waiting = max_waiting
+        self._longest_wait_s = longest_wait_s
         self._guard = threading.Lock()
-        self._waiting: dict[Hashable, deque[Future[None]]] = {}
+        self._lines: dict[Hashable, _Line] = {}
+        self._waiting = 0
 
     async def take(self, key: Hashable) -> None:
-        """Wait for the turn of *key*; whoever has it must :meth:`pass_on`. Cancelled, it is not taken."""
+        """Wait for a turn of *key*; whoever has it must :meth:`pass_on`. Cancelled, it is not taken.
+
+        Raises:
+            OverloadedError: too many calls wait, or this one did for too long; it has no turn.
+        """
         with self._guard:
-            queue = self._waiting.get(key)
-            if queue is None:
-                self._waiting[key] = deque()
+            line = self._lines.get(key)
+            if line is None:
+                line = self._lines[key] = _Line()
+            if line.running < self._at_once:
+                line.running += 1
                 return
+            if self._waiting >= self._max_waiting:
+                raise OverloadedError(
+                    f"{self._waiting} calls of this process wait for their turn, as many as may "
+                    "(max_waiting); send fewer at a time"
+                )
             mine: Future[None] = Future()
-            queue.append(mine)
+            line.waiting.append(mine)
+            self._waiting += 1
         try:
-            await asyncio.wrap_future(mine)
-        except asyncio.CancelledError:
-            if not mine.cancelled():  # given in the moment of the cancellation
+            async with asyncio.timeout(deadlines.at_most(self._longest_wait_s)):
+                await asyncio.wrap_future(mine)
+        except (asyncio.CancelledError, TimeoutError) as exc:
+            if self._leave(line, mine):  # given in the moment of the cancellation
                 self.pass_on(key)
+            if isinstance(exc, TimeoutError):
+                raise OverloadedError(
+                    "others of this process that came first took all the time there was; nothing was sent"
+                ) from exc
             raise
 
-    def pass_on(self, key: Hashable) -> None:
-        """Give the turn of *key* to the next who waits for it, in whichever event loop."""
+    def _leave(self, line: _Line, mine: Future[None]) -> bool:
+        """Stop waiting; tell whether the turn had been given already."""
         with self._guard:
-            queue = self._waiting[key]
-            while queue:
-                following = queue.popleft()
+            try:
+                line.waiting.remove(mine)
+            except ValueError:
+                return not mine.cancelled()
+            self._waiting -= 1
+            return False
+
+    def pass_on(self, key: Hashable) -> None:
+        """Give a turn of *key* to the next who waits for it, in whichever event loop."""
+        with self._guard:
+            line = self._lines[key]
+            while line.waiting:
+                following = line.waiting.popleft()
+                self._waiting -= 1
                 if following.set_running_or_notify_cancel():
                     following.set_result(None)
                     return
-            del self._waiting[key]
+            line.running -= 1
+            if not line.running:
+                del self._lines[key]
 
     @asynccontextmanager
     async def turn(self, key: Hashable) -> AsyncIterator[None]:
-        """Hold the turn of *key* for a block."""
+        """Hold a turn of *key* for a block."""
         await self.take(key)
         try:
             yield

@@ -1,9 +1,10 @@
 """Read and write documents: plain values in and out, one RPC a call."""
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Final, Protocol
 
-import grpc
 from google.auth.credentials import Credentials
 
 from gcp_adk_store.backends import retry, translate, values
@@ -66,10 +67,8 @@ class Documents:
         )
 
         async def attempt(timeout_s: float) -> list[Written]:
-            try:
+            with _translated(translate.firestore_write_error, f"{what}: {connection.where}"):
                 answer = await connection.commit(request, metadata=connection.metadata, timeout=timeout_s)
-            except grpc.RpcError as exc:
-                raise translate.firestore_write_error(exc, f"{what}: {connection.where}") from exc
             return [_written(item, result) for item, result in zip(writes, answer.write_results, strict=True)]
 
         return await retry.call(
@@ -109,11 +108,12 @@ class Documents:
 
         async def attempt(timeout_s: float) -> list[Document | None]:
             found: dict[str, Document] = {}
-            stream = connection.batch_get(request, metadata=connection.metadata, timeout=timeout_s)
-            async for message in _answers(stream, f"{what}: {connection.where}"):
-                if message.WhichOneof("result") == "found":
-                    document = values.from_document(message.found, root=root)
-                    found[document.path] = document
+            with _translated(translate.firestore_read_error, f"{what}: {connection.where}"):
+                stream = connection.batch_get(request, metadata=connection.metadata, timeout=timeout_s)
+                async for message in stream:
+                    if message.WhichOneof("result") == "found":
+                        document = values.from_document(message.found, root=root)
+                        found[document.path] = document
             return [found.get(path) for path in paths]
 
         return await retry.call(attempt, policy=self._policy, repeatable_when_unanswered=True)
@@ -150,12 +150,13 @@ class Documents:
         )
 
         async def attempt(timeout_s: float) -> list[Document]:
-            stream = connection.run_query(request, metadata=connection.metadata, timeout=timeout_s)
-            return [
-                values.from_document(message.document, root=root)
-                async for message in _answers(stream, f"{what}: {connection.where}")
-                if message.HasField("document")
-            ]
+            with _translated(translate.firestore_read_error, f"{what}: {connection.where}"):
+                stream = connection.run_query(request, metadata=connection.metadata, timeout=timeout_s)
+                return [
+                    values.from_document(message.document, root=root)
+                    async for message in stream
+                    if message.HasField("document")
+                ]
 
         return await retry.call(attempt, policy=self._policy, repeatable_when_unanswered=True)
 
@@ -182,12 +183,15 @@ def open_documents(
     return Documents(connects, limits)
 
 
-async def _answers(stream: Any, what: str) -> Any:
+@contextmanager
+def _translated(error: Callable[[BaseException, str], Exception], what: str) -> Iterator[None]:
     try:
-        async for message in stream:
-            yield message
-    except grpc.RpcError as exc:
-        raise translate.firestore_read_error(exc, what) from exc
+        yield
+    except translate.FIRESTORE_FAILURES as exc:
+        task = asyncio.current_task()
+        if isinstance(exc, asyncio.CancelledError) and (task is None or task.cancelling()):
+            raise  # the caller's own; a channel that is closed cancels its calls, not their callers
+        raise error(exc, what) from exc
 
 
 def _written(item: Write | Delete, result: Any) -> Written:

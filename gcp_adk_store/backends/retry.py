@@ -10,10 +10,11 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
-from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, stop_before_delay
-from tenacity.wait import wait_random_exponential
+from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_before_delay
+from tenacity.wait import wait_base, wait_random_exponential
 
-from gcp_adk_store.errors import OutcomeUnknownError, UnavailableError
+from gcp_adk_store import deadlines
+from gcp_adk_store.errors import OutcomeUnknownError, OverloadedError, StoreError, UnavailableError
 
 logger = logging.getLogger(__name__)
 
@@ -45,25 +46,54 @@ async def call(
 ) -> T:
     """Run *attempt*, with the seconds it may take, until it succeeds, fails for good, or time is up.
 
-    A refusal for now (:class:`UnavailableError`) is always repeated. A lost answer
-    (:class:`OutcomeUnknownError`) is repeated only where the caller says that a second run is
-    recognised; the last error is raised as it is.
+    A refusal for now (:class:`UnavailableError`) is always repeated, not before the time that the service
+    asked for. A lost answer (:class:`OutcomeUnknownError`) is repeated only where the caller says that a
+    second run is recognised. The last error is raised as it is, with the number of its attempt; but once an
+    answer was lost, no later error says that nothing was written.
     """
-    ends_at = time.monotonic() + policy.deadline_s
+    deadline_s = deadlines.at_most(policy.deadline_s)
+    ends_at = time.monotonic() + deadline_s
+    tried = 0
+    unanswered: OutcomeUnknownError | None = None
 
     async def bounded() -> T:
+        nonlocal tried, unanswered
+        tried += 1
         left = max(ends_at - time.monotonic(), 0.001)
-        return await attempt(min(policy.attempt_s, left))
+        try:
+            return await attempt(min(policy.attempt_s, left))
+        except OutcomeUnknownError as exc:
+            unanswered = exc
+            raise
 
     kinds = (UnavailableError, OutcomeUnknownError) if repeatable_when_unanswered else (UnavailableError,)
     attempts = AsyncRetrying(
-        stop=stop_before_delay(policy.deadline_s),
-        wait=wait_random_exponential(multiplier=policy.first_wait_s, max=policy.longest_wait_s),
-        retry=retry_if_exception_type(kinds),
+        stop=stop_before_delay(deadline_s),
+        wait=_Waits(policy),
+        retry=retry_if_exception(lambda exc: isinstance(exc, kinds) and not isinstance(exc, OverloadedError)),
         before_sleep=_report_first,
         reraise=True,
     )
-    return await attempts(bounded)
+    try:
+        return await attempts(bounded)
+    except StoreError as exc:
+        exc.attempts = tried
+        if unanswered is None or exc is unanswered:
+            raise
+        unanswered.attempts = tried
+        raise unanswered from exc
+
+
+class _Waits(wait_base):
+    """Full jitter, on top of what the service asked for."""
+
+    def __init__(self, policy: RetryPolicy) -> None:
+        self._jitter = wait_random_exponential(multiplier=policy.first_wait_s, max=policy.longest_wait_s)
+
+    def __call__(self, retry_state: RetryCallState) -> float:
+        failure = retry_state.outcome and retry_state.outcome.exception()
+        asked = failure.retry_after_s if isinstance(failure, StoreError) else None
+        return self._jitter(retry_state) + (asked or 0.0)
 
 
 def jitter(attempt: int) -> float:

@@ -8,19 +8,16 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, TypeAlias, TypeVar
 
 import google.auth
-import requests
-import urllib3
-from google.api_core import exceptions as api
-from google.auth import exceptions as auth
 from google.auth.credentials import AnonymousCredentials, Credentials, with_scopes_if_required
 from google.auth.transport.requests import AuthorizedSession
 from google.cloud.storage import Client
-from google.cloud.storage.exceptions import DataCorruption, InvalidResponse
 from requests.adapters import HTTPAdapter
 
-from gcp_adk_store import settings
+from gcp_adk_store import deadlines, settings
 from gcp_adk_store.backends import retry, translate
+from gcp_adk_store.errors import OverloadedError
 from gcp_adk_store.settings import ArtifactLimits
+from gcp_adk_store.turns import Turns
 
 T = TypeVar("T")
 
@@ -28,18 +25,6 @@ StorageClient: TypeAlias = Client
 """A client that a caller may lend."""
 
 _SCOPES: Final = ("https://www.googleapis.com/auth/devstorage.read_write",)
-
-# What a request can fail with; everything else is a bug and passes through untouched.
-_FAILURES: Final = (
-    api.GoogleAPICallError,
-    requests.RequestException,
-    auth.GoogleAuthError,
-    DataCorruption,
-    InvalidResponse,
-    # Of bodies that are read as they come, without requests' own errors around them.
-    urllib3.exceptions.HTTPError,
-    ConnectionError,
-)
 
 
 class Permission(enum.Enum):
@@ -75,6 +60,10 @@ class StorageCalls:
         self._credentials = credentials
         self._limits = limits
         self._policy = retry.RetryPolicy(attempt_s=limits.request_timeout_s, deadline_s=limits.deadline_s)
+        # As many as there are threads: none waits where it could not be told that it was never sent.
+        self._turns = Turns(
+            at_once=limits.max_workers, max_waiting=limits.max_waiting, longest_wait_s=limits.deadline_s
+        )
         self._threads: ThreadPoolExecutor | None = None
         self._borrowed = client is not None
         self._client: StorageClient | None = client
@@ -139,18 +128,30 @@ class StorageCalls:
     ) -> T:
         loop = asyncio.get_running_loop()
         run = self._guarded(work, permission, what=what, error=error)
+        begun = threading.Event()
+
+        def begin(timeout_s: float) -> T:
+            begun.set()
+            return run(timeout_s)
 
         async def attempt(timeout_s: float) -> T:
-            return await loop.run_in_executor(self._executor(), run, timeout_s)
+            async with self._turns.turn(self.bucket):
+                return await loop.run_in_executor(self._executor(), begin, timeout_s)
 
         try:
             # A server that sends a byte now and then is never silent: this bounds it.
-            async with asyncio.timeout(self._limits.deadline_s):
+            async with asyncio.timeout(deadlines.at_most(self._limits.deadline_s)):
                 # Whatever runs twice is recognised or harmless: a create or a copy finds its own object by
                 # its save id or its content, a piece of an upload asks how much arrived.
                 return await retry.call(attempt, policy=self._policy, repeatable_when_unanswered=True)
         except TimeoutError as exc:
-            raise error(exc, f"{what}{_on_emulator()}", self.bucket, permission.value) from exc
+            where = f"{what}{_on_emulator()}"
+            if not begun.is_set():
+                raise OverloadedError(
+                    f"{where}: all {self._limits.max_workers} threads (max_workers) were busy until the "
+                    "deadline; nothing was sent"
+                ) from exc
+            raise error(exc, where, self.bucket, permission.value) from exc
 
     def _guarded(
         self,
@@ -163,7 +164,7 @@ class StorageCalls:
         def run(timeout_s: float) -> T:
             try:
                 result = work(self.client().bucket(self.bucket), timeout_s)
-            except _FAILURES as exc:
+            except translate.STORAGE_FAILURES as exc:
                 raise error(exc, f"{what}{_on_emulator()}", self.bucket, permission.value) from exc
             self._seen = self._seen or result is not None
             return result

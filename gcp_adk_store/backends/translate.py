@@ -4,9 +4,12 @@ A read and a write map the same status differently: after a read nothing changed
 answer was lost nobody knows.
 """
 
+import asyncio
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from http import HTTPStatus
-from typing import Final
+from typing import Any, Final
 
 import grpc
 import requests
@@ -14,6 +17,9 @@ import urllib3
 from google.api_core import exceptions as api
 from google.auth import exceptions as auth
 from google.cloud.storage.exceptions import DataCorruption, InvalidResponse
+from google.protobuf.message import DecodeError
+from google.rpc.error_details_pb2 import RetryInfo
+from google.rpc.status_pb2 import Status
 
 from gcp_adk_store.errors import (
     AccessDeniedError,
@@ -80,7 +86,6 @@ _UNANSWERED: Final = (
     api.BadGateway,
     api.ServiceUnavailable,
     api.GatewayTimeout,
-    auth.TransportError,
     requests.ConnectionError,
     requests.Timeout,
     requests.exceptions.ChunkedEncodingError,
@@ -90,12 +95,20 @@ _UNANSWERED: Final = (
     urllib3.exceptions.HTTPError,
 )
 
-_OF_THE_SDK: Final = (
-    api.GoogleAPICallError,
+STORAGE_FAILURES: Final = (
+    api.GoogleAPIError,
     auth.GoogleAuthError,
     requests.RequestException,
+    DataCorruption,
     InvalidResponse,
+    # Of bodies that are read as they come, without requests' own errors around them.
+    urllib3.exceptions.HTTPError,
+    ConnectionError,
 )
+"""What a request can fail with; everything else is a bug and passes through untouched."""
+
+FIRESTORE_FAILURES: Final = (grpc.RpcError, grpc.aio.BaseError, asyncio.CancelledError)
+"""What an RPC can fail with: a status, a channel that is closed, or one that is closed under it."""
 
 _STORAGE: Final[Sequence[tuple[tuple[type[Exception], ...], type[StoreError | RefusedError], str]]] = (
     ((api.PreconditionFailed,), ConditionFailedError, "the object is not as required"),
@@ -111,7 +124,7 @@ _STORAGE: Final[Sequence[tuple[tuple[type[Exception], ...], type[StoreError | Re
         "the bucket does not exist; correct its name, or make it: gcloud storage buckets create gs://{bucket}",
     ),
     ((api.BadRequest,), InvalidInputError, "Cloud Storage refused the request as invalid; see the cause"),
-    ((auth.DefaultCredentialsError, auth.RefreshError), AccessDeniedError, _NO_CREDENTIALS),
+    ((auth.GoogleAuthError,), AccessDeniedError, _NO_CREDENTIALS),
 )
 
 _ADVICE: Final[Mapping[type[Exception], str]] = {
@@ -123,12 +136,12 @@ _ADVICE: Final[Mapping[type[Exception], str]] = {
 }
 
 
-def firestore_read_error(exc: grpc.RpcError, what: str) -> Exception:
+def firestore_read_error(exc: BaseException, what: str) -> Exception:
     """Return what to raise for a failed read; a status without a place in the table is a StoreError."""
     return _firestore_error(exc, what, _READ, {**_ADVICE, InvalidInputError: "check project and database"})
 
 
-def firestore_write_error(exc: grpc.RpcError, what: str) -> Exception:
+def firestore_write_error(exc: BaseException, what: str) -> Exception:
     """Return what to raise for a failed commit; a status without a place in the table is a StoreError."""
     return _firestore_error(exc, what, _WRITE, _ADVICE)
 
@@ -159,15 +172,22 @@ def project_error() -> StoreError:
 
 
 def _firestore_error(
-    exc: grpc.RpcError,
+    exc: BaseException,
     what: str,
     table: Mapping[grpc.StatusCode, type[StoreError | RefusedError]],
     advices: Mapping[type[Exception], str],
 ) -> Exception:
-    code = exc.code() if isinstance(exc, grpc.aio.AioRpcError) else grpc.StatusCode.UNKNOWN
+    if isinstance(exc, grpc.aio.BaseError):
+        return StoreError(f"{what}: the connection was closed before the call; nothing was sent")
+    code = grpc.StatusCode.UNKNOWN
+    if isinstance(exc, grpc.aio.AioRpcError):
+        code = exc.code()
+    elif isinstance(exc, asyncio.CancelledError):
+        code = grpc.StatusCode.CANCELLED
     kind = table.get(code, StoreError)
     advice = advices.get(kind)
-    return kind(f"{what}: {code.name}" + (f"; {advice}" if advice else ""))
+    error = kind(f"{what}: {code.name}" + (f"; {advice}" if advice else ""))
+    return _asking_for_time(error, _retry_info(exc))
 
 
 def _storage_error(
@@ -178,12 +198,55 @@ def _storage_error(
     *,
     unanswered: type[UnavailableError | OutcomeUnknownError],
 ) -> Exception:
+    if isinstance(exc, InvalidResponse):
+        exc = api.from_http_response(exc.response)
+    if isinstance(exc, auth.TransportError | auth.TimeoutError):
+        # A request that has no token is not sent.
+        return UnavailableError(f"{what}: no token was to be had ({type(exc).__name__}); try again later")
+    asked_s = _retry_after(getattr(exc, "response", None))
     if isinstance(exc, _UNANSWERED) or getattr(exc, "code", None) == HTTPStatus.REQUEST_TIMEOUT:
-        return unanswered(f"{what}: bucket {bucket!r} did not answer ({type(exc).__name__})")
+        return _asking_for_time(
+            unanswered(f"{what}: bucket {bucket!r} did not answer ({type(exc).__name__})"), asked_s
+        )
     for causes, kind, advice in _STORAGE:
         if isinstance(exc, causes):
             told = advice.format(permission=permission, bucket=bucket)
-            return kind(f"{what}: bucket {bucket!r}: {type(exc).__name__}; {told}")
-    if isinstance(exc, _OF_THE_SDK):
+            return _asking_for_time(kind(f"{what}: bucket {bucket!r}: {type(exc).__name__}; {told}"), asked_s)
+    if isinstance(exc, STORAGE_FAILURES):
         return StoreError(f"{what}: bucket {bucket!r}: {type(exc).__name__}; see the cause")
     return exc
+
+
+def _asking_for_time(error: StoreError | RefusedError, asked_s: float | None) -> Exception:
+    if isinstance(error, StoreError):
+        error.retry_after_s = asked_s
+    return error
+
+
+def _retry_info(exc: BaseException) -> float | None:
+    """Return the seconds of google.rpc.RetryInfo, which Google's services add to refusals."""
+    if not isinstance(exc, grpc.aio.AioRpcError):
+        return None
+    for key, value in exc.trailing_metadata() or ():
+        if key != "grpc-status-details-bin" or not isinstance(value, bytes):
+            continue
+        try:
+            for detail in Status.FromString(value).details:
+                info = RetryInfo()
+                if detail.Unpack(info):
+                    asked = info.retry_delay
+                    return max(0.0, float(asked.seconds + asked.nanos / 1e9))
+        except (DecodeError, OverflowError):
+            return None
+    return None
+
+
+def _retry_after(response: Any) -> float | None:
+    """Return the seconds of the header Retry-After: a number of them, or a date (RFC 9110, 10.2.3)."""
+    asked = getattr(response, "headers", {}).get("Retry-After", "").strip()
+    if asked.isdecimal():
+        return float(asked)
+    try:
+        return max(0.0, (parsedate_to_datetime(asked) - datetime.now(UTC)).total_seconds()) if asked else None
+    except (TypeError, ValueError):
+        return None

@@ -21,7 +21,8 @@ from gcp_adk_store.errors import (
     UnavailableError,
 )
 
-DRAWN = re.findall(r"^ *[├└]── (\w+)", errors.__doc__ or "", re.MULTILINE)
+DRAWN = re.findall(r"^[ │]*[├└]── (\w+)", errors.__doc__ or "", re.MULTILINE)
+BRANCHES = {"OverloadedError": UnavailableError, "PayloadMissingError": errors.StoredDataError}
 ADK_TWINS: list[tuple[type[StoreError], type[Exception]]] = [
     (InvalidInputError, InputValidationError),
     (SessionMissingError, SessionNotFoundError),
@@ -38,7 +39,7 @@ def test_the_drawing_shows_every_error() -> None:
 @pytest.mark.parametrize("name", DRAWN)
 def test_an_error_hangs_where_it_is_drawn(name: str) -> None:
     """Each branch of the tree is a direct child of the root, or of the branch that it is drawn below."""
-    parent = errors.StoredDataError if name == "PayloadMissingError" else StoreError
+    parent = BRANCHES.get(name, StoreError)
     assert parent is getattr(errors, name).__bases__[0]
 
 
@@ -67,15 +68,17 @@ def test_adks_message_attribute_is_filled(error: type[StoreError]) -> None:
 
 @pytest.mark.parametrize("name", errors.__all__)
 def test_an_error_survives_pickle(name: str) -> None:
-    """Type, message, operation and key cross a process boundary."""
+    """Type, message, and what else it carries cross a process boundary."""
     error = getattr(errors, name)("the message", operation="save_artifact", key="app='a'")
+    error.attempts, error.retry_after_s = 3, 1.5
     copy = pickle.loads(pickle.dumps(error))  # noqa: S301  # pickled one line above
 
-    assert (type(error), "the message", "save_artifact", "app='a'") == (
-        type(copy),
-        str(copy),
+    assert (type(error), "the message") == (type(copy), str(copy))
+    assert ("save_artifact", "app='a'", 3, 1.5) == (
         copy.operation,
         copy.key,
+        copy.attempts,
+        copy.retry_after_s,
     )
 
 

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gcp_adk_store import deadlines
 from gcp_adk_store.backends import retry
 from gcp_adk_store.backends.retry import RetryPolicy
 from gcp_adk_store.backends.translate import ConditionFailedError
@@ -15,6 +16,7 @@ from gcp_adk_store.errors import (
     AccessDeniedError,
     InvalidInputError,
     OutcomeUnknownError,
+    OverloadedError,
     StoredDataError,
     StoreError,
     UnavailableError,
@@ -103,6 +105,75 @@ async def test_the_deadline_ends_it_with_the_last_error() -> None:
 
     assert last is errors[-1]
     assert len(errors) > 1
+
+
+@pytest.mark.parametrize("last", [UnavailableError("2"), AccessDeniedError("2"), InvalidInputError("2")])
+async def test_no_later_error_hides_a_lost_answer(last: StoreError) -> None:
+    """The first run may have been applied: nothing that follows says that nothing was written."""
+    lost = OutcomeUnknownError("1")
+    policy = RetryPolicy(attempt_s=20.0, deadline_s=0.02, first_wait_s=0.0001, longest_wait_s=0.001)
+
+    def answers() -> Iterator[Exception]:
+        yield lost
+        while True:
+            yield last
+
+    end = await outcome(Script(answers()), policy=policy, unanswered=True)
+
+    assert (lost, last) == (end, lost.__cause__)
+
+
+async def test_a_settled_refusal_is_raised_after_a_lost_answer() -> None:
+    """A condition that does not hold is for the caller to settle: its own first run may be the reason."""
+    refused = ConditionFailedError("2")
+
+    assert refused is await outcome(Script(iter([OutcomeUnknownError("1"), refused])), unanswered=True)
+
+
+@pytest.mark.parametrize(("errors", "attempts"), [(1, 1), (3, 3)])
+async def test_an_error_says_how_often_it_was_tried(errors: int, attempts: int) -> None:
+    """The number of the attempt that failed for good."""
+    script = [UnavailableError(str(number)) for number in range(errors - 1)]
+    last = AccessDeniedError("x")
+    await outcome(Script(iter([*script, last])), unanswered=True)
+
+    assert attempts == last.attempts
+
+
+async def test_the_time_that_the_service_asks_for_is_kept() -> None:
+    """The next attempt is not made earlier."""
+    busy = UnavailableError("1", retry_after_s=0.2)
+    script = Script(iter([busy]))
+    began = asyncio.get_running_loop().time()
+    await outcome(script, unanswered=True)
+
+    assert asyncio.get_running_loop().time() - began >= 0.2
+    assert 2 == script.runs
+
+
+async def test_a_service_that_asks_for_more_time_than_there_is_ends_it() -> None:
+    """It is told at once instead of at the deadline."""
+    busy = UnavailableError("1", retry_after_s=31.0)
+    script = Script(iter([busy]))
+
+    assert (busy, 1) == (await outcome(script, unanswered=True), script.runs)
+
+
+async def test_an_operation_without_time_left_is_not_repeated() -> None:
+    """What bounds the operation as a whole bounds its requests."""
+    error = UnavailableError("1")
+    script = Script(iter([error]))
+    with deadlines.operation_of(1e-9):
+        assert (error, 1) == (await outcome(script, unanswered=True), script.runs)
+    assert script.timeouts[0] <= 0.001
+
+
+async def test_a_process_that_is_overloaded_is_not_driven_further() -> None:
+    """It is told at once, so that its caller sends less."""
+    full = OverloadedError("1")
+    script = Script(iter([full]))
+
+    assert (full, 1) == (await outcome(script, unanswered=True), script.runs)
 
 
 async def test_no_time_means_one_attempt() -> None:

@@ -1,15 +1,30 @@
 """Show which error each failure of the SDKs becomes, after a read and after a write."""
 
+import inspect
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from types import ModuleType
+from typing import Any
 
 import grpc
 import pytest
 import requests
+import urllib3
 from google.api_core import exceptions as api
 from google.auth import exceptions as auth
+from google.cloud.storage import exceptions as storage_exceptions
+from google.cloud.storage.exceptions import InvalidResponse
+from google.protobuf.any_pb2 import Any as AnyMessage
+from google.protobuf.duration_pb2 import Duration
+from google.protobuf.message import Message
+from google.rpc.error_details_pb2 import RetryInfo
+from google.rpc.status_pb2 import Status
 from grpc.aio import Metadata
 
+from gcp_adk_store.backends.storage_calls import Permission, StorageCalls
 from gcp_adk_store.backends.translate import (
+    FIRESTORE_FAILURES,
     ConditionFailedError,
     RefusedError,
     TargetExistsError,
@@ -29,6 +44,7 @@ from gcp_adk_store.errors import (
     StoreError,
     UnavailableError,
 )
+from gcp_adk_store.settings import ArtifactLimits
 
 Code = grpc.StatusCode
 
@@ -58,7 +74,8 @@ STORAGE: list[tuple[type[Exception], type[Exception] | None, type[Exception] | N
     (api.BadGateway, UnavailableError, OutcomeUnknownError),
     (api.ServiceUnavailable, UnavailableError, OutcomeUnknownError),
     (api.GatewayTimeout, UnavailableError, OutcomeUnknownError),
-    (auth.TransportError, UnavailableError, OutcomeUnknownError),
+    (auth.TransportError, UnavailableError, UnavailableError),
+    (auth.TimeoutError, UnavailableError, UnavailableError),
     (requests.ConnectionError, UnavailableError, OutcomeUnknownError),
     (requests.ReadTimeout, UnavailableError, OutcomeUnknownError),
     (requests.ConnectTimeout, UnavailableError, OutcomeUnknownError),
@@ -71,11 +88,19 @@ STORAGE: list[tuple[type[Exception], type[Exception] | None, type[Exception] | N
     (api.BadRequest, InvalidInputError, InvalidInputError),
     (auth.DefaultCredentialsError, AccessDeniedError, AccessDeniedError),
     (auth.RefreshError, AccessDeniedError, AccessDeniedError),
+    (auth.OAuthError, AccessDeniedError, AccessDeniedError),
     (api.Conflict, StoreError, StoreError),
     (api.RequestRangeNotSatisfiable, StoreError, StoreError),
     (requests.TooManyRedirects, StoreError, StoreError),
     (ValueError, None, None),
 ]
+
+
+def packed(message: Message) -> AnyMessage:
+    """Return *message* as a status carries it."""
+    detail = AnyMessage()
+    detail.Pack(message)
+    return detail
 
 
 def became(exc: Exception, error: Exception) -> type[Exception] | None:
@@ -170,11 +195,11 @@ def test_a_request_that_timed_out_at_the_server_is_unanswered() -> None:
 
 
 @pytest.mark.parametrize("failure", [failure for failure, read, _ in STORAGE if read is not None])
-def test_a_storage_error_names_operation_bucket_and_kind(failure: type[Exception]) -> None:
+def test_a_storage_error_names_operation_and_kind(failure: type[Exception]) -> None:
     """What failed where is in the message; the server's own words stay in the cause."""
     message = str(storage_write_error(failure("secret"), "save_artifact k", "bkt", "p.create"))
 
-    assert message.startswith("save_artifact k: bucket 'bkt'")
+    assert message.startswith("save_artifact k: ")
     assert failure.__name__ in message
     assert "secret" not in message
 
@@ -211,3 +236,162 @@ def test_a_missing_set_up_names_its_remedies(
     """Without credentials or project the message lists what to set."""
     assert kind is type(error)
     assert words == [word for word in words if word in str(error)]
+
+
+def answered(headers: dict[str, str], status: int = 503) -> requests.Response:
+    """Return a response as the client has it."""
+    response = requests.Response()
+    response.status_code = status
+    response.headers.update(headers)
+    response.request = requests.Request("GET", "http://localhost/").prepare()
+    return response
+
+
+@pytest.mark.parametrize(
+    ("headers", "asked_s"),
+    [
+        ({"Retry-After": "7"}, 7.0),
+        ({"Retry-After": " 7 "}, 7.0),
+        ({"Retry-After": "Thu, 01 Jan 1970 00:00:00 GMT"}, 0.0),
+        ({"Retry-After": "soon"}, None),
+        ({"Retry-After": "-1"}, None),
+        ({}, None),
+    ],
+)
+@pytest.mark.parametrize("status", [429, 503])
+def test_a_storage_error_knows_how_long_to_wait(
+    headers: dict[str, str], asked_s: float | None, status: int
+) -> None:
+    """Seconds, or a date, which may have passed; what is neither is left alone."""
+    error = storage_write_error(api.from_http_response(answered(headers, status)), "w", "b", "p")
+
+    assert isinstance(error, StoreError)
+    assert asked_s == error.retry_after_s
+
+
+def test_a_date_to_wait_for_is_told_in_seconds() -> None:
+    """It is counted from now."""
+    header = format_datetime(datetime.now(UTC) + timedelta(hours=1), usegmt=True)
+    error = storage_read_error(api.from_http_response(answered({"Retry-After": header})), "w", "b", "p")
+
+    assert isinstance(error, StoreError)
+    assert error.retry_after_s == pytest.approx(3600, abs=60)
+
+
+def test_an_answer_that_the_client_does_not_sort_is_sorted_by_its_status() -> None:
+    """Google's library raises some answers as they are."""
+    refused = InvalidResponse(answered({"Retry-After": "3"}, 429), "secret")
+    error = storage_write_error(refused, "w", "b", "p")
+
+    assert isinstance(error, UnavailableError)
+    assert 3.0 == error.retry_after_s
+
+
+@pytest.mark.parametrize(
+    ("details", "asked_s"),
+    [
+        (Status(details=[packed(RetryInfo(retry_delay=Duration(seconds=2, nanos=500_000_000)))]), 2.5),
+        (Status(details=[packed(Duration(seconds=9))]), None),
+        (Status(), None),
+        (None, None),
+    ],
+)
+def test_a_firestore_error_knows_how_long_to_wait(details: Any, asked_s: float | None) -> None:
+    """Google's services add it to the details of a status."""
+    raw = b"\xff" if details is None else details.SerializeToString()
+    trailing = Metadata(("grpc-status-details-bin", raw))
+    exc = grpc.aio.AioRpcError(Code.RESOURCE_EXHAUSTED, Metadata(), trailing)
+    error = firestore_write_error(exc, "append_event k")
+
+    assert isinstance(error, UnavailableError)
+    assert asked_s == error.retry_after_s
+
+
+def test_a_channel_that_is_closed_says_that_nothing_was_sent() -> None:
+    """It is no status of a server, and no other try helps."""
+    error = firestore_write_error(grpc.aio.UsageError("Channel is closed."), "append_event k")
+
+    assert (StoreError, True) == (type(error), "nothing was sent" in str(error))
+
+
+# What cannot come out of a request, and why.
+APART = {
+    "AsyncRestUnsupportedParameterError": "of a client that is not used",
+    "CompatJSONDecodeError": "of the standard library; requests raises its own in its place",
+    "DataCorruptionDynamicParent": "a base, never raised",
+    "InvalidPathError": "of the transfer manager, which is not used",
+    "InvalidResponseDynamicParent": "a base, never raised",
+    "MessageDefect": "of the standard library's e-mail",
+    "ProxySchemeUnsupported": "raised where a session is set up for a proxy, by its owner",
+    "httplib_IncompleteRead": "of the standard library; urllib3 raises its own in its place",
+}
+
+
+def exceptions_of(*modules: ModuleType) -> list[type[Exception]]:
+    """Return the exceptions that *modules* name, without warnings."""
+    found = {
+        kind
+        for module in modules
+        for kind in vars(module).values()
+        if inspect.isclass(kind) and issubclass(kind, Exception) and not issubclass(kind, Warning)
+    }
+    return sorted(found, key=lambda kind: (kind.__module__, kind.__name__))
+
+
+def named(module: ModuleType, kind: type[Exception]) -> set[str]:
+    """Return the names under which *module* has *kind*."""
+    return {name for name, value in vars(module).items() if value is kind}
+
+
+PACKAGES = (api, auth, requests.exceptions, storage_exceptions, urllib3.exceptions)
+REACHING = [
+    kind
+    for kind in exceptions_of(*PACKAGES)
+    if not any(named(module, kind) & APART.keys() for module in PACKAGES)
+]
+
+
+def raised(kind: type[Exception]) -> Exception:
+    """Return an exception of *kind*, whatever its constructor wants."""
+    if issubclass(kind, InvalidResponse):
+        return kind(answered({}), "secret")
+    try:
+        return kind("secret")
+    except TypeError:
+        return kind.__new__(kind)
+
+
+def test_what_is_set_apart_exists() -> None:
+    """A name that a package dropped is dropped here, too."""
+    names = {name for module in PACKAGES for name in vars(module)}
+
+    assert set() == APART.keys() - names
+
+
+@pytest.mark.parametrize("kind", REACHING, ids=lambda kind: f"{kind.__module__}.{kind.__name__}")
+@pytest.mark.parametrize("error", [storage_read_error, storage_write_error])
+def test_every_exception_of_the_sdks_becomes_ours(
+    kind: type[Exception], error: Callable[..., Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever a request raises reaches the caller as a typed error, chained, without the server's words."""
+    monkeypatch.setenv("STORAGE_EMULATOR_HOST", "http://127.0.0.1:1")  # nothing is sent there
+    calls = StorageCalls("bkt", project=None, client=None, credentials=None, limits=ArtifactLimits())
+    cause = raised(kind)
+
+    def fail(*_: object) -> None:
+        raise cause
+
+    guarded = calls._guarded(fail, Permission.GET, what="load_artifact k", error=error)
+    with pytest.raises((StoreError, RefusedError)) as caught:
+        guarded(1.0)
+
+    assert cause is caught.value.__cause__
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", exceptions_of(grpc, grpc.aio), ids=lambda kind: kind.__name__)
+def test_every_exception_of_grpc_is_decided_upon(kind: type[Exception]) -> None:
+    """What an RPC raises is caught by its family; the rest belongs to servers and to other clients."""
+    apart = {"FutureTimeoutError", "FutureCancelledError"}  # of the client that blocks
+
+    assert issubclass(kind, FIRESTORE_FAILURES) != (kind.__name__ in apart)

@@ -1,0 +1,29 @@
+"""Bound what a whole operation takes, whatever requests it is made of."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Final
+
+# A task that an operation starts has a copy of its context, and so its end.
+_ENDS_AT: Final[ContextVar[float | None]] = ContextVar("adk_store_operation_ends_at", default=None)
+
+
+@contextmanager
+def operation_of(seconds: float | None) -> Iterator[None]:
+    """Let what runs in the block, and the tasks that it starts, take *seconds*; ``None`` sets no bound."""
+    if seconds is None:
+        yield
+        return
+    token = _ENDS_AT.set(time.monotonic() + seconds)
+    try:
+        yield
+    finally:
+        _ENDS_AT.reset(token)
+
+
+def at_most(seconds: float) -> float:
+    """Return *seconds*, or what is left of the running operation's time if that is less; at least 0."""
+    ends_at = _ENDS_AT.get()
+    return seconds if ends_at is None else max(0.0, min(seconds, ends_at - time.monotonic()))

@@ -1,0 +1,132 @@
+"""What every call of a service has: a bound in time and number, and its name and ids in every error."""
+
+import functools
+import inspect
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from typing import Any, Final, ParamSpec, TypeVar
+
+from gcp_adk_store import deadlines
+from gcp_adk_store.errors import InvalidInputError, StoreError
+from gcp_adk_store.turns import Turns
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_IDS: Final = ("app_name", "user_id", "session_id", "filename", "version")
+_ALL: Final = None  # the one key of the turns of all operations
+
+
+class Operations:
+    """The bounds of one service's operations, which keeps them as ``operations``."""
+
+    def __init__(self, service: type, *, deadlines_s: Mapping[str, float], turns: Turns | None) -> None:
+        """Prepare bounds; without *turns* any number may run.
+
+        Raises:
+            InvalidInputError: *deadlines_s* names what is no operation of *service*.
+        """
+        for name in deadlines_s:
+            if not hasattr(getattr(service, name, None), "is_operation"):
+                raise InvalidInputError(
+                    f"deadlines_s names {name!r}, which is no method of {service.__name__}"
+                )
+        self._deadlines_s = dict(deadlines_s)
+        self._turns = turns
+
+    def deadline_s(self, name: str) -> float | None:
+        """Return how long the operation *name* may take, ``None`` without a bound."""
+        return self._deadlines_s.get(name)
+
+    async def run(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Run *work* as one of those that may run at a time.
+
+        Raises:
+            OverloadedError: its turn did not come; it was not begun.
+        """
+        if self._turns is None:
+            return await work()
+        async with self._turns.turn(_ALL):
+            return await work()
+
+
+def operation(
+    method: Callable[P, Coroutine[Any, Any, T]],
+) -> Callable[P, Coroutine[Any, Any, T]]:
+    """Bound a *method* of a service, and fill in ``operation`` and ``key`` of the errors it raises."""
+
+    @functools.wraps(method)
+    async def call(*args: P.args, **kwargs: P.kwargs) -> T:
+        operations = _of(args)
+        return await _reported(
+            method, operations.run(lambda: method(*args, **kwargs)), operations, args, kwargs
+        )
+
+    return _marked(call)
+
+
+def operation_of_its_own(
+    method: Callable[P, Coroutine[Any, Any, T]],
+) -> Callable[P, Coroutine[Any, Any, T]]:
+    """Do the same for a *method* that waits for its turn by itself."""
+
+    @functools.wraps(method)
+    async def call(*args: P.args, **kwargs: P.kwargs) -> T:
+        return await _reported(method, method(*args, **kwargs), _of(args), args, kwargs)
+
+    return _marked(call)
+
+
+def operation_that_yields(
+    method: Callable[P, AsyncIterator[T]],
+) -> Callable[P, AsyncIterator[T]]:
+    """Fill in the errors of a *method* that yields; its caller bounds how long it goes on."""
+
+    @functools.wraps(method)
+    async def iterate(*args: P.args, **kwargs: P.kwargs) -> AsyncIterator[T]:
+        try:
+            async for item in method(*args, **kwargs):
+                yield item
+        except StoreError as exc:
+            _fill_in(exc, method, args, kwargs)
+            raise
+
+    return iterate
+
+
+async def _reported(
+    method: Callable[..., object],
+    work: Coroutine[Any, Any, T],
+    operations: Operations,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+) -> T:
+    try:
+        with deadlines.operation_of(operations.deadline_s(method.__name__)):
+            return await work
+    except StoreError as exc:
+        _fill_in(exc, method, args, kwargs)
+        raise
+
+
+def _of(args: tuple[Any, ...]) -> Operations:
+    operations: Operations = args[0].operations
+    return operations
+
+
+def _marked(call: Callable[P, T]) -> Callable[P, T]:
+    call.is_operation = True  # type: ignore[attr-defined]  # what Operations asks for
+    return call
+
+
+def _fill_in(
+    exc: StoreError, method: Callable[..., object], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> None:
+    exc.operation = method.__name__
+    exc.key = _ids(inspect.signature(method).bind(*args, **kwargs).arguments)
+
+
+def _ids(arguments: dict[str, Any]) -> str:
+    session = arguments.get("session")
+    if session is not None:
+        arguments = {"app_name": session.app_name, "user_id": session.user_id, "session_id": session.id}
+    return " ".join(f"{name}={arguments[name]!r}" for name in _IDS if arguments.get(name) is not None)

@@ -1,0 +1,220 @@
+"""Show what becomes of more calls than a service can make at a time."""
+
+import asyncio
+import gc
+import socket
+import time
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import grpc
+import pytest
+from google.adk.sessions import Session
+from google.cloud.firestore import AsyncClient
+
+from gcp_adk_store import (
+    ArtifactLimits,
+    FirestoreSessionService,
+    GcsArtifactService,
+    InvalidInputError,
+    OutcomeUnknownError,
+    OverloadedError,
+    SessionLimits,
+    StoreError,
+    UnavailableError,
+)
+from gcp_adk_store.model.sessions import Marker
+from gcp_adk_store.testing.emulators import Emulator
+from tests.services.conftest import APP, USER, WHO, Connect, event, texts
+
+SESSIONS, APPENDS = 100, 1000
+HANGS_S = 60.0
+
+
+class Gauge(grpc.aio.UnaryUnaryClientInterceptor):
+    """Counts the commits that are under way, and the most that were."""
+
+    def __init__(self) -> None:
+        self.now = self.most = 0
+
+    async def intercept_unary_unary(self, continuation: Any, details: Any, request: Any) -> Any:
+        """Send *request*."""
+        self.now += 1
+        self.most = max(self.most, self.now)
+        try:
+            call = await continuation(details, request)
+            await call
+        finally:
+            self.now -= 1
+        return call
+
+
+class Ticker:
+    """Runs in an event loop as often as it can; remembers the most that was computed between two times.
+
+    CPU time of the loop's thread: what other processes take of the machine is not in it.
+    """
+
+    def __init__(self) -> None:
+        self.longest_s = 0.0
+
+    async def run(self) -> None:
+        """Tick until cancelled."""
+        last = time.thread_time()
+        while True:
+            await asyncio.sleep(0.001)
+            now = time.thread_time()
+            self.longest_s, last = max(self.longest_s, now - last), now
+
+
+@pytest.fixture
+def frozen_heap() -> Iterator[None]:
+    """Keep what is imported out of garbage collections, which would hold up the loop by themselves."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
+
+
+@pytest.fixture
+def silent_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """An address where connections are taken and nothing is ever answered, as both emulators'."""
+    with socket.create_server(("127.0.0.1", 0), backlog=64) as server:
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        monkeypatch.setenv("FIRESTORE_EMULATOR_HOST", address)
+        monkeypatch.setenv("STORAGE_EMULATOR_HOST", f"http://{address}")
+        yield address
+
+
+async def test_a_thousand_appends_at_once_take_their_turns(connect: Connect) -> None:
+    """All land, in the order of their sessions' callers; few are under way at a time."""
+    gauge = Gauge()
+    service = connect(interceptors=[gauge], limits=SessionLimits(max_in_flight=16))
+    handles = [await service.create_session(app_name=APP, user_id=USER) for _ in range(SESSIONS)]
+    gauge.most = 0
+
+    async with asyncio.timeout(HANGS_S):
+        await asyncio.gather(
+            *(service.append_event(handles[n % SESSIONS], event(f"{n}")) for n in range(APPENDS))
+        )
+
+    assert 1 < gauge.most <= 16
+    for number, handle in enumerate(handles):
+        stored = await service.get_session(app_name=APP, user_id=USER, session_id=handle.id)
+        assert stored == handle
+        assert [f"{n}" for n in range(number, APPENDS, SESSIONS)] == texts(handle.events)
+
+
+@pytest.mark.usefixtures("frozen_heap")
+async def test_a_thousand_appends_at_once_leave_the_event_loop_alive(connect: Connect) -> None:
+    """Whatever else runs in it waits for a few of them at most, some 30 ms where all compute for 0.6 s."""
+    service = connect()
+    handles = [await service.create_session(app_name=APP, user_id=USER) for _ in range(SESSIONS)]
+    for handle in handles:
+        await service.append_event(handle, event("warm"))
+    events = [event(f"{number}") for number in range(APPENDS)]
+    ticker = Ticker()
+    ticking = asyncio.create_task(ticker.run())
+    await asyncio.sleep(0)  # lets it begin
+    began = time.thread_time()
+    await asyncio.gather(*(service.append_event(handles[n % SESSIONS], one) for n, one in enumerate(events)))
+    whole_s = time.thread_time() - began
+    ticking.cancel()
+
+    assert ticker.longest_s < whole_s / 10
+
+
+@pytest.mark.usefixtures("silent_server")
+async def test_appends_to_a_server_that_is_silent_end_at_their_deadline() -> None:
+    """Those that were sent do not know their outcome, the rest were not sent; none waits for the others."""
+    limits = SessionLimits(deadline_s=1, rpc_timeout_s=0.5, max_in_flight=2)
+    service = FirestoreSessionService(project="demo-silent", limits=limits)
+    handles = [Session(id=f"{number}", app_name=APP, user_id=USER) for number in range(5)]
+    for handle in handles:
+        handle._storage_update_marker = str(
+            Marker(epoch="0" * 32, revision=0, update_time="1.000000000", expiry=None)
+        )
+    async with asyncio.timeout(10):
+        outcomes = await asyncio.gather(
+            *(service.append_event(handle, event("x")) for handle in handles for _ in range(4)),
+            return_exceptions=True,
+        )
+    await service.close()
+
+    kinds = Counter(type(outcome) for outcome in outcomes)
+    assert kinds.keys() == {OutcomeUnknownError, OverloadedError}
+    assert kinds[OutcomeUnknownError] <= 4
+    assert 20 == kinds.total()
+
+
+@pytest.mark.usefixtures("silent_server")
+async def test_calls_that_may_not_wait_are_refused_at_once() -> None:
+    """A queue that is full is told before the deadline, with the limit that it reached."""
+    limits = SessionLimits(deadline_s=30, max_in_flight=1, max_waiting=3)
+    service = FirestoreSessionService(project="demo-silent", limits=limits)
+    calls = [asyncio.create_task(service.get_session(**WHO)) for _ in range(4)]
+    await asyncio.sleep(0)  # lets them take their places
+    with pytest.raises(OverloadedError, match=r"3 calls .*max_waiting") as caught:
+        await service.get_session(**WHO)
+    for call in calls:
+        call.cancel()
+    await asyncio.wait(calls)
+    await service.close()
+
+    assert "get_session" == caught.value.operation
+
+
+@pytest.mark.usefixtures("silent_server")
+async def test_an_operation_ends_at_a_deadline_of_its_own() -> None:
+    """Which the settings name; others of the same service have all their time."""
+    sessions = FirestoreSessionService(
+        project="demo-silent", limits=SessionLimits(deadlines_s={"get_session": 0.2})
+    )
+    artifacts = GcsArtifactService("bucket", limits=ArtifactLimits(deadlines_s={"load_artifact": 0.2}))
+    async with asyncio.timeout(10):
+        with pytest.raises(UnavailableError):
+            await sessions.get_session(**WHO)
+        with pytest.raises(UnavailableError):
+            await artifacts.load_artifact(**WHO, filename="f")
+    await sessions.close()
+
+
+@pytest.mark.parametrize(
+    ("limits", "words"),
+    [
+        ({"deadlines_s": {"get_sesion": 1}}, "deadlines_s names 'get_sesion', which is no method"),
+        ({"deadlines_s": {"get_session": 0}}, "must be a number of seconds above 0"),
+        ({"deadlines_s": {"get_session": "1"}}, "must be a number of seconds above 0"),
+        ({"deadlines_s": 3}, "not be of int"),
+        ({"max_in_flight": 0}, "max_in_flight is 0, it must be at least 1"),
+    ],
+)
+def test_a_limit_that_cannot_be_one_is_refused(limits: dict[str, Any], words: str) -> None:
+    """Before the first call, naming the setting."""
+    with pytest.raises(InvalidInputError, match=words):
+        FirestoreSessionService(limits=SessionLimits(**limits))
+
+
+async def test_calls_through_a_connection_that_is_closed_are_a_typed_error(
+    firestore_emulator: Emulator,
+) -> None:
+    """A borrowed client that its owner closed: nothing is sent, nothing hangs."""
+    assert firestore_emulator.address
+    client = AsyncClient(project="demo-closed")
+    service = FirestoreSessionService(client=client)
+    await service.create_session(**WHO)
+    await client._firestore_api.transport.grpc_channel.close()
+    with pytest.raises(StoreError, match="closed before the call; nothing was sent"):
+        await service.get_session(**WHO)
+
+
+@pytest.mark.usefixtures("silent_server")
+async def test_a_call_whose_connection_is_closed_under_it_is_not_cancelled() -> None:
+    """A channel that is closed cancels its calls; to their callers that is an error like others."""
+    service = FirestoreSessionService(project="demo-silent")
+    call = asyncio.create_task(service.get_session(**WHO))
+    await asyncio.sleep(0)  # lets it connect and send
+    await service.close()
+    with pytest.raises(StoreError):
+        await asyncio.wait_for(call, HANGS_S)
