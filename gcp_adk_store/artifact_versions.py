@@ -10,7 +10,12 @@ from gcp_adk_store.backends import retry
 from gcp_adk_store.backends.gcs import Objects
 from gcp_adk_store.backends.translate import ConditionFailedError
 from gcp_adk_store.codec.objects import StoredObject, object_name, parse_version, version_prefix
-from gcp_adk_store.errors import ArtifactConflictError, InvalidInputError
+from gcp_adk_store.errors import (
+    ArtifactConflictError,
+    InvalidInputError,
+    OutcomeUnknownError,
+    StoreError,
+)
 from gcp_adk_store.fan_out import beside
 from gcp_adk_store.model.artifacts import (
     MAX_REFERENCE_HOPS,
@@ -63,8 +68,8 @@ class ArtifactVersions:
                 name = object_name(key, version)
                 try:
                     await create(name)
-                except ConditionFailedError:
-                    winner = await self._objects.info(name, what=what)
+                except ConditionFailedError as exc:
+                    winner = await self._winner(name, exc, what=what)
                     if winner is None or winner.save_id != save_id:
                         # Who saved last knows the next number, who lost has to look: a wait evens that out.
                         await asyncio.sleep(retry.jitter(attempt))
@@ -76,6 +81,17 @@ class ArtifactVersions:
         raise ArtifactConflictError(
             f"{what}: {self._attempts} version numbers were taken by other writers; save again"
         )
+
+    async def _winner(self, name: str, refused: ConditionFailedError, *, what: str) -> StoredObject | None:
+        try:
+            return await self._objects.info(name, what=what)
+        except StoreError as exc:
+            if not refused.perhaps_own:
+                raise
+            raise OutcomeUnknownError(
+                f"{what}: sent and not answered, and whether it was saved could not be read; list its versions "
+                "before saving again"
+            ) from exc
 
     async def saved_as(self, key: ArtifactKey, save_id: str, *, what: str) -> int | None:
         """Return the version that a save of this id made."""

@@ -2,7 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -177,8 +178,9 @@ class SessionRecorder:
                     tail_bytes=sent.incremented["tail_bytes"],
                     merged=merged,
                 )
-            stored = await self._reader.stored(key, what=what)
-            settlement = await self._settle(append, base, stored, what=what)
+            with _settling(sent, what):
+                stored = await self._reader.stored(key, what=what)
+                settlement = await self._settle(append, base, stored, what=what)
             if settlement in (Settlement.LANDED, Settlement.OVERTAKEN):
                 return Appended(marker=_after(settlement, base, stored), tail_bytes=0, merged=merged)
             if stored is not None and settlement is Settlement.STALE and merging:
@@ -268,7 +270,8 @@ class SessionRecorder:
         try:
             written = await self._documents.commit(writes, what=what, repeatable_when_unanswered=True)
         except TargetExistsError as exc:
-            stored = await self._reader.stored(key, what=what)
+            with _settling(exc, what):
+                stored = await self._reader.stored(key, what=what)
             if stored is not None and has_expired(stored):
                 await self._make_way(key, what=what)
                 return await self._create(key, writes, epoch=epoch, what=what)
@@ -294,11 +297,16 @@ class SessionRecorder:
             logger.warning("%s: an expired session is not removed whole: %s", what, type(exc).__name__)
 
     async def _remove(self, key: SessionKey, ended: Sequence[Deletion], *, what: str) -> None:
-        for deletion in ended:
-            owner = self._layout.session_payloads(key, deletion.epoch)
-            for place in deletion.spilled:
-                await self._payloads.remove_all(owner, place, what=what)
-            await self._documents.commit_all(self._layout.finish_deletion(key, deletion), what=what)
+        try:
+            for deletion in ended:
+                owner = self._layout.session_payloads(key, deletion.epoch)
+                for place in deletion.spilled:
+                    await self._payloads.remove_all(owner, place, what=what)
+                await self._documents.commit_all(self._layout.finish_deletion(key, deletion), what=what)
+        except UnavailableError as exc:
+            raise OutcomeUnknownError(
+                f"{what}: the session is gone, but not all of its parts; delete it again"
+            ) from exc
 
     async def _look(self, key: SessionKey, *, what: str) -> Marker:
         """Return the marker of a handle that sees the session now."""
@@ -375,13 +383,15 @@ class SessionRecorder:
 
     async def _end(self, key: SessionKey, *, if_expired: bool, what: str) -> list[Deletion]:
         """End the session; return what of it, and of earlier ones with its id, is to be removed."""
+        refused = RefusedError()
         while True:
-            stored, notes = await beside(
-                self._reader.stored(key, what=what),
-                self._documents.query(
-                    self._layout.session(key), self._layout.deletions_collection, what=what
-                ),
-            )
+            with _settling(refused, what):
+                stored, notes = await beside(
+                    self._reader.stored(key, what=what),
+                    self._documents.query(
+                        self._layout.session(key), self._layout.deletions_collection, what=what
+                    ),
+                )
             unfinished = read_deletions(notes)
             if stored is None or (if_expired and not has_expired(stored)):
                 return unfinished
@@ -389,10 +399,24 @@ class SessionRecorder:
                 await self._documents.commit(
                     self._layout.delete(stored), what=what, repeatable_when_unanswered=True
                 )
-            except RefusedError:
+            except RefusedError as exc:
+                refused = exc
                 continue  # an append came between, or our own first answer was lost
             mine = Deletion(epoch=stored.epoch, sealed=stored.sealed, spilled=stored.spilled)
             return [*unfinished, mine] if stored.sealed or stored.spilled else unfinished
+
+
+@contextmanager
+def _settling(sent: Exception, what: str) -> Iterator[None]:
+    """Let no failure of the reads that settle a write say that nothing was written, where that is open."""
+    try:
+        yield
+    except StoreError as exc:
+        if isinstance(sent, RefusedError) and not sent.perhaps_own:
+            raise
+        raise OutcomeUnknownError(
+            f"{what}: sent and not answered, and what became of it could not be read; read before repeating it"
+        ) from exc
 
 
 def _ground(stored: StoredSession, attempts: int) -> Marker | None:

@@ -14,6 +14,7 @@ from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_bef
 from tenacity.wait import wait_base, wait_random_exponential
 
 from gcp_adk_store import deadlines
+from gcp_adk_store.backends.translate import RefusedError
 from gcp_adk_store.errors import OutcomeUnknownError, OverloadedError, StoreError, UnavailableError
 
 logger = logging.getLogger(__name__)
@@ -82,6 +83,9 @@ async def call(
             raise
         unanswered.attempts = tried
         raise unanswered from exc
+    except RefusedError as exc:
+        exc.perhaps_own = unanswered is not None
+        raise
 
 
 class _Waits(wait_base):

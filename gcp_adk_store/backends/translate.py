@@ -32,7 +32,14 @@ from gcp_adk_store.errors import (
 
 
 class RefusedError(Exception):
-    """A condition of a write did not hold; nothing was written. Never leaves the services."""
+    """A condition of a write did not hold; nothing was written. Never leaves the services.
+
+    Attributes:
+        perhaps_own: Whether an earlier attempt of the same write was not answered: what the condition met may
+            be its work.
+    """
+
+    perhaps_own = False
 
 
 class ConditionFailedError(RefusedError):
