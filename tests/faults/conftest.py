@@ -1,0 +1,71 @@
+"""Put proxies before the emulators, and read what is stored past them."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+import requests
+from google.cloud.firestore import Client
+
+from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, STORAGE_VARIABLE, Emulator
+from gcp_adk_store.testing.firestore_proxy import FirestoreProxy
+from gcp_adk_store.testing.storage_proxy import StorageProxy
+
+WHO: dict[str, Any] = {"app_name": "app", "user_id": "user", "session_id": "session"}
+SESSION_PATH = "adk_apps/app/adk_users/user/adk_sessions/session"
+
+
+async def until(is_so: Callable[[], object]) -> None:
+    """Look again and again, for ten seconds at most, until something *is_so*."""
+    async with asyncio.timeout(10):
+        while not is_so():  # noqa: ASYNC110  # what is looked at is in other threads and processes
+            await asyncio.sleep(0.01)
+
+
+@pytest.fixture
+def firestore_proxy(
+    firestore_emulator: Emulator, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[FirestoreProxy]:
+    """A proxy that the services of the test talk through."""
+    with FirestoreProxy(firestore_emulator.address) as proxy:
+        monkeypatch.setenv(FIRESTORE_VARIABLE, proxy.address)
+        yield proxy
+
+
+@pytest.fixture
+def storage_proxy(storage_emulator: Emulator, monkeypatch: pytest.MonkeyPatch) -> Iterator[StorageProxy]:
+    """A proxy that the services of the test talk through."""
+    with StorageProxy(storage_emulator.address) as proxy:
+        monkeypatch.setenv(STORAGE_VARIABLE, proxy.address)
+        yield proxy
+
+
+@pytest.fixture
+def stored_tail(
+    firestore_emulator: Emulator, project: str, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[[], list[str]]]:
+    """Read the events' texts in the session document, straight from the emulator with Google's client."""
+    with monkeypatch.context() as patch:
+        patch.setenv(FIRESTORE_VARIABLE, firestore_emulator.address)
+        client = Client(project=project)
+    yield lambda: list((client.document(SESSION_PATH).get().to_dict() or {"tail": ["no session"]})["tail"])
+    client.close()
+
+
+@pytest.fixture
+def stored_objects(storage_emulator: Emulator, adk_store_bucket: str) -> Callable[[], dict[str, bytes]]:
+    """Read all objects of the bucket straight from the emulator, with plain HTTP: name -> bytes."""
+    objects = f"{storage_emulator.address}/storage/v1/b/{adk_store_bucket}/o"
+
+    def read() -> dict[str, bytes]:
+        names = [item["name"] for item in requests.get(objects, timeout=10).json().get("items", [])]
+        return {
+            name: requests.get(
+                f"{objects}/{quote(name, safe='')}", params={"alt": "media"}, timeout=10
+            ).content
+            for name in names
+        }
+
+    return read

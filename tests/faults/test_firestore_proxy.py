@@ -1,0 +1,319 @@
+"""Whatever goes wrong on the way to Firestore, the store holds what the fault says."""
+
+import asyncio
+import contextlib
+import sys
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from google.adk.events import Event
+from google.cloud.firestore_v1.types import firestore
+from google.genai import types
+from google.rpc import error_details_pb2, status_pb2
+
+from gcp_adk_store import FirestoreSessionService, OutcomeUnknownError, SessionLimits, UnavailableError
+from gcp_adk_store.testing.emulators import Emulator
+from gcp_adk_store.testing.faults import (
+    Cut,
+    Delay,
+    Fault,
+    Hang,
+    Hold,
+    Lose,
+    Plans,
+    Refuse,
+    from_nth,
+    nth,
+    only,
+)
+from gcp_adk_store.testing.firestore_proxy import FirestoreProxy
+from tests.faults.conftest import SESSION_PATH, WHO, until
+
+ROOT = Path(__file__).parents[2]
+HASTY = SessionLimits(rpc_timeout_s=0.2, deadline_s=0.5)
+StoredTail = Callable[[], list[str]]
+
+APPENDING = """
+import asyncio, sys
+from google.adk.events import Event
+from gcp_adk_store import FirestoreSessionService
+
+async def main(project):
+    service = FirestoreSessionService(project=project)
+    session = await service.get_session(app_name="app", user_id="user", session_id="session")
+    print("ready", flush=True)
+    sys.stdin.readline()
+    await service.append_event(session, Event(author="user"))
+
+asyncio.run(main(sys.argv[1]))
+"""
+
+
+def said(text: str) -> Event:
+    """Return a user's event."""
+    content = types.Content(role="user", parts=[types.Part(text=text)])
+    return Event(author="user", content=content)
+
+
+@pytest.fixture
+async def session(firestore_proxy: FirestoreProxy, project: str) -> Any:
+    """A session made through the proxy, before anything goes wrong."""
+    assert firestore_proxy.address
+    return await FirestoreSessionService(project=project).create_session(**WHO)
+
+
+@pytest.mark.parametrize(
+    ("fault", "raised", "stored"),
+    [
+        (Refuse("RESOURCE_EXHAUSTED"), UnavailableError, 0),
+        (Refuse("UNAVAILABLE"), OutcomeUnknownError, 0),
+        (Lose(), OutcomeUnknownError, 1),
+        (Cut(), OutcomeUnknownError, 1),
+        (Cut("request"), OutcomeUnknownError, 0),
+        (Hang(), OutcomeUnknownError, 0),
+    ],
+    ids=repr,
+)
+async def test_an_outage_leaves_in_the_store_what_its_fault_says(
+    firestore_proxy: FirestoreProxy,
+    project: str,
+    session: Any,
+    stored_tail: StoredTail,
+    fault: Fault,
+    raised: type[Exception],
+    stored: int,
+) -> None:
+    """A commit whose answer is lost is there, one that was refused or never arrived is not."""
+    service = FirestoreSessionService(project=project, limits=HASTY)
+    firestore_proxy.plan = only("Commit", from_nth(0, fault))
+    with pytest.raises(raised) as caught:
+        await service.append_event(session, said("one"))
+
+    assert type(caught.value) is raised
+    assert stored == len(stored_tail())
+    assert firestore_proxy.figures.faults[fault.kind] >= 1
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [Refuse("RESOURCE_EXHAUSTED"), Refuse("UNAVAILABLE"), Lose(), Cut(), Cut("request"), Delay(0.01)],
+    ids=repr,
+)
+async def test_one_fault_costs_a_retry_and_no_event(
+    firestore_proxy: FirestoreProxy, project: str, session: Any, stored_tail: StoredTail, fault: Fault
+) -> None:
+    """The append succeeds, and the event is stored once."""
+    service = FirestoreSessionService(project=project)
+    firestore_proxy.plan = only("Commit", nth(0, fault))
+    await service.append_event(session, said("one"))
+
+    assert 1 == len(stored_tail())
+    assert Counter({fault.kind: 1}) == firestore_proxy.figures.faults
+
+
+async def test_a_request_that_was_delayed_arrives_after_its_caller_gave_up(
+    firestore_proxy: FirestoreProxy, project: str, session: Any, stored_tail: StoredTail
+) -> None:
+    """As on a network that is slow; of several such commits of one append the store takes one."""
+    service = FirestoreSessionService(project=project, limits=HASTY)
+    firestore_proxy.plan = only("Commit", from_nth(0, Delay(0.7)))
+    with pytest.raises(OutcomeUnknownError):
+        await service.append_event(session, said("late"))
+    at_the_end = stored_tail()
+    await until(stored_tail)
+
+    assert [] == at_the_end
+    assert 1 == len(stored_tail())
+
+
+@pytest.mark.parametrize("stage", ["before", "after"])
+async def test_a_held_call_goes_on_when_it_is_released(
+    firestore_proxy: FirestoreProxy, project: str, session: Any, stored_tail: StoredTail, stage: Any
+) -> None:
+    """Until then the store is as it was before the call, respectively as it is after it."""
+    hold = Hold(stage)
+    firestore_proxy.plan = only("Commit", nth(0, hold))
+    append = asyncio.create_task(FirestoreSessionService(project=project).append_event(session, said("held")))
+    await asyncio.to_thread(hold.reached.wait)
+    meanwhile = len(stored_tail())
+    hold.release()
+    await append
+
+    assert {"before": 0, "after": 1}[stage] == meanwhile
+    assert 1 == len(stored_tail())
+    assert 1 == firestore_proxy.figures.faults["hold"]
+
+
+@pytest.mark.parametrize(("stage", "stored"), [("before", 0), ("after", 1)])
+async def test_a_held_call_can_be_dropped(
+    firestore_proxy: FirestoreProxy,
+    project: str,
+    session: Any,
+    stored_tail: StoredTail,
+    stage: Any,
+    stored: int,
+) -> None:
+    """Without being forwarded, respectively answered."""
+    hold = Hold(stage)
+    firestore_proxy.plan = only(
+        "Commit", lambda call: hold if call.number == 0 else Refuse("PERMISSION_DENIED")
+    )
+    append = asyncio.create_task(
+        FirestoreSessionService(project=project).append_event(session, said("dropped"))
+    )
+    await asyncio.to_thread(hold.reached.wait)
+    hold.release(forward=False)
+    await asyncio.wait([append])
+
+    assert append.exception() is not None
+    assert stored == len(stored_tail())
+
+
+@pytest.mark.parametrize("stage", ["before", "after"])
+async def test_a_process_is_killed_exactly_there(
+    firestore_proxy: FirestoreProxy, project: str, session: Any, stored_tail: StoredTail, stage: Any
+) -> None:
+    """What it sent arrives all the same, once the test lets it go."""
+    assert session
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", APPENDING, project,
+        cwd=ROOT, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    assert process.stdin
+    assert process.stdout
+    await process.stdout.readline()
+    hold = Hold(stage)
+    firestore_proxy.plan = only("Commit", nth(0, hold))
+    process.stdin.write(b"\n")
+    await asyncio.to_thread(hold.reached.wait)
+    process.kill()
+    await process.wait()
+    at_its_death = len(stored_tail())
+    hold.release()
+    await until(stored_tail)
+
+    assert {"before": 0, "after": 1}[stage] == at_its_death
+    assert 1 == len(stored_tail())
+
+
+async def test_a_read_that_breaks_off_is_read_again(
+    firestore_proxy: FirestoreProxy, project: str, session: Any
+) -> None:
+    """Half of an answer is never taken for the whole."""
+    service = FirestoreSessionService(project=project)
+    await service.append_event(session, said("one"))
+    firestore_proxy.plan = only("BatchGetDocuments", nth(0, Cut()))
+    found = await service.get_session(**WHO)
+
+    assert session == found
+    assert {"cut": 1} == firestore_proxy.figures.faults
+
+
+async def raw_read(address: str, project: str) -> tuple[int, grpc.aio.AioRpcError | None]:
+    """Read a session and its user with bare gRPC; return how many answers came, and what ended them."""
+    database = f"projects/{project}/databases/(default)"
+    paths = [SESSION_PATH, SESSION_PATH.partition("/adk_sessions")[0]]
+    request = firestore.BatchGetDocumentsRequest(
+        database=database, documents=[f"{database}/documents/{path}" for path in paths]
+    )
+    async with grpc.aio.insecure_channel(address) as channel:
+        read: Any = channel.unary_stream(
+            "/google.firestore.v1.Firestore/BatchGetDocuments",
+            request_serializer=firestore.BatchGetDocumentsRequest.serialize,
+        )
+        metadata = (("google-cloud-resource-prefix", database), ("authorization", "Bearer owner"))
+        answers = 0
+        try:
+            async for _ in read(request, metadata=metadata):
+                answers += 1
+        except grpc.aio.AioRpcError as exc:
+            return answers, exc
+    return answers, None
+
+
+async def test_a_stream_that_is_cut_ends_after_its_first_message(
+    firestore_proxy: FirestoreProxy, project: str, session: Any
+) -> None:
+    """The rest never comes; the same read without a fault has two messages."""
+    assert session
+    whole, _ = await raw_read(firestore_proxy.address, project)
+    firestore_proxy.plan = only("BatchGetDocuments", nth(0, Cut()))
+    answers, failure = await raw_read(firestore_proxy.address, project)
+
+    assert (2, 1) == (whole, answers)
+    assert failure is not None
+    assert grpc.StatusCode.UNAVAILABLE == failure.code()
+
+
+async def test_a_refusal_says_when_to_come_back(firestore_proxy: FirestoreProxy, project: str) -> None:
+    """As a RetryInfo among the trailing metadata, as Google's servers send it."""
+    firestore_proxy.plan = from_nth(0, Refuse("RESOURCE_EXHAUSTED", retry_after_s=1.5))
+    answers, failure = await raw_read(firestore_proxy.address, project)
+    assert failure is not None
+    trailing = dict(failure.trailing_metadata() or ())
+    status = status_pb2.Status.FromString(trailing["grpc-status-details-bin"])
+    info = error_details_pb2.RetryInfo()
+
+    assert (0, grpc.StatusCode.RESOURCE_EXHAUSTED) == (answers, failure.code())
+    assert failure.code().value[0] == status.code
+    assert status.details[0].Unpack(info)
+    assert 1500 == info.retry_delay.ToMilliseconds()
+
+
+async def test_two_owners_on_one_proxy_have_plans_of_their_own(
+    firestore_proxy: FirestoreProxy, project: str
+) -> None:
+    """An outage of one project is not the other's."""
+    plans = Plans()
+    firestore_proxy.plan = plans
+    mine = FirestoreSessionService(project=project, limits=HASTY)
+    other = FirestoreSessionService(project=f"{project}-b", limits=HASTY)
+    with plans.of(project, from_nth(0, Refuse("RESOURCE_EXHAUSTED"))):
+        with pytest.raises(UnavailableError):
+            await mine.create_session(**WHO)
+        await other.create_session(**WHO)
+    await mine.create_session(**WHO)
+
+    assert await other.get_session(**WHO) is not None
+
+
+async def test_connections_that_are_cut_can_be_opened_again(
+    firestore_proxy: FirestoreProxy, project: str, session: Any, stored_tail: StoredTail
+) -> None:
+    """At the same address; a call that was running meets a lost answer, and happens once."""
+    hold = Hold("after")
+    firestore_proxy.plan = only("Commit", nth(0, hold))
+    service = FirestoreSessionService(project=project)
+    append = asyncio.create_task(service.append_event(session, said("one")))
+    await asyncio.to_thread(hold.reached.wait)
+    cut = await asyncio.to_thread(firestore_proxy.cut_connections)
+    await append
+    none_left = hold.decision.done()
+    await service.append_event(session, said("two"))
+
+    assert cut >= 1
+    assert not none_left
+    assert 2 == len(stored_tail())
+    assert session == await service.get_session(**WHO)
+
+
+async def test_a_proxy_that_stops_waits_for_nothing_that_hangs_or_is_held(
+    firestore_emulator: Emulator, project: str
+) -> None:
+    """Their callers learn that the call ended."""
+    hold = Hold()
+    proxy = FirestoreProxy(firestore_emulator.address, lambda call: hold if call.number == 0 else Hang())
+    with contextlib.ExitStack() as running:
+        running.enter_context(proxy)
+        held = asyncio.create_task(raw_read(proxy.address, project))
+        await asyncio.to_thread(hold.reached.wait)
+        hanging = asyncio.create_task(raw_read(proxy.address, project))
+        await until(lambda: proxy.figures.faults["hang"])
+        async with asyncio.timeout(4):
+            outcomes = await asyncio.gather(held, hanging, asyncio.to_thread(running.close))
+
+    assert [0, 0] == [outcome[0] for outcome in outcomes[:2]]
