@@ -1,6 +1,5 @@
 """Count the requests that a Cloud Storage client sends, as Google bills them."""
 
-import re
 import threading
 from collections import Counter
 from dataclasses import dataclass, field
@@ -10,8 +9,9 @@ import requests
 from google.auth.credentials import AnonymousCredentials
 from google.auth.transport.requests import AuthorizedSession
 
-_BUCKET: Final = re.compile(r"/storage/v1/b/[^/?]+(?:\?|$)")
-_OBJECT: Final = re.compile(r"/(?:download/)?storage/v1/b/[^/]+/o/[^/?]+(?:\?|$)")
+from gcp_adk_store.testing.storage_requests import is_bucket_look, request_kind
+
+_KINDS: Final = frozenset({"upload", "list", "metadata", "media", "delete"})
 
 
 @dataclass(slots=True)
@@ -56,20 +56,9 @@ class MeteredSession(AuthorizedSession):
 
     def request(self, method: str, url: str, *args: Any, **kwargs: Any) -> requests.Response:  # type: ignore[override]  # whatever the client passes
         """Send a request, and count it."""
-        if not (method == "GET" and _BUCKET.search(url)):
+        if not is_bucket_look(method, url):
+            kind = request_kind(method, url)
             with self._guard:
-                self._figures.requests[_kind(method, url)] += 1
+                self._figures.requests[kind if kind in _KINDS else "other"] += 1
         response: requests.Response = super().request(method, url, *args, **kwargs)  # type: ignore[no-untyped-call]  # as above
         return response
-
-
-def _kind(method: str, url: str) -> str:
-    if method == "DELETE":
-        return "delete"
-    if "/upload/" in url:
-        return "upload"
-    if method == "GET" and _OBJECT.search(url):
-        return "media" if "alt=media" in url else "metadata"
-    if method == "GET" and re.search(r"/b/[^/]+/o(?:\?|$)", url):
-        return "list"
-    return "other"

@@ -15,33 +15,23 @@ from gcp_adk_store import (
     UnavailableError,
 )
 from gcp_adk_store.testing.emulators import STORAGE_VARIABLE, Emulator
+from gcp_adk_store.testing.faults import Hang, Hold, from_nth, no_faults
+from gcp_adk_store.testing.storage_proxy import StorageProxy
 from tests.services.conftest import WHO, text
-from tests.services.stalling import StallingProxy
 
 QUICK: dict[str, Any] = {**WHO, "filename": "quick"}
 SLOW: dict[str, Any] = {**WHO, "filename": "slow"}
 
 
 @pytest.fixture
-def stalling(
-    storage_emulator: Emulator, adk_store_bucket: str, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[StallingProxy]:
-    """A server that does not answer requests about ``slow``."""
-    assert adk_store_bucket
-    with StallingProxy(storage_emulator.address, b"slow") as proxy:
-        monkeypatch.setenv(STORAGE_VARIABLE, proxy.url)
+def proxy(storage_emulator: Emulator, monkeypatch: pytest.MonkeyPatch) -> Iterator[StorageProxy]:
+    """What stands before the server."""
+    with StorageProxy(storage_emulator.address) as proxy:
+        monkeypatch.setenv(STORAGE_VARIABLE, proxy.address)
         yield proxy
 
 
-async def until_stalled(proxy: StallingProxy, count: int = 1) -> None:
-    """Wait until so many requests are held back."""
-    for _ in range(count):
-        await asyncio.to_thread(proxy.stalled.acquire)
-
-
-async def test_other_calls_go_on_while_some_are_stalled(
-    stalling: StallingProxy, adk_store_bucket: str
-) -> None:
+async def test_other_calls_go_on_while_some_are_stalled(proxy: StorageProxy, adk_store_bucket: str) -> None:
     """The event loop ticks, and the calls that nobody holds up are answered; then the others are too."""
     service = GcsArtifactService(adk_store_bucket, limits=ArtifactLimits(max_workers=8))
     ticks = 0
@@ -54,18 +44,22 @@ async def test_other_calls_go_on_while_some_are_stalled(
 
     ticking = asyncio.create_task(tick())
     names = [f"slow{number}" for number in range(6)]
+    holds = [Hold() for _ in names]
+    proxy.plan = lambda call: holds[call.number] if call.number < len(holds) else None
     stalled = [
         asyncio.create_task(service.save_artifact(**{**SLOW, "filename": name}, artifact=text(name)))
         for name in names
     ]
-    await until_stalled(stalling, len(stalled))
+    for hold in holds:
+        await asyncio.to_thread(hold.reached.wait)
     before = ticks
     for number in range(5):
         assert number == await service.save_artifact(**QUICK, artifact=text(f"{number}"))
         assert text(f"{number}") == await service.load_artifact(**QUICK)
     during = ticks - before
     finished = [task.done() for task in stalled]
-    stalling.released.set()
+    for hold in holds:
+        hold.release()
     numbers = await asyncio.gather(*stalled)
     ticking.cancel()
     await service.close()
@@ -75,48 +69,51 @@ async def test_other_calls_go_on_while_some_are_stalled(
     assert during > 100
 
 
-async def test_a_call_that_is_cancelled_returns_at_once(
-    stalling: StallingProxy, adk_store_bucket: str
-) -> None:
+async def test_a_call_that_is_cancelled_returns_at_once(proxy: StorageProxy, adk_store_bucket: str) -> None:
     """Whatever its thread still waits for."""
     service = GcsArtifactService(adk_store_bucket)
     for call in (service.save_artifact(**SLOW, artifact=text("x")), service.load_artifact(**SLOW)):
+        hold = Hold()
+        proxy.plan = from_nth(0, hold)
         task = asyncio.create_task(call)
-        await until_stalled(stalling)
+        await asyncio.to_thread(hold.reached.wait)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-    assert not stalling.released.is_set()
-    stalling.released.set()
+        assert not hold.decision.done()
+        hold.release()
     await service.close()
 
 
 async def test_a_server_that_never_answers_is_given_up_at_the_deadline(
-    stalling: StallingProxy, adk_store_bucket: str
+    proxy: StorageProxy, adk_store_bucket: str
 ) -> None:
     """With what that means: nothing was read, and what became of a write nobody knows."""
     limits = ArtifactLimits(deadline_s=1, request_timeout_s=30)
     service = GcsArtifactService(adk_store_bucket, limits=limits)
+    proxy.plan = from_nth(0, Hang())
     with pytest.raises(UnavailableError, match="did not answer"):
         await service.load_artifact(**SLOW)
     with pytest.raises(UnavailableError, match="did not answer"):
         await service.save_artifact(**SLOW, artifact=text("the listing is lost"))
     with pytest.raises(OutcomeUnknownError, match="did not answer"):
         await service._objects.delete("slow", generation=None, what="delete")
-    stalling.released.set()
+    proxy.cut_connections()
     await service.close()
 
 
 async def test_calls_beyond_the_threads_wait_no_longer_than_their_deadline(
-    stalling: StallingProxy, adk_store_bucket: str
+    proxy: StorageProxy, adk_store_bucket: str
 ) -> None:
     """They are refused one by one, not piled up; then the service works again."""
     limits = ArtifactLimits(max_workers=2, deadline_s=1, request_timeout_s=30)
     service = GcsArtifactService(adk_store_bucket, limits=limits)
+    proxy.plan = from_nth(0, Hang())
     outcomes = await asyncio.gather(
         *(service.load_artifact(**SLOW) for _ in range(20)), return_exceptions=True
     )
-    stalling.released.set()
+    proxy.plan = no_faults
+    proxy.cut_connections()
 
     assert {UnavailableError: 2, OverloadedError: 18} == Counter(type(outcome) for outcome in outcomes)
     assert 0 == await service.save_artifact(**QUICK, artifact=text("works"))
