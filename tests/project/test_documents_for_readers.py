@@ -51,13 +51,19 @@ async def test_the_first_example_runs(firestore_emulator: Emulator, storage_emul
     assert "You help Ada." in (said.parts[0].text or "")
 
 
+@pytest.mark.parametrize(("document", "number", "passes"), [("README.md", 1, 1), ("docs/testing.md", 0, 2)])
 def test_the_example_of_an_own_test_passes(
-    tmp_path: Path, firestore_emulator: Emulator, storage_emulator: Emulator
+    tmp_path: Path,
+    firestore_emulator: Emulator,
+    storage_emulator: Emulator,
+    document: str,
+    number: int,
+    passes: int,
 ) -> None:
     """In a folder of its own, with nothing but the installed plugin."""
     assert firestore_emulator.address
     assert storage_emulator.address
-    (tmp_path / "test_own.py").write_text(code(README)[1])
+    (tmp_path / "test_own.py").write_text(code((ROOT / document).read_text())[number])
     run = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "."],
         cwd=tmp_path,
@@ -66,7 +72,7 @@ def test_the_example_of_an_own_test_passes(
         check=False,
     )
 
-    assert "1 passed" in run.stdout
+    assert f"{passes} passed" in run.stdout
     assert 0 == run.returncode
 
 
