@@ -89,8 +89,8 @@ class ArtifactVersions:
             if not refused.perhaps_own:
                 raise
             raise OutcomeUnknownError(
-                f"{what}: sent and not answered, and whether it was saved could not be read; list its versions "
-                "before saving again"
+                f"{what}: sent and not answered, and whether it was saved could not be read; "
+                "list its versions before saving again"
             ) from exc
 
     async def saved_as(self, key: ArtifactKey, save_id: str, *, what: str) -> int | None:

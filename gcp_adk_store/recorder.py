@@ -415,7 +415,8 @@ def _settling(sent: Exception, what: str) -> Iterator[None]:
         if isinstance(sent, RefusedError) and not sent.perhaps_own:
             raise
         raise OutcomeUnknownError(
-            f"{what}: sent and not answered, and what became of it could not be read; read before repeating it"
+            f"{what}: sent and not answered, and what became of it could not be read; "
+            "read before repeating it"
         ) from exc
 
 

@@ -1,6 +1,8 @@
 """Let calls of one process wait for each other, in any event loop: so many at most, and so long."""
 
 import asyncio
+import math
+import sys
 import threading
 from collections import deque
 from collections.abc import AsyncIterator, Hashable
@@ -25,7 +27,9 @@ class Turns:
     is good. What makes a write correct is its precondition: other processes have turns of their own.
     """
 
-    def __init__(self, *, at_once: int = 1, max_waiting: int, longest_wait_s: float) -> None:
+    def __init__(
+        self, *, at_once: int = 1, max_waiting: int = sys.maxsize, longest_wait_s: float = math.inf
+    ) -> None:
         """Prepare turns that *at_once* calls of a key have; *max_waiting* is for all keys together."""
         self._at_once = at_once
         self._max_waiting = max_waiting
@@ -56,7 +60,8 @@ class Turns:
             line.waiting.append(mine)
             self._waiting += 1
         try:
-            async with asyncio.timeout(deadlines.at_most(self._longest_wait_s)):
+            longest_wait_s = deadlines.at_most(self._longest_wait_s)
+            async with asyncio.timeout(None if math.isinf(longest_wait_s) else longest_wait_s):
                 await asyncio.wrap_future(mine)
         except (asyncio.CancelledError, TimeoutError) as exc:
             if self._leave(line, mine):  # given in the moment of the cancellation
