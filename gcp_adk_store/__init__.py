@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         UnavailableError,
         UploadMissingError,
     )
+    from gcp_adk_store.model.garbage import Garbage, GarbageKind
     from gcp_adk_store.sessions import FirestoreSessionService
     from gcp_adk_store.settings import ArtifactLimits, SessionLimits, StoreSettings
     from gcp_adk_store.store import Store
@@ -38,6 +39,8 @@ __all__ = [
     "ArtifactLimits",
     "ArtifactReader",
     "FirestoreSessionService",
+    "Garbage",
+    "GarbageKind",
     "GcsArtifactService",
     "InvalidInputError",
     "NotProvisionedError",
@@ -75,6 +78,8 @@ _HOMES = {
     "ArtifactLimits": "settings",
     "ArtifactReader": "artifact_files",
     "FirestoreSessionService": "sessions",
+    "Garbage": "model.garbage",
+    "GarbageKind": "model.garbage",
     "PromptTask": "templates.inputs",
     "TemplateSettings": "templates.state",
     "inject_session_state": "templates.state",

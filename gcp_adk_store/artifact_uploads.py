@@ -1,8 +1,9 @@
 """Let a browser put a file into the bucket, and make it a version of an artifact then."""
 
+import logging
 import re
 import secrets
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
@@ -12,9 +13,13 @@ from google.adk.platform import time as platform_time
 from gcp_adk_store.artifact_versions import ArtifactVersions
 from gcp_adk_store.backends.gcs import ObjectGoneError, Objects
 from gcp_adk_store.backends.signing import UrlSigner
-from gcp_adk_store.codec.objects import encode_file, object_name, upload_name
-from gcp_adk_store.errors import InvalidInputError, UploadMissingError
+from gcp_adk_store.codec.objects import UPLOADS, encode_file, object_name, upload_name
+from gcp_adk_store.errors import InvalidInputError, StoreError, UploadMissingError
+from gcp_adk_store.model.garbage import Garbage, GarbageKind, require_age
 from gcp_adk_store.model.keys import ArtifactKey
+from gcp_adk_store.model.payloads import PayloadPlace
+
+logger = logging.getLogger(__name__)
 
 _UPLOAD_ID: Final = re.compile(r"[0-9a-f]{32}")
 
@@ -115,8 +120,39 @@ class ArtifactUploads:
             )
         except ObjectGoneError:
             return await self._finalized(key, upload_id, what=what)  # by another call, just now
-        await self._objects.delete(staged.name, generation=staged.generation, what=what)
+        try:
+            await self._objects.delete(staged.name, generation=staged.generation, what=what)
+        except StoreError as exc:
+            # The version is saved; that must not look like a failure of it.
+            logger.warning("%s: what was put is left for a collector: %s", what, type(exc).__name__)
         return version
+
+    async def abandoned(self, *, older_than_s: float) -> AsyncIterator[Garbage]:
+        """Yield what was put so long ago and made no version.
+
+        Raises:
+            InvalidInputError: *older_than_s* is too short to be sure.
+        """
+        require_age(older_than_s)
+        before = platform_time.get_time() - older_than_s
+        async for objects in self._objects.scan(f"{UPLOADS}/", what="find_garbage"):
+            for found in objects:
+                if found.update_time < before:
+                    yield Garbage(
+                        kind=GarbageKind.UPLOAD,
+                        place=PayloadPlace.BUCKET,
+                        name=found.name,
+                        since=found.update_time,
+                        size=found.size,
+                        versions=[(found.name, found.version)],
+                    )
+
+    async def remove(self, garbage: Garbage) -> bool:
+        """Remove what :meth:`abandoned` found; tell whether it is gone."""
+        if garbage.kind is not GarbageKind.UPLOAD:
+            return False
+        ((name, version),) = garbage.versions
+        return await self._objects.delete_unchanged(name, version, what="remove_garbage")
 
     async def _finalized(self, key: ArtifactKey, upload_id: str, *, what: str) -> int:
         """Return the version that an upload became."""

@@ -2,7 +2,7 @@
 
 import os
 import secrets
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable
 from datetime import datetime, timedelta
 from typing import Any, BinaryIO
 from urllib.parse import quote
@@ -41,7 +41,7 @@ from gcp_adk_store.codec.objects import (
     user_prefix,
     version_of,
 )
-from gcp_adk_store.errors import InvalidInputError
+from gcp_adk_store.errors import InvalidInputError, OutcomeUnknownError, UnavailableError
 from gcp_adk_store.fan_out import fan_out
 from gcp_adk_store.model.artifacts import (
     MAX_REFERENCE_HOPS,
@@ -50,8 +50,9 @@ from gcp_adk_store.model.artifacts import (
     require_storage_class,
     time_after,
 )
+from gcp_adk_store.model.garbage import DEFAULT_AGE_S, Garbage
 from gcp_adk_store.model.keys import ArtifactKey, ArtifactScope
-from gcp_adk_store.operations import Operations, operation
+from gcp_adk_store.operations import Operations, operation, operation_that_yields
 from gcp_adk_store.settings import ArtifactLimits, StoreSettings
 
 
@@ -650,6 +651,24 @@ class GcsArtifactService(BaseArtifactService):
             what=f"finalize_upload {key}",
         )
 
+    @operation_that_yields
+    async def find_garbage(self, *, older_than_s: float = DEFAULT_AGE_S) -> AsyncIterator[Garbage]:
+        """Yield files that were put for :meth:`create_upload` so long ago and never finalized.
+
+        Args:
+            older_than_s: Seconds since they were put, an hour at least, a day by default.
+
+        Raises:
+            InvalidInputError: *older_than_s* is below an hour.
+        """
+        async for garbage in self._uploads.abandoned(older_than_s=older_than_s):
+            yield garbage
+
+    @operation
+    async def remove_garbage(self, garbage: Garbage) -> bool:
+        """Remove what :meth:`find_garbage` found; tell whether it is gone. Calling again is safe."""
+        return await self._uploads.remove(garbage)
+
     async def close(self) -> None:
         """Let running requests finish, then close own connections and threads."""
         await self._objects.close()
@@ -705,9 +724,13 @@ class GcsArtifactService(BaseArtifactService):
 
     async def _delete(self, versions: Iterable[StoredObject], *, what: str) -> None:
         """Remove these generations; a version that is saved meanwhile stays."""
-        await fan_out(
-            self._objects.delete(stored.name, generation=stored.generation, what=what) for stored in versions
-        )
+        try:
+            await fan_out(
+                self._objects.delete(stored.name, generation=stored.generation, what=what)
+                for stored in versions
+            )
+        except UnavailableError as exc:
+            raise OutcomeUnknownError(f"{what}: some may be removed, and some not; delete again") from exc
 
     def _describe(self, stored: StoredObject) -> StoredArtifactVersion:
         return StoredArtifactVersion(

@@ -264,7 +264,7 @@ class SessionRecorder:
     async def delete(self, key: SessionKey) -> None:
         """Remove a session, and what interrupted deletions of its id left."""
         what = f"delete_session {key}"
-        await self._remove(key, await self._end(key, if_expired=False, what=what), what=what)
+        await self.finish_deletions(key, await self._end(key, if_expired=False, what=what), what=what)
 
     async def _create(self, key: SessionKey, writes: Sequence[Write], *, epoch: str, what: str) -> str:
         try:
@@ -291,12 +291,17 @@ class SessionRecorder:
         """Remove a session that has expired."""
         ended = await self._end(key, if_expired=True, what=what)
         try:
-            await self._remove(key, ended, what=what)
+            await self.finish_deletions(key, ended, what=what)
         except StoreError as exc:
             # The id is free; a note says what is left, for the next deletion of it.
             logger.warning("%s: an expired session is not removed whole: %s", what, type(exc).__name__)
 
-    async def _remove(self, key: SessionKey, ended: Sequence[Deletion], *, what: str) -> None:
+    async def finish_deletions(self, key: SessionKey, ended: Sequence[Deletion], *, what: str) -> None:
+        """Remove what is left of sessions that ended; harmless when repeated.
+
+        Raises:
+            OutcomeUnknownError: some of it may be left; what was noted of it is.
+        """
         try:
             for deletion in ended:
                 owner = self._layout.session_payloads(key, deletion.epoch)

@@ -23,10 +23,12 @@ from gcp_adk_store.codec.documents import Layout
 from gcp_adk_store.codec.event_payloads import is_large
 from gcp_adk_store.codec.events import EncodedEvent, EventLimits, encode_event
 from gcp_adk_store.codec.payloads import Spilled, spill_scopes
+from gcp_adk_store.collector import Collector
 from gcp_adk_store.delivered import DeliveredEvents, HeldEvents
 from gcp_adk_store.errors import InvalidInputError, StoreError
 from gcp_adk_store.handle import Missed, learn, made_session, mark, marker_of, to_session
 from gcp_adk_store.model.expiry import Expiry
+from gcp_adk_store.model.garbage import DEFAULT_AGE_S, Garbage
 from gcp_adk_store.model.keys import SessionKey, UserKey
 from gcp_adk_store.model.sessions import Append, Marker
 from gcp_adk_store.model.state import ScopedState, persistent, split_scopes
@@ -154,6 +156,7 @@ class FirestoreSessionService(BaseSessionService):
             deadlines_s=self._limits.deadlines_s,
             turns=turns(at_once=self._limits.max_in_flight),
         )
+        self._collector = Collector(self._documents, payloads, layout, self._reader, self._recorder)
         # One handle shared by several tasks, threads or loops never conflicts with itself.
         self._turns = turns()
         self._delivered = DeliveredEvents(self._limits.delivered_events)
@@ -352,6 +355,36 @@ class FirestoreSessionService(BaseSessionService):
     async def get_user_state(self, *, app_name: str, user_id: str) -> dict[str, Any]:
         """Return the user's state with raw keys, empty when there is none; 1 read."""
         return dict(await self._reader.user_state(UserKey(app=app_name, user=user_id)))
+
+    @operation_that_yields
+    async def find_garbage(self, *, older_than_s: float = DEFAULT_AGE_S) -> AsyncIterator[Garbage]:
+        """Yield what is stored below the service's prefix and in nobody's use, the older the surer.
+
+        Deletions that were interrupted, and payloads that nothing refers to: of appends that came to
+        nothing, of values that were replaced, of sessions that Firestore removed. Nothing else, and nothing
+        of a document that cannot be read: that is told as ``GarbageKind.UNREADABLE``. Reads the names of all
+        payloads, and the documents that old ones belong to.
+
+        Args:
+            older_than_s: Seconds since it was last written, an hour at least, a day by default: far more than
+                passes between writing a payload and the commit that refers to it.
+
+        Raises:
+            InvalidInputError: *older_than_s* is below an hour.
+        """
+        async for garbage in self._collector.find(older_than_s=older_than_s):
+            yield garbage
+
+    @operation
+    async def remove_garbage(self, garbage: Garbage) -> bool:
+        """Remove what :meth:`find_garbage` found, unless it came into use again; tell whether it is gone.
+
+        Safe beside writers, and beside other collectors.
+
+        Raises:
+            OutcomeUnknownError: not answered; calling again is safe.
+        """
+        return await self._collector.remove(garbage)
 
     async def flush(self) -> None:
         """Return at once: every acknowledged write is durable already."""

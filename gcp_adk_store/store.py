@@ -1,5 +1,6 @@
 """Own the services of one deployment and their connections."""
 
+from collections.abc import AsyncIterator
 from types import TracebackType
 from typing import Literal, Self
 
@@ -9,6 +10,7 @@ from gcp_adk_store.artifacts import GcsArtifactService
 from gcp_adk_store.backends.channels import FirestoreClient
 from gcp_adk_store.backends.storage_calls import StorageClient
 from gcp_adk_store.errors import InvalidInputError
+from gcp_adk_store.model.garbage import DEFAULT_AGE_S, Garbage, GarbageKind
 from gcp_adk_store.sessions import FirestoreSessionService
 from gcp_adk_store.settings import ArtifactLimits, SessionLimits, StoreSettings
 
@@ -149,6 +151,24 @@ class Store:
         if self._artifacts is None:
             raise InvalidInputError("this store has no bucket; pass bucket= or set ADK_STORE_BUCKET")
         return self._artifacts
+
+    async def find_garbage(self, *, older_than_s: float = DEFAULT_AGE_S) -> AsyncIterator[Garbage]:
+        """Yield what is in nobody's use, of sessions and of artifacts; see their ``find_garbage``.
+
+        Raises:
+            InvalidInputError: *older_than_s* is below an hour.
+        """
+        async for garbage in self._sessions.find_garbage(older_than_s=older_than_s):
+            yield garbage
+        if self._artifacts is not None:
+            async for garbage in self._artifacts.find_garbage(older_than_s=older_than_s):
+                yield garbage
+
+    async def remove_garbage(self, garbage: Garbage) -> bool:
+        """Remove what :meth:`find_garbage` found, unless it came into use again; tell whether it is gone."""
+        if garbage.kind is GarbageKind.UPLOAD:
+            return await self.artifacts.remove_garbage(garbage)
+        return await self._sessions.remove_garbage(garbage)
 
     async def close(self) -> None:
         """Close the connections that the services opened; a later call opens them anew."""

@@ -1,12 +1,13 @@
 """Read and write objects of one bucket, on threads of this library's own."""
 
+from collections.abc import AsyncIterator, Mapping
 from datetime import datetime
 from typing import Any, Final, TypeVar
 
 from google.api_core import exceptions as api
 
 from gcp_adk_store.backends.storage_calls import Permission, StorageCalls
-from gcp_adk_store.codec.objects import ObjectFields, StoredObject, Upload
+from gcp_adk_store.codec.objects import ObjectFields, ScannedObject, StoredObject, Upload
 from gcp_adk_store.fan_out import fan_out
 
 T = TypeVar("T")
@@ -15,6 +16,8 @@ _NAMES: Final = "items(name),nextPageToken"
 _TIMES: Final = "items(name,metageneration,customTime),nextPageToken"
 _INFO: Final = "name,generation,contentType,contentEncoding,metadata,timeCreated,size"
 _INFOS: Final = f"items({_INFO}),nextPageToken"
+_SCANNED: Final = "items(name,generation,metageneration,size,metadata,updated),nextPageToken"
+_SCANNED_AT_ONCE: Final = 1000
 _INFOS_WITH_HASHES: Final = f"items({_INFO},crc32c,md5Hash),nextPageToken"
 
 
@@ -159,6 +162,77 @@ class Objects:
             await fan_out(
                 self._set_custom_time(blob.name, blob.metageneration, time, what=what) for blob in earlier
             )
+
+    async def scan(self, prefix: str, *, what: str) -> AsyncIterator[list[ScannedObject]]:
+        """Yield the objects that start with *prefix*, by name, some at a time."""
+        after: str | None = None
+
+        def page(bucket: Any, timeout_s: float) -> list[Any]:
+            found = bucket.client.list_blobs(
+                bucket,
+                prefix=prefix,
+                start_offset=after,
+                # The first of them is the last one of the page before.
+                max_results=_SCANNED_AT_ONCE + 1,
+                fields=_SCANNED,
+                timeout=timeout_s,
+                retry=None,
+            )
+            return [blob for blob in found if blob.name != after]
+
+        while True:
+            blobs = await self._calls.read(page, Permission.LIST, what=what)
+            yield [
+                ScannedObject(
+                    name=blob.name,
+                    version=f"{blob.generation}/{blob.metageneration}",
+                    size=blob.size,
+                    metadata=blob.metadata or {},
+                    update_time=blob.updated.timestamp(),
+                )
+                for blob in blobs
+            ]
+            if len(blobs) < _SCANNED_AT_ONCE:
+                return
+            after = blobs[-1].name
+
+    async def mark(self, name: str, metadata: Mapping[str, str], *, what: str) -> bool:
+        """Change an object's *metadata*, which gives it another version; tell whether it is there."""
+
+        def patch(bucket: Any, timeout_s: float) -> bool:
+            blob = bucket.blob(name)
+            blob.metadata = dict(metadata)
+            try:
+                blob.patch(timeout=timeout_s, retry=None)
+            except api.NotFound:
+                return False
+            return True
+
+        there = await self._calls.write(patch, Permission.UPDATE, what=what)
+        if not there:
+            await self._calls.require_bucket(what=what)
+        return there
+
+    async def delete_unchanged(self, name: str, version: str, *, what: str) -> bool:
+        """Remove an object that is of the *version* that a scan saw; tell whether it is gone."""
+        generation, _, metageneration = version.partition("/")
+
+        def remove(bucket: Any, timeout_s: float) -> bool:
+            try:
+                bucket.delete_blob(
+                    name,
+                    if_generation_match=int(generation),
+                    if_metageneration_match=int(metageneration),
+                    timeout=timeout_s,
+                    retry=None,
+                )
+            except api.NotFound:
+                return True
+            except api.PreconditionFailed:
+                return False
+            return True
+
+        return await self._calls.write(remove, Permission.DELETE, what=what)
 
     async def delete(self, name: str, *, generation: int | None, what: str) -> None:
         """Remove an object of this *generation*, of any if ``None``; what is gone already is no error."""

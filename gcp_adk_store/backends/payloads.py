@@ -4,30 +4,36 @@ Payloads are named by their content, so writing one again changes nothing, and a
 digest when they are read.
 """
 
-import hashlib
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime
+from itertools import groupby
 from typing import Final, Protocol
 
+from google.adk.platform import time as platform_time
 from google.auth.credentials import Credentials
 
 from gcp_adk_store.backends.firestore import Documents
 from gcp_adk_store.backends.gcs import Objects
 from gcp_adk_store.backends.renewals import renew
 from gcp_adk_store.backends.storage_calls import StorageCalls, StorageClient
-from gcp_adk_store.backends.translate import ConditionFailedError
+from gcp_adk_store.backends.translate import ConditionFailedError, RefusedError
 from gcp_adk_store.codec.documents import Layout, read_chunk
-from gcp_adk_store.codec.objects import DEFAULT_CONTENT_TYPE, Upload
-from gcp_adk_store.codec.writes import Delete, Document
+from gcp_adk_store.codec.objects import DEFAULT_CONTENT_TYPE, ScannedObject, Upload
+from gcp_adk_store.codec.owners import OWNER, PUT_TIME, chunk_owner, object_owner, owner_digest
+from gcp_adk_store.codec.writes import Delete, Document, Page
 from gcp_adk_store.errors import PayloadMissingError, StoredDataError
 from gcp_adk_store.fan_out import fan_out
 from gcp_adk_store.model.expiry import PARTS_GRACE_S
+from gcp_adk_store.model.garbage import StoredPayload, Versions
 from gcp_adk_store.model.payloads import Payload, PayloadOwner, PayloadPlace, PayloadRef
 from gcp_adk_store.settings import ArtifactLimits
 
 _CHUNKS_PER_COMMIT: Final = 3
 """Keeps commits below 4 MiB, beyond which the emulator hangs its client; production allows 10 MiB."""
 
+
+_SCANNED_AT_ONCE: Final = 1000
+"""Documents of one page of a scan, of which only the names are sent."""
 
 _WAY_OUT: Final = (
     '; restore it, or read events without it: FirestoreSessionService(on_missing_payload="placeholder")'
@@ -53,6 +59,14 @@ class PayloadStore(Protocol):
         """Remove all payloads of *owner*; harmless when repeated."""
         ...
 
+    def scan(self, *, what: str) -> AsyncIterator[Sequence[StoredPayload]]:
+        """Yield all payloads, of whatever owner, some at a time."""
+        ...
+
+    async def remove_unchanged(self, versions: Versions, *, what: str) -> bool:
+        """Remove a payload unless it was put again since the scan; tell whether it is gone."""
+        ...
+
 
 class BucketPayloads:
     """Payloads as objects ``{prefix}-payloads/{owner}/{life}/{sha256}``.
@@ -68,13 +82,25 @@ class BucketPayloads:
         """Write *payload* as an object of its raw bytes, unless it is there."""
         name = f"{self._folder(owner)}{payload.ref.sha256}"
         time = None if parts_at is None else _custom_time(parts_at)
-        upload = Upload(data=payload.data, content_type=DEFAULT_CONTENT_TYPE, metadata={}, custom_time=time)
-        try:
-            await self._objects.create(name, upload, what=what)
-        except ConditionFailedError:
-            # The same content is there already, perhaps since an append that came to nothing.
-            if time is not None:
-                await self._objects.keep_until(name, time, what=what)
+        upload = Upload(
+            data=payload.data,
+            content_type=DEFAULT_CONTENT_TYPE,
+            metadata={OWNER: owner.path},
+            custom_time=time,
+        )
+        while True:
+            try:
+                await self._objects.create(name, upload, what=what)
+            except ConditionFailedError:
+                # The same content is there already, perhaps since an append that came to nothing: a collector
+                # that found it then must not remove it now.
+                put_time = {OWNER: owner.path, PUT_TIME: f"{platform_time.get_time()}"}
+                if await self._objects.mark(name, put_time, what=what):
+                    break
+            else:
+                return
+        if time is not None:
+            await self._objects.keep_until(name, time, what=what)
 
     async def get(self, owner: PayloadOwner, ref: PayloadRef, *, what: str) -> bytes | None:
         """Return the object's bytes."""
@@ -90,9 +116,18 @@ class BucketPayloads:
         names = await self._objects.names(self._folder(owner), delimiter=None, what=what)
         await fan_out(self._objects.delete(name, generation=None, what=what) for name in names)
 
+    async def scan(self, *, what: str) -> AsyncIterator[Sequence[StoredPayload]]:
+        """Yield the objects with what their metadata and names say of them."""
+        async for objects in self._objects.scan(f"{self._prefix}-payloads/", what=what):
+            yield [_scanned(found) for found in objects]
+
+    async def remove_unchanged(self, versions: Versions, *, what: str) -> bool:
+        """Delete the object."""
+        ((name, version),) = versions
+        return await self._objects.delete_unchanged(name, version, what=what)
+
     def _folder(self, owner: PayloadOwner) -> str:
-        digest = hashlib.sha256(owner.path.encode()).hexdigest()[:32]
-        return f"{self._prefix}-payloads/{digest}/{owner.life}/"
+        return f"{self._prefix}-payloads/{owner_digest(owner.path)}/{owner.life}/"
 
 
 class ChunkPayloads:
@@ -104,7 +139,7 @@ class ChunkPayloads:
 
     async def put(self, owner: PayloadOwner, payload: Payload, *, parts_at: int | None, what: str) -> None:
         """Write the chunks of *payload*, a few in each commit."""
-        writes = self._layout.put_chunks(owner, payload, parts_at=parts_at)
+        writes = self._layout.put_chunks(owner, payload, now=platform_time.get_time(), parts_at=parts_at)
         for start in range(0, len(writes), _CHUNKS_PER_COMMIT):
             await self._documents.commit(
                 writes[start : start + _CHUNKS_PER_COMMIT], what=what, repeatable_when_unanswered=True
@@ -130,6 +165,45 @@ class ChunkPayloads:
         """Delete the owner's chunks of this life."""
         chunks = await self._chunks(owner, "__name__", what=what)
         await self._documents.commit_all([Delete(path=chunk.path) for chunk in chunks], what=what)
+
+    async def scan(self, *, what: str) -> AsyncIterator[Sequence[StoredPayload]]:
+        """Yield payloads by what the paths of their chunks say; no chunk is read."""
+        rest: list[Document] = []
+        last: str | None = None
+        while True:
+            page = Page(
+                field=None,
+                descending=False,
+                limit=_SCANNED_AT_ONCE,
+                after=None if last is None else (0.0, last),
+            )
+            documents = await self._documents.query(
+                "",
+                self._layout.chunks_collection,
+                all_descendants=True,
+                fields=("__name__",),
+                page=page,
+                what=what,
+            )
+            groups = _by_payload([*rest, *documents])
+            if len(documents) < _SCANNED_AT_ONCE:
+                yield [_joined(*group) for group in groups]
+                return
+            # The last one may go on in the next page.
+            rest = groups.pop()[1]
+            last = documents[-1].path
+            yield [_joined(*group) for group in groups]
+
+    async def remove_unchanged(self, versions: Versions, *, what: str) -> bool:
+        """Delete all chunks in one commit, if each is as it was seen."""
+        deletes = [Delete(path=path, must=update_time) for path, update_time in versions]
+        try:
+            await self._documents.commit(deletes, what=what, repeatable_when_unanswered=True)
+        except RefusedError:
+            # Put again meanwhile, or removed already, perhaps by this call's own lost first attempt.
+            paths = [path for path, _ in versions]
+            return not any(await self._documents.get(paths, fields=("__name__",), what=what))
+        return True
 
     async def _chunks(self, owner: PayloadOwner, field: str, *, what: str) -> list[Document]:
         found = await self._documents.query(
@@ -194,6 +268,16 @@ class Payloads:
         """
         await self._store(place, what=what).remove_all(owner, what=what)
 
+    async def scan(self, *, what: str) -> AsyncIterator[Sequence[StoredPayload]]:
+        """Yield all payloads of both places, of whatever owner, some at a time."""
+        for store in self._stores.values():
+            async for found in store.scan(what=what):
+                yield found
+
+    async def remove_unchanged(self, place: PayloadPlace, versions: Versions, *, what: str) -> bool:
+        """Remove a payload unless it was put again since the scan; tell whether it is gone."""
+        return await self._store(place, what=what).remove_unchanged(versions, what=what)
+
     async def close(self) -> None:
         """Close what was opened for the bucket."""
         if self._objects is not None:
@@ -208,6 +292,39 @@ class Payloads:
 
 def _custom_time(parts_at: int) -> datetime:
     return datetime.fromtimestamp(parts_at + PARTS_GRACE_S, UTC)
+
+
+def _by_payload(
+    chunks: Sequence[Document],
+) -> list[tuple[tuple[PayloadOwner, str] | None, list[Document]]]:
+    """Return *chunks*, which are in the order of their names, payload by payload."""
+    grouped = groupby(chunks, key=lambda chunk: chunk_owner(chunk.path))
+    return [(whose, list(group)) for whose, group in grouped]
+
+
+def _joined(whose: tuple[PayloadOwner, str] | None, chunks: Sequence[Document]) -> StoredPayload:
+    return StoredPayload(
+        owner=whose and whose[0],
+        sha256=whose[1] if whose else "",
+        place=PayloadPlace.CHUNKS,
+        name=chunks[0].path,
+        put_at=max(float(chunk.update_time) for chunk in chunks),
+        size=None,
+        versions=[(chunk.path, chunk.update_time) for chunk in chunks],
+    )
+
+
+def _scanned(found: ScannedObject) -> StoredPayload:
+    whose = object_owner(found.name, found.metadata.get(OWNER))
+    return StoredPayload(
+        owner=whose and whose[0],
+        sha256=whose[1] if whose else "",
+        place=PayloadPlace.BUCKET,
+        name=found.name,
+        put_at=found.update_time,
+        size=found.size,
+        versions=[(found.name, found.version)],
+    )
 
 
 def open_payloads(

@@ -140,7 +140,7 @@ def to_write(item: Write | Delete, *, root: str) -> Any:
 def to_page(page: Page, *, root: str) -> dict[str, Any]:
     """Return condition, order, limit and start of a structured query."""
     direction = _DESCENDING if page.descending else _ASCENDING
-    fields = [{"field_path": page.field}, {"field_path": "__name__"}]
+    fields = [{"field_path": field} for field in (page.field, "__name__") if field is not None]
     query: dict[str, Any] = {
         "order_by": [{"field": field, "direction": direction} for field in fields],
         "limit": {"value": page.limit},
@@ -153,7 +153,7 @@ def to_page(page: Page, *, root: str) -> dict[str, Any]:
     if page.after is not None:
         value, path = page.after
         at = [PbValue(double_value=value), PbValue(reference_value=f"{root}/{path}")]
-        query["start_at"] = {"values": at, "before": False}
+        query["start_at"] = {"values": at[-len(fields) :], "before": False}
     return query
 
 

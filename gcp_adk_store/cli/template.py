@@ -13,18 +13,13 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from gcp_adk_store.cli.failures import CannotLookError
 from gcp_adk_store.errors import StoreError
 from gcp_adk_store.store import Store
 from gcp_adk_store.templates.lint import Finding, lint_template
 from gcp_adk_store.templates.state import TemplateSettings
 
 _COLORS = {"state": "green", "artifact": "green", "unknown": "red", "literal": "yellow", "json": "yellow"}
-
-
-class _CannotLookError(click.ClickException):
-    """Says why there is nothing to look at; what is found to be unknown ends with 1."""
-
-    exit_code = 2
 
 
 @click.group()
@@ -58,7 +53,7 @@ def lint(source: str, session: str | None, extended: bool, literal_braces: bool,
         try:
             keys, names = asyncio.run(_known(session))
         except StoreError as exc:
-            raise _CannotLookError(str(exc)) from exc
+            raise CannotLookError(str(exc)) from exc
     findings = lint_template(text, state_keys=keys, filenames=names, settings=settings)
     if as_json:
         click.echo(json.dumps([dataclasses.asdict(finding) for finding in findings], ensure_ascii=False))
@@ -74,10 +69,10 @@ def _template(source: str) -> str:
         try:
             return path.read_text(encoding="utf-8")
         except UnicodeDecodeError as exc:
-            raise _CannotLookError(f"{source} is no UTF-8: {exc.reason} at byte {exc.start}") from exc
+            raise CannotLookError(f"{source} is no UTF-8: {exc.reason} at byte {exc.start}") from exc
     module, colon, attribute = source.partition(":")
     if not colon:
-        raise _CannotLookError(f"there is no file {source}; name a file, or MODULE:ATTRIBUTE")
+        raise CannotLookError(f"there is no file {source}; name a file, or MODULE:ATTRIBUTE")
     if "" not in sys.path:
         sys.path.insert(0, "")  # where the command is run, as for python -m
     try:
@@ -85,10 +80,10 @@ def _template(source: str) -> str:
         for name in attribute.split("."):
             found = getattr(found, name)
     except (ImportError, AttributeError, ValueError, TypeError) as exc:
-        raise _CannotLookError(f"{source} cannot be imported: {exc}") from exc
+        raise CannotLookError(f"{source} cannot be imported: {exc}") from exc
     text = getattr(found, "instruction", found)
     if not isinstance(text, str):
-        raise _CannotLookError(f"{source} is no text but a {type(text).__name__}")
+        raise CannotLookError(f"{source} is no text but a {type(text).__name__}")
     return text
 
 
@@ -96,12 +91,12 @@ async def _known(session: str) -> tuple[set[str], set[str] | None]:
     """Return the state keys and the artifacts of a session."""
     ids = [unquote(part) for part in session.split("/")]
     if len(ids) != 3:  # noqa: PLR2004  # app, user and id
-        raise _CannotLookError(f"--session {session} must be APP/USER/ID; write a / in an id as %2F")
+        raise CannotLookError(f"--session {session} must be APP/USER/ID; write a / in an id as %2F")
     app, user, session_id = ids
     async with Store.from_env() as store:
         found = await store.sessions.get_session(app_name=app, user_id=user, session_id=session_id)
         if found is None:
-            raise _CannotLookError(f"there is no session {session}; list_sessions shows those there are")
+            raise CannotLookError(f"there is no session {session}; list_sessions shows those there are")
         if not store.has_artifacts:
             return set(found.state), None
         names = await store.artifacts.list_artifact_keys(app_name=app, user_id=user, session_id=session_id)

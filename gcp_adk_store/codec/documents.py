@@ -71,6 +71,11 @@ class Layout:
     def __init__(self, prefix: str) -> None:
         self._prefix = prefix
 
+    @property
+    def prefix(self) -> str:
+        """Start of the names of all collections."""
+        return self._prefix
+
     def app(self, app: str) -> str:
         """Path of the document with the app's state."""
         return f"{self._prefix}_apps/{escape_name(app, what='app_name')}"
@@ -129,13 +134,17 @@ class Layout:
         count = max(1, -(-ref.size // CHUNK_BYTES))
         return [f"{self.chunks_of(owner)}{ref.sha256}-{number}" for number in range(count)]
 
-    def put_chunks(self, owner: PayloadOwner, payload: Payload, *, parts_at: int | None) -> list[Write]:
+    def put_chunks(
+        self, owner: PayloadOwner, payload: Payload, *, now: float, parts_at: int | None
+    ) -> list[Write]:
         """Return the writes of one payload, each of at most 900 KiB; kept for good without *parts_at*."""
         return [
             Write(
                 path=path,
                 fields={
                     "format": FORMAT,
+                    # Put again, a chunk changes: a collector that saw it before leaves it alone.
+                    "put_time": now,
                     "body": payload.data[number * CHUNK_BYTES : (number + 1) * CHUNK_BYTES],
                     **_of_part(parts_at),
                 },

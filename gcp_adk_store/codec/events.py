@@ -158,10 +158,19 @@ def complete_event(stored: StoredEvent, found: Mapping[PayloadRef, bytes]) -> St
         role = "user" if event.author == "user" else "model"
         event.content = types.Content(role=role, parts=[types.Part(text=placeholder(whole))])
         return StoredEvent(event=event, missing={})
+    return decode_event(unpack_text(whole, found[whole]))
+
+
+def unpack_text(ref: PayloadRef, data: bytes) -> str:
+    """Return the text of an event that was a payload as a whole.
+
+    Raises:
+        StoredDataError: *data* is damaged.
+    """
     try:
-        return decode_event(zlib.decompress(found[whole]).decode())
+        return zlib.decompress(data).decode()
     except (zlib.error, UnicodeDecodeError) as exc:
-        raise StoredDataError(f"payload {whole} is no event") from exc
+        raise StoredDataError(f"payload {ref} is no event") from exc
 
 
 def event_timestamp(text: str) -> float:

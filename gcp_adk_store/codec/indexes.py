@@ -10,7 +10,7 @@ UNINDEXED_FIELDS: Final = {
     "users": ("state",),
     "sessions": ("state", "tail", "create_time", "sealed_max", "expire_at", "parts_expire_at"),
     "segments": ("body", "running_max", "expire_at"),
-    "chunks": ("body", "expire_at"),
+    "chunks": ("body", "put_time", "expire_at"),
 }
 """Collection, without the prefix -> fields that no query asks for.
 

@@ -111,6 +111,20 @@ class StoredObject:
             raise StoredDataError(f"the metadata {_JSON} of object {self.name!r} is no JSON object") from exc
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScannedObject:
+    """An object as a scan over many finds it."""
+
+    name: str
+    version: str
+    """Changes with the object's bytes and with its metadata: ``generation/metageneration``."""
+    size: int
+    """Bytes."""
+    metadata: Mapping[str, str]
+    update_time: float
+    """Unix time in seconds of the last change of its bytes or metadata."""
+
+
 def scope_prefix(scope: ArtifactScope) -> str:
     """Return the start of the names of all artifacts of *scope*."""
     session = "user" if scope.session is None else escape_segment(scope.session)

@@ -48,11 +48,12 @@ class Delete:
 class Page:
     """A part of a query's documents, in the order of one number field, then of their names."""
 
-    field: str
+    field: str | None
+    """``None`` for the order of their names alone."""
     descending: bool
     limit: int
     after: tuple[float, str] | None
-    """Value and path of the last document of the page before."""
+    """Value and path of the last document of the page before; without a field the value says nothing."""
     where: tuple[str, str] | None = None
     """A field and the text that it must hold."""
 

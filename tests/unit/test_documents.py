@@ -322,16 +322,16 @@ def test_each_chunk_of_a_payload_says_until_when_it_is_kept(
     start = f"{SESSION}/adk_chunks/e1-{payload.ref.sha256}"
 
     assert [
-        Write(path=f"{start}-0", fields={"format": 1, "body": b"x" * CHUNK_BYTES, **fields}),
-        Write(path=f"{start}-1", fields={"format": 1, "body": b"y", **fields}),
-    ] == LAYOUT.put_chunks(LAYOUT.session_payloads(KEY, "e1"), payload, parts_at=parts_at)
+        Write(path=f"{start}-0", fields={"format": 1, "put_time": 5.5, "body": b"x" * CHUNK_BYTES, **fields}),
+        Write(path=f"{start}-1", fields={"format": 1, "put_time": 5.5, "body": b"y", **fields}),
+    ] == LAYOUT.put_chunks(LAYOUT.session_payloads(KEY, "e1"), payload, now=5.5, parts_at=parts_at)
 
 
 @given(st.binary(max_size=100))
 def test_a_chunk_is_read_as_it_was_put(data: bytes) -> None:
     """Whatever its bytes, an empty one too."""
     payload = Payload.of(data, place=PayloadPlace.CHUNKS)
-    (chunk,) = LAYOUT.put_chunks(LAYOUT.session_payloads(KEY, "e1"), payload, parts_at=1767225600)
+    (chunk,) = LAYOUT.put_chunks(LAYOUT.session_payloads(KEY, "e1"), payload, now=5.5, parts_at=1767225600)
 
     assert data == read_chunk(document({**chunk.fields}))
 

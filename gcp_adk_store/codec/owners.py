@@ -1,0 +1,53 @@
+"""Tell from a document's path what it is, and what the payloads beside it belong to."""
+
+import hashlib
+import re
+from typing import Final
+
+from gcp_adk_store.codec.names import unescape_name
+from gcp_adk_store.model.keys import SessionKey
+from gcp_adk_store.model.payloads import PayloadOwner
+
+OWNER: Final = "adkStoreOwner"
+"""Metadata of a payload's object: the path of the document that it belongs to."""
+
+PUT_TIME: Final = "adkStorePutTime"
+"""Metadata of a payload's object that was put again: when, so that it is not taken for an old one."""
+
+_CHUNK: Final = re.compile(r"(?P<owner>.+)/[^/]+/(?P<life>[^/]+)-(?P<sha256>[0-9a-f]{64})-[0-9]+")
+_LEVELS: Final = ("apps", "users", "sessions")
+
+
+def owner_digest(path: str) -> str:
+    """Return what stands for the document at *path* in names of objects, for which ids can be too long."""
+    return hashlib.sha256(path.encode()).hexdigest()[:32]
+
+
+def chunk_owner(path: str) -> tuple[PayloadOwner, str] | None:
+    """Return what the chunk at *path* belongs to, and the SHA-256 of its payload; ``None`` for no chunk."""
+    found = _CHUNK.fullmatch(path)
+    return found and (PayloadOwner(path=found["owner"], life=found["life"]), found["sha256"])
+
+
+def object_owner(name: str, path: str | None) -> tuple[PayloadOwner, str] | None:
+    """Return the same for an object of this *name* that says it belongs to the document at *path*."""
+    folder, _, sha256 = name.rpartition("/")
+    folder, _, life = folder.rpartition("/")
+    if path is None or folder.rpartition("/")[2] != owner_digest(path):
+        return None
+    return PayloadOwner(path=path, life=life), sha256
+
+
+def level_of(path: str, prefix: str) -> int | None:
+    """Return 1, 2 or 3 for the document of an app, a user or a session; ``None`` for any other."""
+    collections = path.split("/")[::2]
+    known = [f"{prefix}_{level}" for level in _LEVELS[: len(collections)]]
+    return len(collections) if collections == known and path.count("/") % 2 else None
+
+
+def session_at(path: str, prefix: str) -> SessionKey | None:
+    """Return the session whose document is at *path*; ``None`` if it is no session's."""
+    if level_of(path, prefix) != len(_LEVELS):
+        return None
+    app, user, session = (unescape_name(name) for name in path.split("/")[1::2])
+    return SessionKey(app=app, user=user, session=session)

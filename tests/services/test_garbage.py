@@ -1,0 +1,394 @@
+"""A collector finds what is in nobody's use and nothing else, and takes nothing from under a writer."""
+
+import json
+import os
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import requests
+from click.testing import CliRunner
+from google.adk.events import Event
+from google.adk.platform import time as platform_time
+from google.cloud.firestore import Client
+from google.genai import types
+
+from gcp_adk_store import (
+    FirestoreSessionService,
+    Garbage,
+    GarbageKind,
+    InvalidInputError,
+    OutcomeUnknownError,
+    SessionConflictError,
+    SessionLimits,
+    Store,
+)
+from gcp_adk_store.cli.command import command
+from gcp_adk_store.testing.emulators import Emulator
+from tests.services.conftest import APP, USER, WHO, Connect, LostAnswers, event
+
+DAY_S = 24 * 3600
+SMALL = SessionLimits(inline_bytes=10, event_text_bytes=500, state_value_bytes=10, seal_tail_bytes=1000)
+HASTY = replace(SMALL, deadline_s=1)
+RawDocuments = Callable[[], dict[str, dict[str, Any]]]
+
+
+def picture(data: bytes) -> Event:
+    """Return a user's upload."""
+    blob = types.Blob(data=data, mime_type="image/png")
+    return Event(author="user", content=types.Content(role="user", parts=[types.Part(inline_data=blob)]))
+
+
+def pass_days(days: float) -> None:
+    """Let so much time pass for the task of this test."""
+    platform_time.set_time_provider(lambda: time.time() + days * DAY_S)
+
+
+async def found_by(service: FirestoreSessionService | Store) -> list[Garbage]:
+    """Return what the collector finds in two days."""
+    pass_days(2)
+    try:
+        return [garbage async for garbage in service.find_garbage()]
+    finally:
+        platform_time.reset_time_provider()
+
+
+@pytest.fixture(params=["chunks", "bucket"])
+def place(request: pytest.FixtureRequest, adk_store_bucket: str) -> dict[str, Any]:
+    """Where payloads go: settings of a service."""
+    return {"bucket": adk_store_bucket if request.param == "bucket" else None, "limits": SMALL}
+
+
+@pytest.fixture
+def service(connect: Connect, place: dict[str, Any]) -> FirestoreSessionService:
+    """A service for which everything is large."""
+    return connect(**place)
+
+
+async def test_what_is_in_use_is_never_found(service: FirestoreSessionService) -> None:
+    """Payloads of events in tail and segments, of texts, of events as a whole, of state in every scope."""
+    large = {"mine": "m" * 50, "user:mine": "u" * 50, "app:mine": "a" * 50}
+    held = await service.create_session(**WHO, state={"first": "f" * 50, "user:first": "g" * 50})
+    for number in range(8):
+        await service.append_event(held, picture(os.urandom(20)))
+        both = picture(os.urandom(20))
+        both.content.parts.append(types.Part(text=f"{number}" * 1000))  # type: ignore[union-attr]  # has parts
+        await service.append_event(held, both)
+    await service.append_event(held, event("last", delta=large))
+
+    assert [] == await found_by(service)
+    assert held == await service.get_session(**WHO)
+
+
+async def test_payloads_of_values_that_were_replaced_are_removed(
+    service: FirestoreSessionService, connect: Connect, place: dict[str, Any]
+) -> None:
+    """One of each scope; what replaced them stays."""
+    names = ("mine", "user:mine", "app:mine")
+    held = await service.create_session(**WHO)
+    for letter in "ab":
+        await service.append_event(held, event(delta={name: f"{name} {letter}" * 20 for name in names}))
+    found = await found_by(service)
+
+    assert [GarbageKind.PAYLOAD] * 3 == [garbage.kind for garbage in found]
+    assert [True] * 3 == [await service.remove_garbage(garbage) for garbage in found]
+    assert [] == await found_by(service)
+    assert held == await connect(**place).get_session(**WHO)
+
+
+async def test_payloads_of_an_append_in_vain_are_removed(
+    service: FirestoreSessionService, connect: Connect, place: dict[str, Any]
+) -> None:
+    """A conflict after the payload was written leaves it to nobody."""
+    held = await service.create_session(**WHO)
+    stale = held.model_copy(deep=True)
+    await service.append_event(held, picture(b"stays" * 10))
+    with pytest.raises(SessionConflictError):
+        await service.append_event(stale, picture(b"in vain" * 10))
+    found = await found_by(service)
+
+    assert [GarbageKind.PAYLOAD] == [garbage.kind for garbage in found]
+    assert await service.remove_garbage(found[0])
+    assert [] == await found_by(service)
+    assert held == await connect(**place).get_session(**WHO)
+
+
+async def test_what_a_session_left_that_firestore_removed_is_found(
+    service: FirestoreSessionService, project: str
+) -> None:
+    """A TTL policy, or somebody's hand, takes the document and leaves what belongs to it."""
+    held = await service.create_session(**WHO)
+    await service.append_event(held, picture(b"picture" * 10))
+    client = Client(project=project)
+    client.document("adk_apps/app/adk_users/user/adk_sessions/session").delete()
+    client.close()
+    found = await found_by(service)
+
+    assert [GarbageKind.PAYLOAD] == [garbage.kind for garbage in found]
+    assert await service.remove_garbage(found[0])
+    assert [] == await found_by(service)
+
+
+async def test_an_interrupted_deletion_is_completed(
+    service: FirestoreSessionService, connect: Connect, place: dict[str, Any], raw_documents: RawDocuments
+) -> None:
+    """With segments and payloads, even where a new session has the id."""
+    held = await service.create_session(**WHO)
+    for _ in range(6):
+        await service.append_event(held, picture(os.urandom(400)))
+    interrupted = connect(**{**place, "limits": HASTY}, interceptors=[LosesAfter(1)])
+    with pytest.raises(OutcomeUnknownError):
+        await interrupted.delete_session(**WHO)
+    new = await service.create_session(**WHO)
+    await service.append_event(new, picture(b"new" * 100))
+    found = await found_by(service)
+    assert GarbageKind.DELETION in {garbage.kind for garbage in found}
+    for garbage in found:
+        assert await service.remove_garbage(garbage)
+
+    assert [] == await found_by(service)
+    assert new == await service.get_session(**WHO)
+    assert {new._storage_update_marker.split("/")[0]} == {  # type: ignore[union-attr]  # it has one
+        fields["epoch"] for fields in raw_documents().values() if "epoch" in fields
+    }
+
+
+class LosesAfter(LostAnswers):
+    """Lets so many commits through; later ones never reach the server."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__(0, before_sending=True)
+        self._through = count
+
+    async def intercept_unary_unary(self, continuation: Any, details: Any, request: Any) -> Any:
+        """Send *request* if it is one of the first."""
+        self.left = 0 if self.seen < self._through else -1
+        return await super().intercept_unary_unary(continuation, details, request)
+
+
+async def test_what_is_young_is_left_to_its_writer(service: FirestoreSessionService) -> None:
+    """A payload is written before what refers to it."""
+    held = await service.create_session(**WHO)
+    stale = held.model_copy(deep=True)
+    await service.append_event(held, event())
+    with pytest.raises(SessionConflictError):
+        await service.append_event(stale, picture(b"in vain" * 10))
+    young = [garbage async for garbage in service.find_garbage(older_than_s=3600)]
+
+    assert [] == young
+    assert 1 == len(await found_by(service))
+
+
+async def test_what_comes_into_use_again_stays(
+    service: FirestoreSessionService, connect: Connect, place: dict[str, Any]
+) -> None:
+    """The same picture is sent again between finding and removing."""
+    held = await service.create_session(**WHO)
+    stale = held.model_copy(deep=True)
+    await service.append_event(held, event())
+    with pytest.raises(SessionConflictError):
+        await service.append_event(stale, picture(b"again" * 10))
+    (garbage,) = await found_by(service)
+    await service.append_event(held, picture(b"again" * 10))
+
+    assert not await service.remove_garbage(garbage)
+    assert held == await connect(**place).get_session(**WHO)
+    assert [] == await found_by(service)
+
+
+async def test_a_picture_that_is_collected_under_its_writer_is_put_again(
+    service: FirestoreSessionService, connect: Connect, place: dict[str, Any]
+) -> None:
+    """Its old payload went after the collector found it; the append that follows has its own."""
+    held = await service.create_session(**WHO)
+    stale = held.model_copy(deep=True)
+    await service.append_event(held, event())
+    with pytest.raises(SessionConflictError):
+        await service.append_event(stale, picture(b"again" * 10))
+    (garbage,) = await found_by(service)
+    assert await service.remove_garbage(garbage)
+    assert await service.remove_garbage(garbage), "removing again is no error"
+    await service.append_event(held, picture(b"again" * 10))
+
+    assert held == await connect(**place).get_session(**WHO)
+
+
+@pytest.mark.parametrize(
+    "damage", [{"format": 2}, {"sealed": 7}, {"tail": ['{"adk_store_payloads": 3}']}], ids=str
+)
+async def test_nothing_of_a_document_that_cannot_be_read_is_removed(
+    service: FirestoreSessionService, project: str, damage: dict[str, Any]
+) -> None:
+    """A newer release's, or a damaged one: what it refers to cannot be told."""
+    held = await service.create_session(**WHO)
+    await service.append_event(held, picture(b"picture" * 10))
+    client = Client(project=project)
+    client.document("adk_apps/app/adk_users/user/adk_sessions/session").update(damage)
+    client.close()
+    (garbage,) = await found_by(service)
+
+    assert GarbageKind.UNREADABLE is garbage.kind
+    assert garbage.reason
+    assert not await service.remove_garbage(garbage)
+    assert [garbage] == await found_by(service)
+
+
+Put = Callable[[str, str], None]
+
+
+@pytest.fixture
+def put(storage_emulator: Emulator) -> Put:
+    """Put an object of one byte into a bucket, round the library."""
+
+    def post(bucket: str, name: str) -> None:
+        objects = f"{storage_emulator.address}/upload/storage/v1/b/{bucket}/o"
+        asked = {"uploadType": "media", "name": name}
+        requests.post(objects, params=asked, data=b"x", timeout=10).raise_for_status()
+
+    return post
+
+
+async def test_a_foreign_object_among_payloads_is_left_alone(
+    connect: Connect, adk_store_bucket: str, put: Put
+) -> None:
+    """It does not say what it belongs to."""
+    put(adk_store_bucket, "adk-payloads/strange")
+    service = connect(bucket=adk_store_bucket)
+    (garbage,) = await found_by(service)
+
+    assert (GarbageKind.UNREADABLE, "adk-payloads/strange") == (garbage.kind, garbage.name)
+    assert not await service.remove_garbage(garbage)
+
+
+async def test_stores_of_other_prefixes_are_not_looked_at(
+    service: FirestoreSessionService, connect: Connect, place: dict[str, Any]
+) -> None:
+    """Each collects its own."""
+    other = connect(**place, prefix="other")
+    held = await other.create_session(**WHO)
+    for letter in "ab":
+        await other.append_event(held, event(delta={"mine": letter * 50}))
+
+    assert [] == await found_by(service)
+    assert 1 == len(await found_by(other))
+
+
+async def test_more_than_a_page_of_payloads_is_scanned_whole(
+    connect: Connect, place: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Payloads of several chunks, too, whose chunks lie on two pages."""
+    for module in ("payloads", "gcs"):
+        monkeypatch.setattr(f"gcp_adk_store.backends.{module}._SCANNED_AT_ONCE", 2)
+    monkeypatch.setattr("gcp_adk_store.collector._NOTES_AT_ONCE", 1)
+    monkeypatch.setattr("gcp_adk_store.codec.documents.CHUNK_BYTES", 8)
+    service = connect(**place)
+    held = await service.create_session(**WHO)
+    for number in range(7):
+        await service.append_event(held, event(delta={"mine": f"{number}" * 50}))
+    gone = [await service.create_session(app_name=APP, user_id=USER) for _ in range(3)]
+    for session in gone:
+        await service.append_event(session, picture(b"gone" * 10))
+        interrupted = connect(**{**place, "limits": HASTY}, interceptors=[LosesAfter(1)])
+        with pytest.raises(OutcomeUnknownError):
+            await interrupted.delete_session(app_name=APP, user_id=USER, session_id=session.id)
+    found = await found_by(service)
+    kinds = [garbage.kind for garbage in found]
+
+    assert 3 == kinds.count(GarbageKind.DELETION)
+    # Objects go before the commit that was lost, chunks with it.
+    assert (9 if place["bucket"] is None else 6) == kinds.count(GarbageKind.PAYLOAD)
+    assert all([await service.remove_garbage(garbage) for garbage in found])
+    assert [] == await found_by(service)
+    assert held == await service.get_session(**WHO)
+
+
+@pytest.mark.parametrize("age_s", [0, 3599, -1, float("nan")])
+async def test_an_age_at_which_a_payload_may_be_wanted_is_refused(
+    service: FirestoreSessionService, age_s: float
+) -> None:
+    """Before anything is read."""
+    with pytest.raises(InvalidInputError, match="older_than_s"):
+        await anext(aiter(service.find_garbage(older_than_s=age_s)))
+
+
+async def test_uploads_that_nobody_finalized_are_removed(adk_store: Store, put: Put) -> None:
+    """What a browser put a day ago; versions of artifacts stay."""
+    put(adk_store.artifacts.bucket_name, "adk-store-uploads/a/b")
+    await adk_store.artifacts.save_artifact(**WHO, filename="f", artifact=types.Part(text="stays"))
+    (garbage,) = await found_by(adk_store)
+
+    assert (GarbageKind.UPLOAD, "adk-store-uploads/a/b", 1) == (garbage.kind, garbage.name, garbage.size)
+    assert await adk_store.remove_garbage(garbage)
+    assert [] == await found_by(adk_store)
+    assert types.Part(text="stays") == await adk_store.artifacts.load_artifact(**WHO, filename="f")
+
+
+class TestCommand:
+    """``gcp-adk-store gc``."""
+
+    @pytest.fixture
+    async def replaced(self, connect: Connect, adk_store_bucket: str) -> FirestoreSessionService:
+        """A store with one payload that nothing refers to."""
+        service = connect(bucket=adk_store_bucket, limits=SMALL)
+        held = await service.create_session(**WHO)
+        for letter in "ab":
+            await service.append_event(held, event(delta={"mine": letter * 50}))
+        return service
+
+    def run(self, project: str, bucket: str, *arguments: str, days: float = 2) -> Any:
+        """Run the command, in so many days."""
+        pass_days(days)
+        place = ["--project", project, "--bucket", bucket]
+        try:
+            return CliRunner().invoke(command, ["gc", *place, *arguments])
+        finally:
+            platform_time.reset_time_provider()
+
+    @pytest.mark.usefixtures("replaced")
+    def test_a_dry_run_removes_nothing(self, project: str, adk_store_bucket: str) -> None:
+        """It lists what a run would remove, as often as it is asked."""
+        for _ in range(2):
+            result = self.run(project, adk_store_bucket, "--dry-run")
+            assert 0 == result.exit_code
+            assert "1 found" in result.stdout
+            assert "--dry-run" in result.stdout
+
+    @pytest.mark.usefixtures("replaced")
+    def test_a_run_removes_what_was_found(self, project: str, adk_store_bucket: str) -> None:
+        """The next one finds nothing."""
+        first = self.run(project, adk_store_bucket, "--json")
+        second = self.run(project, adk_store_bucket)
+        (told,) = json.loads(first.stdout)
+
+        assert ("payload", "bucket", "removed") == (told["kind"], told["in"], told["outcome"])
+        assert told["name"].startswith("adk-payloads/")
+        assert told["bytes"] > 0
+        assert (0, 0) == (first.exit_code, second.exit_code)
+        assert "nothing" in second.stdout
+
+    @pytest.mark.usefixtures("replaced")
+    def test_what_was_written_lately_is_not_found(self, project: str, adk_store_bucket: str) -> None:
+        """The age is the user's to choose."""
+        told = self.run(project, adk_store_bucket, "--dry-run", "--older-than", "72", "--json")
+
+        assert [] == json.loads(told.stdout)
+
+    @pytest.mark.usefixtures("replaced")
+    def test_what_cannot_be_read_is_told(self, project: str, adk_store_bucket: str) -> None:
+        """And left alone, with a status that a job notices."""
+        client = Client(project=project)
+        client.document("adk_apps/app/adk_users/user/adk_sessions/session").update({"format": 2})
+        client.close()
+        result = self.run(project, adk_store_bucket)
+
+        assert 1 == result.exit_code
+        assert "left alone" in result.stdout
+
+    def test_a_store_that_cannot_be_looked_at_is_told(self) -> None:
+        """With the setting that is wrong."""
+        result = CliRunner().invoke(command, ["gc", "--bucket", "gs://no"])
+
+        assert 2 == result.exit_code
+        assert "bucket" in result.stderr
