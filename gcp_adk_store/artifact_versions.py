@@ -88,9 +88,10 @@ class ArtifactVersions:
         except StoreError as exc:
             if not refused.perhaps_own:
                 raise
-            raise OutcomeUnknownError(
+            raise OutcomeUnknownError.since(
+                exc,
                 f"{what}: sent and not answered, and whether it was saved could not be read; "
-                "list its versions before saving again"
+                "list its versions before saving again",
             ) from exc
 
     async def saved_as(self, key: ArtifactKey, save_id: str, *, what: str) -> int | None:

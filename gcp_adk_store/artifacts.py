@@ -730,7 +730,9 @@ class GcsArtifactService(BaseArtifactService):
                 for stored in versions
             )
         except UnavailableError as exc:
-            raise OutcomeUnknownError(f"{what}: some may be removed, and some not; delete again") from exc
+            raise OutcomeUnknownError.since(
+                exc, f"{what}: some may be removed, and some not; delete again"
+            ) from exc
 
     def _describe(self, stored: StoredObject) -> StoredArtifactVersion:
         return StoredArtifactVersion(

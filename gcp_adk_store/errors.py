@@ -151,6 +151,13 @@ class OverloadedError(UnavailableError):
 class OutcomeUnknownError(StoreError):
     """A write was sent and never answered: it may or may not have been applied."""
 
+    @classmethod
+    def since(cls, failure: StoreError, message: str) -> Self:
+        """Return the error for a write that *failure*, of a request after it, keeps from being settled."""
+        error = cls(message, retry_after_s=failure.retry_after_s)
+        error.attempts = failure.attempts
+        return error
+
 
 class AccessDeniedError(StoreError):
     """The credentials are missing, invalid or lack a permission; nothing was written."""

@@ -112,8 +112,9 @@ class SessionRecorder:
         try:
             shared = await reading
         except StoreError as exc:
-            raise OutcomeUnknownError(
-                f"{what}: the session was made, but its app and user state could not be read; get it again"
+            raise OutcomeUnknownError.since(
+                exc,
+                f"{what}: the session was made, but its app and user state could not be read; get it again",
             ) from exc
         marker = Marker(epoch=epoch, revision=0, update_time=update_time, expiry=expiry)
         return marker, overlay(shared, initial.whole)
@@ -191,9 +192,9 @@ class SessionRecorder:
                 base = base and stored.marker
             # Others' appends and seals are progress: only time bounds how often they come first.
             if now() >= ends_at:
-                raise UnavailableError(
-                    f"{what}: others came first, time after time; try again later"
-                ) from sent
+                late = UnavailableError(f"{what}: others came first, time after time; try again later")
+                late.attempts = attempts + 1
+                raise late from sent
             if attempts:
                 await asyncio.sleep(retry.jitter(attempts))
             attempts += 1
@@ -309,8 +310,8 @@ class SessionRecorder:
                     await self._payloads.remove_all(owner, place, what=what)
                 await self._documents.commit_all(self._layout.finish_deletion(key, deletion), what=what)
         except UnavailableError as exc:
-            raise OutcomeUnknownError(
-                f"{what}: the session is gone, but not all of its parts; delete it again"
+            raise OutcomeUnknownError.since(
+                exc, f"{what}: the session is gone, but not all of its parts; delete it again"
             ) from exc
 
     async def _look(self, key: SessionKey, *, what: str) -> Marker:
@@ -419,9 +420,10 @@ def _settling(sent: Exception, what: str) -> Iterator[None]:
     except StoreError as exc:
         if isinstance(sent, RefusedError) and not sent.perhaps_own:
             raise
-        raise OutcomeUnknownError(
+        raise OutcomeUnknownError.since(
+            exc,
             f"{what}: sent and not answered, and what became of it could not be read; "
-            "read before repeating it"
+            "read before repeating it",
         ) from exc
 
 

@@ -136,6 +136,7 @@ class FirestoreSessionService(BaseSessionService):
             client=storage,
             layout=layout,
             prefix=place.prefix,
+            limits=self._limits,
         )
         self._payloads = payloads
         self._payload_place = payloads.place

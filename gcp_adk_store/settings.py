@@ -98,6 +98,8 @@ class SessionLimits:
     """Deadline of one attempt of one RPC."""
     deadline_s: float = 30.0
     """Deadline of one RPC, all attempts and waits together; most operations take one or two."""
+    payload_deadline_s: float = 120.0
+    """Deadline of one request for a payload that lies in a bucket, all attempts and waits together."""
     deadlines_s: Mapping[str, float] = field(default_factory=dict, hash=False)
     """Deadlines of whole operations by the method's name, as ``{"get_session": 5}``; none by default."""
     max_in_flight: int = 64
@@ -109,7 +111,7 @@ class SessionLimits:
         _require_sizes(
             self,
             at_least_one=("max_payload_bytes", "max_in_flight"),
-            above_zero=("rpc_timeout_s", "deadline_s"),
+            above_zero=("rpc_timeout_s", "deadline_s", "payload_deadline_s"),
         )
 
 

@@ -26,7 +26,7 @@ from gcp_adk_store.fan_out import fan_out
 from gcp_adk_store.model.expiry import PARTS_GRACE_S
 from gcp_adk_store.model.garbage import StoredPayload, Versions
 from gcp_adk_store.model.payloads import Payload, PayloadOwner, PayloadPlace, PayloadRef
-from gcp_adk_store.settings import ArtifactLimits
+from gcp_adk_store.settings import ArtifactLimits, SessionLimits
 
 _CHUNKS_PER_COMMIT: Final = 3
 """Keeps commits below 4 MiB, beyond which the emulator hangs its client; production allows 10 MiB."""
@@ -336,12 +336,14 @@ def open_payloads(
     client: StorageClient | None,
     layout: Layout,
     prefix: str,
+    limits: SessionLimits,
 ) -> Payloads:
     """Return the payloads of a database, in *bucket* if there is one; no I/O."""
     objects = None
     if bucket is not None:
+        of_requests = ArtifactLimits(deadline_s=limits.payload_deadline_s, max_waiting=limits.max_waiting)
         calls = StorageCalls(
-            bucket, project=project, client=client, credentials=credentials, limits=ArtifactLimits()
+            bucket, project=project, client=client, credentials=credentials, limits=of_requests
         )
         objects = Objects(calls)
     return Payloads(documents, objects, layout, prefix)

@@ -15,7 +15,7 @@ from requests.adapters import HTTPAdapter
 
 from gcp_adk_store import deadlines, settings
 from gcp_adk_store.backends import retry, translate
-from gcp_adk_store.errors import OverloadedError
+from gcp_adk_store.errors import OverloadedError, StoreError
 from gcp_adk_store.settings import ArtifactLimits
 from gcp_adk_store.turns import Turns
 
@@ -128,10 +128,10 @@ class StorageCalls:
     ) -> T:
         loop = asyncio.get_running_loop()
         run = self._guarded(work, permission, what=what, error=error)
-        begun = threading.Event()
+        begun: list[float] = []  # the time that each attempt was given, once it runs
 
         def begin(timeout_s: float) -> T:
-            begun.set()
+            begun.append(timeout_s)
             return run(timeout_s)
 
         async def attempt(timeout_s: float) -> T:
@@ -146,12 +146,15 @@ class StorageCalls:
                 return await retry.call(attempt, policy=self._policy, repeatable_when_unanswered=True)
         except TimeoutError as exc:
             where = f"{what}{_on_emulator()}"
-            if not begun.is_set():
+            if not begun:
                 raise OverloadedError(
                     f"{where}: all {self._limits.max_workers} threads (max_workers) were busy until the "
                     "deadline; nothing was sent"
                 ) from exc
-            raise error(exc, where, self.bucket, permission.value) from exc
+            failure = error(exc, where, self.bucket, permission.value)
+            if isinstance(failure, StoreError):
+                failure.attempts = len(begun)
+            raise failure from exc
 
     def _guarded(
         self,

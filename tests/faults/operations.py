@@ -1,0 +1,367 @@
+"""The operations whose every step is failed: what comes before them, and what their callers do then."""
+
+import asyncio
+import io
+from collections.abc import Callable
+from typing import Any
+
+import requests
+from google.adk.events import Event, EventActions
+from google.adk.sessions import Session
+from google.genai import types
+
+from gcp_adk_store import FirestoreSessionService, GcsArtifactService, SessionExistsError, artifacts
+from gcp_adk_store.backends import resumable
+from gcp_adk_store.codec.objects import upload_name
+from gcp_adk_store.model.keys import ArtifactKey
+from tests.faults.world import NOW, World
+
+WHO: dict[str, Any] = {"app_name": "app", "user_id": "user", "session_id": "session"}
+OWNER: dict[str, Any] = {"app_name": "app", "user_id": "user"}
+ALL_SCOPES = {"mine": "m" * 200, "small": 1, "user:mine": "u" * 200, "app:mine": "a" * 200}
+
+
+def event(number: int, *, picture: bool = False, delta: dict[str, Any] | None = None) -> Event:
+    """Return an event that is the same in every run."""
+    parts = [types.Part(text=f"event {number}")]
+    if picture:
+        parts.append(
+            types.Part(inline_data=types.Blob(data=b"picture %d" % number * 50, mime_type="image/png"))
+        )
+    return Event(
+        id=f"event-{number}",
+        author="user",
+        invocation_id="invocation",
+        timestamp=NOW + number,
+        content=types.Content(role="user", parts=parts),
+        actions=EventActions(state_delta=delta or {}),
+    )
+
+
+class Operation:
+    """One call of a service."""
+
+    writes = True
+    """Whether it changes anything."""
+    atomic = True
+    """Whether it happens as a whole or not at all; else it may be left half done until it is called again."""
+
+    async def prepare(self, world: World) -> None:
+        """Make what is there before."""
+
+    async def attach(self, world: World) -> Any:
+        """Return what the caller has at hand: services, a session."""
+        raise NotImplementedError
+
+    async def act(self, held: Any) -> Any:
+        """Do it; the steps of this are what fails."""
+        raise NotImplementedError
+
+    async def recover(self, world: World) -> None:
+        """Do what a caller does who does not know the outcome."""
+        await self.act(await self.attach(world))
+
+    async def check(self, world: World, held: Any, before: Any, error: Exception | None) -> None:
+        """Compare what the caller holds with what is stored."""
+
+    async def go_on(self, held: Any) -> None:
+        """Use what the caller holds, as after any success."""
+
+    def snapshot(self, held: Any) -> Any:
+        """Return what a failed call must leave as it was."""
+        del held
+
+
+class Create(Operation):
+    """``create_session``."""
+
+    def __init__(self, *, expired: bool = False, state: dict[str, Any] | None = None, **options: Any) -> None:
+        self._options = options
+        self._state = state
+        self._expired = expired
+        self.atomic = not expired  # the old one goes first
+
+    async def prepare(self, world: World) -> None:
+        """Make another session of the user, and an expired one of the id."""
+        service = world.sessions(**self._options)
+        await service.create_session(**OWNER, session_id="other", state={"user:known": "k", "app:known": "k"})
+        if self._expired:
+            old = await service.create_session(**WHO, ttl_seconds=1, state={"old": "o" * 200})
+            await service.append_event(old, event(0, picture=True))
+            world.now = NOW + 2
+
+    async def attach(self, world: World) -> Any:
+        return world.sessions(acting=True, **self._options)
+
+    async def act(self, held: Any) -> Any:
+        return await held.create_session(**WHO, state=self._state)
+
+    async def recover(self, world: World) -> None:
+        """Try again; it may exist."""
+        try:
+            await super().recover(world)
+        except SessionExistsError:
+            assert await world.sessions(**self._options).get_session(**WHO)
+
+
+class Append(Operation):
+    """``append_event``."""
+
+    def __init__(
+        self,
+        *,
+        earlier: int = 1,
+        others: bool = False,
+        bare: bool = False,
+        ttl_seconds: float | None = None,
+        make: Callable[[], Event] = lambda: event(1),
+        **options: Any,
+    ) -> None:
+        self._earlier = earlier
+        self._others = others
+        self._bare = bare
+        self._ttl_seconds = ttl_seconds
+        self._make = make
+        self._options = options
+
+    async def prepare(self, world: World) -> None:
+        """Make the session and its earlier events."""
+        service = world.sessions(**self._options)
+        held = await service.create_session(**WHO, state={"mine": "old" * 100}, ttl_seconds=self._ttl_seconds)
+        for number in range(self._earlier):
+            await service.append_event(held, event(100 + number, picture=True))
+
+    async def attach(self, world: World) -> Any:
+        others = world.sessions(**self._options)
+        held = await others.get_session(**WHO)
+        assert held is not None
+        if self._ttl_seconds is not None:
+            # Twice nine tenths of its time later: its parts would not outlast it.
+            for later_s, number in ((0.9, 300), (1.8, None)):
+                world.now = NOW + later_s * self._ttl_seconds
+                if number is not None:
+                    await others.append_event(held, event(number))
+        if self._others:
+            other = held.model_copy(deep=True)
+            await others.append_event(other, event(200, delta={"other": True}))
+        if self._bare:
+            held = Session.model_validate_json(held.model_dump_json())
+        return world.sessions(acting=True, **self._options), held
+
+    async def act(self, held: Any) -> Any:
+        service, session = held
+        return await service.append_event(session, self._make())
+
+    async def recover(self, world: World) -> None:
+        """Read, and append again if it is not there."""
+        service = world.sessions(**self._options)
+        session = await service.get_session(**WHO)
+        assert session is not None
+        if all(one.id != self._make().id for one in session.events):
+            await service.append_event(session, self._make())
+        assert session == await world.sessions(**self._options).get_session(**WHO)
+
+    def snapshot(self, held: Any) -> Any:
+        return held[1].model_copy(deep=True)
+
+    async def check(self, world: World, held: Any, before: Any, error: Exception | None) -> None:
+        """Equal to what is stored, or as it was."""
+        session = held[1]
+        if error is not None:
+            assert before == session
+        elif not self._bare:
+            stored = await world.sessions(**self._options).get_session(**WHO)
+            # Without the marker: where a seal was not answered, the next append finds that out.
+            assert stored is not None
+            assert session.model_dump() == stored.model_dump()
+
+    async def go_on(self, held: Any) -> None:
+        """Append to the session that the caller has."""
+        service, session = held
+        await service.append_event(session, event(999))
+        if not self._bare:
+            assert session.model_dump() == (await service.get_session(**WHO)).model_dump()
+
+
+class Delete(Operation):
+    """``delete_session``."""
+
+    atomic = False
+
+    def __init__(self, events: int, **options: Any) -> None:
+        self._events = events
+        self._options = options
+
+    async def prepare(self, world: World) -> None:
+        """Make a session with segments and payloads, and one that stays."""
+        service = world.sessions(limits={"seal_tail_bytes": 1}, **self._options)
+        stays = await service.create_session(**OWNER, session_id="stays")
+        await service.append_event(stays, event(0, picture=True, delta=ALL_SCOPES))
+        held = await service.create_session(**WHO)
+        for number in range(self._events):
+            await service.append_event(held, event(number, picture=True))
+
+    async def attach(self, world: World) -> Any:
+        return world.sessions(acting=True, **self._options)
+
+    async def act(self, held: Any) -> Any:
+        return await held.delete_session(**WHO)
+
+
+class Read(Operation):
+    """Any reading of sessions, compared with what it returns undisturbed."""
+
+    writes = False
+
+    def __init__(self, read: Callable[[Any], Any], **options: Any) -> None:
+        self._read = read
+        self._options = options
+
+    async def prepare(self, world: World) -> None:
+        """Make two sessions with segments and payloads."""
+        service = world.sessions(limits={"seal_tail_bytes": 1}, **self._options)
+        for session_id in ("session", "other"):
+            held = await service.create_session(**OWNER, session_id=session_id)
+            for number in range(3):
+                await service.append_event(held, event(number, picture=True, delta=ALL_SCOPES))
+
+    async def attach(self, world: World) -> Any:
+        return world.sessions(acting=True, **self._options)
+
+    async def act(self, held: Any) -> Any:
+        return await self._read(held)
+
+
+class Artifacts(Operation):
+    """Any call of the artifact service, after three versions were saved and a file was put."""
+
+    def __init__(
+        self,
+        call: Callable[[GcsArtifactService], Any],
+        *,
+        writes: bool = True,
+        atomic: bool = True,
+        known: bool = False,
+        saves: int | None = None,
+    ) -> None:
+        """Prepare *call*; *saves* is the number of the version that it makes."""
+        self._call = call
+        self.writes = writes
+        self.atomic = atomic
+        self._known = known
+        self._saves = saves
+
+    async def prepare(self, world: World) -> None:
+        """Save versions, a user's artifact, and what a browser put."""
+        service = world.artifacts()
+        for number in range(3):
+            part = types.Part(text=f"version {number}")
+            await service.save_artifact(**WHO, filename="f", artifact=part, custom_metadata={"n": number})
+        await service.save_artifact(**WHO, filename="user:g", artifact=types.Part(text="of the user"))
+        await asyncio.to_thread(_put_upload, world)
+
+    async def attach(self, world: World) -> Any:
+        service = world.artifacts(acting=True)
+        if self._known:  # the number of the next version
+            await service.save_artifact(**WHO, filename="f", artifact=types.Part(text="known"))
+        return service
+
+    async def act(self, held: Any) -> Any:
+        return await self._call(held)
+
+    async def recover(self, world: World) -> None:
+        """Call again; save again only what is not there."""
+        service = world.artifacts()
+        if self._saves is None or self._saves not in await service.list_versions(**WHO, filename="f"):
+            await self._call(service)
+
+
+UPLOAD_ID = "ab" * 16
+LARGE = b"0123456789abcdef" * 37_500
+
+
+def _put_upload(world: World) -> None:
+    key = ArtifactKey.of(app="app", user="user", session="session", filename="f")
+    url = f"{world.emulators.storage}/upload/storage/v1/b/{world.bucket}/o"
+    asked = {"uploadType": "media", "name": upload_name(key, UPLOAD_ID)}
+    requests.post(url, params=asked, data=b"put", headers={"Content-Type": "text/plain"}, timeout=10)
+
+
+async def iterated(service: FirestoreSessionService) -> list[Event]:
+    """Return all events that an iteration yields."""
+    return [one.event async for one in service.iter_events(**WHO)]
+
+
+async def loaded_to_a_file(service: GcsArtifactService) -> bytes:
+    """Return what is written to a file."""
+    target = io.BytesIO()
+    await service.load_artifact_to(target=target, **FILE)
+    return target.getvalue()
+
+
+async def opened(service: GcsArtifactService) -> list[bytes]:
+    """Return what is read of an artifact in parts."""
+    reader = await service.open_artifact(**FILE)
+    assert reader is not None
+    return [await reader.read(4) for _ in range(3)]
+
+
+def use_small_pieces() -> None:
+    """Send files of some hundred kilobytes piece by piece."""
+    for module in (resumable, artifacts):
+        module.CHUNK_BYTES = 256 * 1024  # type: ignore[attr-defined]  # of the one, imported by the other
+
+
+LARGE_CHANGE: dict[str, Any] = {"make": lambda: event(1, picture=True, delta=ALL_SCOPES)}
+FILE: dict[str, Any] = {**WHO, "filename": "f"}
+
+OPERATIONS: dict[str, Operation] = {
+    "create": Create(state={"mine": 1}),
+    "create with large state in chunks": Create(state=ALL_SCOPES),
+    "create with large state in a bucket": Create(state=ALL_SCOPES, bucket=True),
+    "create over an expired session": Create(expired=True, bucket=True),
+    "append": Append(),
+    "append to all scopes with chunks": Append(**LARGE_CHANGE),
+    "append to all scopes with a bucket": Append(**LARGE_CHANGE, bucket=True),
+    "append that seals": Append(earlier=2, limits={"seal_tail_bytes": 1}),
+    "append that merges": Append(others=True, on_conflict="merge", **LARGE_CHANGE),
+    "append without a marker": Append(bare=True, **LARGE_CHANGE),
+    "append that renews chunks": Append(ttl_seconds=100, limits={"seal_tail_bytes": 1}),
+    "append that renews objects": Append(ttl_seconds=100, bucket=True),
+    "delete": Delete(0),
+    "delete with segments and chunks": Delete(2),
+    "delete with segments and objects": Delete(2, bucket=True),
+    "get": Read(lambda service: service.get_session(**WHO)),
+    "get with objects": Read(lambda service: service.get_session(**WHO), bucket=True),
+    "list of a user": Read(lambda service: service.list_sessions(**OWNER)),
+    "list of an app": Read(lambda service: service.list_sessions(app_name="app")),
+    "page": Read(lambda service: service.list_sessions_page(**OWNER, page_size=1)),
+    "iteration over events": Read(iterated),
+    "user state": Read(lambda service: service.get_user_state(**OWNER)),
+    "save": Artifacts(
+        lambda service: service.save_artifact(**FILE, artifact=types.Part(text="new")), saves=3
+    ),
+    "save of a known artifact": Artifacts(
+        lambda service: service.save_artifact(**FILE, artifact=types.Part(text="new")),
+        saves=4,
+        known=True,
+    ),
+    "save of a file in pieces": Artifacts(
+        lambda service: service.save_artifact_file(source=io.BytesIO(LARGE), **FILE), saves=3
+    ),
+    "copy": Artifacts(
+        lambda service: service.copy_artifact(**FILE, version=1, to_session_id="session"), saves=3
+    ),
+    "finalize": Artifacts(lambda service: service.finalize_upload(upload_id=UPLOAD_ID, **FILE)),
+    "delete artifact": Artifacts(lambda service: service.delete_artifact(**FILE), atomic=False),
+    "delete session artifacts": Artifacts(
+        lambda service: service.delete_session_artifacts(**WHO), atomic=False
+    ),
+    "load": Artifacts(lambda service: service.load_artifact(**FILE), writes=False),
+    "load version": Artifacts(lambda service: service.load_artifact(**FILE, version=1), writes=False),
+    "load to a file": Artifacts(loaded_to_a_file, writes=False),
+    "open": Artifacts(opened, writes=False),
+    "list keys": Artifacts(lambda service: service.list_artifact_keys(**WHO), writes=False),
+    "list versions": Artifacts(lambda service: service.list_artifact_versions(**FILE), writes=False),
+    "get version": Artifacts(lambda service: service.get_artifact_version(**FILE, version=1), writes=False),
+}

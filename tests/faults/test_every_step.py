@@ -1,0 +1,260 @@
+"""Every request of every operation goes wrong once, in every way; then the store is looked at from outside.
+
+Whatever happened: what was done is done as a whole or not at all, what is left beside it is what a collector
+finds and removes, a caller who was told that nothing was written finds nothing, one who was told nothing
+certain gets there by reading and repeating, and the caller's ``Session`` is as it was or as storage is.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import pytest
+
+from gcp_adk_store import OutcomeUnknownError, StoreError, UnavailableError
+from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, STORAGE_VARIABLE, Emulator
+from gcp_adk_store.testing.faults import Cut, Fault, Hold, Lose, Refuse
+from gcp_adk_store.testing.firestore_proxy import FirestoreProxy
+from gcp_adk_store.testing.storage_proxy import StorageProxy
+from tests.faults.operations import OPERATIONS, Operation
+from tests.faults.world import Emulators, FromNow, World, normal
+from tests.faults.world_process import act_in_a_process
+
+AT_ONCE = 12
+HANGS_S = 60.0
+WRITING = [name for name, operation in OPERATIONS.items() if operation.writes]
+READING = [name for name, operation in OPERATIONS.items() if not operation.writes]
+
+NOT_SENT, REFUSED, LOST = Refuse("UNAVAILABLE"), Refuse("RESOURCE_EXHAUSTED"), Lose()
+ONCE: dict[str, list[Fault]] = {
+    "Commit": [NOT_SENT, REFUSED, LOST],
+    "BatchGetDocuments": [NOT_SENT, REFUSED, Cut()],
+    "RunQuery": [NOT_SENT, REFUSED, Cut()],
+    "upload": [REFUSED, LOST, Cut("request")],
+    "media": [REFUSED, LOST, Cut()],
+    "list": [REFUSED, LOST, Cut()],
+    "metadata": [REFUSED, LOST, Cut()],
+}
+"""What can go wrong with a request, by its kind; with another kind what goes wrong with an upload."""
+OUTAGES: dict[str, tuple[Fault, Fault]] = {
+    "every request is refused": (REFUSED, REFUSED),
+    "one answer is lost, then no request arrives": (LOST, NOT_SENT),
+}
+"""What the first request of an outage meets, and what those after it do."""
+Stage = Literal["before", "after"]
+
+
+@dataclass(frozen=True)
+class Undisturbed:
+    """What an operation does when nothing goes wrong."""
+
+    before: dict[str, str]
+    after: dict[str, str]
+    steps: list[tuple[str, int, str]]
+    """Each of its requests: service, number and kind."""
+
+
+@pytest.fixture(scope="module")
+def emulators(firestore_emulator: Emulator, storage_emulator: Emulator) -> Iterator[Emulators]:
+    """Proxies before both emulators, for all cases of this module."""
+    told = Emulators(firestore_emulator.address, storage_emulator.address)
+    with (
+        FirestoreProxy(told.firestore, told.firestore_plans) as firestore,
+        StorageProxy(told.storage, told.storage_plans) as storage,
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        patch.setenv(FIRESTORE_VARIABLE, firestore.address)
+        patch.setenv(STORAGE_VARIABLE, storage.address)
+        for module in ("artifacts", "backends.resumable"):
+            patch.setattr(f"gcp_adk_store.{module}.CHUNK_BYTES", 256 * 1024)
+        yield told
+
+
+@contextlib.asynccontextmanager
+async def prepared(operation: Operation, emulators: Emulators) -> AsyncIterator[World]:
+    """Make a store of its own, with what is there before."""
+    world = World(emulators)
+    with world.keeping_time():
+        await asyncio.to_thread(world.create_bucket)
+        await operation.prepare(world)
+        yield world
+        await world.settle()
+
+
+async def undisturbed(operation: Operation, emulators: Emulators) -> Undisturbed:
+    """Do it with nothing going wrong; count its requests."""
+    counts = {service: FromNow(lambda _: None) for service in ("firestore", "storage")}
+    async with prepared(operation, emulators) as world:
+        held = await operation.attach(world)
+        before = normal(await world.holdings())
+        with world.suffering("firestore", counts["firestore"]), world.suffering("storage", counts["storage"]):
+            await operation.act(held)
+        await world.collect()
+        after = normal(await world.holdings())
+    steps = [
+        (service, number, kind) for service, plan in counts.items() for number, kind in enumerate(plan.kinds)
+    ]
+    return Undisturbed(before, after, steps)
+
+
+async def each(cases: list[Any]) -> None:
+    """Run *cases*, some at a time."""
+    gate = asyncio.Semaphore(AT_ONCE)
+
+    async def one(case: Any) -> None:
+        async with gate, asyncio.timeout(HANGS_S):
+            await case
+
+    async with asyncio.TaskGroup() as group:
+        for case in cases:
+            group.create_task(one(case))
+
+
+async def _reached(hold: Hold, acting: "asyncio.Task[Any]") -> None:
+    """Wait until a request is held, or until all is done without it: contention makes one more, now and then."""
+    held = asyncio.create_task(asyncio.to_thread(hold.reached.wait, HANGS_S))
+    await asyncio.wait([held, acting], return_when=asyncio.FIRST_COMPLETED)
+    hold.reached.set()
+    await held
+
+
+async def has_recovered(
+    operation: Operation, world: World, expected: Undisturbed, error: BaseException | None
+) -> None:
+    """Compare the store with what the outcome said; then do what a caller does, and compare again."""
+    world.hasty = False
+    await world.collect(uploads=False)
+    found = normal(await world.holdings())
+    if error is None:
+        assert expected.after == found
+    elif not operation.atomic:
+        possible = [*expected.before.items(), *expected.after.items()]
+        assert all(item in possible for item in found.items())
+    elif isinstance(error, UnavailableError):
+        assert expected.before == found
+    else:
+        assert found in (expected.before, expected.after)
+    if error is not None:
+        await operation.recover(world)
+        await world.collect()
+        assert expected.after == normal(await world.holdings())
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+async def test_a_step_that_fails_once_is_not_noticed(emulators: Emulators, name: str) -> None:
+    """The operation succeeds, once, with what it returns otherwise."""
+    operation = OPERATIONS[name]
+    expected = await undisturbed(operation, emulators)
+
+    async def case(service: str, number: int, fault: Fault) -> None:
+        async with prepared(operation, emulators) as world:
+            held = await operation.attach(world)
+            before = operation.snapshot(held)
+            undisturbed_result = None if operation.writes else await operation.act(held)
+            held = held if operation.writes else await operation.attach(world)
+            plan = FromNow(lambda call: fault if call == number else None)
+            with world.suffering(service, plan):
+                result = await operation.act(held)
+            assert len(plan.kinds) > number
+            if not operation.writes:
+                assert undisturbed_result == result
+            await operation.check(world, held, before, None)
+            await has_recovered(operation, world, expected, None)
+            await operation.go_on(held)
+
+    assert expected.steps
+    await each(
+        [
+            case(service, number, fault)
+            for service, number, kind in expected.steps
+            for fault in ONCE.get(kind, ONCE["upload"])
+        ]
+    )
+
+
+@pytest.mark.parametrize("outage", OUTAGES)
+@pytest.mark.parametrize("name", OPERATIONS)
+async def test_an_outage_that_begins_at_a_step_leaves_all_or_nothing(
+    emulators: Emulators, name: str, outage: str
+) -> None:
+    """The error says what that means."""
+    operation = OPERATIONS[name]
+    expected = await undisturbed(operation, emulators)
+
+    async def case(service: str, number: int) -> None:
+        async with prepared(operation, emulators) as world:
+            world.hasty = True
+            held = await operation.attach(world)
+            before = operation.snapshot(held)
+
+            def fault(call: int) -> Fault | None:
+                first, later = OUTAGES[outage]
+                return None if call < number else first if call == number else later
+
+            error: StoreError | None = None
+            with world.suffering(service, FromNow(fault)):
+                try:
+                    await operation.act(held)
+                except StoreError as exc:
+                    error = exc
+            await world.settle()
+            assert isinstance(error, UnavailableError | OutcomeUnknownError | None)
+            if not operation.writes:
+                assert not isinstance(error, OutcomeUnknownError)
+            if error is not None:
+                assert error.operation
+                assert error.attempts
+            await operation.check(world, held, before, error)
+            await has_recovered(operation, world, expected, error)
+
+    await each([case(service, number) for service, number, _ in expected.steps])
+
+
+@pytest.mark.parametrize("stage", ["before", "after"])
+@pytest.mark.parametrize("name", WRITING)
+async def test_a_caller_that_is_cancelled_at_a_step_leaves_all_or_nothing(
+    emulators: Emulators, name: str, stage: Stage
+) -> None:
+    """Before the request arrives, or after it was done and before the answer is there."""
+    operation = OPERATIONS[name]
+    expected = await undisturbed(operation, emulators)
+
+    async def case(service: str, number: int) -> None:
+        async with prepared(operation, emulators) as world:
+            held = await operation.attach(world)
+            hold = Hold(stage)
+            with world.suffering(service, FromNow(lambda call: hold if call == number else None)):
+                task = asyncio.create_task(operation.act(held))
+                await _reached(hold, task)
+                task.cancel()
+                await asyncio.wait([task], timeout=HANGS_S)
+                hold.release(forward=False)
+                await world.settle()
+            assert task.done()
+            await has_recovered(operation, world, expected, asyncio.CancelledError())
+
+    await each([case(service, number) for service, number, _ in expected.steps])
+
+
+@pytest.mark.parametrize("stage", ["before", "after"])
+@pytest.mark.parametrize("name", WRITING)
+async def test_a_process_that_is_killed_at_a_step_leaves_all_or_nothing(
+    emulators: Emulators, name: str, stage: Stage
+) -> None:
+    """SIGKILL: no handler, no farewell; another process goes on."""
+    operation = OPERATIONS[name]
+    expected = await undisturbed(operation, emulators)
+
+    async def case(service: str, number: int) -> None:
+        async with prepared(operation, emulators) as world:
+            hold = Hold(stage)
+            async with act_in_a_process(name, world) as acting:
+                with world.suffering(service, FromNow(lambda call: hold if call == number else None)):
+                    await _reached(hold, asyncio.create_task(acting.act()))
+                    acting.kill()
+                    hold.release(forward=False)
+            await has_recovered(operation, world, expected, asyncio.CancelledError())
+
+    await each([case(service, number) for service, number, _ in expected.steps])

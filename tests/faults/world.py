@@ -1,0 +1,218 @@
+"""A store of its own for every case, and what it holds, read past the library."""
+
+import asyncio
+import contextlib
+import json
+import threading
+import uuid
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import grpc
+import requests
+from google.adk.platform import time as platform_time
+from google.cloud.firestore_v1._helpers import decode_dict
+from google.cloud.firestore_v1.services.firestore import FirestoreClient
+from google.cloud.firestore_v1.services.firestore.transports import FirestoreGrpcTransport
+
+from gcp_adk_store import (
+    ArtifactLimits,
+    FirestoreSessionService,
+    GarbageKind,
+    GcsArtifactService,
+    SessionLimits,
+    Store,
+)
+from gcp_adk_store.codec.objects import UPLOADS
+from gcp_adk_store.testing.buckets import create_bucket
+from gcp_adk_store.testing.faults import Call, Fault, Plan, Plans
+
+DAY_S = 24 * 3600
+NOW = 1_800_000_000.0
+HASTY_S = 0.25
+
+Holdings = dict[str, Any]
+"""What a store holds in the end: paths and names with what they mean."""
+
+
+@dataclass(frozen=True)
+class Emulators:
+    """Where the emulators are, and the plans of the proxies before them."""
+
+    firestore: str
+    storage: str
+    firestore_plans: Plans = field(default_factory=Plans)
+    storage_plans: Plans = field(default_factory=Plans)
+
+    @cached_property
+    def client(self) -> FirestoreClient:
+        """Google's own client of the emulator itself."""
+        channel = grpc.insecure_channel(self.firestore)
+        return FirestoreClient(transport=FirestoreGrpcTransport(channel=channel))
+
+
+class FromNow:
+    """A plan that numbers calls from the moment on that it is made."""
+
+    def __init__(self, plan: Callable[[int], Fault | None]) -> None:
+        self.kinds: list[str] = []
+        """Of the calls that came, in order."""
+        self._plan = plan
+        self._guard = threading.Lock()
+
+    def __call__(self, call: Call) -> Fault | None:
+        """Return what goes wrong with *call*."""
+        with self._guard:
+            self.kinds.append(call.method)
+            number = len(self.kinds) - 1
+        return self._plan(number)
+
+
+class World:
+    """The stores of one case: a project and a bucket that no other case has seen."""
+
+    def __init__(
+        self, emulators: Emulators, *, project: str | None = None, bucket: str | None = None
+    ) -> None:
+        self.emulators = emulators
+        self.project = project or f"demo-{uuid.uuid4().hex[:20]}"
+        self.bucket = bucket or f"steps-{uuid.uuid4().hex}"
+        self.hasty = False
+        """Whether the services that act give up soon."""
+        self.now = NOW
+        """The time at which everything happens."""
+        self._opened: list[FirestoreSessionService | GcsArtifactService] = []
+
+    def create_bucket(self) -> None:
+        """Make the bucket; blocks."""
+        create_bucket(self.bucket, self.emulators.storage)
+
+    def sessions(
+        self, *, bucket: bool = False, acting: bool = False, **options: Any
+    ) -> FirestoreSessionService:
+        """Return a session service that knows nothing yet; one that is *acting* may be a hasty one."""
+        limits: dict[str, Any] = {
+            "inline_bytes": 100,
+            "state_value_bytes": 100,
+            **options.pop("limits", {}),
+        }
+        if acting and self.hasty:
+            limits |= dict.fromkeys(("deadline_s", "rpc_timeout_s", "payload_deadline_s"), HASTY_S)
+        service = FirestoreSessionService(
+            project=self.project,
+            bucket=self.bucket if bucket else None,
+            limits=SessionLimits(**limits),
+            **options,
+        )
+        self._opened.append(service)
+        return service
+
+    def artifacts(self, *, acting: bool = False) -> GcsArtifactService:
+        """Return an artifact service that knows nothing yet; one that is *acting* may be a hasty one."""
+        limits = ArtifactLimits()
+        if acting and self.hasty:
+            limits = ArtifactLimits(deadline_s=4 * HASTY_S)
+        service = GcsArtifactService(self.bucket, limits=limits)
+        self._opened.append(service)
+        return service
+
+    @contextlib.contextmanager
+    def keeping_time(self) -> Iterator[None]:
+        """Let the running task, and what it starts, live at the time of this world."""
+        platform_time.set_time_provider(lambda: self.now)
+        try:
+            yield
+        finally:
+            platform_time.reset_time_provider()
+
+    async def settle(self) -> None:
+        """Wait for what services still do for callers that are gone, and close them."""
+        for service in self._opened:
+            await service.close()
+        self._opened.clear()
+
+    @contextlib.contextmanager
+    def suffering(self, service: str, plan: Plan) -> Iterator[None]:
+        """Let the calls to one of the emulators go wrong."""
+        plans, owner = (
+            (self.emulators.firestore_plans, self.project)
+            if service == "firestore"
+            else (self.emulators.storage_plans, self.bucket)
+        )
+        with plans.of(owner, plan):
+            yield
+
+    async def collect(self, *, uploads: bool = True) -> None:
+        """Remove all garbage, in two days, but not *uploads* that may still be finalized."""
+        now, self.now = self.now, NOW + 2 * DAY_S
+        store = Store(sessions=self.sessions(bucket=True), artifacts=self.artifacts())
+        async for garbage in store.find_garbage():
+            if uploads or garbage.kind is not GarbageKind.UPLOAD:
+                assert await store.remove_garbage(garbage), garbage
+        self.now = now
+
+    async def holdings(self) -> Holdings:
+        """Return what the store holds."""
+        return await asyncio.to_thread(self._read)
+
+    def _read(self) -> Holdings:
+        documents: dict[str, dict[str, Any]] = {}
+        client = self.emulators.client
+        root = f"projects/{self.project}/databases/(default)/documents"
+        query = {"from_": [{"all_descendants": True}]}
+        for answer in client.run_query(request={"parent": root, "structured_query": query}):
+            if answer.document.name:
+                path = answer.document.name.removeprefix(f"{root}/")
+                documents[path] = dict(decode_dict(answer.document.fields, client))  # type: ignore[arg-type]  # of a map
+        return _meaning(documents) | self._objects()
+
+    def _objects(self) -> Holdings:
+        url = f"{self.emulators.storage}/storage/v1/b/{self.bucket}/o"
+        found = requests.get(url, timeout=10).json().get("items", [])
+        kept = ("md5Hash", "contentType", "metadata")
+        return {
+            item["name"]: {name: item.get(name) for name in kept}
+            for item in found
+            if not item["name"].startswith(f"{UPLOADS}/")
+        }
+
+
+def _meaning(documents: dict[str, dict[str, Any]]) -> Holdings:
+    """Return documents without what says nothing of content: where events lie, when parts were written."""
+    meant = {path: dict(fields) for path, fields in documents.items()}
+    for path, fields in documents.items():
+        if "tail" not in fields:
+            continue
+        texts: list[str] = []
+        for number in range(fields["sealed"]):
+            segment = meant.pop(f"{path}/adk_segments/{fields['epoch']}-{number}")
+            texts += json.loads(zlib.decompress(segment["body"]))
+        meant[path]["events"] = [*texts, *fields["tail"]]
+        for name in ("tail", "tail_bytes", "sealed", "sealed_max", "parts_expire_at"):
+            meant[path].pop(name, None)
+    for path, fields in meant.items():
+        fields.pop("put_time", None)
+        if "/adk_segments/" in path or "/adk_chunks/" in path:
+            fields.pop("expire_at", None)
+    return meant
+
+
+def normal(holdings: Holdings) -> dict[str, str]:
+    """Return *holdings* so that those of two runs are equal if they mean the same."""
+    epochs = {fields["epoch"]: path for path, fields in holdings.items() if "events" in fields}
+    texts = {}
+    for name, fields in holdings.items():
+        meant = dict(fields)
+        if meant.get("metadata"):
+            drawn = ("adkStoreSaveId", "adkStorePutTime")
+            meant["metadata"] = {key: text for key, text in meant["metadata"].items() if key not in drawn}
+        texts[name] = json.dumps(meant, sort_keys=True, default=repr)
+    for epoch, path in epochs.items():
+        texts = {
+            name.replace(epoch, f"<life of {path}>"): text.replace(epoch, f"<life of {path}>")
+            for name, text in texts.items()
+        }
+    return texts
