@@ -15,8 +15,8 @@ from gcp_adk_store.codec.cursors import (
     encode_cursor,
     encode_page_cursor,
 )
-from gcp_adk_store.codec.documents import HEADER_FIELDS, HEADER_WITHOUT_STATE, Layout, read_session
-from gcp_adk_store.codec.events import decode_event
+from gcp_adk_store.codec.documents import HEADER_FIELDS, HEADER_WITHOUT_STATE, Layout, read_header
+from gcp_adk_store.codec.events import decode_events
 from gcp_adk_store.codec.writes import Document, Page
 from gcp_adk_store.errors import (
     InvalidInputError,
@@ -95,7 +95,7 @@ class SessionBrowser:
                 what=what,
             )
             states = None
-        found = await self._complete(map(read_session, documents), states, what=what)
+        found = await self._complete(map(read_header, documents), states, what=what)
         sessions = [to_session(one) for one in found]
         return sorted(sessions, key=lambda session: (session.last_update_time, session.user_id, session.id))
 
@@ -135,7 +135,7 @@ class SessionBrowser:
             states = {owner: shared}
         else:
             documents = await query
-        stored = [read_session(document, with_state=include_state) for document in documents]
+        stored = [read_header(document, with_state=include_state) for document in documents]
         next_cursor = None
         if len(stored) == page_size:
             last = stored[-1]
@@ -175,7 +175,9 @@ class SessionBrowser:
             if start > len(texts):
                 raise _beyond(key)
             for index in reversed(range(start)) if backward else range(start, len(texts)):
-                (event,) = await self._reader.complete_events(stored, [decode_event(texts[index])], what=what)
+                where = self._reader.place_of(stored, number)
+                some = decode_events(texts[index : index + 1], where=where, first=index)
+                (event,) = await self._reader.complete_events(stored, some, what=what)
                 offset = index if backward else index + 1
                 yield SessionEvent(event=event, cursor=encode_cursor((stored.epoch, number, offset)))
                 count += 1

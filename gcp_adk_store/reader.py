@@ -4,7 +4,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 from google.adk.events import Event
 from google.adk.platform import time as platform_time
@@ -12,8 +12,15 @@ from google.adk.sessions.base_session_service import GetSessionConfig
 
 from gcp_adk_store.backends.firestore import Documents
 from gcp_adk_store.backends.payloads import Payloads
-from gcp_adk_store.codec.documents import HEADER_FIELDS, Layout, read_segment, read_session, read_state
-from gcp_adk_store.codec.events import StoredEvent, complete_event, decode_event
+from gcp_adk_store.codec.documents import (
+    HEADER_FIELDS,
+    Layout,
+    read_header,
+    read_segment,
+    read_session,
+    read_state,
+)
+from gcp_adk_store.codec.events import StoredEvent, complete_event, decode_events
 from gcp_adk_store.codec.payloads import unpack_value
 from gcp_adk_store.codec.writes import Document
 from gcp_adk_store.errors import PayloadMissingError, StoredDataError
@@ -34,6 +41,9 @@ from gcp_adk_store.model.state import ScopedState
 from gcp_adk_store.segment_cache import SegmentCache
 
 logger = logging.getLogger(__name__)
+
+_SEGMENTS_PER_READ: Final = 1000
+"""Keeps requests far below 10 MiB, with paths of up to 6 kB."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +90,7 @@ class SessionReader:
             )
             if document is None:
                 return None
-            stored = read_session(document)
+            stored = read_session(document) if wants_events(config) else read_header(document)
             if has_expired(stored):
                 return None
             selected = await self._events(stored, config, what=what)
@@ -101,14 +111,16 @@ class SessionReader:
             return None
         count = events_to_settle(marker, stored)
         texts = await self.newest(stored, at_least=count, what=what)
-        newest = [decode_event(text) for text in texts[max(0, len(texts) - count) :]]
+        newest = decode_events(
+            texts[max(0, len(texts) - count) :], where=self.place_of(stored, stored.sealed)
+        )
         shared = await self._complete_shared(key.owner, app, user, what=what)
         return await self.complete(stored, newest, shared, what=what)
 
     async def header(self, key: SessionKey, *, what: str) -> StoredSession | None:
         """Return the session document as it is now, without its tail."""
         (document,) = await self._documents.get([self._layout.session(key)], fields=HEADER_FIELDS, what=what)
-        return read_session(document) if document else None
+        return read_header(document) if document else None
 
     async def stored(self, key: SessionKey, *, what: str) -> StoredSession | None:
         """Return the session document as it is now."""
@@ -150,7 +162,7 @@ class SessionReader:
         """Return the events that *config* asks for, without payloads; ``None`` if a segment is gone."""
         if not wants_events(config):
             return []
-        events = [decode_event(text) for text in stored.tail]
+        events = decode_events(stored.tail, where=self.place_of(stored, stored.sealed))
         unread = stored.sealed
         step = unread if wants_all_events(config) else 1
         running_max = stored.sealed_max
@@ -161,23 +173,42 @@ class SessionReader:
             segments = await self.segments(stored, range(first, unread), what=what)
             if segments is None:
                 return None
-            events[:0] = [decode_event(text) for segment in segments for text in segment.texts]
+            events[:0] = [
+                event
+                for number, segment in enumerate(segments, first)
+                for event in decode_events(segment.texts, where=self.place_of(stored, number))
+            ]
             running_max = segments[0].running_max
             unread, step = first, step * 2
         return select_events(events, config)
 
+    def place_of(self, stored: StoredSession, number: int) -> str:
+        """Return the path of the document that holds a segment; the tail is the one that it will be."""
+        if number == stored.sealed:
+            return self._layout.session(stored.key)
+        return self._layout.segments(stored.key, stored.epoch, range(number, number + 1))[0]
+
     async def segments(self, stored: StoredSession, numbers: range, *, what: str) -> list[Segment] | None:
-        """Return segments by number, from memory where they are known; ``None`` if one is gone."""
+        """Return segments by number, from memory where they are known; ``None`` if one is gone.
+
+        Raises:
+            StoredDataError: one is damaged, or the newest is not the one that the session ends with.
+        """
         paths = self._layout.segments(stored.key, stored.epoch, numbers)
         known = {path: segment for path in paths if (segment := self._cache.get(path)) is not None}
         unknown = [path for path in paths if path not in known]
-        if unknown:
-            for path, document in zip(unknown, await self._documents.get(unknown, what=what), strict=True):
+        for start in range(0, len(unknown), _SEGMENTS_PER_READ):
+            some = unknown[start : start + _SEGMENTS_PER_READ]
+            for path, document in zip(some, await self._documents.get(some, what=what), strict=True):
                 if document is None:
                     return None
                 known[path] = read_segment(document)
                 self._cache.put(path, known[path])
-        return [known[path] for path in paths]
+        found = [known[path] for path in paths]
+        if numbers.stop == stored.sealed and found and found[-1].running_max != stored.sealed_max:
+            # Both are written in one commit: there are others after it that the session does not count.
+            raise StoredDataError(f"{self._layout.session(stored.key)} does not end with {paths[-1]}")
+        return found
 
     async def complete(
         self, stored: StoredSession, selected: Sequence[StoredEvent], shared: ScopedState, *, what: str
@@ -195,7 +226,10 @@ class SessionReader:
         mine = self._layout.session_payloads(stored.key, stored.epoch)
         while missing := {ref for event in selected for ref in event.missing.values()}:
             found = await self._fetch(mine, missing, placeholders=self._placeholders, what=what)
-            selected = [complete_event(event, found) if event.missing else event for event in selected]
+            try:
+                selected = [complete_event(event, found) if event.missing else event for event in selected]
+            except StoredDataError as exc:
+                raise StoredDataError(f"{mine.path}: {exc}") from exc.__cause__
         return [event.event for event in selected]
 
     async def _complete_shared(
@@ -224,7 +258,10 @@ class SessionReader:
         if not refs:
             return state
         found = await self._fetch(owner, set(refs.values()), what=what)
-        return {**state, **{key: unpack_value(ref, found[ref]) for key, ref in refs.items()}}
+        try:
+            return {**state, **{key: unpack_value(ref, found[ref]) for key, ref in refs.items()}}
+        except StoredDataError as exc:
+            raise StoredDataError(f"{owner.path}: {exc}") from exc.__cause__
 
     async def _fetch(
         self, owner: PayloadOwner, refs: AbstractSet[PayloadRef], *, placeholders: bool = False, what: str

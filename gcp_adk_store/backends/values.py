@@ -7,7 +7,7 @@ from typing import Any, Final
 from google.cloud.firestore_v1.types import common, document, firestore, write
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from gcp_adk_store.codec.values import FieldValue
+from gcp_adk_store.codec.values import FieldValue, Foreign
 from gcp_adk_store.codec.writes import Delete, Document, FieldPath, Must, Page, Write
 
 # The plain protobuf classes behind the proto-plus wrappers: building the wrappers costs as much client
@@ -28,8 +28,6 @@ PbRunQueryResponse: Final = firestore.RunQueryResponse.pb()
 _ASCENDING: Final = 1
 _DESCENDING: Final = 2
 _EQUAL: Final = 5
-
-_FOREIGN: Final = frozenset({"reference_value", "geo_point_value"})
 
 
 def to_value(value: FieldValue) -> Any:  # noqa: PLR0911  # one for each kind of field
@@ -62,8 +60,12 @@ def to_fields(fields: Mapping[str, FieldValue]) -> dict[str, Any]:
     return {name: to_value(value) for name, value in fields.items()}
 
 
-def from_value(value: Any) -> FieldValue:
-    """Return the field in a ``Value`` message; kinds that this library never writes raise."""
+def from_value(value: Any) -> FieldValue | Foreign:  # noqa: PLR0911  # as above
+    """Return the field in a ``Value`` message; what this library never writes as :class:`Foreign`.
+
+    A reference that a deployment adds for itself, for one, is nobody's business here: only who needs the
+    field has to refuse it.
+    """
     kind = value.WhichOneof("value_type")
     if kind == "string_value":
         text: str = value.string_value
@@ -80,19 +82,12 @@ def from_value(value: Any) -> FieldValue:
     if kind in ("boolean_value", "integer_value", "double_value", "bytes_value"):
         scalar: bool | int | float | bytes = getattr(value, kind)
         return scalar
-    raise TypeError(f"a field of kind {kind} is none that this library writes")
+    return Foreign(kind)
 
 
-def from_fields(fields: Mapping[str, Any]) -> dict[str, FieldValue]:
-    """Return the fields of a document or a map; those of kinds that this library never writes are left out.
-
-    A reference that a deployment adds for itself, for one, is nobody's business here.
-    """
-    return {
-        name: from_value(value)
-        for name, value in fields.items()
-        if value.WhichOneof("value_type") not in _FOREIGN
-    }
+def from_fields(fields: Mapping[str, Any]) -> dict[str, FieldValue | Foreign]:
+    """Return the fields of a document or a map."""
+    return {name: from_value(value) for name, value in fields.items()}
 
 
 def from_document(message: Any, *, root: str) -> Document:

@@ -101,10 +101,17 @@ def references(text: str) -> dict[Place, PayloadRef]:
     """
     if _KEY not in text:  # the ordinary event is not parsed twice
         return {}
+    what = f"an event of {len(text)} characters"
     try:
-        return {tuple(entry.pop("at")): decode_ref(entry) for entry in json.loads(text).get(_KEY, [])}
-    except (TypeError, KeyError, AttributeError) as exc:
-        raise StoredDataError(f"an event of {len(text)} characters names payloads in an unknown way") from exc
+        return {_place(entry["at"]): decode_ref(entry, what=what) for entry in json.loads(text).get(_KEY, [])}
+    except (TypeError, ValueError, KeyError, AttributeError, RecursionError) as exc:
+        raise StoredDataError(f"{what} names payloads in an unknown way") from exc
+
+
+def _place(numbers: list[Any]) -> Place:
+    if any(type(number) is not int for number in numbers):
+        raise TypeError
+    return tuple(numbers)
 
 
 def _no_place(size: int) -> StoredDataError:

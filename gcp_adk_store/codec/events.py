@@ -6,6 +6,7 @@ by themselves, and a text that is still too long as one payload of its compresse
 
 import json
 import logging
+import math
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -26,8 +27,9 @@ from gcp_adk_store.codec.event_payloads import (
     referring,
     without_bytes,
 )
+from gcp_adk_store.codec.packing import unpack
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
-from gcp_adk_store.model.payloads import Payload, PayloadPlace, PayloadRef
+from gcp_adk_store.model.payloads import MAX_PAYLOAD_BYTES, Payload, PayloadPlace, PayloadRef
 
 logger = logging.getLogger(__name__)
 
@@ -136,7 +138,25 @@ def decode_event(text: str) -> StoredEvent:
             ) from None
         logger.warning("a newer google-adk wrote an event; left out: %s", _places(exc))
         event = Event.model_validate(pruned)
+    if "timestamp" not in event.model_fields_set or not math.isfinite(event.timestamp):
+        # ADK would give it the time of its reading.
+        raise StoredDataError("a stored event has no timestamp")
     return StoredEvent(event=event, missing=references(text))
+
+
+def decode_events(texts: Sequence[str], *, where: str, first: int = 0) -> list[StoredEvent]:
+    """Return the events that *texts* hold, the *first* of them and so on of the document *where*.
+
+    Raises:
+        StoredDataError: one is none, as for :func:`decode_event`; it is told by its place.
+    """
+    events: list[StoredEvent] = []
+    try:
+        for text in texts:
+            events.append(decode_event(text))  # noqa: PERF401  # how many there are is told if one is none
+    except StoredDataError as exc:
+        raise StoredDataError(f"{where}: event {first + len(events)}: {exc}") from exc.__cause__
+    return events
 
 
 def complete_event(stored: StoredEvent, found: Mapping[PayloadRef, bytes]) -> StoredEvent:
@@ -158,7 +178,10 @@ def complete_event(stored: StoredEvent, found: Mapping[PayloadRef, bytes]) -> St
         role = "user" if event.author == "user" else "model"
         event.content = types.Content(role=role, parts=[types.Part(text=placeholder(whole))])
         return StoredEvent(event=event, missing={})
-    return decode_event(unpack_text(whole, found[whole]))
+    completed = decode_event(unpack_text(whole, found[whole]))
+    if WHOLE in completed.missing:
+        raise StoredDataError(f"payload {whole} is an event that is a payload again")
+    return completed
 
 
 def unpack_text(ref: PayloadRef, data: bytes) -> str:
@@ -168,8 +191,8 @@ def unpack_text(ref: PayloadRef, data: bytes) -> str:
         StoredDataError: *data* is damaged.
     """
     try:
-        return zlib.decompress(data).decode()
-    except (zlib.error, UnicodeDecodeError) as exc:
+        return unpack(data, limit=MAX_PAYLOAD_BYTES).decode()
+    except ValueError as exc:
         raise StoredDataError(f"payload {ref} is no event") from exc
 
 
@@ -180,16 +203,19 @@ def event_timestamp(text: str) -> float:
         StoredDataError: *text* has none.
     """
     try:
-        return float(json.loads(text)["timestamp"])
-    except (TypeError, ValueError, KeyError) as exc:
+        timestamp = float(json.loads(text)["timestamp"])
+    except (TypeError, ValueError, KeyError, OverflowError, RecursionError) as exc:
         raise StoredDataError(f"a stored event of {len(text)} characters has no timestamp") from exc
+    if not math.isfinite(timestamp):
+        raise StoredDataError(f"a stored event of {len(text)} characters has no finite timestamp")
+    return timestamp
 
 
 def _require_size(event: Event, size: int, limits: EventLimits) -> None:
-    if size > limits.payload_bytes:
+    if size > min(limits.payload_bytes, MAX_PAYLOAD_BYTES):
         raise InvalidInputError(
             f"event {event.id!r} holds {size} bytes in one piece, SessionLimits.max_payload_bytes is "
-            f"{limits.payload_bytes}; raise it, or keep what is larger as an artifact"
+            f"{limits.payload_bytes}; raise it (to 1 GiB at most), or keep what is larger as an artifact"
         )
 
 
@@ -206,7 +232,7 @@ def _without_forbidden(text: str, error: ValidationError) -> Any | None:
                 holder = holder[step]
             del holder[key]
         Event.model_validate(data)
-    except (ValueError, KeyError, IndexError, TypeError):
+    except (ValueError, KeyError, IndexError, TypeError, RecursionError):
         return None
     return data
 

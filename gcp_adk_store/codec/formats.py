@@ -7,6 +7,7 @@ fields mean has to rewrite a document before it writes to it.
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from gcp_adk_store.codec.values import kind_of
 from gcp_adk_store.codec.writes import Document
 from gcp_adk_store.errors import StoredDataError
 
@@ -29,8 +30,9 @@ def current_fields(
     """
     found = document.fields.get("format")
     if not isinstance(found, int) or isinstance(found, bool) or (found != FORMAT and found not in upcasts):
+        shown = found if found is None or type(found) is int else kind_of(found)
         raise StoredDataError(
-            f"{document.path} has format {found!r}, this release reads {FORMAT}; upgrade gcp-adk-store"
+            f"{document.path} has format {shown}, this release reads {FORMAT}; upgrade gcp-adk-store"
         )
     if found == FORMAT:
         return document.fields

@@ -44,8 +44,17 @@ def escape_name(text: str, *, what: str) -> str:
 
 
 def unescape_name(name: str) -> str:
-    """Return the text that :func:`escape_name` spelled as *name*."""
-    return "" if name == _EMPTY else unquote(name, errors="strict")
+    """Return the text that :func:`escape_name` spelled as *name*.
+
+    Raises:
+        ValueError: it spells no text so.
+    """
+    if name and _ESCAPED.search(name) is None and not name.startswith((".", "_")):
+        return name  # nothing in it can be an escape
+    text = "" if name == _EMPTY else unquote(name, errors="strict")
+    if escape_name(text, what="name") != name:
+        raise ValueError("not spelled as it would be")
+    return text
 
 
 def escape_segment(text: str) -> str:

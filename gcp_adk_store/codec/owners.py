@@ -5,6 +5,7 @@ import re
 from typing import Final
 
 from gcp_adk_store.codec.names import unescape_name
+from gcp_adk_store.errors import StoredDataError
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.payloads import PayloadOwner
 
@@ -46,8 +47,15 @@ def level_of(path: str, prefix: str) -> int | None:
 
 
 def session_at(path: str, prefix: str) -> SessionKey | None:
-    """Return the session whose document is at *path*; ``None`` if it is no session's."""
+    """Return the session whose document is at *path*; ``None`` if it is no session's.
+
+    Raises:
+        StoredDataError: it is below a collection of sessions, but spelled as no id is.
+    """
     if level_of(path, prefix) != len(_LEVELS):
         return None
-    app, user, session = (unescape_name(name) for name in path.split("/")[1::2])
+    try:
+        app, user, session = (unescape_name(name) for name in path.split("/")[1::2])
+    except ValueError:
+        raise StoredDataError(f"{path} is spelled as no session is") from None
     return SessionKey(app=app, user=user, session=session)

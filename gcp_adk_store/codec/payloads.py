@@ -1,17 +1,22 @@
 """Spell references to payloads, and large state values as payloads."""
 
 import json
+import re
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from gcp_adk_store.codec.packing import unpack
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
-from gcp_adk_store.model.payloads import Payload, PayloadPlace, PayloadRef
+from gcp_adk_store.model.payloads import MAX_PAYLOAD_BYTES, Payload, PayloadPlace, PayloadRef
 from gcp_adk_store.model.state import ScopedState
 
 CHUNK_BYTES: Final = 900 * 1024
 """Bytes of a payload in one document: below Firestore's 1 MiB with its name and fields."""
+
+_DIGEST: Final = re.compile(r"[0-9a-f]{64}")
+_PLACES: Final = tuple(place.value for place in PayloadPlace)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,16 +38,20 @@ def encode_ref(ref: PayloadRef) -> dict[str, Any]:
     return {"sha256": ref.sha256, "size": ref.size, "in": ref.place.value}
 
 
-def decode_ref(entry: Mapping[str, Any]) -> PayloadRef:
+def decode_ref(entry: Mapping[str, Any], *, what: str) -> PayloadRef:
     """Return the reference that :func:`encode_ref` spelled.
 
     Raises:
-        StoredDataError: it is of no known form.
+        StoredDataError: it is of no known form. *what* names what refers.
     """
-    try:
-        return PayloadRef(sha256=entry["sha256"], size=entry["size"], place=PayloadPlace(entry["in"]))
-    except (KeyError, TypeError, ValueError) as exc:
-        raise StoredDataError(f"a reference to a payload has an unknown form: {sorted(entry)}") from exc
+    digest: Any = entry.get("sha256")
+    size: Any = entry.get("size")
+    place: Any = entry.get("in")
+    named = isinstance(digest, str) and _DIGEST.fullmatch(digest)
+    sized = type(size) is int and 0 <= size <= MAX_PAYLOAD_BYTES
+    if not named or not sized or place not in _PLACES:
+        raise StoredDataError(f"{what} refers to a payload in a form unknown to this release")
+    return PayloadRef(sha256=digest, size=size, place=PayloadPlace(place))
 
 
 def spill_state(
@@ -71,10 +80,10 @@ def spill_state(
             raise InvalidInputError(
                 f"state key {key!r} holds a {type(value).__name__} that JSON cannot hold"
             ) from exc
-        if len(text) > limit:
+        if len(text) > min(limit, MAX_PAYLOAD_BYTES):
             raise InvalidInputError(
                 f"state key {key!r} takes {len(text)} bytes as JSON, the limit is {limit}: raise "
-                "SessionLimits.max_payload_bytes, or keep what is larger as an artifact"
+                "SessionLimits.max_payload_bytes (to 1 GiB at most), or keep what is larger as an artifact"
             )
         if len(text) > over:
             payload = Payload.of(zlib.compress(text), place=place)
@@ -99,6 +108,6 @@ def unpack_value(ref: PayloadRef, data: bytes) -> Any:
         StoredDataError: *data* is damaged.
     """
     try:
-        return json.loads(zlib.decompress(data))
-    except (zlib.error, ValueError) as exc:
+        return json.loads(unpack(data, limit=MAX_PAYLOAD_BYTES))
+    except (ValueError, RecursionError) as exc:
         raise StoredDataError(f"payload {ref} is no state value") from exc

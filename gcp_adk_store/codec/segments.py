@@ -3,8 +3,18 @@
 import json
 import zlib
 from collections.abc import Sequence
+from typing import Any, Final
 
+from pydantic_core import from_json
+
+from gcp_adk_store.codec.packing import unpack
 from gcp_adk_store.errors import StoredDataError
+
+MAX_SEGMENTS: Final = 100_000
+"""As many as a session may have: 6 GiB of events at the default size of a segment."""
+
+MAX_UNPACKED_BYTES: Final = 4 * 1024 * 1024
+"""A segment was the tail of a document of at most 1 MiB; JSON of JSON texts is at most twice as long."""
 
 
 def pack_segment(texts: Sequence[str]) -> bytes:
@@ -16,11 +26,12 @@ def unpack_segment(body: bytes) -> list[str]:
     """Return the texts that :func:`pack_segment` packed.
 
     Raises:
-        StoredDataError: *body* is damaged.
+        StoredDataError: *body* is damaged, or unpacks to over 4 MiB.
     """
     try:
-        texts = json.loads(zlib.decompress(body))
-    except (zlib.error, ValueError) as exc:
+        # Unlike Python's own parser it takes no halves of surrogate pairs, and no depth that ends the stack.
+        texts: Any = from_json(unpack(body, limit=MAX_UNPACKED_BYTES))
+    except ValueError as exc:
         raise StoredDataError(f"the body of a segment ({len(body)} bytes) is damaged") from exc
     if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
         raise StoredDataError(f"the body of a segment ({len(body)} bytes) is no list of texts")

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
@@ -13,6 +14,15 @@ from gcp_adk_store.model.payloads import PayloadRef
 FieldValue = None | bool | int | float | str | bytes | datetime | list[Any] | dict[str, Any]
 """What a field of a document holds; lists and maps hold field values in turn. A state value never is a
 time: JSON has none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Foreign:
+    """Stands for a field, or a part of one, of a kind that this library never writes."""
+
+    kind: str
+    """As Firestore calls it: ``geo_point_value``, ``reference_value``."""
+
 
 _JSON: Final = "json"
 _PAYLOAD: Final = "payload"
@@ -43,23 +53,27 @@ def encode_value(value: Any, *, what: str) -> FieldValue:
             return {_JSON: _dump(value, what=what)}
 
 
-def decode_value(field: FieldValue, *, what: str) -> Any:
+def kind_of(field: object) -> str:
+    """Return what kind of field *field* is, for an error: it never tells the content."""
+    return field.kind if isinstance(field, Foreign) else type(field).__name__
+
+
+def decode_value(field: FieldValue | Foreign, *, what: str) -> Any:
     """Return the value that :func:`encode_value` spelled as *field*; what lies elsewhere as its reference.
 
     Raises:
         StoredDataError: *field* is of no known form. *what* names it.
     """
-    if isinstance(field, dict) and isinstance(ref := field.get(_PAYLOAD), dict) and len(field) == 1:
-        return decode_ref(ref)
     if field is None or isinstance(field, (bool, int, float, str)):
         return field
-    text = field.get(_JSON) if isinstance(field, dict) and len(field) == 1 else None
-    if not isinstance(text, str):
-        form = sorted(field) if isinstance(field, dict) else type(field).__name__
-        raise StoredDataError(f"{what} is stored in a form unknown to this release: {form}")
+    form = dict(field) if isinstance(field, dict) and len(field) == 1 else {}
+    if isinstance(ref := form.get(_PAYLOAD), dict):
+        return decode_ref(ref, what=what)
+    if not isinstance(text := form.get(_JSON), str):
+        raise StoredDataError(f"{what} is stored in a form unknown to this release: {kind_of(field)}")
     try:
         return json.loads(text)
-    except ValueError as exc:
+    except (ValueError, RecursionError) as exc:
         raise StoredDataError(f"{what} is stored as damaged JSON") from exc
 
 
@@ -77,11 +91,19 @@ def encode_state(state: Mapping[str, Any]) -> dict[str, FieldValue]:
     }
 
 
-def decode_state(fields: Mapping[str, FieldValue]) -> dict[str, Any]:
-    """Return the state that :func:`encode_state` wrote."""
+def decode_state(fields: Mapping[str, FieldValue | Foreign]) -> dict[str, Any]:
+    """Return the state that :func:`encode_state` wrote.
+
+    Raises:
+        StoredDataError: a value is of no known form, or a name is none that is given to a key.
+    """
     state = {}
     for name, field in fields.items():
-        key = unescape_name(name)
+        try:
+            key = unescape_name(name)
+        except ValueError:
+            # Another name could stand for the same key: one of the two values would be lost.
+            raise StoredDataError(f"state.{name} is spelled as no state key is") from None
         state[key] = decode_value(field, what=f"state key {key!r}")
     return state
 

@@ -4,7 +4,7 @@ import enum
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from gcp_adk_store.codec.values import FieldValue
+from gcp_adk_store.codec.values import FieldValue, Foreign
 
 FieldPath = tuple[str, ...]
 """Names from the document down to one field of a map."""
@@ -72,5 +72,5 @@ class Document:
     """A document as it was read."""
 
     path: str
-    fields: Mapping[str, FieldValue]
+    fields: Mapping[str, FieldValue | Foreign]
     update_time: str

@@ -3,7 +3,11 @@
 import enum
 import hashlib
 from dataclasses import dataclass
-from typing import Self
+from typing import Final, Self
+
+MAX_PAYLOAD_BYTES: Final = 1024 * 1024 * 1024
+"""The largest payload, packed or not, whatever ``SessionLimits.max_payload_bytes`` allows: what names, or
+unpacks to, more is damaged."""
 
 
 class PayloadPlace(enum.Enum):

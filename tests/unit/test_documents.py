@@ -18,6 +18,7 @@ from gcp_adk_store.codec.documents import (
     Layout,
     read_chunk,
     read_deletions,
+    read_header,
     read_segment,
     read_session,
     read_state,
@@ -422,14 +423,14 @@ def test_a_deletion_notes_what_is_left_to_remove() -> None:
 
 def test_a_deletion_without_segments_leaves_no_note() -> None:
     """A short session is gone in one write."""
-    short = read_session(document({**HEADER, "sealed": 0, "sealed_max": None}))
+    short = read_header(document({**HEADER, "sealed": 0, "sealed_max": None}))
 
     assert [Delete(path=SESSION, must="100.000000001")] == LAYOUT.delete(short)
 
 
 def test_a_deletion_notes_where_payloads_lie() -> None:
     """They are removed after the session, like its segments."""
-    with_payloads = read_session(document({**HEADER, "sealed": 0, "sealed_max": None, "spilled": ["chunks"]}))
+    with_payloads = read_header(document({**HEADER, "sealed": 0, "sealed_max": None, "spilled": ["chunks"]}))
     note: dict[str, Any] = {"format": 1, "epoch": "e1", "sealed": 0, "spilled": ["chunks"]}
 
     assert [
@@ -444,7 +445,7 @@ def test_a_deletion_notes_where_payloads_lie() -> None:
         {"state": []},
         {"sealed": "two"},
         {"last_update_time": "x"},
-        {"spilled": ["moon"]},
+        {"spilled": "moon"},
         {"app": 5},
         {"rev": None},
         {"rev": float("inf")},
@@ -458,7 +459,7 @@ def test_a_deletion_notes_where_payloads_lie() -> None:
 def test_a_field_of_a_wrong_kind_is_refused(damage: dict[str, Any]) -> None:
     """With the document's path, and without what the field holds."""
     with pytest.raises(StoredDataError, match=re.escape(f"{SESSION} has a field of a wrong kind")):
-        read_session(document({**HEADER, **damage}))
+        read_header(document({**HEADER, **damage}))
 
 
 def test_a_deletion_is_finished_by_its_own_note() -> None:
@@ -477,7 +478,7 @@ def test_a_session_is_read_from_its_fields() -> None:
 
 def test_a_listed_session_has_no_tail() -> None:
     """The fields that a listing asks for are enough to read a session without its events."""
-    header = read_session(document({name: HEADER[name] for name in HEADER_FIELDS}))
+    header = read_header(document({name: HEADER[name] for name in HEADER_FIELDS}))
 
     assert ([], 7, 2) == (header.tail, header.revision, header.sealed)
 
@@ -486,14 +487,14 @@ def test_an_end_that_is_not_ours_is_none() -> None:
     """A deployment may expire documents by a field of that name; only a time to live makes it ours."""
     theirs = {name: value for name, value in HEADER.items() if name != "ttl_s"}
 
-    assert replace(STORED, tail=[], expiry=None) == read_session(document(theirs))
+    assert replace(STORED, tail=[], expiry=None) == read_header(document(theirs))
 
 
 def test_a_session_without_parts_has_no_end_of_them() -> None:
     """Nothing has to be renewed while there is nothing beside it."""
     alone = {name: value for name, value in HEADER.items() if name != "parts_expire_at"}
 
-    assert Expiry(ttl_s=60, at=1767225600) == read_session(document(alone)).expiry
+    assert Expiry(ttl_s=60, at=1767225600) == read_header(document(alone)).expiry
 
 
 @given(
@@ -515,10 +516,10 @@ def test_a_session_is_read_without_its_state() -> None:
     """A page that shows none does not ask for it; everything else is there, and one that is there is left."""
     header = document({name: HEADER[name] for name in HEADER_WITHOUT_STATE})
     with pytest.raises(StoredDataError, match=re.escape(f"{SESSION} lacks state")):
-        read_session(header)
+        read_header(header)
 
-    assert replace(STORED, tail=[], state={}) == read_session(header, with_state=False)
-    assert replace(STORED, tail=[], state={}) == read_session(document(HEADER), with_state=False)
+    assert replace(STORED, tail=[], state={}) == read_header(header, with_state=False)
+    assert replace(STORED, tail=[], state={}) == read_header(document(HEADER), with_state=False)
     assert {"state"} == set(HEADER_FIELDS) - set(HEADER_WITHOUT_STATE)
 
 
@@ -527,7 +528,7 @@ def test_an_incomplete_session_is_refused_without_its_state_too(name: str) -> No
     """That no state is wanted excuses nothing else."""
     fields = {key: value for key, value in HEADER.items() if key not in {name, "state"}}
     with pytest.raises(StoredDataError) as caught:
-        read_session(document(fields), with_state=False)
+        read_header(document(fields), with_state=False)
 
     assert f"{SESSION} lacks {name}" == str(caught.value)
 
@@ -560,7 +561,8 @@ def test_another_format_is_refused(
     with pytest.raises(StoredDataError) as caught:
         read(document({**fields, "format": found}))
 
-    assert f"{SESSION} has format {found!r}, this release reads 1; upgrade gcp-adk-store" == str(caught.value)
+    shown = "str" if found == "1" else found
+    assert f"{SESSION} has format {shown}, this release reads 1; upgrade gcp-adk-store" == str(caught.value)
 
 
 def test_a_foreign_document_is_refused() -> None:
@@ -598,8 +600,11 @@ def test_a_segment_of_another_length_is_refused() -> None:
 def test_unfinished_deletions_are_read() -> None:
     """Each note of an earlier deletion is understood on its own."""
     notes = [
-        document({"format": 1, "epoch": "e1", "sealed": 1}),
-        document({"format": 1, "epoch": "e2", "sealed": 2, "spilled": ["bucket"]}),
+        replace(document(fields), path=f"{SESSION}/adk_deletions/{fields['epoch']}")
+        for fields in (
+            {"format": 1, "epoch": "e1", "sealed": 1},
+            {"format": 1, "epoch": "e2", "sealed": 2, "spilled": ["bucket"]},
+        )
     ]
 
     assert [

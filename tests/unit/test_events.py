@@ -174,14 +174,17 @@ def test_text_that_only_looks_like_a_reference_is_text() -> None:
 @pytest.mark.parametrize(
     ("entry", "message"),
     [
-        ({"at": [7], "sha256": "d", "size": 1, "in": "chunks"}, "has no place in its event"),
-        ({"at": [0], "sha256": "d", "size": 1, "in": "moon"}, "unknown form"),
-        ({"at": 5, "sha256": "d", "size": 1, "in": "chunks"}, "in an unknown way"),
+        ({"at": [7], "sha256": "d" * 64, "size": 1, "in": "chunks"}, "has no place in its event"),
+        ({"at": [0], "sha256": "d" * 64, "size": 1, "in": "moon"}, "in a form unknown"),
+        ({"at": [0], "sha256": "d", "size": 1, "in": "chunks"}, "in a form unknown"),
+        ({"at": [0], "sha256": "d" * 64, "size": 10**18, "in": "chunks"}, "in a form unknown"),
+        ({"at": 5, "sha256": "d" * 64, "size": 1, "in": "chunks"}, "in an unknown way"),
+        ({"at": [0.0], "sha256": "d" * 64, "size": 1, "in": "chunks"}, "in an unknown way"),
     ],
 )
 def test_a_damaged_reference_is_refused(entry: dict[str, Any], message: str) -> None:
     """With a typed error that shows no content."""
-    text = json.dumps({"author": "a", "adk_store_payloads": [entry]})
+    text = json.dumps({"author": "a", "timestamp": 1, "adk_store_payloads": [entry]})
 
     def read() -> None:
         stored = decode_event(text)
@@ -299,7 +302,7 @@ def test_a_payload_that_is_no_event_is_refused(data: bytes) -> None:
     """With a typed error that names it; it is damage, not a payload that is lost."""
     payload = Payload.of(data, place=PayloadPlace.CHUNKS)
     reference = {"at": [], "sha256": payload.ref.sha256, "size": payload.ref.size, "in": "chunks"}
-    stored = decode_event(json.dumps({"author": "a", "adk_store_payloads": [reference]}))
+    stored = decode_event(json.dumps({"author": "a", "timestamp": 1, "adk_store_payloads": [reference]}))
     with pytest.raises(StoredDataError) as caught:
         complete_event(stored, {payload.ref: data})
 
@@ -326,7 +329,7 @@ def test_an_event_beyond_json_is_refused(value: Any) -> None:
 
 def test_a_field_of_a_newer_adk_is_no_obstacle() -> None:
     """A newer release's extra field of an event does not make the session unreadable."""
-    assert "a" == decode_event('{"author":"a","invented_tomorrow":{"x":1}}').event.author
+    assert "a" == decode_event('{"author":"a","timestamp":1,"invented_tomorrow":{"x":1}}').event.author
 
 
 @pytest.mark.parametrize(
@@ -351,9 +354,9 @@ def test_an_event_that_cannot_be_read_names_the_place(text: str, places: str) ->
 @pytest.mark.parametrize(
     ("text", "place"),
     [
-        ('{"author":"a","actions":{"secret_k":"secret","escalate":true}}', "actions.secret_k"),
+        ('{"author":"a","timestamp":1,"actions":{"secret_k":"secret","escalate":true}}', "actions.secret_k"),
         (
-            '{"author":"a","actions":{"escalate":true},"content":{"parts":[{"text":"x","kk":"secret"}]}}',
+            '{"author":"a","timestamp":1,"actions":{"escalate":true},"content":{"parts":[{"text":"x","kk":"secret"}]}}',
             "parts.0.kk",
         ),
     ],

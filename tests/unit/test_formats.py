@@ -33,8 +33,9 @@ def document(**fields: Any) -> Document:
 
 
 def refusal(found: object) -> str:
-    """Return what is said of a document of format *found*."""
-    return f"{PATH} has format {found!r}, this release reads 1; upgrade gcp-adk-store"
+    """Return what is said of a document of format *found*: its kind, where it is no number."""
+    shown = found if found is None or type(found) is int else type(found).__name__
+    return f"{PATH} has format {shown}, this release reads 1; upgrade gcp-adk-store"
 
 
 def test_each_older_format_can_be_read() -> None:

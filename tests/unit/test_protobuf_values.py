@@ -20,7 +20,7 @@ from gcp_adk_store.backends.values import (
     to_value,
     to_write,
 )
-from gcp_adk_store.codec.values import FieldValue
+from gcp_adk_store.codec.values import FieldValue, Foreign
 from gcp_adk_store.codec.writes import Delete, Document, Must, Write
 
 ROOT = "projects/p/databases/(default)/documents"
@@ -73,9 +73,21 @@ def test_an_empty_field_is_still_of_its_kind(field: FieldValue, kind: str) -> No
     ],
 )
 def test_a_kind_that_is_never_written_is_not_guessed_at(message: Any) -> None:
-    """A field that another program put there is an error that names its kind."""
-    with pytest.raises(TypeError, match=f"a field of kind {message.WhichOneof('value_type')} is none"):
-        from_value(message)
+    """A field that another program put there keeps its place, and nothing but its kind is known of it."""
+    foreign = Foreign(message.WhichOneof("value_type"))
+    found = from_document(
+        PbDocument(
+            name=f"{ROOT}/adk_apps/a",
+            fields={
+                "own": message,
+                "list": PbValue(array_value={"values": [message]}),
+                "map": PbValue(map_value={"fields": {"k": message}}),
+            },
+        ),
+        root=ROOT,
+    )
+
+    assert {"own": foreign, "list": [foreign], "map": {"k": foreign}} == found.fields
 
 
 @given(TIMES, st.integers(-14, 14))
@@ -220,7 +232,7 @@ def test_a_delete_is_spelled_out(item: Delete, expected: dict[str, object]) -> N
     assert expected == MessageToDict(to_write(item, root=ROOT))
 
 
-def shown(field: FieldValue) -> str:
+def shown(field: FieldValue | Foreign) -> str:
     """Return *field* so that 1, 1.0, True and -0.0 differ, and the order of map keys does not count."""
     if isinstance(field, dict):
         return "{" + ",".join(f"{name!r}:{shown(field[name])}" for name in sorted(field)) + "}"

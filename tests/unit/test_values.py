@@ -95,23 +95,23 @@ def test_a_value_beyond_json_is_refused(value: Any, kind: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("field", "forms"),
+    ("field", "form"),
     [
-        ({"blob": "sha256:secret"}, "['blob']"),
-        ({}, "[]"),
-        ({"json": 5}, "['json']"),
-        ({"json": None}, "['json']"),
-        ({"json": "1", "zip": "1"}, "['json', 'zip']"),
+        ({"blob": "sha256:secret"}, "dict"),
+        ({}, "dict"),
+        ({"json": 5}, "dict"),
+        ({"json": None}, "dict"),
+        ({"json": "1", "zip": "1"}, "dict"),
         (["secret"], "list"),
         (b"secret", "bytes"),
     ],
 )
-def test_a_form_of_a_later_release_is_refused(field: FieldValue, forms: str) -> None:
+def test_a_form_of_a_later_release_is_refused(field: FieldValue, form: str) -> None:
     """What this release does not understand is an error, not a guess, and is not quoted."""
     with pytest.raises(StoredDataError) as caught:
         decode_value(field, what="state key 'k'")
 
-    assert f"state key 'k' is stored in a form unknown to this release: {forms}" == str(caught.value)
+    assert f"state key 'k' is stored in a form unknown to this release: {form}" == str(caught.value)
 
 
 def test_damaged_json_is_refused() -> None:

@@ -1,0 +1,251 @@
+"""Show that no damage of a document crashes its reader, or gives what is not stored."""
+
+import json
+import math
+import zlib
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from google.adk.events import Event, EventActions
+from google.genai import types
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from gcp_adk_store.codec.documents import (
+    Layout,
+    read_chunk,
+    read_deletions,
+    read_header,
+    read_segment,
+    read_session,
+    read_state,
+)
+from gcp_adk_store.codec.events import decode_events, event_timestamp
+from gcp_adk_store.codec.names import is_unicode
+from gcp_adk_store.codec.segments import pack_segment
+from gcp_adk_store.codec.values import Foreign, decode_value
+from gcp_adk_store.codec.writes import Document
+from gcp_adk_store.errors import StoredDataError
+from gcp_adk_store.model.keys import SessionKey
+from gcp_adk_store.model.payloads import PayloadRef
+from tests import damage
+from tests.damage import HUSH, damaged
+
+LAYOUT = Layout("adk")
+KEY = SessionKey(app="shop", user="u/1", session="__s__")
+PATH = LAYOUT.session(KEY)
+NEW_YEAR = datetime(2026, 1, 1, tzinfo=UTC)
+DIGEST = "ab" * 32
+
+OTHERS = damage.FIELDS | st.builds(Foreign, st.sampled_from(["geo_point_value", "reference_value"]))
+"""What a field of any kind holds, those that this library never writes among them."""
+
+
+def text(number: int) -> str:
+    """Return an event as it is stored."""
+    part = types.Part(text=f"{HUSH} {number}")
+    made = Event(
+        id=f"e{number}",
+        author="agent",
+        timestamp=number,
+        content=types.Content(role="model", parts=[part]),
+        actions=EventActions(state_delta={"k": HUSH}),
+    )
+    return made.model_dump_json(exclude_none=True)
+
+
+TAIL = [text(3), text(4)]
+SESSION: dict[str, Any] = {
+    "format": 1,
+    "epoch": "e1",
+    "app": KEY.app,
+    "user": KEY.user,
+    "id": KEY.session,
+    "rev": 5,
+    "create_time": 1.5,
+    "last_update_time": 9.5,
+    "state": {
+        "n": 1,
+        "k": {"json": f'["{HUSH}"]'},
+        "%": HUSH,
+        "p": {"payload": {"sha256": DIGEST, "size": 5, "in": "chunks"}},
+    },
+    "tail": TAIL,
+    "tail_bytes": 300,
+    "sealed": 2,
+    "sealed_max": 2.0,
+    "spilled": ["chunks"],
+    "ttl_s": 60,
+    "expire_at": NEW_YEAR,
+    "parts_expire_at": NEW_YEAR,
+}
+SHARED: dict[str, Any] = {"format": 1, "state": SESSION["state"]}
+SEGMENT: dict[str, Any] = {"format": 1, "body": pack_segment(TAIL), "count": 2, "running_max": 4.0}
+CHUNK: dict[str, Any] = {"format": 1, "body": HUSH.encode()}
+NOTE: dict[str, Any] = {"format": 1, "epoch": "e1", "sealed": 2, "spilled": ["chunks", "bucket"]}
+
+
+def document(fields: dict[str, Any], path: str = PATH) -> Document:
+    """Return *fields* as they are read."""
+    return Document(path=path, fields=fields, update_time="100.000000001")
+
+
+def read_or_told(read: Callable[[], Any], where: str) -> Any:
+    """Return what *read* gives; ``None`` where it says that *where* is damaged, without its content."""
+    try:
+        return read()
+    except StoredDataError as exc:
+        told = str(exc)
+    assert told.startswith(where)
+    assert HUSH not in told
+    return None
+
+
+def exact(value: Any) -> str:
+    """Return *value* so that 1, 1.0 and True differ."""
+    return repr(value)
+
+
+def require_state(fields: dict[str, Any], state: dict[str, Any]) -> None:
+    """Check that *state* is what *fields* hold: every name its own key, every value with its type."""
+    assert len(fields) == len(state)
+    for name, key in zip(fields, state, strict=True):
+        field, value = fields[name], state[key]
+        if isinstance(value, PayloadRef):
+            reference: Any = {"sha256": value.sha256, "size": value.size, "in": value.place.value}
+            assert isinstance(field, dict)
+            assert exact(reference) == exact({name: field["payload"][name] for name in reference})
+        elif isinstance(field, dict):
+            assert exact(json.loads(field["json"])) == exact(value)
+        else:
+            assert exact(field) == exact(value)
+
+
+@given(damaged(SESSION, others=OTHERS), st.booleans())
+def test_a_damaged_session_is_told_or_read_as_it_lies_there(fields: dict[str, Any], whole: bool) -> None:  # noqa: FBT001  # drawn
+    """Each field with its own kind and value, never a likely one in its place."""
+    found = read_or_told(lambda: (read_session if whole else read_header)(document(fields)), PATH)
+    if found is None:
+        return
+
+    assert exact((1, *(fields[name] for name in ("epoch", "rev", "sealed")))) == exact(
+        (fields["format"], found.epoch, found.revision, found.sealed)
+    )
+    assert (fields["app"], fields["user"]) == (found.key.app, found.key.user)
+    assert PATH == LAYOUT.session(found.key)
+    assert float(fields["last_update_time"]) == found.last_update_time
+    assert fields["sealed_max"] is found.sealed_max is None or float(fields["sealed_max"]) == found.sealed_max
+    assert (found.sealed_max is None) == (found.sealed == 0)
+    assert (fields["tail"] if whole else []) == found.tail
+    assert all(isinstance(one, str) for one in found.tail)
+    assert not whole or found.revision >= found.sealed + len(found.tail)
+    assert set(fields.get("spilled", [])) == {place.value for place in found.spilled}
+    require_state(fields["state"], dict(found.state))
+    if "ttl_s" in fields:
+        assert found.expiry is not None
+        assert exact(fields["ttl_s"]) == exact(found.expiry.ttl_s)
+        assert int(fields["expire_at"].timestamp()) == found.expiry.at
+    # What a handle remembers of it is read back.
+    assert found.marker == type(found.marker).parse(str(found.marker))
+
+
+@given(damaged(SHARED, others=OTHERS))
+def test_a_damaged_shared_state_is_told_or_read_as_it_lies_there(fields: dict[str, Any]) -> None:
+    """No key is lost, and none is made of two."""
+    found = read_or_told(lambda: read_state(document(fields)), PATH)
+    if found is not None:
+        require_state(fields.get("state", {}), found)
+
+
+@given(damaged(SEGMENT, others=OTHERS))
+@example({**SEGMENT, "body": damage.BOMB})
+@example({**SEGMENT, "body": pack_segment(TAIL) + b"x"})
+def test_a_damaged_segment_is_told_or_read_whole(fields: dict[str, Any]) -> None:
+    """Never a part of it, and never more than a document's events can unpack to."""
+    found = read_or_told(lambda: read_segment(document(fields)), PATH)
+    if found is None:
+        return
+
+    assert json.loads(zlib.decompress(fields["body"])) == found.texts
+    assert all(is_unicode(one) for one in found.texts)
+    assert exact(fields["count"]) == exact(len(found.texts))
+    assert float(fields["running_max"]) == found.running_max
+    assert math.isfinite(found.running_max)
+
+
+@given(damaged(CHUNK, others=OTHERS))
+def test_a_damaged_chunk_is_told_or_read_as_it_lies_there(fields: dict[str, Any]) -> None:
+    """Its bytes, which the digest of the whole is checked against."""
+    found = read_or_told(lambda: read_chunk(document(fields)), PATH)
+
+    assert found is None or fields["body"] == found
+
+
+@given(damaged(NOTE, others=OTHERS))
+def test_a_damaged_note_of_a_deletion_removes_nothing_else(fields: dict[str, Any]) -> None:
+    """What is to be removed is of the life that the note is named after, and can be counted."""
+    path = f"{PATH}/adk_deletions/e1"
+    found = read_or_told(lambda: read_deletions([document(fields, path)]), path)
+    if found is None:
+        return
+
+    (deletion,) = found
+    assert ("e1", fields["sealed"]) == (deletion.epoch, deletion.sealed)
+    assert deletion.sealed + 1 == len(LAYOUT.finish_deletion(KEY, deletion))
+
+
+@given(damage.damaged_json(TAIL[0]))
+def test_a_damaged_event_is_told_or_read(broken: str) -> None:
+    """With its place; what is read has a time, and can be written again."""
+    found = read_or_told(lambda: decode_events([TAIL[0], broken], where=PATH), f"{PATH}: event 1: ")
+    if found is None:
+        return
+
+    assert math.isfinite(found[1].timestamp)
+    assert found[1].event == Event.model_validate_json(found[1].event.model_dump_json())
+
+
+@given(damage.damaged_json(TAIL[0]))
+def test_the_time_of_a_damaged_event_is_told_or_finite(broken: str) -> None:
+    """Whatever a tail holds, it is sealed or left as it is."""
+    found = read_or_told(lambda: event_timestamp(broken), "a stored event")
+
+    assert found is None or math.isfinite(found)
+
+
+@given(damage.VALUES | OTHERS)
+def test_a_damaged_state_value_is_told_or_read(field: Any) -> None:
+    """By the key that it is of."""
+    read_or_told(lambda: decode_value(field, what="state key 'k'"), "state key 'k'")
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"rev": HUSH}, "has a field of a wrong kind: rev is str"),
+        ({"rev": -1}, "has a field that cannot be right: rev"),
+        ({"rev": 3}, "has a field that cannot be right: rev"),
+        ({"epoch": "a/b"}, "has a field that cannot be right: epoch"),
+        ({"last_update_time": math.nan}, "has a field that cannot be right: last_update_time"),
+        ({"sealed": 0}, "has a field that cannot be right: sealed_max"),
+        ({"sealed_max": None}, "has a field that cannot be right: sealed_max"),
+        ({"tail": Foreign("geo_point_value")}, "has a field of a wrong kind: tail is geo_point_value"),
+        ({"tail": [TAIL[0], 5]}, "has a field of a wrong kind: tail[1] is int"),
+        ({"state": {"p": {"payload": {}}}}, "state key 'p' refers to a payload in a form unknown"),
+        ({"state": {"%41": 1}}, "state.%41 is spelled as no state key is"),
+        ({"user": "another"}, "has a field that cannot be right: app, user or id"),
+        ({"ttl_s": 10**18}, "has a field that cannot be right: ttl_s"),
+        ({"spilled": [HUSH]}, "has a field that cannot be right: spilled"),
+        ({"format": HUSH}, "has format str, this release reads 1"),
+    ],
+)
+def test_damage_is_told_by_path_and_field(fields: dict[str, Any], message: str) -> None:
+    """Whoever mends it knows where to look."""
+    with pytest.raises(StoredDataError) as caught:
+        read_session(document({**SESSION, **fields}))
+
+    assert str(caught.value).startswith(f"{PATH}")
+    assert message in str(caught.value)
+    assert HUSH not in str(caught.value)
