@@ -9,6 +9,7 @@ import stat
 import zlib
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any, BinaryIO, Final, TypeVar
 
 from gcp_adk_store.backends.gcs import Objects
@@ -27,6 +28,7 @@ _PIECE: Final = 8 * 1024 * 1024
 """Bytes of each request of a download."""
 
 _GZIP: Final = 31  # zlib's number for a gzip stream
+_GZIP_START: Final = b"\x1f"
 
 
 class Progress:
@@ -129,17 +131,68 @@ class ArtifactReader:
 
 
 async def write_to(
-    reader: ArtifactReader, file: BinaryIO, *, compressed: bool, on_progress: OnProgress | None
+    reader: ArtifactReader, file: BinaryIO, *, compressed: bool, on_progress: OnProgress | None, what: str
 ) -> None:
     """Write all that *reader* reads to *file*; unpack it if it is stored *compressed*.
 
     Cancelled, nothing is written to *file* any more.
+
+    Raises:
+        StoredDataError: what is stored *compressed* is no gzip, or only the start of it.
     """
     progress = Progress(reader.size, on_progress)
-    unpack = zlib.decompressobj(_GZIP) if compressed else None
-    async for piece in reader:
-        await to_its_end(_write_all, file, piece if unpack is None else unpack.decompress(piece))
-        progress(reader.tell())
+    unpacked = Unpacked(file)
+    write: Callable[[bytes], None] = unpacked.write if compressed else partial(_write_all, file)
+    try:
+        async for piece in reader:
+            await to_its_end(write, piece)
+            progress(reader.tell())
+        unpacked.require_end()
+    except zlib.error as exc:
+        raise StoredDataError(f"{what}: it is marked as gzip, which its bytes are not") from exc
+
+
+class Unpacked:
+    """Unpacks a gzip stream into a file, some megabytes at a time, however much it becomes.
+
+    As in HTTP, the stream may have several members, and padding after the last one.
+    """
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._member = zlib.decompressobj(_GZIP)
+        self._begun = False  # whether a member is not at its end
+        self._members = 0
+
+    def write(self, data: bytes) -> None:
+        """Write what the next *data* of the stream become.
+
+        Raises:
+            zlib.error: they are no gzip.
+        """
+        while data or self._begun:
+            if not self._begun and self._members and not data.startswith(_GZIP_START):
+                return  # padding
+            self._begun = True
+            unpacked = self._member.decompress(data, _PIECE)
+            _write_all(self._file, unpacked)
+            if self._member.eof:
+                data = self._member.unused_data
+                self._member, self._begun = zlib.decompressobj(_GZIP), False
+                self._members += 1
+            elif len(unpacked) < _PIECE:
+                return  # the rest is still to come
+            else:
+                data = self._member.unconsumed_tail
+
+    def require_end(self) -> None:
+        """Refuse a stream that ends within a member.
+
+        Raises:
+            zlib.error: it does.
+        """
+        if self._begun:
+            raise zlib.error("the stream ends too early")
 
 
 class Source:

@@ -339,7 +339,7 @@ class GcsArtifactService(BaseArtifactService):
         reader = ArtifactReader(self._objects, stored, what=what, key=str(key))
         async with opened_target(target) as file:
             packed = stored.content_encoding == "gzip"
-            await write_to(reader, file, compressed=packed, on_progress=on_progress)
+            await write_to(reader, file, compressed=packed, on_progress=on_progress, what=what)
         return self._describe(stored)
 
     @operation
