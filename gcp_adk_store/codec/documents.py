@@ -326,6 +326,8 @@ def read_session(document: Document) -> StoredSession:
     stored = read_header(document)
     fields = _fields(document)
     tail = fields.texts("tail")
+    if bool(tail) != bool(fields.count("tail_bytes")):  # what it was before it was emptied
+        raise fields.wrong("tail_bytes")
     if stored.revision < stored.sealed + len(tail):  # each segment holds at least one event
         raise fields.wrong("rev")
     return replace(stored, tail=tail)
@@ -381,6 +383,8 @@ def read_segment(document: Document) -> Segment:
         texts = unpack_segment(body)
     except StoredDataError as exc:
         raise StoredDataError(f"{document.path}: {exc}") from exc.__cause__
+    if not texts:  # only a tail with events becomes a segment
+        raise fields.wrong("count")
     if len(texts) != count:
         raise StoredDataError(f"{document.path} holds {len(texts)} events, not {count}")
     return Segment(texts=texts, running_max=fields.number("running_max"))

@@ -107,7 +107,7 @@ class StoredObject:
         flat: dict[str, Any] = {key: value for key, value in self.metadata.items() if key not in _RESERVED}
         try:
             return {**flat, **json.loads(self.metadata.get(_JSON, "{}"))}
-        except (TypeError, ValueError) as exc:
+        except (TypeError, ValueError, RecursionError) as exc:
             raise StoredDataError(f"the metadata {_JSON} of object {self.name!r} is no JSON object") from exc
 
 

@@ -424,7 +424,7 @@ async def test_two_prefixes_never_see_each_other(connect: Connect) -> None:
     ("change", "message"),
     [
         ({"format": 2}, "format 2, this release reads 1"),
-        ({"rev": 1, "tail": ['{"author": 5}']}, "event 0: .*google-adk at: author"),
+        ({"rev": 1, "tail": ['{"author": 5}'], "tail_bytes": 13}, "event 0: .*google-adk at: author"),
         ({"rev": 1, "sealed": 1, "sealed_max": 1.0}, "segments is missing"),
         ({"sealed": 1, "sealed_max": 1.0}, "session has a field that cannot be right: rev"),
         ({"state": {"k": {"unheard": "of"}}}, "unknown to this release"),

@@ -227,6 +227,8 @@ def test_a_damaged_state_value_is_told_or_read(field: Any) -> None:
         ({"rev": HUSH}, "has a field of a wrong kind: rev is str"),
         ({"rev": -1}, "has a field that cannot be right: rev"),
         ({"rev": 3}, "has a field that cannot be right: rev"),
+        ({"tail": []}, "has a field that cannot be right: tail_bytes"),
+        ({"tail_bytes": 0}, "has a field that cannot be right: tail_bytes"),
         ({"epoch": "a/b"}, "has a field that cannot be right: epoch"),
         ({"last_update_time": math.nan}, "has a field that cannot be right: last_update_time"),
         ({"sealed": 0}, "has a field that cannot be right: sealed_max"),
