@@ -337,10 +337,11 @@ class GcsArtifactService(BaseArtifactService):
         if stored is None:
             return None
         reader = ArtifactReader(self._objects, stored, what=what, key=str(key))
+        described = self._describe(stored)  # before the target is replaced: it may be damaged
         async with opened_target(target) as file:
             packed = stored.content_encoding == "gzip"
             await write_to(reader, file, compressed=packed, on_progress=on_progress, what=what)
-        return self._describe(stored)
+        return described
 
     @operation
     async def open_artifact(

@@ -95,7 +95,7 @@ class StoredObject:
     @property
     def file_uri(self) -> str | None:
         """Where the content lies if it is not in the object itself."""
-        return self.metadata.get(_FILE_URI) or self.metadata.get(_LEGACY_FILE_URI)
+        return self.metadata.get(_FILE_URI) or self.metadata.get(_LEGACY_FILE_URI) or None
 
     @property
     def custom_metadata(self) -> dict[str, Any]:

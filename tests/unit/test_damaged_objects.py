@@ -136,3 +136,15 @@ def test_a_damaged_cursor_is_refused_or_a_place(decode: Callable[[Any], object],
 
     assert type(error) is InvalidInputError
     assert len(str(error)) < 200
+
+
+@pytest.mark.parametrize(
+    "metadata", [{"file_uri": ""}, {"adkFileUri": ""}, {"adkFileUri": "", "file_uri": ""}]
+)
+def test_an_empty_address_is_none(metadata: dict[str, str]) -> None:
+    """The content is then that of the object itself."""
+    stored = StoredObject(
+        name=NAME, generation=1, content_type=None, metadata=metadata, create_time=1.0, size=1
+    )
+
+    assert stored.file_uri is None
