@@ -22,7 +22,7 @@ from tests.damage import BROKEN_JSON, HUSH, JSON
 T = TypeVar("T")
 
 BOUNDS = settings(
-    max_examples=60,
+    max_examples=40,
     deadline=None,
     derandomize=True,
     print_blob=True,

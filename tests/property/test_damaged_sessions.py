@@ -35,7 +35,7 @@ from tests.golden.raw import Documents, Objects, take_documents, take_objects
 T = TypeVar("T")
 
 BOUNDS = settings(
-    max_examples=25,
+    max_examples=20,
     deadline=None,
     derandomize=True,
     print_blob=True,

@@ -27,9 +27,10 @@ from gcp_adk_store.codec.names import is_unicode
 from gcp_adk_store.codec.segments import pack_segment
 from gcp_adk_store.codec.values import Foreign, decode_value
 from gcp_adk_store.codec.writes import Document
-from gcp_adk_store.errors import StoredDataError
+from gcp_adk_store.errors import InvalidInputError, StoredDataError
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.payloads import PayloadRef
+from gcp_adk_store.model.sessions import Segment
 from tests import damage
 from tests.damage import HUSH, damaged
 
@@ -251,3 +252,16 @@ def test_damage_is_told_by_path_and_field(fields: dict[str, Any], message: str) 
     assert str(caught.value).startswith(f"{PATH}")
     assert message in str(caught.value)
     assert HUSH not in str(caught.value)
+
+
+def test_a_session_has_no_more_segments_than_are_read() -> None:
+    """The last one is not written, since the session could not be read any more."""
+    header = {**SESSION, "rev": 10**6, "sealed_max": 9.5, "tail": TAIL}
+    full = read_session(document({**header, "sealed": 100_000}))
+    segment = Segment(texts=full.tail, running_max=9.5)
+
+    LAYOUT.seal(read_session(document({**header, "sealed": 99_999})), segment, now=0)
+    with pytest.raises(InvalidInputError, match="at most 100000 segments"):
+        LAYOUT.seal(full, segment, now=0)
+    with pytest.raises(StoredDataError, match="has a field that cannot be right: sealed"):
+        read_session(document({**header, "sealed": 100_001}))

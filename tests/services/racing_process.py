@@ -1,0 +1,121 @@
+"""Do what is told, line by line, in a process of its own: one of those that race each other.
+
+Run as ``python -m tests.services.racing_process NAME`` with the emulators set. Each line that comes in is a
+call as JSON, each line that goes out its answer; the first one says that everything is imported.
+"""
+
+import asyncio
+import json
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from google.adk.sessions import Session
+from google.genai import types
+
+from gcp_adk_store import FirestoreSessionService, GcsArtifactService, SessionLimits
+from gcp_adk_store.errors import SessionExistsError, StoreError
+from tests.services.conftest import WHO, event
+
+LIMITS = SessionLimits(seal_tail_bytes=2000, event_text_bytes=1500, state_value_bytes=500)
+TASKS = 4
+STORED = "stored"
+
+
+class Racer:
+    """The services of one process, and the session that it holds."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._services: dict[str, FirestoreSessionService] = {}
+        self._held: Session | None = None
+
+    async def reload(self, project: str, who: dict[str, Any]) -> Any:
+        """Hold the session as it is now; return what it shows."""
+        self._held = await self._service(project).get_session(**who)
+        return self.show()
+
+    def show(self) -> Any:
+        """Return what the held session shows."""
+        return None if self._held is None else self._held.model_dump(mode="json")
+
+    async def create(
+        self, project: str, who: dict[str, Any], state: dict[str, Any], *, until_made: bool
+    ) -> str:
+        """Make a session and hold it, perhaps as soon as its id is free."""
+        while True:
+            try:
+                self._held = await self._service(project).create_session(**who, state=state)
+            except SessionExistsError as exc:
+                if not until_made:
+                    return type(exc).__name__
+            else:
+                return STORED
+
+    async def append(
+        self, project: str, on_conflict: str, deltas: Sequence[dict[str, Any]], size: int
+    ) -> list[tuple[str, str]]:
+        """Append events one by one to the held session; return what each one says, and its outcome."""
+        assert self._held is not None
+        outcomes = []
+        for number, delta in enumerate(deltas):
+            words = f"{self._name}.{number} "
+            try:
+                await self._service(project, on_conflict).append_event(
+                    self._held, event(words + "x" * size, delta=delta)
+                )
+            except StoreError as exc:
+                outcomes.append((words, type(exc).__name__))
+            else:
+                outcomes.append((words, STORED))
+        return outcomes
+
+    async def delete(self, project: str, who: dict[str, Any]) -> None:
+        """Delete a session."""
+        await self._service(project).delete_session(**who)
+
+    async def save(self, bucket: str, count: int) -> list[tuple[int, str]]:
+        """Save *count* versions of one artifact, some at a time; return their numbers and texts."""
+        service = GcsArtifactService(bucket)
+
+        async def save_one(number: int) -> tuple[int, str]:
+            words = f"{self._name}.{number}"
+            part = types.Part(text=words)
+            return await service.save_artifact(**WHO, filename="shared", artifact=part), words
+
+        saved: list[tuple[int, str]] = []
+        for start in range(0, count, TASKS):
+            saved += await asyncio.gather(*(save_one(number) for number in range(start, start + TASKS)))
+        await service.close()
+        return saved
+
+    async def close(self) -> None:
+        """Close the services."""
+        for service in self._services.values():
+            await service.close()
+
+    def _service(self, project: str, on_conflict: Any = "raise") -> FirestoreSessionService:
+        if on_conflict not in self._services:
+            self._services[on_conflict] = FirestoreSessionService(
+                project=project, on_conflict=on_conflict, limits=LIMITS
+            )
+        return self._services[on_conflict]
+
+
+async def main(name: str) -> None:
+    """Do what each line says."""
+    racer = Racer(name)
+    _say("ready")
+    while line := await asyncio.to_thread(sys.stdin.readline):
+        method, arguments = json.loads(line)
+        answer = getattr(racer, method)(**arguments)
+        _say(await answer if asyncio.iscoroutine(answer) else answer)
+    await racer.close()
+
+
+def _say(answer: Any) -> None:
+    print(json.dumps(answer), flush=True)  # noqa: T201  # what the test reads
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1]))

@@ -1,0 +1,269 @@
+"""Processes that write, make and delete the same sessions at once: none loses, none sees a half of two."""
+
+import re
+import uuid
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from gcp_adk_store import FirestoreSessionService
+from gcp_adk_store.codec.names import escape_name
+from gcp_adk_store.testing.emulators import Emulator
+from tests.services.conftest import SESSION, USER, WHO, Connect, texts
+from tests.services.racing import RacingProcess, race, racing_processes
+from tests.services.racing_process import LIMITS, STORED
+
+PROCESSES = 3
+LARGE = 3000
+"""Characters that make an event a payload, beside the session."""
+
+RawDocuments = Callable[[], dict[str, dict[str, Any]]]
+
+
+@pytest.fixture(scope="module")
+def racers(firestore_emulator: Emulator) -> Iterator[list[RacingProcess]]:
+    """Processes that race in every test of this module."""
+    assert firestore_emulator.address
+    with racing_processes(PROCESSES) as racers:
+        yield racers
+
+
+@pytest.fixture(scope="module")
+def project(firestore_emulator: Emulator) -> str:
+    """One database for all of them: each process connects once."""
+    assert firestore_emulator.address
+    return f"demo-{uuid.uuid4().hex[:20]}"
+
+
+@pytest.fixture
+def place(project: str) -> dict[str, Any]:
+    """A project, and a session of an app that no other test has."""
+    return {"project": project, "who": {**WHO, "app_name": uuid.uuid4().hex}}
+
+
+@pytest.fixture
+def reader(connect: Connect) -> FirestoreSessionService:
+    """A service that takes no part."""
+    return connect(limits=LIMITS)
+
+
+def below(documents: dict[str, dict[str, Any]], place: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return the documents of the app, by their paths below it."""
+    root = f"adk_apps/{escape_name(place['who']['app_name'], what='app_name')}"
+    return {path.removeprefix(root): fields for path, fields in documents.items() if path.startswith(root)}
+
+
+async def test_of_processes_that_append_at_once_one_wins_each_round(
+    racers: list[RacingProcess], place: dict[str, Any], reader: FirestoreSessionService
+) -> None:
+    """The others are told, and go on after a reload; storage has the winners in their order."""
+    await reader.create_session(**place["who"])
+    winners = []
+    for number in range(4):
+        race(racers, "reload", place)
+        append = {
+            "project": place["project"],
+            "on_conflict": "raise",
+            "deltas": [{"winner": number}],
+            "size": 0,
+        }
+        outcomes = [one for (one,) in race(racers, "append", append)]
+        winners += [words for words, outcome in outcomes if outcome == STORED]
+
+        assert [STORED, *["SessionConflictError"] * (PROCESSES - 1)] == sorted(
+            (outcome for _, outcome in outcomes), reverse=True
+        )
+    found = await reader.get_session(**place["who"])
+
+    assert found is not None
+    assert winners == texts(found.events)
+    assert [{"winner": number} for number in range(4)] == [one.actions.state_delta for one in found.events]
+    assert {"winner": 3} == found.state
+
+
+async def test_events_of_processes_that_merge_all_land_once(
+    racers: list[RacingProcess], place: dict[str, Any], reader: FirestoreSessionService
+) -> None:
+    """Each process's in its own order; the state is what the changes make in the order of storage."""
+    await reader.create_session(**place["who"], state={"first": True})
+    race(racers, "reload", place)
+    each = [
+        {
+            "project": place["project"],
+            "on_conflict": "merge",
+            "deltas": [
+                {
+                    f"{scope}{key}": [name, number]
+                    for scope in ("", "user:", "app:")
+                    for key in ("last", f"own {name}")
+                }
+                for number in range(5)
+            ],
+            "size": 300,
+        }
+        for name in range(PROCESSES)
+    ]
+    outcomes = race(racers, "append", *each)
+    shown = [racer.call("show") for racer in racers]
+    found = await reader.get_session(**place["who"])
+    assert found is not None
+    said = [(words or "").split(" ")[0] for words in texts(found.events)]
+    folded: dict[str, Any] = {"first": True}
+    for one in found.events:
+        folded |= one.actions.state_delta
+
+    assert {STORED} == {outcome for answers in outcomes for _, outcome in answers}
+    assert sorted(f"{name}.{number}" for name in range(PROCESSES) for number in range(5)) == sorted(said)
+    for name in range(PROCESSES):
+        assert [f"{name}.{number}" for number in range(5)] == [one for one in said if one[0] == f"{name}"]
+    assert folded == found.state
+    # Who was last has learnt of all the others; the others do when they look.
+    assert found.model_dump(mode="json") == shown[int(said[-1][0])]
+    assert [found.model_dump(mode="json")] * PROCESSES == race(racers, "reload", place)
+
+
+async def test_processes_that_change_one_users_state_keep_each_others_keys(
+    racers: list[RacingProcess], place: dict[str, Any], reader: FirestoreSessionService
+) -> None:
+    """From sessions of their own; what they share has what one of them wrote last."""
+    who = [{**place["who"], "session_id": f"s{name}"} for name in range(PROCESSES)]
+    for name, racer in enumerate(racers):
+        racer.call("create", project=place["project"], who=who[name], state={}, until_made=False)
+    each = [
+        {
+            "project": place["project"],
+            "on_conflict": "raise",
+            "deltas": [
+                {f"user:own {name}": number, "user:shared": [name, number], f"app:own {name}": number}
+                for number in range(5)
+            ],
+            "size": 0,
+        }
+        for name in range(PROCESSES)
+    ]
+    outcomes = race(racers, "append", *each)
+    state = await reader.get_user_state(app_name=place["who"]["app_name"], user_id=USER)
+    shared = state.pop("shared")
+    expected = {f"user:own {name}": 4 for name in range(PROCESSES)} | {"user:shared": shared}
+    expected |= {f"app:own {name}": 4 for name in range(PROCESSES)}
+    listed = await reader.list_sessions(app_name=place["who"]["app_name"])
+
+    assert {STORED} == {outcome for answers in outcomes for _, outcome in answers}
+    assert {f"own {name}": 4 for name in range(PROCESSES)} == state
+    assert shared in [[name, 4] for name in range(PROCESSES)]
+    assert [expected] * PROCESSES == [one.state for one in listed.sessions]
+
+
+async def test_of_processes_that_make_one_session_one_does_each_round(
+    racers: list[RacingProcess],
+    place: dict[str, Any],
+    reader: FirestoreSessionService,
+    raw_documents: RawDocuments,
+) -> None:
+    """The others are told; the initial state of every scope is the winner's alone."""
+    user: dict[str, Any] = {}
+    app: dict[str, Any] = {}
+    for number in range(4):
+        who = {**place["who"], "session_id": f"s{number}"}
+        each = [
+            {
+                "project": place["project"],
+                "who": who,
+                "state": {
+                    f"of {name}": 1,
+                    f"user:{number} of {name}": 1,
+                    f"app:{number} of {name}": 1,
+                    "user:last": name,
+                },
+                "until_made": False,
+            }
+            for name in range(PROCESSES)
+        ]
+        outcomes = race(racers, "create", *each)
+        winner = outcomes.index(STORED)
+        user |= {f"{number} of {winner}": 1, "last": winner}
+        app |= {f"{number} of {winner}": 1}
+        found = await reader.get_session(**who)
+
+        assert ["SessionExistsError"] * (PROCESSES - 1) == sorted(outcomes)[:-1]
+        assert found is not None
+        assert {f"of {winner}": 1} == {key: value for key, value in found.state.items() if ":" not in key}
+    documents = below(raw_documents(), place)
+
+    assert app == documents[""]["state"]
+    assert user == documents[f"/adk_users/{USER}"]["state"]
+
+
+@pytest.mark.parametrize("size", [300, LARGE], ids=["small", "large"])
+async def test_an_append_comes_before_a_deletion_or_is_told(
+    racers: list[RacingProcess],
+    place: dict[str, Any],
+    reader: FirestoreSessionService,
+    raw_documents: RawDocuments,
+    size: int,
+) -> None:
+    """Of the session nothing is left; but what was put for an append that came too late may be, as chunks."""
+    deleter, *appenders = racers
+    for _ in range(3):
+        race(racers[:1], "create", {**place, "state": {"user:kept": 1, "app:kept": 1}, "until_made": False})
+        append = {"project": place["project"], "on_conflict": "merge", "size": size}
+        deleter.call("append", **append, deltas=[{}] * 8)
+        race(appenders, "reload", place)
+        begun = [racer.begin("append", **append, deltas=[{}] * 4) for racer in appenders]
+        deleter.call("delete", **place)
+        outcomes = [[outcome for _, outcome in racer.answer()] for racer in begun]
+        afterwards = race(appenders, "append", {**append, "deltas": [{}]})
+
+        for answers in outcomes:
+            assert [STORED] * answers.count(STORED) + ["SessionMissingError"] * (
+                len(answers) - answers.count(STORED)
+            ) == answers
+        assert {"SessionMissingError"} == {outcome for ((_, outcome),) in afterwards}
+        assert await reader.get_session(**place["who"]) is None
+    left = below(raw_documents(), place)
+    session = re.escape(f"/adk_users/{USER}/adk_sessions/{SESSION}/")
+
+    assert {"", f"/adk_users/{USER}"} == {path for path in left if "/adk_sessions/" not in path}
+    assert [] == [
+        path for path in left if "/adk_sessions/" in path and not re.match(f"{session}adk_chunks/", path)
+    ]
+    assert size == LARGE or {"", f"/adk_users/{USER}"} == set(left)
+
+
+async def test_a_session_that_is_made_during_a_deletion_has_nothing_of_the_old_one(
+    racers: list[RacingProcess],
+    place: dict[str, Any],
+    reader: FirestoreSessionService,
+    raw_documents: RawDocuments,
+) -> None:
+    """Nor does the deletion take anything of it, or an append to the old one reach it."""
+    deleter, maker, appender = racers
+    append = {"project": place["project"], "on_conflict": "merge", "size": LARGE}
+    maker.call("create", **place, state={"round": "first"}, until_made=True)
+    for number in range(4):
+        maker.call("append", **append, deltas=[{"old": number}] * 6)
+        appender.call("reload", **place)
+        deleting = deleter.begin("delete", **place)
+        making = maker.begin(
+            "create", **place, state={"round": number, "large": "x" * LARGE}, until_made=True
+        )
+        appending = appender.begin("append", **append, deltas=[{"old": number}] * 3)
+        deleting.answer()
+        made = making.answer()
+        outcomes = [outcome for _, outcome in appending.answer()]
+        found = await reader.get_session(**place["who"])
+
+        assert STORED == made
+        assert sorted(outcomes, reverse=True) == outcomes
+        assert set(outcomes) <= {STORED, "SessionMissingError"}
+        assert found is not None
+        assert [] == found.events
+        assert {"round": number, "large": "x" * LARGE} == found.state
+        session = f"/adk_users/{USER}/adk_sessions/{SESSION}"
+        documents = below(raw_documents(), place)
+        epoch = documents[session]["epoch"]
+        parts = [path.removeprefix(session) for path in documents if path.startswith(f"{session}/")]
+
+        assert [] == [part for part in parts if not part.startswith("/adk_chunks/")]
+        assert 1 == sum(part.startswith(f"/adk_chunks/{epoch}-") for part in parts)
