@@ -115,7 +115,7 @@ VALUES = (
 """What stands for a state value."""
 
 NAMES = st.sampled_from(
-    ["", "k", "%", "%25", "%FF", "%41", "%2f", "a%", "a/b", "a.b", "`", "\\", "\n", "..", "ü"]
+    ["", "k", "%", "%25", "%FF", "%41", "%2f", " s", "a%", "a/b", "a.b", "`", "\\", "\n", "..", "ü"]
 )
 """Names of a map's fields: not all are spelled as this library does."""
 

@@ -54,8 +54,12 @@ def session_at(path: str, prefix: str) -> SessionKey | None:
     """
     if level_of(path, prefix) != len(_LEVELS):
         return None
+    refused = StoredDataError(f"{path} is spelled as no session is")
     try:
         app, user, session = (unescape_name(name) for name in path.split("/")[1::2])
     except ValueError:
-        raise StoredDataError(f"{path} is spelled as no session is") from None
-    return SessionKey(app=app, user=user, session=session)
+        raise refused from None
+    key = SessionKey(app=app, user=user, session=session)
+    if key.session != session:  # padded: another session's, without the padding
+        raise refused
+    return key

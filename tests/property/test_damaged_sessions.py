@@ -295,7 +295,7 @@ def test_a_damaged_session_does_not_vanish_from_a_listing(stored: Stored) -> Non
 def test_no_damage_of_a_payload_gives_other_content(stored: Stored) -> None:
     """An object that is gone, cut or another is an error; one that nobody refers to any more is none."""
     kinds = set()
-    for number, name in enumerate(stored.objects):
+    for number, name in enumerate(sorted(stored.objects)[::2]):
         data = stored.objects[name]["data"]
         stored.put_object(name, [None, b"", data[:-1], data[::-1] + HUSH.encode()][number % 4])
         found = stored.run(outcomes(stored.service, stored.session.model_copy(deep=True)))

@@ -24,6 +24,7 @@ from gcp_adk_store.codec.documents import (
 )
 from gcp_adk_store.codec.events import decode_events, event_timestamp
 from gcp_adk_store.codec.names import is_unicode
+from gcp_adk_store.codec.owners import session_at
 from gcp_adk_store.codec.segments import pack_segment
 from gcp_adk_store.codec.values import Foreign, decode_value
 from gcp_adk_store.codec.writes import Document
@@ -214,6 +215,17 @@ def test_the_time_of_a_damaged_event_is_told_or_finite(broken: str) -> None:
     found = read_or_told(lambda: event_timestamp(broken), "a stored event")
 
     assert found is None or math.isfinite(found)
+
+
+@given(st.lists(damage.NAMES.filter(bool), min_size=3, max_size=3))
+def test_a_path_that_is_spelled_as_none_is_told(names: list[str]) -> None:
+    """Or the session that it leads to has the very same path: what lies beside it is nobody else's."""
+    path = "/".join(
+        f"adk_{level}/{name}" for level, name in zip(("apps", "users", "sessions"), names, strict=True)
+    )
+    found = read_or_told(lambda: session_at(path, "adk"), path)
+
+    assert found is None or path == LAYOUT.session(found)
 
 
 @given(damage.VALUES | OTHERS)
