@@ -113,7 +113,7 @@ async def each(cases: list[Any]) -> None:
 
 
 async def _reached(hold: Hold, acting: "asyncio.Task[Any]") -> None:
-    """Wait until a request is held, or until all is done without it: contention makes one more, now and then."""
+    """Wait until a request is held, or until all is done: contention makes one more, now and then."""
     held = asyncio.create_task(asyncio.to_thread(hold.reached.wait, HANGS_S))
     await asyncio.wait([held, acting], return_when=asyncio.FIRST_COMPLETED)
     hold.reached.set()
