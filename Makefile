@@ -6,7 +6,7 @@ INSTALLED := $(VENV)/.installed
 # Two workers: what a small CI machine has cores for.
 WORKERS ?= 2
 
-.PHONY: demo test test-oldest check format bench bench-templates emulators clean
+.PHONY: demo test test-oldest check format bench bench-templates chaos emulators clean
 .DEFAULT_GOAL := test
 
 $(INSTALLED): pyproject.toml
@@ -53,6 +53,11 @@ bench: $(INSTALLED)
 # Instructions beside ADK's own and Jinja; needs no emulator.
 bench-templates: $(INSTALLED)
 	$(BIN)/python -W ignore -m benchmarks.templates --json benchmarks/results/templates.json
+
+# Workers that are killed while the network fails; nothing may be lost. `make chaos SECONDS=60 SEED=7`
+SECONDS ?= 60
+chaos: $(INSTALLED)
+	$(BIN)/python -m tests.chaos --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))
 
 # Both emulators in the foreground, for work by hand; Ctrl-C ends them.
 emulators: $(INSTALLED)

@@ -1,0 +1,47 @@
+"""Compare what workers were told with what is stored, and name every difference."""
+
+from collections.abc import Sequence
+
+from tests.chaos.journal import Operation
+from tests.chaos.places import APP, PREFIXES, USER
+from tests.chaos.raw_store import RawStore, sessions, shared_state
+from tests.chaos.session_checks import appends, check_events, check_lives, check_shared, check_state
+from tests.chaos.verdict import Verdict, Violation
+from tests.chaos.version_checks import check_versions
+
+
+def check(store: RawStore, operations: Sequence[Operation]) -> Verdict:
+    """Check all that docs/guarantees.md promises of what is stored."""
+    found = {session.place: session for session in sessions(store)}
+    misfits = [misfit for session in found.values() for misfit in session.misfits]
+    shared = {
+        (prefix, scope): shared_state(store, f"{prefix}_apps/{path}", misfits)
+        for prefix in PREFIXES
+        for scope, path in (("app", APP), ("user", f"{APP}/{prefix}_users/{USER}"))
+    }
+    sent = appends(operations)
+    violations = [
+        *misfits,
+        *(
+            Violation("unexpected error", f"{one.kind} {one.intent.get('place', '')}: {dict(one.result)}")
+            for one in operations
+            if one.outcome == "failed"
+        ),
+        *check_lives(found, operations),
+        *(violation for session in found.values() for violation in check_events(session, sent)),
+        *(violation for session in found.values() for violation in check_state(session, operations)),
+        *check_shared(found, shared, operations),
+        *check_versions(store, operations),
+    ]
+    verdict = Verdict(violations=violations)
+    verdict.stored.update(
+        {
+            "sessions": len(found),
+            "events": sum(len(session.events) for session in found.values()),
+            "segments": sum(1 for prefix in PREFIXES for _ in store.below(f"{prefix}_segments")),
+            "payloads in documents": sum(1 for prefix in PREFIXES for _ in store.below(f"{prefix}_chunks")),
+            "payloads in the bucket": sum("-payloads/" in name for name in store.objects),
+            "versions": sum("-payloads/" not in name for name in store.objects),
+        }
+    )
+    return verdict

@@ -1,0 +1,143 @@
+"""Let workers write through faulty proxies, kill them, and check what is stored in the end."""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import Final
+
+from gcp_adk_store.testing.buckets import create_bucket
+from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, STORAGE_VARIABLE
+from gcp_adk_store.testing.faults import no_faults
+from gcp_adk_store.testing.firestore_proxy import FirestoreProxy
+from gcp_adk_store.testing.storage_proxy import StorageProxy
+from tests.chaos.checker import check
+from tests.chaos.journal import Operation, read_journals
+from tests.chaos.raw_store import read_store
+from tests.chaos.verdict import Verdict
+from tests.chaos.weather import LONGEST_DELAY_S, Weather
+from tests.chaos.worker import Task
+from tests.chaos.workers import Workers
+
+_BETWEEN_BLOWS_S: Final = 1.5
+_STORM_S: Final = (1.0, 5.0)
+_TICK_S: Final = 0.1
+_LONGEST: Final = 5
+_BLOWS: Final = {"kill": 5, "cut of Firestore": 2, "cut of Cloud Storage": 2, "storm": 2}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What a run is to be."""
+
+    seed: int
+    seconds: float
+    """How long it goes on."""
+    project: str
+    bucket: str
+    firestore: str
+    """``host:port`` of the emulator."""
+    storage: str
+    """``http://host:port`` of the emulator."""
+    journals: Path
+    """Folder for the workers' journals, empty."""
+    workers: int = 3
+    writers: int = 4
+    """Tasks of each worker."""
+    least_commits: int = 0
+    """It goes on until so many have reached the proxy, up to five times as long."""
+    rate: float = 0.06
+    """Share of the calls that go wrong while there is no storm."""
+
+
+@dataclass(slots=True)
+class Chaos:
+    """What happened, and what was found."""
+
+    seed: int
+    seconds: float
+    blows: Counter[str] = field(default_factory=Counter)
+    """Kills, cuts and storms."""
+    calls: Counter[str] = field(default_factory=Counter)
+    faults: Counter[str] = field(default_factory=Counter)
+    operations: Sequence[Operation] = ()
+    verdict: Verdict = field(default_factory=Verdict)
+
+
+def run(settings: Settings, on_tick: Callable[[float], None] = lambda _: None) -> Chaos:
+    """Run and check; *on_tick* is told now and then how many seconds it has gone on.
+
+    ``FIRESTORE_EMULATOR_HOST`` of this process must name the emulator itself.
+    """
+    create_bucket(settings.bucket, settings.storage)
+    chaos = Chaos(seed=settings.seed, seconds=settings.seconds)
+    weather = Weather(settings.seed, settings.rate)
+    with (
+        FirestoreProxy(settings.firestore, weather) as firestore,
+        StorageProxy(settings.storage, weather) as storage,
+        _workers(settings, firestore, storage).at_work(settings.workers) as workers,
+    ):
+        blow = {
+            "kill": workers.kill_one,
+            "cut of Firestore": firestore.cut_connections,
+            "cut of Cloud Storage": storage.cut_connections,
+            "storm": weather.storm,
+        }
+        for name in _blows(settings, weather, lambda: firestore.figures.calls["Commit"], on_tick):
+            if blow[name]():
+                chaos.blows[name] += 1
+        firestore.plan = storage.plan = no_faults
+        workers.end()
+        time.sleep(LONGEST_DELAY_S)  # what was delayed arrives
+        for prefix, proxy in (("firestore", firestore), ("storage", storage)):
+            figures = proxy.figures
+            chaos.calls.update({f"{prefix} {name}": count for name, count in figures.calls.items()})
+            chaos.faults.update({f"{prefix} {name}": count for name, count in figures.faults.items()})
+    chaos.operations = read_journals(settings.journals)
+    chaos.verdict = look(settings, chaos.operations)
+    return chaos
+
+
+def look(settings: Settings, operations: Sequence[Operation]) -> Verdict:
+    """Check what is stored now."""
+    store = read_store(project=settings.project, storage_url=settings.storage, bucket=settings.bucket)
+    return check(store, operations)
+
+
+def _workers(settings: Settings, firestore: FirestoreProxy, storage: StorageProxy) -> Workers:
+    task = Task(
+        name="",
+        seed=settings.seed,
+        project=settings.project,
+        bucket=settings.bucket,
+        journals=settings.journals,
+        writers=settings.writers,
+        environ={FIRESTORE_VARIABLE: firestore.address, STORAGE_VARIABLE: storage.address},
+    )
+    return Workers(task, Random(f"{settings.seed}/workers"))  # noqa: S311  # no secret
+
+
+def _blows(
+    settings: Settings, weather: Weather, commits: Callable[[], int], on_tick: Callable[[float], None]
+) -> Iterator[str]:
+    """Yield what is to happen when it is time, until time is up; after a storm it clears up by itself."""
+    random = Random(settings.seed)  # noqa: S311  # no secret
+    started = time.monotonic()
+    next_s = random.expovariate(1 / _BETWEEN_BLOWS_S)
+    clears_up_s = 0.0
+    while (now_s := time.monotonic() - started) < settings.seconds or (
+        now_s < _LONGEST * settings.seconds and commits() < settings.least_commits
+    ):
+        on_tick(now_s)
+        if now_s >= clears_up_s:
+            weather.clear()
+        if now_s < next_s:
+            time.sleep(_TICK_S)
+            continue
+        next_s += random.expovariate(1 / _BETWEEN_BLOWS_S)
+        (name,) = random.choices(list(_BLOWS), weights=list(_BLOWS.values()))
+        if name == "storm":
+            clears_up_s = now_s + random.uniform(*_STORM_S)
+        yield name

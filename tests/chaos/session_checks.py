@@ -1,0 +1,172 @@
+"""Compare what workers were told of sessions with what is stored of them."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tests.chaos.journal import Operation
+from tests.chaos.raw_store import RawSession
+from tests.chaos.verdict import DUPLICATED, LOST, Violation
+
+
+@dataclass(slots=True)
+class Sent:
+    """All deliveries of one event to one life of a session."""
+
+    place: str
+    life: str
+    delta: Mapping[str, Any]
+    digest: str
+    began_at: int
+    acknowledged_at: int | None = None
+    is_unknown: bool = False
+
+
+def appends(operations: Iterable[Operation]) -> dict[str, Sent]:
+    """Return what was sent, by the event's id."""
+    sent: dict[str, Sent] = {}
+    for operation in operations:
+        if operation.kind != "append":
+            continue
+        intent = operation.intent
+        one = sent.setdefault(
+            intent["event"],
+            Sent(intent["place"], intent["life"], intent["delta"], intent["digest"], operation.began_at),
+        )
+        if operation.outcome == "acknowledged" and one.acknowledged_at is None:
+            one.acknowledged_at = operation.ended_at
+        one.is_unknown = one.is_unknown or operation.outcome in ("unknown", "failed")
+    return sent
+
+
+def check_lives(found: Mapping[str, RawSession], operations: Sequence[Operation]) -> Iterator[Violation]:
+    """A session is gone only if somebody deleted it, and then for good; one that was refused is not there."""
+    deletes = [operation for operation in operations if operation.kind == "delete"]
+    deleted = {(one.intent["place"], one.intent["life"]) for one in deletes if one.outcome == "acknowledged"}
+    may_be_gone = {one.intent["place"] for one in deletes}
+    created = {one.intent["life"]: one.outcome for one in operations if one.kind == "create"}
+    existed = {
+        (one.intent["place"], one.intent["life"])
+        for one in operations
+        # It was made, or a handle of it was had.
+        if one.kind == "append" or (one.kind == "create" and one.outcome == "acknowledged")
+    }
+    now = {(place, session.state.get("life")) for place, session in found.items()}
+    for place, life in sorted(existed - now):
+        if place not in may_be_gone:
+            yield Violation("lost session", f"{place} of life {life}")
+    for place, life in now:
+        outcome = created.get(life or "")
+        if outcome in (None, "refused"):
+            kind = "never sent" if outcome is None else "refused but stored"
+            yield Violation(kind, f"session {place} of life {life}")
+    for place, life in sorted(now & deleted):
+        yield Violation("deleted but stored", f"session {place} of life {life}")
+
+
+def check_events(session: RawSession, sent: Mapping[str, Sent]) -> Iterator[Violation]:
+    """Each acknowledged event once, in the order of acknowledgements; no refused one; nothing else."""
+    place, life = session.place, session.state.get("life")
+    times = Counter(event.id for event in session.events)
+    for name, one in sent.items():
+        if one.place == place:
+            kind = _wrong(one, times[name], is_of_this_life=one.life == life)
+            if kind is not None:
+                yield Violation(kind, f"event {name} of {place}, {times[name]} times")
+    for event in session.events:
+        known = sent.get(event.id)
+        if known is None or known.place != place:
+            yield Violation("never sent", f"event {event.id} in {place}")
+        elif (event.digest, dict(event.delta)) != (known.digest, dict(known.delta)):
+            yield Violation("other content", f"event {event.id} in {place}")
+    yield from _check_order(session, sent)
+
+
+def _wrong(sent: Sent, times: int, *, is_of_this_life: bool) -> str | None:
+    """Return what is wrong with an event that is stored so many *times*."""
+    if not is_of_this_life:
+        return "event of another life" if times else None
+    if times > 1:
+        return DUPLICATED
+    if times == 0:
+        return None if sent.acknowledged_at is None else LOST
+    return "refused but stored" if sent.acknowledged_at is None and not sent.is_unknown else None
+
+
+def _check_order(session: RawSession, sent: Mapping[str, Sent]) -> Iterator[Violation]:
+    """What was acknowledged before another began, in whichever process, lies before it."""
+    first_acknowledged: float = float("inf")
+    for event in reversed(session.events):
+        one = sent.get(event.id)
+        if one is None:
+            continue
+        if one.began_at > first_acknowledged:
+            yield Violation("out of order", f"event {event.id} of {session.place}")
+        if one.acknowledged_at is not None:
+            first_acknowledged = min(first_acknowledged, one.acknowledged_at)
+
+
+def check_state(session: RawSession, operations: Sequence[Operation]) -> Iterator[Violation]:
+    """The session's state is what its events made of the initial one, in their order."""
+    life = session.state.get("life")
+    expected: dict[str, Any] = {}
+    for operation in operations:
+        if operation.kind == "create" and operation.intent["life"] == life:
+            expected.update(_scoped(operation.intent["delta"], ""))
+    for event in session.events:
+        expected.update(_scoped(event.delta, ""))
+    for key in sorted({*expected, *session.state}):
+        if key not in session.state or key not in expected or session.state[key] != expected[key]:
+            yield Violation("state differs", f"key {key} of {session.place}")
+
+
+def check_shared(
+    found: Mapping[str, RawSession],
+    shared: Mapping[tuple[str, str], Mapping[str, Any]],
+    operations: Sequence[Operation],
+) -> Iterator[Violation]:
+    """Shared state changed with the events: each key is one writer's own, for one session."""
+    for (prefix, scope), state in shared.items():
+        allowed = _allowed(prefix, scope, operations)
+        # What is stored as an event for certain has changed the state for certain.
+        stored = {
+            key: value
+            for session in found.values()
+            if session.place.startswith(f"{prefix}/")
+            for event in session.events
+            for key, value in _scoped(event.delta, f"{scope}:").items()
+        }
+        for key in sorted({*allowed, *state}):
+            values = [stored[key]] if key in stored else allowed.get(key, [])
+            if state.get(key) not in values:
+                yield Violation("shared state differs", f"{scope} key {key} of {prefix}")
+
+
+def _allowed(prefix: str, scope: str, operations: Sequence[Operation]) -> dict[str, list[Any]]:
+    """Return for each key the last value that was acknowledged, and those that may have come after.
+
+    An append that comes late is refused, since others were first; a create that does may find the id free.
+    """
+    allowed: dict[str, list[Any]] = {}
+    at_any_time: dict[str, list[Any]] = defaultdict(list)
+    for operation in operations:
+        if operation.kind not in ("create", "append") or operation.outcome == "refused":
+            continue
+        if not operation.intent["place"].startswith(f"{prefix}/"):
+            continue
+        for key, value in _scoped(operation.intent["delta"], f"{scope}:").items():
+            if operation.outcome == "acknowledged":
+                allowed[key] = [value]
+            elif operation.kind == "create":
+                at_any_time[key].append(value)
+            else:
+                allowed[key] = [*allowed.get(key, [None]), value]
+    return {key: [*allowed.get(key, [None]), *at_any_time[key]] for key in {*allowed, *at_any_time}}
+
+
+def _scoped(delta: Mapping[str, Any], prefix: str) -> dict[str, Any]:
+    """Return the changes of one scope; without *prefix* those of the session's own."""
+    if prefix:
+        return {key.removeprefix(prefix): value for key, value in delta.items() if key.startswith(prefix)}
+    return {key: value for key, value in delta.items() if not key.startswith(("app:", "user:"))}

@@ -1,0 +1,302 @@
+"""A short run keeps every promise, and the checker finds each damage that is done to its store by hand."""
+
+import contextlib
+import json
+import uuid
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+import requests
+from google.cloud.firestore import Client
+
+from gcp_adk_store.testing.emulators import Emulator
+from tests.chaos.places import APP, USER, WITH_BUCKET
+from tests.chaos.report import figures
+from tests.chaos.run import Chaos, Settings, look, run
+
+SEED, SECONDS, COMMITS = 21, 12.0, 600
+
+pytestmark = pytest.mark.xdist_group("chaos")
+
+
+class Store:
+    """The emulators' content, to be damaged with Google's client and plain HTTP, and mended again."""
+
+    def __init__(self, settings: Settings, chaos: Chaos, client: Client) -> None:
+        self.settings = settings
+        self.chaos = chaos
+        self.client = client
+        self._objects = f"{settings.storage}/storage/v1/b/{settings.bucket}/o"
+        self._undo = contextlib.ExitStack()
+
+    def mend(self) -> None:
+        """Put everything back."""
+        self._undo.close()
+
+    def session(self, fits: Callable[[dict[str, Any]], object]) -> tuple[str, dict[str, Any]]:
+        """Return path and fields of a session that *fits*."""
+        found = self.client.collection_group(f"{WITH_BUCKET}_sessions").stream()
+        return next((one.reference.path, one.to_dict() or {}) for one in found if fits(one.to_dict() or {}))
+
+    def fields(self, path: str) -> dict[str, Any]:
+        """Return the fields of a document."""
+        return self.client.document(path).get().to_dict() or {}
+
+    def change(self, path: str, fields: dict[str, Any]) -> None:
+        """Set fields of a document."""
+        reference = self.client.document(path)
+        self._undo.callback(reference.set, self.fields(path))
+        reference.update(fields)
+
+    def remove(self, path: str) -> None:
+        """Delete a document."""
+        reference = self.client.document(path)
+        self._undo.callback(reference.set, self.fields(path))
+        reference.delete()
+
+    def objects(self, start: str) -> list[str]:
+        """Return the names of objects."""
+        listed = requests.get(self._objects, params={"prefix": start}, timeout=10).json()
+        return [item["name"] for item in listed["items"]]
+
+    def data(self, name: str) -> bytes:
+        """Return an object's bytes."""
+        return requests.get(self._url(name), params={"alt": "media"}, timeout=10).content
+
+    def add_object(self, name: str, data: bytes) -> None:
+        """Write an object where there is none."""
+        self._undo.callback(self._delete, name)
+        self._put(name, data)
+
+    def remove_object(self, name: str) -> None:
+        """Delete an object."""
+        self._undo.callback(self._put, name, self.data(name))
+        self._delete(name)
+
+    def replace_object(self, name: str, data: bytes) -> None:
+        """Put other bytes in the place of an object's."""
+        self._undo.callback(self._put, name, self.data(name))
+        self._put(name, data)
+
+    def _put(self, name: str, data: bytes) -> None:
+        upload = self._objects.replace("/storage/", "/upload/storage/")
+        asked = {"uploadType": "media", "name": name}
+        requests.post(upload, params=asked, data=data, timeout=10).raise_for_status()
+
+    def _delete(self, name: str) -> None:
+        requests.delete(self._url(name), timeout=10).raise_for_status()
+
+    def _url(self, name: str) -> str:
+        return f"{self._objects}/{quote(name, safe='')}"
+
+
+@pytest.fixture(scope="module")
+def ran(
+    firestore_emulator: Emulator, storage_emulator: Emulator, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Store]:
+    """A run with every kind of fault, and its store."""
+    name = f"chaos-{uuid.uuid4().hex[:12]}"
+    settings = Settings(
+        seed=SEED,
+        seconds=SECONDS,
+        least_commits=COMMITS,
+        project=f"demo-{name}",
+        bucket=name,
+        firestore=firestore_emulator.address,
+        storage=storage_emulator.address,
+        journals=tmp_path_factory.mktemp("journals"),
+    )
+    chaos = run(settings)
+    client = Client(project=settings.project)
+    yield Store(settings, chaos, client)
+    client.close()
+
+
+@pytest.fixture
+def store(ran: Store) -> Iterator[Store]:
+    """The store of the run, mended after the test."""
+    yield ran
+    ran.mend()
+
+
+def test_nothing_is_lost_and_nothing_stored_twice(store: Store) -> None:
+    """While workers are killed, connections cut, and requests refused, lost and late."""
+    found = figures(store.chaos)
+
+    assert [] == store.chaos.verdict.violations
+    assert 0 == found["violations"]["lost"] == found["violations"]["duplicated"]
+    assert found["outcomes"]["acknowledged"] > 50
+    assert found["blows"]["kill"] >= 1
+    assert sum(found["faults"].values()) > 20
+    assert found["stored"]["segments"] > 0
+    assert found["stored"]["versions"] > 0
+    assert json.loads(json.dumps(found)) == found
+
+
+def cut_an_event_out(store: Store) -> None:
+    """Remove one event of a tail that was acknowledged."""
+    path, fields = store.session(lambda one: len(one["tail"]) > 1)
+    tail = without_one_acknowledged(store, fields["tail"])
+    size = sum(len(text.encode()) for text in tail)
+    store.change(path, {"tail": tail, "rev": fields["rev"] - 1, "tail_bytes": size})
+
+
+def without_one_acknowledged(store: Store, tail: list[str]) -> list[str]:
+    """Return *tail* without its first event that was acknowledged."""
+    acknowledged = {
+        operation.intent["event"]
+        for operation in store.chaos.operations
+        if operation.kind == "append" and operation.outcome == "acknowledged"
+    }
+    index = next(number for number, text in enumerate(tail) if json.loads(text)["id"] in acknowledged)
+    return tail[:index] + tail[index + 1 :]
+
+
+def store_an_event_twice(store: Store) -> None:
+    """Append the first event of a tail again, as if it had been delivered twice."""
+    path, fields = store.session(lambda one: len(one["tail"]) > 1)
+    tail = [*fields["tail"], fields["tail"][0]]
+    size = sum(len(text.encode()) for text in tail)
+    store.change(path, {"tail": tail, "rev": fields["rev"] + 1, "tail_bytes": size})
+
+
+def exchange_two_events(store: Store) -> None:
+    """Turn a tail round."""
+    path, fields = store.session(lambda one: len(one["tail"]) > 2)
+    store.change(path, {"tail": fields["tail"][::-1]})
+
+
+def change_a_session(store: Store) -> None:
+    """Set a value of session state that no event set."""
+    path, _ = store.session(lambda one: "k0" in one["state"])
+    store.change(path, {"state.k0": "other"})
+
+
+def forget_a_key_of_a_session(store: Store) -> None:
+    """Remove a value of session state."""
+    path, fields = store.session(lambda one: "k0" in one["state"])
+    store.change(path, {"state": {key: value for key, value in fields["state"].items() if key != "k0"}})
+
+
+def change_the_app(store: Store) -> None:
+    """Set a value of app state to one that its writer never sent."""
+    path = f"{WITH_BUCKET}_apps/{APP}"
+    key = next(iter(store.fields(path)["state"]))
+    store.change(path, {f"state.`{key}`": "other"})
+
+
+def change_the_user(store: Store) -> None:
+    """Remove a value of user state that a creation set."""
+    path = f"{WITH_BUCKET}_apps/{APP}/{WITH_BUCKET}_users/{USER}"
+    state = store.fields(path)["state"]
+    key = next(key for key in state if key.startswith("made-own"))
+    store.change(path, {"state": {name: value for name, value in state.items() if name != key}})
+
+
+def remove_a_session(store: Store) -> None:
+    """Delete a session that nobody deleted."""
+    path, _ = store.session(lambda one: one["id"].startswith("shared"))
+    store.remove(path)
+
+
+def remove_a_segment(store: Store) -> None:
+    """Delete one that a header counts."""
+    path, fields = store.session(lambda one: one["sealed"])
+    store.remove(f"{path}/{WITH_BUCKET}_segments/{fields['epoch']}-0")
+
+
+def empty_a_segment(store: Store) -> None:
+    """Take an event out of a segment and leave its count."""
+    path, fields = store.session(lambda one: one["sealed"])
+    segment = f"{path}/{WITH_BUCKET}_segments/{fields['epoch']}-0"
+    texts = json.loads(zlib.decompress(store.fields(segment)["body"]))
+    store.change(segment, {"body": zlib.compress(json.dumps(texts[:-1]).encode())})
+
+
+def miscount(store: Store) -> None:
+    """Raise the number of appends without one."""
+    path, fields = store.session(lambda one: one["tail"])
+    store.change(path, {"rev": fields["rev"] + 1})
+
+
+def remove_a_version(store: Store) -> None:
+    """Delete the first version of an artifact."""
+    store.remove_object(f"{APP}/{USER}/shared/report/0")
+
+
+def save_a_version_twice(store: Store) -> None:
+    """Copy the first version of an artifact to the number after its last."""
+    names = store.objects(f"{APP}/{USER}/shared/report/")
+    data = store.data(f"{APP}/{USER}/shared/report/0")
+    store.add_object(f"{APP}/{USER}/shared/report/{len(names)}", data)
+
+
+def exchange_bytes(store: Store) -> None:
+    """Put other bytes in the place of a version's."""
+    store.replace_object(f"{APP}/{USER}/shared/report/0", b"other")
+
+
+def remove_payloads(store: Store) -> None:
+    """Delete all payloads in the bucket."""
+    for name in store.objects(f"{WITH_BUCKET}-payloads/"):
+        store.remove_object(name)
+
+
+def damage_payloads(store: Store) -> None:
+    """Put other bytes in the place of all payloads in the bucket."""
+    for name in store.objects(f"{WITH_BUCKET}-payloads/"):
+        store.replace_object(name, b"other")
+
+
+def remove_chunks(store: Store) -> None:
+    """Delete all payloads in documents."""
+    for chunk in store.client.collection_group("plain_chunks").stream():
+        store.remove(chunk.reference.path)
+
+
+@pytest.mark.parametrize(
+    ("damage", "kind"),
+    [
+        (cut_an_event_out, "lost"),
+        (store_an_event_twice, "duplicated"),
+        (exchange_two_events, "out of order"),
+        (change_a_session, "state differs"),
+        (forget_a_key_of_a_session, "state differs"),
+        (change_the_app, "shared state differs"),
+        (change_the_user, "shared state differs"),
+        (remove_a_session, "lost session"),
+        (remove_a_segment, "segment disagrees"),
+        (empty_a_segment, "segment disagrees"),
+        (miscount, "header disagrees"),
+        (remove_a_version, "lost"),
+        (save_a_version_twice, "duplicated"),
+        (exchange_bytes, "other bytes"),
+        (remove_payloads, "dangling reference"),
+        (damage_payloads, "damaged payload"),
+        (remove_chunks, "dangling reference"),
+    ],
+    ids=lambda value: value.__name__ if callable(value) else None,
+)
+def test_the_checker_finds_a_damage(store: Store, damage: Callable[[Store], None], kind: str) -> None:
+    """Each by its kind."""
+    damage(store)
+    found = look(store.settings, store.chaos.operations).violations
+
+    assert kind in {violation.kind for violation in found}
+
+
+def test_every_damage_was_mended(store: Store) -> None:
+    """So none was found in the place of another."""
+    assert [] == look(store.settings, store.chaos.operations).violations
+
+
+@pytest.mark.parametrize("module", ["checker", "journal", "raw_store", "session_checks", "version_checks"])
+def test_the_checker_shares_nothing_with_the_library(module: str) -> None:
+    """What both got wrong in the same way would never be found."""
+    source = (Path(__file__).parent / f"{module}.py").read_text()
+
+    assert "gcp_adk_store" not in source

@@ -1,0 +1,82 @@
+"""Append, save and delete until told to stop, or killed: one process of a run."""
+
+import asyncio
+import logging
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+from random import Random
+from typing import Final
+
+from gcp_adk_store import ArtifactLimits, FirestoreSessionService, GcsArtifactService, SessionLimits
+from tests.chaos.journal import Journal
+from tests.chaos.places import WITH_BUCKET, WITHOUT_BUCKET
+from tests.chaos.writer import Services, Writer
+
+SESSION_LIMITS: Final = SessionLimits(
+    seal_tail_bytes=3000,
+    inline_bytes=2000,
+    event_text_bytes=6000,
+    state_value_bytes=1500,
+    rpc_timeout_s=0.8,
+    deadline_s=3.0,
+)
+ARTIFACT_LIMITS: Final = ArtifactLimits(request_timeout_s=0.8, deadline_s=4.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """What a worker is to do."""
+
+    name: str
+    seed: int
+    project: str
+    bucket: str
+    journals: Path
+    """Folder for its journal, and for its log."""
+    writers: int
+    """Tasks that write, through services that they share."""
+    environ: Mapping[str, str]
+    """Where the emulators are."""
+
+
+def work(task: Task, run: "Connection[bool, bool]") -> None:
+    """Write until the other end of *run* is closed; say there when it begins."""
+    os.environ |= task.environ
+    logging.basicConfig(filename=task.journals / f"{task.name}.log", level=logging.WARNING)
+    asyncio.run(_work(task, run))
+
+
+async def _work(task: Task, run: "Connection[bool, bool]") -> None:
+    services = Services(
+        sessions={
+            prefix: [
+                FirestoreSessionService(
+                    project=task.project,
+                    prefix=prefix,
+                    bucket=bucket,
+                    on_conflict=mode,
+                    limits=SESSION_LIMITS,
+                )
+                for mode in ("merge", "raise")
+            ]
+            for prefix, bucket in ((WITH_BUCKET, task.bucket), (WITHOUT_BUCKET, None))
+        },
+        artifacts=GcsArtifactService(task.bucket, limits=ARTIFACT_LIMITS),
+    )
+    journal = Journal(task.journals / f"{task.name}.jsonl")
+    names = [f"{task.name}-{number}" for number in range(task.writers)]
+    stopping = asyncio.Event()
+    working = [
+        asyncio.create_task(
+            Writer(name, Random(f"{task.seed}/{name}"), services, journal).run(stopping)  # noqa: S311
+        )
+        for name in names
+    ]
+    run.send(True)  # noqa: FBT003  # any value
+    await asyncio.to_thread(run.poll, None)
+    stopping.set()
+    await asyncio.gather(*working)
+    await services.close()

@@ -1,0 +1,278 @@
+"""Do one thing after the other to sessions and artifacts, and write down each before and after."""
+
+import asyncio
+import hashlib
+import io
+from collections.abc import Awaitable, Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Any, Final
+
+from google.adk.events import Event, EventActions
+from google.adk.sessions import Session
+from google.adk.sessions.base_session_service import GetSessionConfig
+from google.genai import types
+
+from gcp_adk_store import (
+    ArtifactConflictError,
+    FirestoreSessionService,
+    GcsArtifactService,
+    OutcomeUnknownError,
+    SessionConflictError,
+    SessionExistsError,
+    SessionMissingError,
+    StoreError,
+    UnavailableError,
+)
+from tests.chaos.journal import Journal, Outcome
+from tests.chaos.places import (
+    APP,
+    ARTIFACTS,
+    EXPIRING,
+    MORTAL,
+    SHARED,
+    USER,
+    WITH_BUCKET,
+    WITHOUT_BUCKET,
+    Place,
+)
+
+NOTHING_WRITTEN: Final = (
+    UnavailableError,
+    SessionConflictError,
+    SessionExistsError,
+    SessionMissingError,
+    ArtifactConflictError,
+)
+"""Errors that promise that nothing was written."""
+
+_TIME_TO_LIVE_S: Final = 3600.0
+_LARGE_FILE_BYTES: Final = 9 * 2**20  # over the size from which a file is uploaded in pieces
+_PATIENCE_S: Final = 0.05
+
+_ACTIONS: Final = {
+    "append to a shared session": 44,
+    "append to an own session": 18,
+    "append to a session that ends": 8,
+    "append to a session that is deleted": 12,
+    "delete a session": 3,
+    "save an artifact": 14,
+    "save a file": 1,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """What the writers of a process write through."""
+
+    sessions: Mapping[str, Sequence[FirestoreSessionService]]
+    """By prefix: one that merges, one that raises."""
+    artifacts: GcsArtifactService
+
+    async def close(self) -> None:
+        """Close them all."""
+        for services in self.sessions.values():
+            for service in services:
+                await service.close()
+        await self.artifacts.close()
+
+
+class Writer:
+    """One task; its name is in everything it writes, so that nobody else writes the same."""
+
+    def __init__(self, name: str, random: Random, services: Services, journal: Journal) -> None:
+        self._name = name
+        self._random = random
+        self._services = services
+        self._journal = journal
+        self._count = 0
+        self._handles: dict[Place, Session] = {}
+
+    async def run(self, stopping: asyncio.Event) -> None:
+        """Act until *stopping*."""
+        while not stopping.is_set():
+            (action,) = self._random.choices(list(_ACTIONS), weights=list(_ACTIONS.values()))
+            match action:
+                case "append to a shared session":
+                    await self._append(self._random.choice(SHARED))
+                case "append to an own session":
+                    prefix = self._random.choice((WITH_BUCKET, WITHOUT_BUCKET))
+                    await self._append(Place(prefix, f"own-{self._name}"))
+                case "append to a session that ends":
+                    await self._append(self._random.choice(EXPIRING))
+                case "append to a session that is deleted":
+                    await self._append(self._random.choice(MORTAL))
+                case "delete a session":
+                    await self._delete(self._random.choice(MORTAL))
+                case "save an artifact":
+                    await self._save()
+                case "save a file":
+                    await self._save_file()
+
+    async def _append(self, place: Place) -> None:
+        handle = await self._handle(place)
+        if handle is None:
+            await asyncio.sleep(_PATIENCE_S)
+            return
+        event, digest = self._event(place)
+        original = event.model_copy(deep=True)
+        outcome = await self._deliver(place, handle, event, digest)
+        again = {"acknowledged": 0.05, "unknown": 0.6}.get(outcome, 0.0)
+        if self._random.random() < again:
+            await self._deliver_again(place, handle, original, digest)
+
+    async def _deliver_again(self, place: Place, before: Session, event: Event, digest: str) -> None:
+        """Deliver an equal event once more, as a caller does that was not answered."""
+        handle = await self._load(place, None)
+        if handle is not None and handle.state["life"] == before.state["life"]:
+            await self._deliver(place, handle, event, digest)
+
+    async def _deliver(self, place: Place, handle: Session, event: Event, digest: str) -> Outcome:
+        number = self._journal.begin(
+            "append",
+            place=str(place),
+            life=handle.state["life"],
+            event=event.id,
+            delta=_persistent(event.actions.state_delta),
+            digest=digest,
+        )
+        outcome = await self._outcome(number, self._service(place).append_event(handle, event))
+        if outcome == "acknowledged":
+            self._handles[place] = handle
+        else:
+            self._handles.pop(place, None)
+        return outcome
+
+    async def _handle(self, place: Place) -> Session | None:
+        """Return a handle, known or read or newly made; ``None`` if there is none to be had now."""
+        known = self._handles.get(place)
+        if known is not None and self._random.random() < 0.9:
+            return known
+        recent = GetSessionConfig(num_recent_events=self._random.randrange(8))
+        found = await self._load(place, self._random.choice((None, recent, recent)))
+        return found or await self._create(place)
+
+    async def _load(self, place: Place, config: GetSessionConfig | None) -> Session | None:
+        try:
+            return await self._service(place).get_session(**_who(place), config=config)
+        except UnavailableError:
+            return None
+        except StoreError as exc:
+            self._journal.end(self._journal.begin("read", place=str(place)), "failed", **_told(exc))
+            return None
+
+    async def _create(self, place: Place) -> Session | None:
+        life = self._next_id()
+        state = {"life": life, "k0": 0, f"user:made-{place.session}-{self._name}": life}
+        number = self._journal.begin("create", place=str(place), life=life, delta=state)
+        made: list[Session] = []
+        ttl_seconds = _TIME_TO_LIVE_S if place in EXPIRING else None
+
+        async def create() -> None:
+            service = self._service(place)
+            made.append(await service.create_session(**_who(place), state=state, ttl_seconds=ttl_seconds))
+
+        await self._outcome(number, create())
+        return made[0] if made else None
+
+    async def _delete(self, place: Place) -> None:
+        seen = await self._load(place, GetSessionConfig(num_recent_events=0))
+        if seen is None:
+            return
+        number = self._journal.begin("delete", place=str(place), life=seen.state["life"])
+        await self._outcome(number, self._service(place).delete_session(**_who(place)))
+
+    async def _save(self) -> None:
+        name = self._random.choice((*ARTIFACTS, f"own/{self._name}"))
+        data = f"{self._next_id()} ".encode() + self._random.randbytes(self._random.randrange(3000))
+        part = types.Part(inline_data=types.Blob(data=data, mime_type="application/octet-stream"))
+        number = self._journal.begin("save", artifact=name, digest=hashlib.sha256(data).hexdigest())
+        saved = self._services.artifacts.save_artifact(**_artifact(name), artifact=part)
+        await self._outcome(number, saved, result="version")
+
+    async def _save_file(self) -> None:
+        block = f"{self._next_id()} ".encode() + self._random.randbytes(1000)
+        data = block * (_LARGE_FILE_BYTES // len(block))
+        name = "shared/file"
+        number = self._journal.begin("save", artifact=name, digest=hashlib.sha256(data).hexdigest())
+        saved = self._services.artifacts.save_artifact_file(**_artifact(name), source=io.BytesIO(data))
+        await self._outcome(number, saved, result="version")
+
+    async def _outcome(self, number: int, work: Awaitable[Any], *, result: str = "") -> Outcome:
+        """Await *work* and write down what became of it."""
+        outcome: Outcome = "acknowledged"
+        told: dict[str, Any] = {}
+        try:
+            returned = await work
+        except NOTHING_WRITTEN as exc:
+            outcome, told = "refused", _told(exc)
+        except OutcomeUnknownError as exc:
+            outcome, told = "unknown", _told(exc)
+        except Exception as exc:  # noqa: BLE001  # whatever it is, the run reports it and goes on
+            outcome, told = "failed", _told(exc)
+        else:
+            told = {result: returned} if result else {}
+        self._journal.end(number, outcome, **told)
+        return outcome
+
+    def _event(self, place: Place) -> tuple[Event, str]:
+        """Return an event and the digest of its text and data; now and then one with large content."""
+        name = self._next_id()
+        text = f"{name} " + "word " * self._random.randrange(40)
+        parts = [types.Part(text=text)]
+        data = b""
+        size = self._random.random()
+        if size < 0.08:
+            data = name.encode() + self._random.randbytes(self._random.randrange(3000, 20_000))
+            parts.append(types.Part(inline_data=types.Blob(data=data, mime_type="image/png")))
+        elif size < 0.12:
+            more = "".join(f"{self._random.randrange(10**9)} " for _ in range(2000))
+            text += more
+            parts = [types.Part(text=text)]
+        event = Event(
+            id=name,
+            author=self._name,
+            content=types.Content(role="user", parts=parts),
+            actions=EventActions(state_delta=self._delta(place, name)),
+        )
+        return event, hashlib.sha256(text.encode() + data).hexdigest()
+
+    def _delta(self, place: Place, name: str) -> dict[str, Any]:
+        """Return changes of some scopes: keys of its own in shared state, keys of all in the session's."""
+        own = f"{place.session}-{self._name}"
+        large = f"{name} " * 200
+        values: list[Any] = [name, self._count, [name, [1, None]], None, large]
+        delta: dict[str, Any] = {}
+        for key, share in (
+            (f"k{self._random.randrange(6)}", 0.6),
+            (f"user:{own}", 0.3),
+            (f"app:{own}", 0.3),
+            ("temp:note", 0.1),
+        ):
+            if self._random.random() < share:
+                (delta[key],) = self._random.choices(values, weights=[6, 6, 3, 1, 1])
+        return delta
+
+    def _service(self, place: Place) -> FirestoreSessionService:
+        return self._random.choice(self._services.sessions[place.prefix])
+
+    def _next_id(self) -> str:
+        self._count += 1
+        return f"{self._name}.{self._count}"
+
+
+def _persistent(delta: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in delta.items() if not key.startswith("temp:")}
+
+
+def _who(place: Place) -> dict[str, Any]:
+    return {"app_name": APP, "user_id": USER, "session_id": place.session}
+
+
+def _artifact(name: str) -> dict[str, Any]:
+    session, _, filename = name.partition("/")
+    return {"app_name": APP, "user_id": USER, "session_id": session, "filename": filename}
+
+
+def _told(exc: Exception) -> dict[str, str]:
+    return {"error": type(exc).__name__, "message": str(exc)}
