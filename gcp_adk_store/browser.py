@@ -21,6 +21,7 @@ from gcp_adk_store.codec.writes import Document, Page
 from gcp_adk_store.errors import (
     InvalidInputError,
     NotProvisionedError,
+    PayloadMissingError,
     SessionMissingError,
     StoredDataError,
     StoreError,
@@ -175,9 +176,7 @@ class SessionBrowser:
             if start > len(texts):
                 raise _beyond(key)
             for index in reversed(range(start)) if backward else range(start, len(texts)):
-                where = self._reader.place_of(stored, number)
-                some = decode_events(texts[index : index + 1], where=where, first=index)
-                (event,) = await self._reader.complete_events(stored, some, what=what)
+                event = await self._event(stored, number, texts, index, what=what)
                 offset = index if backward else index + 1
                 yield SessionEvent(event=event, cursor=encode_cursor((stored.epoch, number, offset)))
                 count += 1
@@ -206,11 +205,23 @@ class SessionBrowser:
             del unread[: len(some)]
             step = min(step * 2, _SEGMENTS_AT_ONCE)
 
+    async def _event(
+        self, stored: StoredSession, number: int, texts: Sequence[str], index: int, *, what: str
+    ) -> Event:
+        where = self._reader.place_of(stored, number)
+        some = decode_events(texts[index : index + 1], where=where, first=index)
+        try:
+            (event,) = await self._reader.complete_events(stored, some, what=what)
+        except PayloadMissingError as exc:
+            if await self._reader.is_gone(stored, what=what):
+                raise _gone(stored.key) from exc
+            raise
+        return event
+
     async def _missing(self, stored: StoredSession, *, what: str) -> StoreError:
         """Return what it means that a segment of *stored* is not there."""
-        now = await self._reader.header(stored.key, what=what)
-        if now is None or now.epoch != stored.epoch or has_expired(now):
-            return SessionMissingError(f"Session {stored.key.session} is gone meanwhile: {stored.key}")
+        if await self._reader.is_gone(stored, what=what):
+            return _gone(stored.key)
         return StoredDataError(f"{what}: one of the {stored.sealed} segments is missing")
 
     async def _query(
@@ -233,16 +244,17 @@ class SessionBrowser:
     async def _complete(
         self, sessions: Iterable[StoredSession], states: Mapping[UserKey, ScopedState] | None, *, what: str
     ) -> list[Found]:
-        """Return *sessions* that have not expired with the *states* of their owners, read unless given."""
+        """Return *sessions* that are not gone with the *states* of their owners, read unless given."""
         living = [stored for stored in sessions if not has_expired(stored)]
         if states is None:
             states = await self._states_of([stored.key.owner for stored in living], what=what)
         found: list[Found] = []
         for start in range(0, len(living), _COMPLETED_AT_ONCE):
             some = living[start : start + _COMPLETED_AT_ONCE]
-            found += await fan_out(
+            completed = await fan_out(
                 self._reader.complete(one, [], states[one.key.owner], what=what) for one in some
             )
+            found += [one for one in completed if one is not None]
         return found
 
     async def _states_of(self, owners: Sequence[UserKey], *, what: str) -> dict[UserKey, ScopedState]:
@@ -270,6 +282,10 @@ class SessionBrowser:
 
 def _is_count(given: object) -> bool:
     return isinstance(given, int) and not isinstance(given, bool) and given >= 1
+
+
+def _gone(key: SessionKey) -> SessionMissingError:
+    return SessionMissingError(f"Session {key.session} is gone meanwhile: {key}")
 
 
 def _beyond(key: SessionKey) -> InvalidInputError:

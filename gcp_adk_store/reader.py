@@ -96,7 +96,10 @@ class SessionReader:
             selected = await self._events(stored, config, what=what)
             if selected is not None:
                 shared = await self._complete_shared(key.owner, app, user, what=what)
-                return await self.complete(stored, selected, shared, what=what)
+                found = await self.complete(stored, selected, shared, what=what)
+                if found is not None:
+                    return found
+                continue
             if lost is not None and (lost.epoch, lost.sealed) == (stored.epoch, stored.sealed):
                 raise StoredDataError(f"{what}: one of the {stored.sealed} segments is missing")
             lost = stored  # deleted, perhaps made anew, while it was read: the next look tells
@@ -210,13 +213,23 @@ class SessionReader:
             raise StoredDataError(f"{self._layout.session(stored.key)} does not end with {paths[-1]}")
         return found
 
+    async def is_gone(self, stored: StoredSession, *, what: str) -> bool:
+        """Tell whether a session that was read has been deleted meanwhile, or has expired."""
+        now = await self.header(stored.key, what=what)
+        return now is None or now.epoch != stored.epoch or has_expired(now)
+
     async def complete(
         self, stored: StoredSession, selected: Sequence[StoredEvent], shared: ScopedState, *, what: str
-    ) -> Found:
-        """Return the session with its payloads, fetched side by side."""
-        events = await self.complete_events(stored, selected, what=what)
+    ) -> Found | None:
+        """Return the session with its payloads, fetched side by side; ``None`` if it is gone meanwhile."""
         mine = self._layout.session_payloads(stored.key, stored.epoch)
-        state = await self._complete_state(mine, stored.state, what=what)
+        try:
+            events = await self.complete_events(stored, selected, what=what)
+            state = await self._complete_state(mine, stored.state, what=what)
+        except PayloadMissingError:
+            if await self.is_gone(stored, what=what):
+                return None
+            raise
         return Found(stored=replace(stored, state=state), shared=shared, events=events)
 
     async def complete_events(

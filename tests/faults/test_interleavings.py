@@ -1,0 +1,180 @@
+"""Requests that meet others exactly where it hurts, held by a proxy until they do."""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterator
+from typing import Any
+
+import pytest
+from google.adk.events import Event, EventActions
+from google.adk.sessions import Session
+from google.genai import types
+
+from gcp_adk_store import FirestoreSessionService, SessionLimits, SessionMissingError
+from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, Emulator
+from gcp_adk_store.testing.faults import Hold, no_faults, nth, only
+from gcp_adk_store.testing.firestore_proxy import FirestoreProxy
+from gcp_adk_store.testing.storage_proxy import StorageProxy
+from tests.faults.conftest import WHO, until
+
+
+@pytest.fixture
+async def other(
+    firestore_emulator: Emulator, project: str, monkeypatch: pytest.MonkeyPatch
+) -> FirestoreSessionService:
+    """A service that talks to the emulator itself, and seals after every event."""
+    with monkeypatch.context() as patch:
+        patch.setenv(FIRESTORE_VARIABLE, firestore_emulator.address)
+        service = FirestoreSessionService(
+            project=project, limits=SessionLimits(seal_tail_bytes=1), on_conflict="merge"
+        )
+        await service.get_user_state(app_name="app", user_id="user")  # connects here
+    return service
+
+
+@pytest.fixture
+def arrived() -> list[str]:
+    """RPCs that reached the emulator through the observed proxy, and were answered there."""
+    return []
+
+
+@pytest.fixture
+def observed_proxy(
+    firestore_emulator: Emulator, arrived: list[str], monkeypatch: pytest.MonkeyPatch
+) -> Iterator[FirestoreProxy]:
+    """A proxy that tells what arrives."""
+    with FirestoreProxy(
+        firestore_emulator.address, observe=lambda rpc, _sent, _received: arrived.append(rpc)
+    ) as proxy:
+        monkeypatch.setenv(FIRESTORE_VARIABLE, proxy.address)
+        yield proxy
+
+
+async def read(service: FirestoreSessionService) -> object:
+    """Return a session."""
+    return await service.get_session(**WHO)
+
+
+async def listed(service: FirestoreSessionService) -> object:
+    """Return the sessions of the user."""
+    return (await service.list_sessions(app_name="app", user_id="user")).sessions
+
+
+async def paged(service: FirestoreSessionService) -> object:
+    """Return the sessions of the app."""
+    return (await service.list_sessions_page(app_name="app")).sessions
+
+
+async def iterated(service: FirestoreSessionService) -> object:
+    """Return why the events of a session could not be read."""
+    with pytest.raises(SessionMissingError) as caught:
+        _ = [event async for event in service.iter_events(**WHO)]
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("place", ["bucket", "chunks"])
+@pytest.mark.parametrize(
+    ("reads", "result"),
+    [
+        (read, None),
+        (listed, []),
+        (paged, []),
+        (iterated, "Session session is gone meanwhile: app='app' user='user' session='session'"),
+    ],
+)
+async def test_a_session_that_is_deleted_while_its_payloads_are_read_is_gone(
+    firestore_proxy: FirestoreProxy,
+    storage_proxy: StorageProxy,
+    adk_store_bucket: str,
+    project: str,
+    place: str,
+    reads: Callable[[FirestoreSessionService], Coroutine[Any, Any, object]],
+    result: object,
+) -> None:
+    """It is not damaged, and spoils no listing: there is none, as the next read finds."""
+    service = FirestoreSessionService(
+        project=project,
+        bucket=adk_store_bucket if place == "bucket" else None,
+        limits=SessionLimits(inline_bytes=1000, state_value_bytes=1000),
+    )
+    session = await service.create_session(**WHO, state={"large": "x" * 2000})
+    blob = types.Blob(data=b"x" * 5000, mime_type="image/png")
+    content = types.Content(role="user", parts=[types.Part(inline_data=blob)])
+    await service.append_event(session, Event(author="user", content=content))
+    hold = Hold()
+    if place == "bucket":
+        storage_proxy.plan = only("media", nth(0, hold))
+    else:
+        firestore_proxy.plan = only("BatchGetDocuments", nth(1, hold))
+    reading = asyncio.create_task(reads(service))
+    await asyncio.to_thread(hold.reached.wait)
+    firestore_proxy.plan = storage_proxy.plan = no_faults
+    await service.delete_session(**WHO)
+    hold.release()
+
+    assert result == await reading
+
+
+async def overtaken(
+    merging: FirestoreSessionService,
+    other: FirestoreSessionService,
+    proxy: FirestoreProxy,
+    mine: Session,
+) -> tuple[asyncio.Task[Event], Hold]:
+    """Let others come first four times; return the append and what holds its fifth commit."""
+    theirs = await other.get_session(**WHO)
+    assert theirs is not None
+    holds = [Hold() for _ in range(5)]
+    proxy.plan = only("Commit", lambda call: holds[call.number] if call.number < len(holds) else None)
+    event = Event(author="me", actions=EventActions(state_delta={"n": "mine"}))
+    append = asyncio.create_task(merging.append_event(mine, event))
+    for hold in holds[:-1]:
+        await asyncio.to_thread(hold.reached.wait)
+        await other.append_event(theirs, Event(author="other"))
+        hold.release()
+    await asyncio.to_thread(holds[-1].reached.wait)
+    return append, holds[-1]
+
+
+@pytest.mark.xfail(
+    reason="what merges goes without a precondition after four races, and is sent again", strict=True
+)
+async def test_a_merged_append_that_arrives_late_is_stored_once(
+    observed_proxy: FirestoreProxy, arrived: list[str], project: str, other: FirestoreSessionService
+) -> None:
+    """Its caller gave up that request, sent another, and has its answer; others came after."""
+    limits = SessionLimits(rpc_timeout_s=0.5)
+    merging = FirestoreSessionService(project=project, on_conflict="merge", limits=limits)
+    mine = await merging.create_session(**WHO)
+    append, late = await overtaken(merging, other, observed_proxy, mine)
+    await append
+    newest = await other.get_session(**WHO)
+    assert newest is not None
+    theirs = Event(author="other", actions=EventActions(state_delta={"n": "theirs"}))
+    await other.append_event(newest, theirs)
+    before = arrived.count("Commit")
+    late.release()
+    await until(lambda: arrived.count("Commit") > before)
+    found = await other.get_session(**WHO)
+
+    assert found is not None
+    assert 1 == sum(stored.author == "me" for stored in found.events)
+    assert "theirs" == found.state["n"]
+
+
+@pytest.mark.xfail(reason="what merges goes without a precondition after four races", strict=True)
+async def test_a_merged_append_never_lands_in_a_later_session_of_the_id(
+    observed_proxy: FirestoreProxy, project: str, other: FirestoreSessionService
+) -> None:
+    """However often others came first before the session was deleted and made anew."""
+    merging = FirestoreSessionService(project=project, on_conflict="merge")
+    mine = await merging.create_session(**WHO)
+    append, held = await overtaken(merging, other, observed_proxy, mine)
+    await other.delete_session(**WHO)
+    await other.create_session(**WHO)
+    held.release()
+    await asyncio.wait([append])
+    found = await other.get_session(**WHO)
+
+    assert found is not None
+    assert [] == found.events
+    assert isinstance(append.exception(), SessionMissingError)
