@@ -277,6 +277,11 @@ class SessionRecorder:
                 await self._make_way(key, what=what)
                 return await self._create(key, writes, epoch=epoch, what=what)
             if stored is None or stored.epoch != epoch:
+                if exc.perhaps_own:
+                    # It may have been made and deleted, or arrive yet and find the id free again.
+                    raise OutcomeUnknownError(
+                        f"{what}: sent and not answered, and then the id was taken; read before repeating it"
+                    ) from exc
                 raise SessionExistsError(f"Session with id {key.session} already exists: {key}") from exc
             # Our own, whose answer was lost. Where others appended since, no update time is right for this
             # handle: it knows nothing of their events.

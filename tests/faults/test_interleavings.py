@@ -9,7 +9,7 @@ from google.adk.events import Event, EventActions
 from google.adk.sessions import Session
 from google.genai import types
 
-from gcp_adk_store import FirestoreSessionService, SessionLimits, SessionMissingError
+from gcp_adk_store import FirestoreSessionService, OutcomeUnknownError, SessionLimits, SessionMissingError
 from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, Emulator
 from gcp_adk_store.testing.faults import Hold, no_faults, nth, only
 from gcp_adk_store.testing.firestore_proxy import FirestoreProxy
@@ -178,3 +178,23 @@ async def test_a_merged_append_never_lands_in_a_later_session_of_the_id(
     assert found is not None
     assert [] == found.events
     assert isinstance(append.exception(), SessionMissingError)
+
+
+async def test_a_create_that_may_still_arrive_is_not_called_refused(
+    observed_proxy: FirestoreProxy, arrived: list[str], project: str, other: FirestoreSessionService
+) -> None:
+    """A request of it was given up, a second met another's session; that goes, and the first arrives."""
+    await other.create_session(**WHO)
+    service = FirestoreSessionService(project=project, limits=SessionLimits(rpc_timeout_s=0.5))
+    late = Hold()
+    observed_proxy.plan = only("Commit", nth(0, late))
+    with pytest.raises(OutcomeUnknownError):
+        await service.create_session(**WHO, state={"mine": True})
+    await other.delete_session(**WHO)
+    before = arrived.count("Commit")
+    late.release()
+    await until(lambda: arrived.count("Commit") > before)
+    found = await other.get_session(**WHO)
+
+    assert found is not None
+    assert {"mine": True} == found.state
