@@ -18,6 +18,7 @@ from google.rpc import error_details_pb2, status_pb2
 from gcp_adk_store import FirestoreSessionService, OutcomeUnknownError, SessionLimits, UnavailableError
 from gcp_adk_store.testing.emulators import Emulator
 from gcp_adk_store.testing.faults import (
+    Call,
     Cut,
     Delay,
     Fault,
@@ -34,7 +35,7 @@ from gcp_adk_store.testing.firestore_proxy import FirestoreProxy
 from tests.faults.conftest import SESSION_PATH, WHO, until
 
 ROOT = Path(__file__).parents[2]
-HASTY = SessionLimits(rpc_timeout_s=0.2, deadline_s=0.5)
+HASTY = SessionLimits(rpc_timeout_s=1, deadline_s=1)
 StoredTail = Callable[[], list[str]]
 
 APPENDING = """
@@ -69,7 +70,7 @@ async def session(firestore_proxy: FirestoreProxy, project: str) -> Any:
 @pytest.mark.parametrize(
     ("fault", "raised", "stored"),
     [
-        (Refuse("RESOURCE_EXHAUSTED"), UnavailableError, 0),
+        (Refuse("RESOURCE_EXHAUSTED", retry_after_s=60), UnavailableError, 0),
         (Refuse("UNAVAILABLE"), OutcomeUnknownError, 0),
         (Lose(), OutcomeUnknownError, 1),
         (Cut(), OutcomeUnknownError, 1),
@@ -120,7 +121,7 @@ async def test_a_request_that_was_delayed_arrives_after_its_caller_gave_up(
 ) -> None:
     """As on a network that is slow; of several such commits of one append the store takes one."""
     service = FirestoreSessionService(project=project, limits=HASTY)
-    firestore_proxy.plan = only("Commit", from_nth(0, Delay(0.7)))
+    firestore_proxy.plan = only("Commit", from_nth(0, Delay(2.5)))
     with pytest.raises(OutcomeUnknownError):
         await service.append_event(session, said("late"))
     at_the_end = stored_tail()
@@ -213,7 +214,9 @@ async def test_a_read_that_breaks_off_is_read_again(
     assert {"cut": 1} == firestore_proxy.figures.faults
 
 
-async def raw_read(address: str, project: str) -> tuple[int, grpc.aio.AioRpcError | None]:
+async def raw_read(
+    address: str, project: str, header: str = "google-cloud-resource-prefix", value: str = "{}"
+) -> tuple[int, grpc.aio.AioRpcError | None]:
     """Read a session and its user with bare gRPC; return how many answers came, and what ended them."""
     database = f"projects/{project}/databases/(default)"
     paths = [SESSION_PATH, SESSION_PATH.partition("/adk_sessions")[0]]
@@ -225,7 +228,7 @@ async def raw_read(address: str, project: str) -> tuple[int, grpc.aio.AioRpcErro
             "/google.firestore.v1.Firestore/BatchGetDocuments",
             request_serializer=firestore.BatchGetDocumentsRequest.serialize,
         )
-        metadata = (("google-cloud-resource-prefix", database), ("authorization", "Bearer owner"))
+        metadata = ((header, value.format(database)), ("authorization", "Bearer owner"))
         answers = 0
         try:
             async for _ in read(request, metadata=metadata):
@@ -272,13 +275,38 @@ async def test_two_owners_on_one_proxy_have_plans_of_their_own(
     firestore_proxy.plan = plans
     mine = FirestoreSessionService(project=project, limits=HASTY)
     other = FirestoreSessionService(project=f"{project}-b", limits=HASTY)
-    with plans.of(project, from_nth(0, Refuse("RESOURCE_EXHAUSTED"))):
+    with plans.of(project, from_nth(0, Refuse("RESOURCE_EXHAUSTED", retry_after_s=60))):
         with pytest.raises(UnavailableError):
             await mine.create_session(**WHO)
         await other.create_session(**WHO)
     await mine.create_session(**WHO)
 
     assert await other.get_session(**WHO) is not None
+
+
+@pytest.mark.parametrize(
+    ("header", "value"),
+    [
+        ("google-cloud-resource-prefix", "{}"),
+        ("x-goog-request-params", "database={}"),
+        ("x-goog-request-params", "parent={}/documents/a/b"),
+        ("x-goog-request-params", "project_id=own&database_id=%28default%29"),
+    ],
+)
+async def test_the_owner_of_a_call_is_its_project(
+    firestore_proxy: FirestoreProxy, header: str, value: str
+) -> None:
+    """By whichever header the client routes its requests."""
+    seen: list[Call] = []
+
+    def plan(call: Call) -> Fault:
+        seen.append(call)
+        return Refuse()
+
+    firestore_proxy.plan = plan
+    await raw_read(firestore_proxy.address, "own", header, value)
+
+    assert [Call(service="firestore", owner="own", method="BatchGetDocuments", number=0)] == seen
 
 
 async def test_connections_that_are_cut_can_be_opened_again(

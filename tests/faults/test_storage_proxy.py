@@ -37,7 +37,7 @@ from tests.services.peak_memory import Peak
 FILE: dict[str, Any] = {**WHO, "filename": "file"}
 NAME = "app/user/session/file/0"
 TEXT = types.Part(text="one")
-HASTY = ArtifactLimits(request_timeout_s=0.3, deadline_s=1)
+HASTY = ArtifactLimits(request_timeout_s=1, deadline_s=1)
 MIB = 2**20
 Stored = Callable[[], dict[str, bytes]]
 
@@ -52,7 +52,7 @@ def service(storage_proxy: StorageProxy, adk_store_bucket: str) -> GcsArtifactSe
 @pytest.mark.parametrize(
     ("fault", "raised", "stored"),
     [
-        (Refuse(429), UnavailableError, {}),
+        (Refuse(429, retry_after_s=60), UnavailableError, {}),
         (Refuse(500), OutcomeUnknownError, {}),
         (Refuse(503), OutcomeUnknownError, {}),
         (Lose(), OutcomeUnknownError, {NAME: b"one"}),
@@ -170,7 +170,7 @@ async def test_a_request_that_was_delayed_arrives_after_its_caller_gave_up(
 ) -> None:
     """As on a network that is slow."""
     service = GcsArtifactService(adk_store_bucket, limits=HASTY)
-    storage_proxy.plan = only("upload", from_nth(0, Delay(1.5)))
+    storage_proxy.plan = only("upload", from_nth(0, Delay(2.5)))
     with pytest.raises(OutcomeUnknownError):
         await service.save_artifact(**FILE, artifact=TEXT)
     at_the_end = stored_objects()
@@ -265,7 +265,7 @@ async def test_two_owners_on_one_proxy_have_plans_of_their_own(
     storage_proxy.plan = plans = Plans()
     mine = GcsArtifactService(adk_store_bucket, limits=HASTY)
     other = GcsArtifactService(f"{adk_store_bucket}-b", limits=HASTY)
-    with plans.of(adk_store_bucket, from_nth(0, Refuse(429))):
+    with plans.of(adk_store_bucket, from_nth(0, Refuse(429, retry_after_s=60))):
         with pytest.raises(UnavailableError):
             await mine.save_artifact(**FILE, artifact=TEXT)
         other_version = await other.save_artifact(**FILE, artifact=TEXT)
