@@ -29,9 +29,7 @@ def main() -> int:
     )
     parser.add_argument("--workers", type=int, default=3, help="processes that write (default: 3)")
     parser.add_argument("--json", action="store_true", help="print figures as JSON")
-    parser.add_argument(
-        "--journals", type=Path, default=None, help="keep the workers' journals in this folder"
-    )
+    parser.add_argument("--journals", type=Path, default=None, help="keep journals and logs in this folder")
     given = parser.parse_args()
     seed = SystemRandom().randrange(10**6) if given.seed is None else given.seed
     console = Console(stderr=given.json)
@@ -51,8 +49,7 @@ def main() -> int:
 
 
 def _run(seconds: float, seed: int, workers: int, journals: Path, console: Console) -> Chaos:
-    logs = Path(tempfile.mkdtemp(prefix="adk-store-chaos-"))
-    with firestore_emulator(logs=logs) as firestore, storage_emulator(logs=logs) as storage:
+    with firestore_emulator(logs=journals) as firestore, storage_emulator(logs=journals) as storage:
         os.environ |= {firestore.variable: firestore.address, storage.variable: storage.address}
         name = f"chaos-{seed}-{uuid.uuid4().hex[:8]}"  # an emulator that runs already may know the seed
         settings = Settings(
