@@ -5,7 +5,6 @@ import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Final
 
 from google.adk.platform import time as platform_time
 
@@ -17,7 +16,7 @@ from gcp_adk_store.backends.translate import RefusedError, TargetExistsError
 from gcp_adk_store.codec.documents import Deletion, Layout, read_deletions
 from gcp_adk_store.codec.events import event_timestamp
 from gcp_adk_store.codec.payloads import Spilled
-from gcp_adk_store.codec.writes import Document, Write, Written
+from gcp_adk_store.codec.writes import Document, Write
 from gcp_adk_store.errors import (
     InvalidInputError,
     NotProvisionedError,
@@ -45,9 +44,6 @@ from gcp_adk_store.model.state import ScopedState, overlay
 from gcp_adk_store.reader import SessionReader, has_expired
 
 logger = logging.getLogger(__name__)
-
-_CAREFUL_ATTEMPTS: Final = 3
-"""How often an append that merges stands on the session as it was read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,7 +130,7 @@ class SessionRecorder:
             UnavailableError: refused for now; nothing was written.
         """
         what = f"append_event {key}"
-        base: Marker | None = marker
+        base = marker
         if base is None:
             base, merging = await self._look(key, what=what), True
         parts_at = None
@@ -150,7 +146,7 @@ class SessionRecorder:
             appended = await self._append(key, append, base, merging=merging, new_part=new_part, what=what)
         except InvalidInputError:
             # A document that is full may have events to move out; if not, the same error comes again.
-            base = await self.seal(key, base)
+            base = await self.seal(key, base) or base
             appended = await self._append(key, append, base, merging=merging, new_part=new_part, what=what)
         return appended if marker is not None else replace(appended, marker=None)
 
@@ -158,7 +154,7 @@ class SessionRecorder:
         self,
         key: SessionKey,
         append: Append,
-        base: Marker | None,
+        base: Marker,
         *,
         merging: bool,
         new_part: int | None,
@@ -170,56 +166,43 @@ class SessionRecorder:
         attempts = 0
         while True:
             expiry = None
-            if base is not None and base.expiry is not None:
+            if base.expiry is not None:
                 expiry = await self._outlasted(key, append, base, base.expiry, new_part=new_part, what=what)
-            sent = await self._send(key, append, base, expiry, what=what)
-            if isinstance(sent, Written):
+            try:
+                # The update time moves with the write, so a second run is refused and settled.
+                written, *_ = await self._documents.commit(
+                    self._layout.append(key, append, base, expiry), what=what, repeatable_when_unanswered=True
+                )
+            except RefusedError as exc:
+                refused = exc
+            else:
                 return Appended(
-                    marker=base and base.advanced(sent.update_time, expiry),
-                    tail_bytes=sent.incremented["tail_bytes"],
+                    marker=base.advanced(written.update_time, expiry),
+                    tail_bytes=written.incremented["tail_bytes"],
                     merged=merged,
                 )
-            with _settling(sent, what):
+            with _settling(refused, what):
                 stored = await self._reader.stored(key, what=what)
                 settlement = await self._settle(append, base, stored, what=what)
-            if settlement in (Settlement.LANDED, Settlement.OVERTAKEN):
+            if stored is not None and settlement in (Settlement.LANDED, Settlement.OVERTAKEN):
                 return Appended(marker=_after(settlement, base, stored), tail_bytes=0, merged=merged)
-            if stored is not None and settlement is Settlement.STALE and merging:
-                base, merged = _ground(stored, attempts), True
-            elif stored is None or settlement is not Settlement.RETRY:
-                raise _refused(settlement, key) from sent
-            else:
-                base = base and stored.marker
+            stale = settlement is Settlement.STALE
+            if stored is None or settlement is Settlement.MISSING or (stale and not merging):
+                raise _refused(settlement, key) from refused
+            merged = merged or stale
+            # As it was read, so that no other session is meant, and a request that arrives late is refused.
+            base = stored.marker
             # Others' appends and seals are progress: only time bounds how often they come first.
             if now() >= ends_at:
                 late = UnavailableError(f"{what}: others came first, time after time; try again later")
                 late.attempts = attempts + 1
-                raise late from sent
+                raise late from refused
             if attempts:
                 await asyncio.sleep(retry.jitter(attempts))
             attempts += 1
 
-    async def _send(
-        self, key: SessionKey, append: Append, base: Marker | None, expiry: Expiry | None, *, what: str
-    ) -> Written | Exception:
-        """Commit an append once; return what was written, or why that has to be settled."""
-        try:
-            written = await self._documents.commit(
-                self._layout.append(key, append, base, expiry),
-                what=what,
-                # The update time moves with the write, so a second run is refused and settled.
-                repeatable_when_unanswered=base is not None,
-            )
-        except RefusedError as exc:
-            return exc
-        except OutcomeUnknownError as exc:
-            if base is not None:
-                raise
-            return exc
-        return written[0]
-
     async def _settle(
-        self, append: Append, base: Marker | None, stored: StoredSession | None, *, what: str
+        self, append: Append, base: Marker, stored: StoredSession | None, *, what: str
     ) -> Settlement:
         looked_at = None if stored is None else events_to_settle(base, stored)
         newest = await self._reader.newest(stored, at_least=looked_at, what=what)
@@ -418,12 +401,12 @@ class SessionRecorder:
 
 
 @contextmanager
-def _settling(sent: Exception, what: str) -> Iterator[None]:
+def _settling(refused: RefusedError, what: str) -> Iterator[None]:
     """Let no failure of the reads that settle a write say that nothing was written, where that is open."""
     try:
         yield
     except StoreError as exc:
-        if isinstance(sent, RefusedError) and not sent.perhaps_own:
+        if not refused.perhaps_own:
             raise
         raise OutcomeUnknownError.since(
             exc,
@@ -432,18 +415,7 @@ def _settling(sent: Exception, what: str) -> Iterator[None]:
         ) from exc
 
 
-def _ground(stored: StoredSession, attempts: int) -> Marker | None:
-    """Return what an append that merges stands on: the session as it was read, so that no other is meant.
-
-    Where others keep coming first, any session of the id, so that it lands. Not one that ends by itself: each
-    append moves its end, and another session must not get one.
-    """
-    return stored.marker if stored.expiry is not None or attempts < _CAREFUL_ATTEMPTS else None
-
-
-def _after(settlement: Settlement, marker: Marker | None, stored: StoredSession | None) -> Marker | None:
-    if marker is None or stored is None:
-        return None
+def _after(settlement: Settlement, marker: Marker, stored: StoredSession) -> Marker:
     # Overtaken: no update time is right for this handle, so that its next append finds the others'.
     return stored.marker if settlement is Settlement.LANDED else marker.advanced("", stored.expiry)
 

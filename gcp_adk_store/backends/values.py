@@ -156,8 +156,6 @@ def _precondition(must: Must | str | None) -> Any:
     match must:
         case None:
             return None
-        case Must.EXIST:
-            return PbPrecondition(exists=True)
         case Must.BE_ABSENT:
             return PbPrecondition(exists=False)
         case str():

@@ -190,19 +190,16 @@ class Layout:
         ]
 
     def append(
-        self, key: SessionKey, append: Append, marker: Marker | None, expiry: Expiry | None = None
+        self, key: SessionKey, append: Append, marker: Marker, expiry: Expiry | None = None
     ) -> list[Write]:
         """Return the writes that add one event and its change of state, the session's first.
 
-        With a *marker* the session must be exactly as it saw it; without one it must exist, and may have
-        no *expiry*: whether it has one only a marker tells.
+        The session must be exactly as *marker* saw it.
         """
-        fields: dict[str, FieldValue] = {"last_update_time": append.timestamp}
-        increment = {"tail_bytes": len(append.text.encode())}
-        if marker is None:
-            increment["rev"] = 1
-        else:
-            fields["rev"] = marker.revision + 1
+        fields: dict[str, FieldValue] = {
+            "last_update_time": append.timestamp,
+            "rev": marker.revision + 1,
+        }
         if expiry is not None:
             fields |= _times(expiry)
         mask: list[FieldPath] = [(name,) for name in fields]
@@ -219,8 +216,8 @@ class Layout:
                 fields=fields,
                 mask=mask,
                 union=union,
-                increment=increment,
-                must=Must.EXIST if marker is None else marker.update_time,
+                increment={"tail_bytes": len(append.text.encode())},
+                must=marker.update_time,
             ),
             *self._shared_state(key, append.delta),
         ]

@@ -13,7 +13,6 @@ FieldPath = tuple[str, ...]
 class Must(enum.Enum):
     """What must hold of a document for the whole commit to happen."""
 
-    EXIST = "exist"
     BE_ABSENT = "be absent"
 
 

@@ -149,31 +149,31 @@ class Settlement(enum.Enum):
 
 
 def settle(
-    append: Append, *, marker: Marker | None, stored: StoredSession | None, newest: Sequence[str]
+    append: Append, *, marker: Marker, stored: StoredSession | None, newest: Sequence[str]
 ) -> Settlement:
     """Say what became of *append*, from the document as it is now.
 
     Args:
         append: What was sent.
-        marker: What the handle knew when it sent it; ``None`` for a handle without one.
+        marker: What it stood on.
         stored: The session now, ``None`` when there is none.
         newest: Events of *stored*, in append order: at least as many as :func:`events_to_settle` says.
     """
-    if stored is None or (marker is not None and stored.epoch != marker.epoch):
+    if stored is None or stored.epoch != marker.epoch:
         return Settlement.MISSING
-    if marker is not None and stored.revision == marker.revision:
+    if stored.revision == marker.revision:
         return Settlement.RETRY  # only sealed meanwhile
-    alone = marker is None or stored.revision == marker.revision + 1
+    alone = stored.revision == marker.revision + 1
     if alone and newest and newest[-1] == append.text:
         return Settlement.LANDED
     if append.text in newest:
         return Settlement.OVERTAKEN
-    return Settlement.RETRY if marker is None else Settlement.STALE
+    return Settlement.STALE
 
 
-def events_to_settle(marker: Marker | None, stored: StoredSession) -> int:
-    """Return how many of the newest events can be one that a handle with *marker* appended."""
-    return stored.revision if marker is None else max(0, stored.revision - marker.revision)
+def events_to_settle(marker: Marker, stored: StoredSession) -> int:
+    """Return how many of the newest events can be one that stood on *marker*."""
+    return max(0, stored.revision - marker.revision)
 
 
 def wants_events(config: GetSessionConfig | None) -> bool:

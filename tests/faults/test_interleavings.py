@@ -135,9 +135,6 @@ async def overtaken(
     return append, holds[-1]
 
 
-@pytest.mark.xfail(
-    reason="what merges goes without a precondition after four races, and is sent again", strict=True
-)
 async def test_a_merged_append_that_arrives_late_is_stored_once(
     observed_proxy: FirestoreProxy, arrived: list[str], project: str, other: FirestoreSessionService
 ) -> None:
@@ -161,7 +158,6 @@ async def test_a_merged_append_that_arrives_late_is_stored_once(
     assert "theirs" == found.state["n"]
 
 
-@pytest.mark.xfail(reason="what merges goes without a precondition after four races", strict=True)
 async def test_a_merged_append_never_lands_in_a_later_session_of_the_id(
     observed_proxy: FirestoreProxy, project: str, other: FirestoreSessionService
 ) -> None:

@@ -236,22 +236,6 @@ def test_an_append_moves_when_the_session_ends(expiry: Expiry, fields: dict[str,
     ] == LAYOUT.append(KEY, append, marker, expiry)
 
 
-def test_an_append_without_a_marker_overwrites_nobody() -> None:
-    """A handle that knows nothing adds to whatever is there, counts up on the server, and needs a session."""
-    append = Append(text="{}", timestamp=9.5, delta=ScopedState())
-
-    assert [
-        Write(
-            path=SESSION,
-            fields={"last_update_time": 9.5},
-            mask=[("last_update_time",)],
-            union={"tail": ["{}"]},
-            increment={"tail_bytes": 2, "rev": 1},
-            must=Must.EXIST,
-        )
-    ] == LAYOUT.append(KEY, append, None)
-
-
 def test_a_seal_moves_the_tail_in_one_commit() -> None:
     """The tail leaves the header and enters the next segment together, or neither happens."""
     header, segment = LAYOUT.seal(

@@ -192,7 +192,6 @@ def test_a_masked_write_is_spelled_out() -> None:
     ("must", "condition"),
     [
         (None, None),
-        (Must.EXIST, {"exists": True}),
         (Must.BE_ABSENT, {"exists": False}),
         ("", {"updateTime": "1970-01-01T00:00:00Z"}),
         ("1.500000000", {"updateTime": "1970-01-01T00:00:01.500Z"}),
