@@ -84,6 +84,7 @@ class SessionReader:
         what = f"get_session {key}"
         paths = [self._layout.session(key), self._layout.app(key.app), self._layout.user(key.owner)]
         lost: StoredSession | None = None
+        incomplete: list[str | None] | None = None
         while True:
             document, app, user = await self._documents.get(
                 paths, fields=None if wants_events(config) else HEADER_FIELDS, what=what
@@ -95,10 +96,18 @@ class SessionReader:
                 return None
             selected = await self._events(stored, config, what=what)
             if selected is not None:
-                shared = await self._complete_shared(key.owner, app, user, what=what)
-                found = await self.complete(stored, selected, shared, what=what)
-                if found is not None:
-                    return found
+                try:
+                    shared = await self._complete_shared(key.owner, app, user, what=what)
+                    found = await self.complete(stored, selected, shared, what=what)
+                except PayloadMissingError:
+                    # A value may have been replaced since, and its payload removed: the next look tells.
+                    seen = [one.update_time if one else None for one in (document, app, user)]
+                    if seen == incomplete:
+                        raise
+                    incomplete = seen
+                else:
+                    if found is not None:
+                        return found
                 continue
             if lost is not None and (lost.epoch, lost.sealed) == (stored.epoch, stored.sealed):
                 raise StoredDataError(f"{what}: one of the {stored.sealed} segments is missing")

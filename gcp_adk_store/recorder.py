@@ -5,6 +5,7 @@ import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import Final
 
 from google.adk.platform import time as platform_time
 
@@ -44,6 +45,11 @@ from gcp_adk_store.model.state import ScopedState, overlay
 from gcp_adk_store.reader import SessionReader, has_expired
 
 logger = logging.getLogger(__name__)
+
+
+_LONGEST_RACE_S: Final = 0.02
+"""Writers that merge lose the more often the longer they wait: of 10, the last waited 5 s with a quarter of a
+second, 0.7 s with this."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,7 +204,7 @@ class SessionRecorder:
                 late.attempts = attempts + 1
                 raise late from refused
             if attempts:
-                await asyncio.sleep(retry.jitter(attempts))
+                await asyncio.sleep(retry.jitter(attempts, longest_s=_LONGEST_RACE_S))
             attempts += 1
 
     async def _settle(

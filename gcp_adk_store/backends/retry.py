@@ -100,9 +100,9 @@ class _Waits(wait_base):
         return self._jitter(retry_state) + (asked or 0.0)
 
 
-def jitter(attempt: int) -> float:
+def jitter(attempt: int, *, longest_s: float = _LONGEST_RACE_S) -> float:
     """Return seconds to wait after the *attempt*-th time, counted from 0, that another came first."""
-    bound = min(_FIRST_WAIT_S * attempt, _LONGEST_RACE_S)
+    bound = min(_FIRST_WAIT_S * attempt, longest_s)
     return random.uniform(0, bound)  # noqa: S311  # spreads load, keeps no secret
 
 
