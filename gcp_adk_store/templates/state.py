@@ -128,9 +128,7 @@ async def inject_session_state(
     for placeholder in filled:
         if not settings.allows(placeholder):
             raise _not_allowed(template, placeholder)
-    artifacts: Mapping[str, types.Part | None] = {}
-    if any(piece.is_artifact for piece in filled):
-        artifacts = await _load([piece.name for piece in filled if piece.is_artifact], session, service)
+    artifacts = await _load([piece.name for piece in filled if piece.is_artifact], session, service)
     texts: list[str] = []
     for piece in pieces:
         if isinstance(piece, str):
@@ -188,11 +186,10 @@ def _source(
 
 async def _load(
     names: Sequence[str], session: Session, service: BaseArtifactService | None
-) -> dict[str, types.Part | None]:
+) -> dict[str, types.Part | None] | None:
+    """Return artifacts by name; ``None`` without a service, which is told where one is to be filled."""
     if service is None:
-        raise InvalidInputError(
-            "Artifact service is not initialized; pass artifact_service=, or give it to the Runner"
-        )
+        return None
     once = list(dict.fromkeys(names))
     parts = await fan_out(
         service.load_artifact(
@@ -203,8 +200,14 @@ async def _load(
     return dict(zip(once, parts, strict=True))
 
 
-def _value(piece: Placeholder, state: Mapping[str, Any], artifacts: Mapping[str, types.Part | None]) -> Any:
+def _value(
+    piece: Placeholder, state: Mapping[str, Any], artifacts: Mapping[str, types.Part | None] | None
+) -> Any:
     if piece.is_artifact:
+        if artifacts is None:
+            raise InvalidInputError(
+                "Artifact service is not initialized; pass artifact_service=, or give it to the Runner"
+            )
         part = artifacts[piece.name]
         return _MISSING if part is None else artifact_text(part, piece.name)
     value = state.get(piece.name, _MISSING)

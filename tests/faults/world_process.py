@@ -17,6 +17,7 @@ from tests.faults.world import Emulators, World
 _CONTEXT = multiprocessing.get_context("forkserver")
 _CONTEXT.set_forkserver_preload(["tests.faults.operations"])
 _READY_S = 60.0
+_LOOK_S = 0.05
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,11 @@ class Acting:
     async def act(self) -> None:
         """Let it act; return when it is done, or gone."""
         self.pipe.send("go")
-        await asyncio.to_thread(self.pipe.poll, _READY_S)
+        await asyncio.to_thread(self._await_its_end)
+
+    def _await_its_end(self) -> None:
+        while self.process.is_alive() and not self.pipe.poll(_LOOK_S):
+            pass
 
     def kill(self) -> None:
         """End it where it is, and wait until it is gone."""

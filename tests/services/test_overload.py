@@ -122,7 +122,7 @@ async def test_a_thousand_appends_at_once_leave_the_event_loop_alive(connect: Co
     whole_s = time.thread_time() - began
     ticking.cancel()
 
-    assert ticker.longest_s < whole_s / 10
+    assert ticker.longest_s < whole_s / 5
 
 
 @pytest.mark.usefixtures("silent_server")

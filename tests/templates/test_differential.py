@@ -193,6 +193,17 @@ def test_any_template_is_filled_as_by_adk_but_for_the_named_differences(
     assert {KEPT, NOTED, TYPED} >= differences(template, context)
 
 
+@pytest.mark.parametrize("template", ["{gone}{artifact.t.txt}", "{artifact.t.txt}{gone}"])
+def test_without_a_service_the_first_error_of_a_template_is_the_one_of_adk(
+    bare_context: ReadonlyContext, template: str
+) -> None:
+    """The key that is not there, or the service, whichever the template asks for first."""
+    theirs = adk(template, bare_context)
+    here = ours(template, bare_context, strict=True)
+
+    assert isinstance(theirs, KeyError) == isinstance(here, TemplateKeyError)
+
+
 @RANDOM
 @given(template=TEMPLATES)
 def test_any_template_without_a_service_is_filled_as_by_adk_but_for_the_named_differences(
