@@ -68,15 +68,13 @@ async def call(
             raise
 
     kinds = (UnavailableError, OutcomeUnknownError) if repeatable_when_unanswered else (UnavailableError,)
-    attempts = AsyncRetrying(
-        stop=stop_before_delay(deadline_s),
-        wait=_Waits(policy),
-        retry=retry_if_exception(lambda exc: isinstance(exc, kinds) and not isinstance(exc, OverloadedError)),
-        before_sleep=_report_first,
-        reraise=True,
-    )
     try:
-        return await attempts(bounded)
+        try:
+            return await bounded()  # as most calls do, without a loop around them
+        except kinds as exc:
+            if isinstance(exc, OverloadedError):
+                raise
+            return await _repeated(bounded, exc, kinds, policy, left_s=ends_at - time.monotonic())
     except StoreError as exc:
         exc.attempts = tried
         if unanswered is None or exc is unanswered:
@@ -86,6 +84,32 @@ async def call(
     except RefusedError as exc:
         exc.perhaps_own = unanswered is not None
         raise
+
+
+async def _repeated(
+    run: Callable[[], Coroutine[Any, Any, T]],
+    first: StoreError,
+    kinds: tuple[type[StoreError], ...],
+    policy: RetryPolicy,
+    *,
+    left_s: float,
+) -> T:
+    """Go on after the *first* attempt, which failed; *left_s* is what is left of the deadline."""
+    failures = [first]
+
+    async def attempt() -> T:
+        if failures:
+            raise failures.pop()
+        return await run()
+
+    attempts = AsyncRetrying(
+        stop=stop_before_delay(left_s),
+        wait=_Waits(policy),
+        retry=retry_if_exception(lambda exc: isinstance(exc, kinds) and not isinstance(exc, OverloadedError)),
+        before_sleep=_report_first,
+        reraise=True,
+    )
+    return await attempts(attempt)
 
 
 class _Waits(wait_base):
