@@ -13,7 +13,7 @@ from google.adk.platform import time as platform_time
 from gcp_adk_store.artifact_versions import ArtifactVersions
 from gcp_adk_store.backends.gcs import ObjectGoneError, Objects
 from gcp_adk_store.backends.signing import UrlSigner
-from gcp_adk_store.codec.objects import UPLOADS, encode_file, object_name, upload_name
+from gcp_adk_store.codec.objects import UPLOADS, encode_file, is_upload_name, object_name, upload_name
 from gcp_adk_store.errors import InvalidInputError, StoreError, UploadMissingError
 from gcp_adk_store.model.garbage import Garbage, GarbageKind, require_age
 from gcp_adk_store.model.keys import ArtifactKey
@@ -137,7 +137,7 @@ class ArtifactUploads:
         before = platform_time.get_time() - older_than_s
         async for objects in self._objects.scan(f"{UPLOADS}/", what="find_garbage"):
             for found in objects:
-                if found.update_time < before:
+                if found.update_time < before and is_upload_name(found.name):
                     yield Garbage(
                         kind=GarbageKind.UPLOAD,
                         place=PayloadPlace.BUCKET,

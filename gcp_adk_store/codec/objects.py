@@ -28,6 +28,7 @@ MAX_METADATA_BYTES: Final = 8 * 1024
 """Cloud Storage's limit on an object's custom metadata, keys and values together, in UTF-8 bytes."""
 
 UPLOADS: Final = "adk-store-uploads"
+_UPLOAD: Final = re.compile(rf"{UPLOADS}/[0-9a-f]{{32}}/[0-9a-f]{{32}}")
 """Start of the names of objects that browsers put and nobody made an artifact of yet."""
 
 DEFAULT_CONTENT_TYPE: Final = "application/octet-stream"
@@ -164,6 +165,11 @@ def upload_name(key: ArtifactKey, upload_id: str) -> str:
     """
     whose = hashlib.sha256(version_prefix(key).encode()).hexdigest()[:32]
     return f"{UPLOADS}/{whose}/{upload_id}"
+
+
+def is_upload_name(name: str) -> bool:
+    """Tell whether :func:`upload_name` gives such a *name*: an app may be called as uploads are."""
+    return _UPLOAD.fullmatch(name) is not None
 
 
 def parse_version(name: str, prefix: str) -> int | None:
