@@ -28,8 +28,8 @@ MAX_METADATA_BYTES: Final = 8 * 1024
 """Cloud Storage's limit on an object's custom metadata, keys and values together, in UTF-8 bytes."""
 
 UPLOADS: Final = "adk-store-uploads"
-_UPLOAD: Final = re.compile(rf"{UPLOADS}/[0-9a-f]{{32}}/[0-9a-f]{{32}}")
 """Start of the names of objects that browsers put and nobody made an artifact of yet."""
+_UPLOAD: Final = re.compile(rf"{UPLOADS}/[0-9a-f]{{32}}/[0-9a-f]{{32}}")
 
 DEFAULT_CONTENT_TYPE: Final = "application/octet-stream"
 """What Cloud Storage records for a payload of no declared type."""

@@ -315,11 +315,12 @@ async def test_an_age_at_which_a_payload_may_be_wanted_is_refused(
 
 async def test_uploads_that_nobody_finalized_are_removed(adk_store: Store, put: Put) -> None:
     """What a browser put a day ago; versions of artifacts stay."""
-    put(adk_store.artifacts.bucket_name, "adk-store-uploads/a/b")
+    name = f"adk-store-uploads/{'a' * 32}/{'b' * 32}"
+    put(adk_store.artifacts.bucket_name, name)
     await adk_store.artifacts.save_artifact(**WHO, filename="f", artifact=types.Part(text="stays"))
     (garbage,) = await found_by(adk_store)
 
-    assert (GarbageKind.UPLOAD, "adk-store-uploads/a/b", 1) == (garbage.kind, garbage.name, garbage.size)
+    assert (GarbageKind.UPLOAD, name, 1) == (garbage.kind, garbage.name, garbage.size)
     assert await adk_store.remove_garbage(garbage)
     assert [] == await found_by(adk_store)
     assert types.Part(text="stays") == await adk_store.artifacts.load_artifact(**WHO, filename="f")
