@@ -63,7 +63,7 @@ class Turns:
             longest_wait_s = deadlines.at_most(self._longest_wait_s)
             async with asyncio.timeout(None if math.isinf(longest_wait_s) else longest_wait_s):
                 await asyncio.wrap_future(mine)
-        except (asyncio.CancelledError, TimeoutError) as exc:
+        except BaseException as exc:  # one whose loop was closed under it ends by GeneratorExit
             if self._leave(line, mine):  # given in the moment of the cancellation
                 self.pass_on(key)
             if isinstance(exc, TimeoutError):
