@@ -21,7 +21,13 @@ from gcp_adk_store.codec.documents import Layout, read_chunk
 from gcp_adk_store.codec.objects import DEFAULT_CONTENT_TYPE, ScannedObject, Upload
 from gcp_adk_store.codec.owners import OWNER, PUT_TIME, chunk_owner, object_owner, owner_digest
 from gcp_adk_store.codec.writes import Delete, Document, Page
-from gcp_adk_store.errors import PayloadMissingError, StoredDataError
+from gcp_adk_store.errors import (
+    NotProvisionedError,
+    OutcomeUnknownError,
+    PayloadMissingError,
+    StoredDataError,
+    StoreError,
+)
 from gcp_adk_store.fan_out import fan_out
 from gcp_adk_store.model.expiry import PARTS_GRACE_S
 from gcp_adk_store.model.garbage import StoredPayload, Versions
@@ -141,9 +147,15 @@ class ChunkPayloads:
         """Write the chunks of *payload*, a few in each commit."""
         writes = self._layout.put_chunks(owner, payload, now=platform_time.get_time(), parts_at=parts_at)
         for start in range(0, len(writes), _CHUNKS_PER_COMMIT):
-            await self._documents.commit(
-                writes[start : start + _CHUNKS_PER_COMMIT], what=what, repeatable_when_unanswered=True
-            )
+            try:
+                await self._documents.commit(
+                    writes[start : start + _CHUNKS_PER_COMMIT], what=what, repeatable_when_unanswered=True
+                )
+            except RefusedError as exc:  # nothing is required of chunks
+                raise NotProvisionedError(
+                    f"{what}: the Firestore database does not exist or is not in native mode; create it, or "
+                    "correct project and database"
+                ) from exc
 
     async def get(self, owner: PayloadOwner, ref: PayloadRef, *, what: str) -> bytes | None:
         """Return the chunks' bytes, joined."""
@@ -199,10 +211,18 @@ class ChunkPayloads:
         deletes = [Delete(path=path, must=update_time) for path, update_time in versions]
         try:
             await self._documents.commit(deletes, what=what, repeatable_when_unanswered=True)
-        except RefusedError:
+        except RefusedError as refused:
             # Put again meanwhile, or removed already, perhaps by this call's own lost first attempt.
             paths = [path for path, _ in versions]
-            return not any(await self._documents.get(paths, fields=("__name__",), what=what))
+            try:
+                return not any(await self._documents.get(paths, fields=("__name__",), what=what))
+            except StoreError as exc:
+                if not refused.perhaps_own:
+                    raise
+                raise OutcomeUnknownError.since(
+                    exc,
+                    f"{what}: sent and not answered, and what became of it could not be read; call it again",
+                ) from exc
         return True
 
     async def _chunks(self, owner: PayloadOwner, field: str, *, what: str) -> list[Document]:
