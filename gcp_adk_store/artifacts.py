@@ -41,7 +41,7 @@ from gcp_adk_store.codec.objects import (
     user_prefix,
     version_of,
 )
-from gcp_adk_store.errors import InvalidInputError, OutcomeUnknownError, UnavailableError
+from gcp_adk_store.errors import InvalidInputError, OutcomeUnknownError, StoreError, UnavailableError
 from gcp_adk_store.fan_out import fan_out
 from gcp_adk_store.model.artifacts import (
     MAX_REFERENCE_HOPS,
@@ -703,12 +703,27 @@ class GcsArtifactService(BaseArtifactService):
             custom_time=_custom_time(expires_after),
             storage_class=self._storage_class,
         )
-        return await self._versions.save(
-            target,
-            lambda name: self._objects.copy(stored, name, fields, what=what),
-            save_id=save_id,
-            what=what,
-        )
+        try:
+            return await self._versions.save(
+                target,
+                lambda name: self._objects.copy(stored, name, fields, what=what),
+                save_id=save_id,
+                what=what,
+            )
+        except ObjectGoneError as exc:
+            if not exc.perhaps_own:
+                raise
+            # Copied, perhaps, before the source went: then there is a version with this save's id.
+            unknown = (
+                f"{what}: sent and not answered, and then the source was gone; list the target's versions"
+            )
+            try:
+                done = await self._versions.saved_as(target, save_id, what=what)
+            except StoreError as failure:
+                raise OutcomeUnknownError.since(failure, unknown) from failure
+            if done is None:
+                raise OutcomeUnknownError(unknown) from exc
+            return done
 
     async def _delete_below(
         self, prefix: str, scope: ArtifactScope, *, dry_run: bool, what: str
@@ -725,15 +740,30 @@ class GcsArtifactService(BaseArtifactService):
 
     async def _delete(self, versions: Iterable[StoredObject], *, what: str) -> None:
         """Remove these generations; a version that is saved meanwhile stays."""
-        try:
-            await fan_out(
-                self._objects.delete(stored.name, generation=stored.generation, what=what)
-                for stored in versions
-            )
-        except UnavailableError as exc:
-            raise OutcomeUnknownError.since(
-                exc, f"{what}: some may be removed, and some not; delete again"
-            ) from exc
+        removed: list[str] = []
+        failures: list[StoreError] = []
+
+        async def remove(stored: StoredObject) -> None:
+            if failures:
+                return
+            try:
+                await self._objects.delete(stored.name, generation=stored.generation, what=what)
+            except StoreError as exc:
+                failures.append(exc)
+            else:
+                removed.append(stored.name)
+
+        # None is cancelled for another's failure: its request might be done all the same.
+        await fan_out(remove(stored) for stored in versions)
+        if not failures:
+            return
+        open_ = [exc for exc in failures if isinstance(exc, UnavailableError | OutcomeUnknownError)]
+        first = (open_ or failures)[0]
+        if not removed and not open_:
+            raise first
+        raise OutcomeUnknownError.since(
+            first, f"{what}: some may be removed, and some not; delete again: {first}"
+        ) from first
 
     def _describe(self, stored: StoredObject) -> StoredArtifactVersion:
         return StoredArtifactVersion(

@@ -7,6 +7,7 @@ from typing import Any, Final, TypeVar
 from google.api_core import exceptions as api
 
 from gcp_adk_store.backends.storage_calls import Permission, StorageCalls
+from gcp_adk_store.backends.translate import RefusedError
 from gcp_adk_store.codec.objects import ObjectFields, ScannedObject, StoredObject, Upload
 from gcp_adk_store.fan_out import fan_out
 
@@ -21,7 +22,7 @@ _SCANNED_AT_ONCE: Final = 1000
 _INFOS_WITH_HASHES: Final = f"items({_INFO},crc32c,md5Hash),nextPageToken"
 
 
-class ObjectGoneError(Exception):
+class ObjectGoneError(RefusedError):
     """An object was removed or replaced before it could be used. Never leaves the services."""
 
 
@@ -86,16 +87,17 @@ class Objects:
                     timeout=timeout_s,
                     retry=None,
                 )
-            except api.NotFound:
-                return False, None
+            except api.NotFound as exc:
+                raise ObjectGoneError from exc
             return True, following
 
         # A large object may take several requests, each of which goes on from the one before.
         while True:
-            there, token = await self._calls.write(rewrite, Permission.CREATE, what=what)
-            if not there:
+            try:
+                _, token = await self._calls.write(rewrite, Permission.CREATE, what=what)
+            except ObjectGoneError:
                 await self._calls.require_bucket(what=what)
-                raise ObjectGoneError
+                raise
             if token is None:
                 return
 
