@@ -19,6 +19,7 @@ from gcp_adk_store.codec.events import event_timestamp
 from gcp_adk_store.codec.payloads import Spilled
 from gcp_adk_store.codec.writes import Document, Write
 from gcp_adk_store.errors import (
+    AccessDeniedError,
     InvalidInputError,
     NotProvisionedError,
     OutcomeUnknownError,
@@ -192,6 +193,12 @@ class SessionRecorder:
                 settlement = await self._settle(append, base, stored, what=what)
             if stored is not None and settlement in (Settlement.LANDED, Settlement.OVERTAKEN):
                 return Appended(marker=_after(settlement, base, stored), tail_bytes=0, merged=merged)
+            gone = stored is None or settlement is Settlement.MISSING
+            if gone and refused.perhaps_own and (append.delta.app or append.delta.user):
+                # It may have been stored before the session went, and then its change of shared state stays.
+                raise OutcomeUnknownError(
+                    f"{what}: sent and not answered, and then the session was gone; read before repeating it"
+                ) from refused
             stale = settlement is Settlement.STALE
             if stored is None or settlement is Settlement.MISSING or (stale and not merging):
                 raise _refused(settlement, key) from refused
@@ -256,15 +263,28 @@ class SessionRecorder:
         what = f"delete_session {key}"
         await self.finish_deletions(key, await self._end(key, if_expired=False, what=what), what=what)
 
-    async def _create(self, key: SessionKey, writes: Sequence[Write], *, epoch: str, what: str) -> str:
+    async def _create(
+        self,
+        key: SessionKey,
+        writes: Sequence[Write],
+        *,
+        epoch: str,
+        what: str,
+        before: RefusedError | None = None,
+    ) -> str:
+        """Commit *writes*; *before* is what an earlier commit of them met, which may arrive yet."""
+        unanswered = before is not None and before.perhaps_own
         try:
-            written = await self._documents.commit(writes, what=what, repeatable_when_unanswered=True)
+            with _settling(before or RefusedError(), what):
+                written = await self._documents.commit(writes, what=what, repeatable_when_unanswered=True)
         except TargetExistsError as exc:
+            exc.perhaps_own = exc.perhaps_own or unanswered
             with _settling(exc, what):
                 stored = await self._reader.stored(key, what=what)
             if stored is not None and has_expired(stored):
-                await self._make_way(key, what=what)
-                return await self._create(key, writes, epoch=epoch, what=what)
+                with _settling(exc, what):
+                    await self._make_way(key, what=what)
+                return await self._create(key, writes, epoch=epoch, what=what, before=exc)
             if stored is None or stored.epoch != epoch:
                 if exc.perhaps_own:
                     # It may have been made and deleted, or arrive yet and find the id free again.
@@ -303,9 +323,9 @@ class SessionRecorder:
                 for place in deletion.spilled:
                     await self._payloads.remove_all(owner, place, what=what)
                 await self._documents.commit_all(self._layout.finish_deletion(key, deletion), what=what)
-        except UnavailableError as exc:
+        except (UnavailableError, AccessDeniedError, NotProvisionedError) as exc:
             raise OutcomeUnknownError.since(
-                exc, f"{what}: the session is gone, but not all of its parts; delete it again"
+                exc, f"{what}: the session is gone, but not all of its parts; delete it again: {exc}"
             ) from exc
 
     async def _look(self, key: SessionKey, *, what: str) -> Marker:

@@ -69,12 +69,17 @@ async def test_a_create_over_an_expired_session_that_may_still_arrive_is_not_cal
 
     def plan(call: Call) -> Fault | None:
         # 0 on its way, 1 meets the expired session, 2 removes that, 3 and so on are the create again
-        return late if call.number == 0 else Refuse("UNAVAILABLE") if call.number > 3 else (
-            Refuse("RESOURCE_EXHAUSTED") if call.number == 3 else None
+        return (
+            late
+            if call.number == 0
+            else Refuse("UNAVAILABLE")
+            if call.number > 3
+            else (Refuse("RESOURCE_EXHAUSTED") if call.number == 3 else None)
         )
 
     firestore_proxy.plan = only(
-        "Commit", lambda call: late if call.number == 0 else Refuse("RESOURCE_EXHAUSTED") if call.number > 2 else None
+        "Commit",
+        lambda call: late if call.number == 0 else Refuse("RESOURCE_EXHAUSTED") if call.number > 2 else None,
     )
     platform_time.set_time_provider(lambda: time.time() + 60)
     try:
