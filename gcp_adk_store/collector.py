@@ -10,9 +10,9 @@ from gcp_adk_store.backends.payloads import Payloads
 from gcp_adk_store.codec.documents import Layout, read_deletions, read_session, read_state
 from gcp_adk_store.codec.event_payloads import WHOLE, references
 from gcp_adk_store.codec.events import unpack_text
-from gcp_adk_store.codec.owners import level_of, session_at
+from gcp_adk_store.codec.owners import ids_of, level_of, session_at
 from gcp_adk_store.codec.writes import Document, Page
-from gcp_adk_store.errors import StoredDataError
+from gcp_adk_store.errors import PayloadMissingError, StoredDataError
 from gcp_adk_store.model.garbage import Garbage, GarbageKind, StoredPayload, require_age
 from gcp_adk_store.model.payloads import PayloadOwner, PayloadPlace, PayloadRef
 from gcp_adk_store.model.sessions import StoredSession
@@ -144,6 +144,7 @@ class Collector:
             raise StoredDataError("it does not say which document it belongs to")
         key = session_at(owner.path, self._layout.prefix)
         if key is None:
+            ids_of(owner.path)  # refuses what Firestore would refuse
             (document,) = await self._documents.get([owner.path], what=_WHAT)
             return _in_state(read_state(document))
         while True:
@@ -151,7 +152,13 @@ class Collector:
             stored = read_session(document) if document else None
             if stored is None or stored.epoch != owner.life:
                 return set()
-            found = await self._of_session(owner, stored)
+            try:
+                found = await self._of_session(owner, stored)
+            except PayloadMissingError:
+                now = await self._reader.header(key, what=_WHAT)
+                if now is not None and now.epoch == stored.epoch:
+                    raise
+                return set()  # deleted under it
             if found is not None:
                 return found
             header = await self._reader.header(key, what=_WHAT)

@@ -54,12 +54,20 @@ def session_at(path: str, prefix: str) -> SessionKey | None:
     """
     if level_of(path, prefix) != len(_LEVELS):
         return None
-    refused = StoredDataError(f"{path} is spelled as no session is")
-    try:
-        app, user, session = (unescape_name(name) for name in path.split("/")[1::2])
-    except ValueError:
-        raise refused from None
+    app, user, session = ids_of(path)
     key = SessionKey(app=app, user=user, session=session)
     if key.session != session:  # padded: another session's, without the padding
-        raise refused
+        raise StoredDataError(f"{path} is spelled as no session is")
     return key
+
+
+def ids_of(path: str) -> list[str]:
+    """Return the ids of the app, the user and the session in the *path* of a document.
+
+    Raises:
+        StoredDataError: one is spelled as no id is.
+    """
+    try:
+        return [unescape_name(name) for name in path.split("/")[1::2]]
+    except ValueError:
+        raise StoredDataError(f"{path} is spelled as no session is") from None
