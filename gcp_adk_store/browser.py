@@ -251,11 +251,23 @@ class SessionBrowser:
         found: list[Found] = []
         for start in range(0, len(living), _COMPLETED_AT_ONCE):
             some = living[start : start + _COMPLETED_AT_ONCE]
-            completed = await fan_out(
-                self._reader.complete(one, [], states[one.key.owner], what=what) for one in some
-            )
+            completed = await fan_out(self._completed(one, states[one.key.owner], what=what) for one in some)
             found += [one for one in completed if one is not None]
         return found
+
+    async def _completed(self, stored: StoredSession, shared: ScopedState, *, what: str) -> Found | None:
+        """Return a session as the reader completes it, as it is now if it changed under the listing."""
+        while True:
+            try:
+                return await self._reader.complete(stored, [], shared, what=what)
+            except PayloadMissingError:
+                # A value may have been replaced since, and its payload removed.
+                now = await self._reader.header(stored.key, what=what)
+                if now is None:
+                    return None
+                if now.update_time == stored.update_time:
+                    raise
+                stored = now
 
     async def _states_of(self, owners: Sequence[UserKey], *, what: str) -> dict[UserKey, ScopedState]:
         """Return app and user state by user of one app."""

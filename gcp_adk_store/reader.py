@@ -248,6 +248,8 @@ class SessionReader:
         mine = self._layout.session_payloads(stored.key, stored.epoch)
         while missing := {ref for event in selected for ref in event.missing.values()}:
             found = await self._fetch(mine, missing, placeholders=self._placeholders, what=what)
+            if len(found) < len(missing) and await self.is_gone(stored, what=what):
+                raise PayloadMissingError(f"{what}: {mine.path} is gone, and its payloads with it")
             try:
                 selected = [complete_event(event, found) if event.missing else event for event in selected]
             except StoredDataError as exc:
@@ -265,13 +267,27 @@ class SessionReader:
 
     async def complete_app(self, app: str, document: Document | None, *, what: str) -> Mapping[str, Any]:
         """Return the state in the document of an app with its payloads."""
-        return await self._complete_state(self._layout.app_payloads(app), read_state(document), what=what)
+        return await self._complete_lasting(self._layout.app_payloads(app), document, what=what)
 
     async def complete_user(
         self, owner: UserKey, document: Document | None, *, what: str
     ) -> Mapping[str, Any]:
         """Return the state in the document of a user with its payloads."""
-        return await self._complete_state(self._layout.user_payloads(owner), read_state(document), what=what)
+        return await self._complete_lasting(self._layout.user_payloads(owner), document, what=what)
+
+    async def _complete_lasting(
+        self, owner: PayloadOwner, document: Document | None, *, what: str
+    ) -> Mapping[str, Any]:
+        """Return the state in a document that is never deleted, as it is now if it changed under the read."""
+        while True:
+            try:
+                return await self._complete_state(owner, read_state(document), what=what)
+            except PayloadMissingError:
+                # A value may have been replaced since, and its payload removed.
+                (now,) = await self._documents.get([owner.path], what=what)
+                if now is None or document is None or now.update_time == document.update_time:
+                    raise
+                document = now
 
     async def _complete_state(
         self, owner: PayloadOwner, state: Mapping[str, Any], *, what: str

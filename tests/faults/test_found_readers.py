@@ -36,6 +36,31 @@ async def created(service: FirestoreSessionService) -> object:
     return await service.create_session(app_name="app", user_id="user", session_id="another")
 
 
+@pytest.mark.parametrize("reads", [listed, listed_all, paged])
+async def test_a_sessions_value_that_is_replaced_and_collected_while_it_is_listed_is_the_new_one(
+    firestore_proxy: FirestoreProxy,
+    project: str,
+    reads: Callable[[FirestoreSessionService], Coroutine[Any, Any, Any]],
+) -> None:
+    """As for get_session."""
+    service = FirestoreSessionService(project=project, limits=SessionLimits(state_value_bytes=100))
+    session = await service.create_session(**WHO, state={"mine": "old" * 100})
+    hold = Hold()
+    firestore_proxy.plan = only("BatchGetDocuments", nth(1, hold))
+    reading = asyncio.create_task(reads(service))
+    await asyncio.wait_for(asyncio.to_thread(hold.reached.wait, 10), 12)
+    firestore_proxy.plan = no_faults
+    change = EventActions(state_delta={"mine": "new" * 100})
+    await service.append_event(session, Event(author="user", actions=change))
+    platform_time.set_time_provider(lambda: time.time() + 2 * 24 * 3600)
+    async for garbage in service.find_garbage():
+        assert await service.remove_garbage(garbage)
+    platform_time.reset_time_provider()
+    hold.release()
+
+    assert ["new" * 100] == [found.state["mine"] for found in await reading]
+
+
 @pytest.mark.parametrize(
     ("reads", "held"), [(user_state, 1), (listed, 1), (listed_all, 1), (paged, 1), (created, 1)]
 )
