@@ -19,6 +19,7 @@ from gcp_adk_store import (
     FirestoreSessionService,
     Garbage,
     GarbageKind,
+    GcsArtifactService,
     InvalidInputError,
     OutcomeUnknownError,
     SessionConflictError,
@@ -46,7 +47,7 @@ def pass_days(days: float) -> None:
     platform_time.set_time_provider(lambda: time.time() + days * DAY_S)
 
 
-async def found_by(service: FirestoreSessionService | Store) -> list[Garbage]:
+async def found_by(service: FirestoreSessionService | GcsArtifactService | Store) -> list[Garbage]:
     """Return what the collector finds in two days."""
     pass_days(2)
     try:
@@ -324,6 +325,15 @@ async def test_uploads_that_nobody_finalized_are_removed(adk_store: Store, put: 
     assert await adk_store.remove_garbage(garbage)
     assert [] == await found_by(adk_store)
     assert types.Part(text="stays") == await adk_store.artifacts.load_artifact(**WHO, filename="f")
+
+
+async def test_artifacts_of_an_app_of_whatever_name_are_no_uploads(adk_store_bucket: str) -> None:
+    """ADK takes this name of an app, and so does this library."""
+    service = GcsArtifactService(adk_store_bucket)
+    of: dict[str, Any] = {"app_name": "adk-store-uploads", "user_id": "u", "session_id": "s", "filename": "f"}
+    await service.save_artifact(**of, artifact=types.Part(text="mine"))
+
+    assert [] == await found_by(service)
 
 
 class TestCommand:

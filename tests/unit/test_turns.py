@@ -1,6 +1,7 @@
 """Show who gets a turn, in which order, and what becomes of those who do not."""
 
 import asyncio
+import gc
 import threading
 from typing import Any
 
@@ -155,3 +156,23 @@ def test_turns_go_from_loop_to_loop() -> None:
     thread.join(HANGS_S)
 
     assert [1, 2] == order
+
+
+def test_a_turn_is_not_lost_to_a_waiter_whose_loop_was_closed() -> None:
+    """As run_until_complete leaves a loop: what waits there is never cancelled."""
+    line = turns(longest_wait_s=1)
+
+    async def leaves_one_waiting() -> None:
+        waiting = asyncio.create_task(line.take("key"))
+        await asyncio.sleep(0)
+        assert not waiting.done()
+
+    asyncio.run(line.take("key"))
+    loop = asyncio.new_event_loop()
+    loop.run_until_complete(leaves_one_waiting())
+    loop.close()
+    gc.collect()
+    line.pass_on("key")
+    gc.collect()
+
+    asyncio.run(line.take("key"))
