@@ -216,15 +216,26 @@ class _Proxying(grpc.GenericRpcHandler):
                     sent.append(request)
                 yield request
 
+        rpc = method.rpartition("/")[2]
+        # A client may take the last answer for the end: told before it has that one, the observer knows of
+        # every call that a client has done with. A conversation's answers must not wait for the next one.
+        at_once = rpc in _CONVERSATIONS
+        failure: grpc.aio.AioRpcError | None = None
         open_call: Any = self._channel.stream_stream(method)
         try:
             async for answer in open_call(watched(), metadata=metadata):
-                if observe is not None:
-                    received.append(answer)
-                yield answer
+                received.append(answer)
+                if at_once or len(received) > 1:
+                    yield received[-1 if at_once else -2]
+        except grpc.aio.AioRpcError as exc:
+            failure = exc
         finally:
             if observe is not None:
-                observe(method.rpartition("/")[2], sent, received)
+                observe(rpc, sent, received)
+        if received and not at_once:
+            yield received[-1]
+        if failure is not None:
+            raise failure
 
     async def _suffer(
         self, fault: Fault, method: str, requests: list[bytes], metadata: Metadata

@@ -11,12 +11,13 @@ from typing import Any
 import grpc
 import pytest
 from google.adk.events import Event
+from google.cloud.firestore import AsyncClient
 from google.cloud.firestore_v1.types import firestore
 from google.genai import types
 from google.rpc import error_details_pb2, status_pb2
 
 from gcp_adk_store import FirestoreSessionService, OutcomeUnknownError, SessionLimits, UnavailableError
-from gcp_adk_store.testing.emulators import Emulator
+from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, Emulator
 from gcp_adk_store.testing.faults import (
     Call,
     Cut,
@@ -31,6 +32,7 @@ from gcp_adk_store.testing.faults import (
     nth,
     only,
 )
+from gcp_adk_store.testing.firestore_meter import FirestoreMeter
 from gcp_adk_store.testing.firestore_proxy import FirestoreProxy
 from tests.faults.conftest import SESSION_PATH, WHO, until
 
@@ -345,3 +347,16 @@ async def test_a_proxy_that_stops_waits_for_nothing_that_hangs_or_is_held(
             outcomes = await asyncio.gather(held, hanging, asyncio.to_thread(running.close))
 
     assert [0, 0] == [outcome[0] for outcome in outcomes[:2]]
+
+
+async def test_what_a_client_has_read_is_counted(firestore_emulator: Emulator, project: str) -> None:
+    """Google's own client goes on after the last document, before it is told that the answer ends."""
+    with FirestoreMeter(firestore_emulator.address) as meter, pytest.MonkeyPatch.context() as patch:
+        patch.setenv(FIRESTORE_VARIABLE, meter.address)
+        client = AsyncClient(project=project)
+        counted = []
+        for _ in range(100):
+            await client.collection("any").document("none").get()
+            counted.append(meter.take().reads)
+
+    assert [1] * 100 == counted
