@@ -1,0 +1,201 @@
+"""Add up what a month of 30 days costs, from how agents are used."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from gcp_adk_store.costs.counts import Operations, Scope, Services, Turn
+from gcp_adk_store.costs.prices import NOTHING_FREE, FreeQuota, Prices
+from gcp_adk_store.errors import InvalidInputError
+
+DAYS: Final = 30
+_GIB: Final = 2**30
+
+
+class Bounds(NamedTuple):
+    """The least and the most that a field of :class:`Workload` may be."""
+
+    least: float
+    most: float
+
+
+BOUNDS: Final = {
+    "turns_per_day": Bounds(1, 1e9),
+    "events_per_turn": Bounds(1, 1_000),
+    "history": Bounds(0, 100_000),
+    "event_bytes": Bounds(1, 256 * 1024),  # beyond it an event is a payload
+    "artifacts_per_turn": Bounds(0, 1_000),
+    "artifact_loads_per_turn": Bounds(0, 1_000),
+    "artifact_bytes": Bounds(0, 8 * 2**20),  # beyond it an upload takes more requests
+    "sessions_per_day": Bounds(0.001, 1e9),
+    "retention_days": Bounds(1, 36_500),
+    "cold_share": Bounds(0, 1),
+}
+_WHOLE: Final = frozenset({"events_per_turn", "history", "event_bytes", "artifact_bytes"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workload:
+    """How agents are used, day by day alike.
+
+    Raises:
+        InvalidInputError: a number is beyond its :data:`BOUNDS`, or a scope is none.
+    """
+
+    turns_per_day: float
+    events_per_turn: int
+    history: int
+    """Events that a session has before a turn, on average over the turns."""
+    event_bytes: int = 600
+    scopes: frozenset[Scope] = frozenset()
+    """Scopes of state that each turn changes, once."""
+    artifacts_per_turn: float = 0
+    """Artifacts that are saved."""
+    artifact_loads_per_turn: float = 0
+    artifact_bytes: int = 100_000
+    sessions_per_day: float | None = None
+    """Sessions that are made; by default as many as conversations of :attr:`conversation_turns` need."""
+    retention_days: float = 30
+    """A session and its artifacts are deleted so long after it was made."""
+    cold_share: float = 1
+    """The share of the turns that a process takes which does not know the session; by default the worst."""
+
+    def __post_init__(self) -> None:
+        for name, (least, most) in BOUNDS.items():
+            value = getattr(self, name)
+            if value is None and name == "sessions_per_day":
+                continue
+            kinds = int if name in _WHOLE else (int, float)
+            if isinstance(value, bool) or not isinstance(value, kinds) or not least <= value <= most:
+                kind = "a whole number" if name in _WHOLE else "a number"
+                raise InvalidInputError(f"{name} is {value!r}, it must be {kind} from {least:g} to {most:g}")
+        if unknown := sorted(self.scopes - {"session", "user", "app"}):
+            raise InvalidInputError(f"scopes has {unknown[0]!r}, it may have 'session', 'user' and 'app'")
+
+    @property
+    def conversation_turns(self) -> int:
+        """Turns of a conversation whose turns find :attr:`history` events on average, rounded."""
+        return max(1, math.floor(2 * self.history / self.events_per_turn + 1.5))
+
+    @property
+    def new_sessions(self) -> float:
+        """Sessions that are made, and deleted, in a day."""
+        if self.sessions_per_day is None:
+            return self.turns_per_day / self.conversation_turns
+        return self.sessions_per_day
+
+    def turn(self, number: int) -> Turn:
+        """Return the turn of a conversation with that number, 0 for the first."""
+        return Turn(
+            history=number * self.events_per_turn,
+            events=self.events_per_turn,
+            event_bytes=self.event_bytes,
+            scopes=self.scopes,
+            saves=self.artifacts_per_turn,
+            loads=self.artifact_loads_per_turn,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """One line of a bill."""
+
+    item: str
+    quantity: float
+    """Operations, or GiB, in the month."""
+    billed: float
+    """What of it is not free."""
+    unit: str
+    """What the price is for."""
+    price: float
+    cost: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bill:
+    """What one kind of services costs in a month."""
+
+    services: str
+    operations: Operations
+    lines: Sequence[Line]
+
+    @property
+    def total(self) -> float:
+        """The lines together."""
+        return sum(line.cost for line in self.lines)
+
+
+def mean_turn(services: Services, workload: Workload, turns: range) -> Operations:
+    """Return the mean over some turns of a conversation, of cold and warm processes in their shares.
+
+    Args:
+        services: What is billed.
+        workload: How it is used.
+        turns: Numbers of the turns, one at least; 0 is the first of a conversation.
+    """
+    total = Operations()
+    for number in turns:
+        turn = workload.turn(number)
+        for cold, share in ((True, workload.cold_share), (False, 1 - workload.cold_share)):
+            total += services.turn(turn, cold=cold).times(share)
+    return total.times(1 / len(turns))
+
+
+def operations_of_a_month(services: Services, workload: Workload) -> Operations:
+    """Return all operations of 30 days in which as many sessions are deleted as are made."""
+    turns = mean_turn(services, workload, range(workload.conversation_turns)).times(workload.turns_per_day)
+    events = workload.turns_per_day * workload.events_per_turn / workload.new_sessions
+    sessions = services.create_session() + services.delete_session(events, event_bytes=workload.event_bytes)
+    return (turns + sessions.times(workload.new_sessions)).times(DAYS)
+
+
+def stored_gib(workload: Workload) -> tuple[float, float]:
+    """Return GiB of documents and of objects, once sessions are deleted as fast as they are made.
+
+    The events' JSON and the artifacts alone. Both kinds of services store as much of these: what compresses
+    sealed segments, and what names and indexes add, is left out.
+    """
+    turns = workload.turns_per_day * workload.retention_days
+    documents = turns * workload.events_per_turn * workload.event_bytes
+    objects = turns * workload.artifacts_per_turn * workload.artifact_bytes
+    return documents / _GIB, objects / _GIB
+
+
+def bill_of_a_month(
+    services: Services, workload: Workload, prices: Prices, free: FreeQuota = NOTHING_FREE
+) -> Bill:
+    """Return what 30 days cost."""
+    used = operations_of_a_month(services, workload)
+    documents, objects = stored_gib(workload)
+    lines = [
+        _line("documents read", used.reads, free.reads_per_day * DAYS, prices.reads_per_100k, per=100_000),
+        _line(
+            "documents written", used.writes, free.writes_per_day * DAYS, prices.writes_per_100k, per=100_000
+        ),
+        _line(
+            "documents deleted",
+            used.deletes,
+            free.deletes_per_day * DAYS,
+            prices.deletes_per_100k,
+            per=100_000,
+        ),
+        _line("documents stored", documents, free.firestore_gib, prices.firestore_gib_month),
+        _line("Class A operations", used.class_a, free.class_a_per_month, prices.class_a_per_1k, per=1_000),
+        _line("Class B operations", used.class_b, free.class_b_per_month, prices.class_b_per_1k, per=1_000),
+        _line("objects stored", objects, free.storage_gib, prices.storage_gib_month),
+    ]
+    return Bill(services=services.name, operations=used, lines=lines)
+
+
+def _line(item: str, quantity: float, free: float, price: float, *, per: int = 0) -> Line:
+    billed = max(0.0, quantity - free)
+    unit = f"{per:,}" if per else "GiB-month"
+    return Line(
+        item=item,
+        quantity=quantity,
+        billed=billed,
+        unit=unit,
+        price=price,
+        cost=billed / (per or 1) * price,
+    )
