@@ -3,6 +3,7 @@
 import click
 
 import gcp_adk_store
+from gcp_adk_store.cli.cost import cost
 from gcp_adk_store.cli.gc import gc
 from gcp_adk_store.cli.template import template
 
@@ -13,5 +14,6 @@ def command() -> None:
     """Look after what gcp_adk_store keeps."""
 
 
+command.add_command(cost)
 command.add_command(gc)
 command.add_command(template)

@@ -69,7 +69,9 @@ class Workload:
             kinds = int if name in _WHOLE else (int, float)
             if isinstance(value, bool) or not isinstance(value, kinds) or not least <= value <= most:
                 kind = "a whole number" if name in _WHOLE else "a number"
-                raise InvalidInputError(f"{name} is {value!r}, it must be {kind} from {least:g} to {most:g}")
+                raise InvalidInputError(
+                    f"{name} is {value!r}, it must be {kind} from {least:,.12g} to {most:,.12g}"
+                )
         if unknown := sorted(self.scopes - {"session", "user", "app"}):
             raise InvalidInputError(f"scopes has {unknown[0]!r}, it may have 'session', 'user' and 'app'")
 

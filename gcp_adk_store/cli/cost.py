@@ -1,0 +1,184 @@
+"""The command that says what agents cost a month."""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Final, TypeVar, cast
+
+import click
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from gcp_adk_store.cli.failures import CannotLookError
+from gcp_adk_store.costs.chart import Curve, curve, svg
+from gcp_adk_store.costs.counts import BuiltinServices, Scope, Services, StoreServices
+from gcp_adk_store.costs.month import BOUNDS, DAYS, Bill, Workload, bill_of_a_month
+from gcp_adk_store.costs.prices import FREE_QUOTA, NOTHING_FREE, US_CENTRAL1, Prices
+from gcp_adk_store.errors import InvalidInputError
+
+_SERVICES: Final[Sequence[Services]] = (StoreServices(), BuiltinServices())
+_TITLE: Final = "operations on documents per turn"
+_BAR: Final = 40
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def _number(option: str, **attributes: Any) -> Callable[[Command], Command]:
+    """Return an option of a number between the bounds of the workload's field of that name."""
+    least, most = BOUNDS[option.strip("-").replace("-", "_")]
+    whole = attributes.pop("whole", False)
+    kind = click.IntRange(int(least), int(most)) if whole else click.FloatRange(least, most)
+    shown = attributes.get("default") is not None
+    return click.option(option, type=kind, metavar="N", show_default=shown, **attributes)
+
+
+@click.command()
+@_number("--turns-per-day", required=True, help="Turns of all users together.")
+@_number("--events-per-turn", required=True, whole=True, help="Events that a turn appends.")
+@_number("--history", required=True, whole=True, help="Events in a session before a turn, on average.")
+@_number("--event-bytes", default=600, whole=True, help="An event as JSON.")
+@click.option(
+    "--scopes",
+    metavar="LIST",
+    default="",
+    help="State that a turn changes: session, user and app, with commas.",
+)
+@_number("--artifacts-per-turn", default=0, help="Artifacts that a turn saves, under new names.")
+@_number("--artifact-loads-per-turn", default=0, help="Artifacts whose latest version a turn loads.")
+@_number("--artifact-bytes", default=100_000, whole=True, help="An artifact; at most 8 MiB.")
+@_number("--sessions-per-day", help="Sessions that are made; by default what the history makes of the turns.")
+@_number("--retention-days", default=30, help="Sessions and artifacts are deleted after so long.")
+@_number("--cold-share", default=1, help="Turns taken by a process that does not know the session; 1 is all.")
+@click.option("--free-tier", is_flag=True, help="Take off what is free for one database and one account.")
+@click.option(
+    "--prices",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Prices of another location or day, as --json prints them; by default list prices of us-central1.",
+)
+@click.option("--plot", metavar="FILE", type=click.Path(path_type=Path), help="Write the plot as SVG.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")
+def cost(
+    scopes: str,
+    free_tier: bool,  # noqa: FBT001  # click's
+    prices: Path | None,
+    plot: Path | None,
+    as_json: bool,  # noqa: FBT001  # click's
+    **used: Any,
+) -> None:
+    """Estimate what 30 days cost, beside the services that ADK ships.
+
+    Contacts nothing. Without network, indexes, backups and point-in-time recovery, whose prices depend on
+    more than turns.
+    """
+    workload = _workload(used, scopes)
+    list_prices = US_CENTRAL1 if prices is None else _prices(prices)
+    free = FREE_QUOTA if free_tier else NOTHING_FREE
+    bills = [bill_of_a_month(services, workload, list_prices, free) for services in _SERVICES]
+    curves = [curve(services, workload) for services in _SERVICES]
+    if plot is not None:
+        _write(plot, svg(curves, title=_TITLE))
+    if as_json:
+        click.echo(json.dumps(_described(workload, list_prices, bills, curves, free_tier=free_tier)))
+    else:
+        _show(workload, list_prices, bills, curves)
+
+
+def _workload(used: dict[str, Any], scopes: str) -> Workload:
+    named = frozenset(name.strip() for name in scopes.split(",") if name.strip())
+    try:
+        return Workload(scopes=cast("frozenset[Scope]", named), **used)
+    except InvalidInputError as exc:
+        raise CannotLookError(_as_option(str(exc))) from exc
+
+
+def _as_option(message: str) -> str:
+    """Return a message about a field with the option's name in its place."""
+    field, space, rest = message.partition(" ")
+    return f"--{field.replace('_', '-')}{space}{rest}"
+
+
+def _prices(path: Path) -> Prices:
+    try:
+        return Prices.parse(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as exc:
+        raise CannotLookError(f"--prices {path} cannot be read: {exc}") from exc
+    except InvalidInputError as exc:
+        raise CannotLookError(f"--prices {path}: {exc}") from exc
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as exc:
+        raise CannotLookError(f"--plot {path} cannot be written: {exc}") from exc
+
+
+def _described(
+    workload: Workload, prices: Prices, bills: Sequence[Bill], curves: Sequence[Curve], *, free_tier: bool
+) -> dict[str, Any]:
+    return {
+        "days": DAYS,
+        "workload": {
+            **asdict(workload),
+            "scopes": sorted(workload.scopes),
+            "sessions_per_day": workload.new_sessions,
+        },
+        "free_tier": free_tier,
+        "prices": asdict(prices),
+        "services": [
+            {**asdict(bill), "total": bill.total, "curve": [point._asdict() for point in one.points]}
+            for bill, one in zip(bills, curves, strict=True)
+        ],
+    }
+
+
+def _show(workload: Workload, prices: Prices, bills: Sequence[Bill], curves: Sequence[Curve]) -> None:
+    console = Console()
+    table = Table(box=None)
+    quantities = [bill.services for bill in bills]
+    costs = [f"{bill.services}, {prices.currency}" for bill in bills]
+    for heading in ("", *quantities, "price", *costs):
+        table.add_column(heading, justify="right" if heading else "left")
+    for lines in zip(*(bill.lines for bill in bills), strict=True):
+        line = lines[0]
+        table.add_row(
+            line.item,
+            *(_quantity(one.quantity) for one in lines),
+            f"{line.price:g} a {line.unit}"
+            if line.unit == "GiB-month"
+            else f"{line.price:g} for {line.unit}",
+            *(f"{one.cost:,.2f}" for one in lines),
+        )
+    table.add_row("total", *("" for _ in bills), "", *(f"{bill.total:,.2f}" for bill in bills))
+    console.print(table)
+    sessions = _quantity(workload.new_sessions)
+    console.print(
+        f"{DAYS} days of {_quantity(workload.turns_per_day)} turns and {sessions} new sessions; "
+        f"prices of {prices.location}, {prices.as_of}",
+        highlight=False,
+    )
+    console.print()
+    console.print(_bars(curves))
+
+
+def _quantity(number: float) -> str:
+    return f"{number:,.0f}" if number == 0 or number >= 100 else f"{number:,.3g}"  # noqa: PLR2004  # digits
+
+
+def _bars(curves: Sequence[Curve]) -> Table:
+    """Return the curves as bars, one below the other for each length of the conversation."""
+    most = max(point.operations for one in curves for point in one.points)
+    table = Table("events before", "", _TITLE, "", box=None)
+    for points in zip(*(one.points for one in curves), strict=True):
+        for one, point in zip(curves, points, strict=True):
+            first = one is curves[0]
+            table.add_row(
+                f"{point.history:,.0f}" if first else "",
+                one.services,
+                Text("█" * max(1, round(point.operations / most * _BAR)), style="blue" if first else "red"),
+                f"{point.operations:,.1f}",
+            )
+    return table

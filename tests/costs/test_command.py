@@ -1,0 +1,161 @@
+"""Show what ``gcp-adk-store cost`` reads, prints, draws and refuses, and that docs/costs.md says the same."""
+
+import json
+import re
+import shlex
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any, Final
+from xml.etree import ElementTree as ET
+
+import pytest
+from click.testing import CliRunner, Result
+
+from gcp_adk_store.cli.command import command
+from gcp_adk_store.costs.prices import US_CENTRAL1
+
+DOCS: Final = Path(__file__).parents[2] / "docs"
+USED: Final = ("--turns-per-day", "1000", "--events-per-turn", "2", "--history", "9")
+
+
+def cost(*arguments: str) -> Result:
+    """Run the command on a wide terminal."""
+    return CliRunner().invoke(command, ["cost", *arguments], env={"COLUMNS": "200"})
+
+
+def described(*arguments: str) -> dict[str, Any]:
+    """Return what the command prints for programs."""
+    result = cost(*arguments, "--json")
+    assert 0 == result.exit_code, result.output
+    found: dict[str, Any] = json.loads(result.output)
+    return found
+
+
+def worked_example() -> tuple[str, list[str]]:
+    """Return docs/costs.md, and the arguments of the command in it."""
+    text = (DOCS / "costs.md").read_text()
+    (line,) = re.findall(r"^gcp-adk-store (cost .*)$", text, re.MULTILINE)
+    return text, shlex.split(line)[1:]
+
+
+def as_markdown(found: dict[str, Any]) -> str:
+    """Return the bills as the table of docs/costs.md."""
+    ours, theirs = found["services"]
+    names = [services["services"] for services in (ours, theirs)]
+    currency = found["prices"]["currency"]
+    head = ["", *names, f"price in {currency}", *(f"{name}, {currency}" for name in names)]
+    rows = [f"| {' | '.join(head)} |".replace("|  |", "| |"), "|---" * len(head) + "|"]
+    for mine, its in zip(ours["lines"], theirs["lines"], strict=True):
+        per = mine["unit"] != "GiB-month"
+        digits = 0 if per else 2
+        rows.append(
+            f"| {mine['item']} | {mine['quantity']:,.{digits}f} | {its['quantity']:,.{digits}f} "
+            f"| {mine['price']:g} {'for' if per else 'a'} {mine['unit']} "
+            f"| {mine['cost']:,.2f} | {its['cost']:,.2f} |"
+        )
+    rows.append(f"| total | | | | {ours['total']:,.2f} | {theirs['total']:,.2f} |")
+    return "\n".join(rows)
+
+
+def test_the_worked_example_is_what_the_command_says(tmp_path: Path) -> None:
+    """The table and the plot of docs/costs.md, from the command line that stands there."""
+    text, arguments = worked_example()
+    found = described(*arguments, "--plot", str(tmp_path / "costs.svg"))
+    turns = 2 * found["workload"]["history"] / found["workload"]["events_per_turn"] + 1
+
+    assert as_markdown(found) in text
+    assert (DOCS / "costs.svg").read_text() == (tmp_path / "costs.svg").read_text()
+    assert (
+        f"conversations of {turns:.0f} turns, {found['workload']['sessions_per_day']:.0f} new ones"
+        in re.sub(r"\s+", " ", text)
+    )
+    assert f"as of {US_CENTRAL1.as_of}" in text
+
+
+def test_tables_say_quantities_prices_and_costs() -> None:
+    """Of both kinds of services, and when the prices were the list's."""
+    result = cost(*USED)
+
+    assert 0 == result.exit_code, result.output
+    assert re.search(
+        r"documents read +\d[\d,]+ +\d[\d,]+ +0\.03 for 100,000 +\d+\.\d\d +\d+\.\d\d", result.output
+    )
+    assert re.search(r"total +\d+\.\d\d +\d+\.\d\d", result.output)
+    assert f"prices of us-central1, {US_CENTRAL1.as_of}" in result.output
+    assert 12 == result.output.count("gcp_adk_store   █")
+
+
+def test_json_has_the_tables_numbers() -> None:
+    """And the prices and the workload that they are of."""
+    found = described(*USED)
+    ours, theirs = found["services"]
+
+    assert asdict(US_CENTRAL1) == found["prices"]
+    assert sum(line["cost"] for line in theirs["lines"]) == pytest.approx(theirs["total"])
+    assert ours["operations"]["reads"] < theirs["operations"]["reads"]
+    assert 100 == found["workload"]["sessions_per_day"]
+    assert 12 == len(ours["curve"]) == len(theirs["curve"])
+
+
+def test_prices_come_from_a_file(tmp_path: Path) -> None:
+    """Twice the price is twice the cost; the file has the form that is printed."""
+    file = tmp_path / "prices.json"
+    usual = described(*USED)
+    file.write_text(json.dumps({**usual["prices"], "writes_per_100k": 0.18, "location": "elsewhere"}))
+    dearer = described(*USED, "--prices", str(file))
+    of_writes = [found["services"][0]["lines"][1]["cost"] for found in (usual, dearer)]
+
+    assert replace(US_CENTRAL1, writes_per_100k=0.18, location="elsewhere") == US_CENTRAL1.parse(
+        json.dumps(dearer["prices"])
+    )
+    assert 2 * of_writes[0] == pytest.approx(of_writes[1])
+
+
+def test_the_free_tier_is_taken_off_where_it_is_asked_for() -> None:
+    """By default nothing is free."""
+    assert 0 == described(*USED, "--free-tier")["services"][0]["total"]
+    assert 0 < described(*USED)["services"][0]["total"]
+
+
+def test_a_plot_is_written(tmp_path: Path) -> None:
+    """As SVG, with one line for each kind of services."""
+    file = tmp_path / "plot.svg"
+    result = cost(*USED, "--plot", str(file))
+    drawn = ET.fromstring(file.read_text())  # noqa: S314  # written by the command
+
+    assert 0 == result.exit_code, result.output
+    assert 2 == len(drawn.findall("{http://www.w3.org/2000/svg}polyline"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--turns-per-day", "0"], r"'--turns-per-day': 0.0 is not in the range 1<=x<=1000000000"),
+        (["--turns-per-day", "nan"], r"--turns-per-day is nan, it must be a number from 1 to 1,000,000,000"),
+        (["--history", "1.5"], r"'--history': '1.5' is not a valid integer range"),
+        (["--artifact-bytes", "9000000"], r"'--artifact-bytes': 9000000 is not in the range 0<=x<=8388608"),
+        (["--cold-share", "1.1"], r"'--cold-share': 1.1 is not in the range 0<=x<=1"),
+        (["--scopes", "session,temp"], r"--scopes has 'temp', it may have 'session', 'user' and 'app'"),
+        (["--prices", "/no/such/file"], r"--prices /no/such/file cannot be read"),
+        (["--plot", "/no/such/folder/plot.svg"], r"--plot /no/such/folder/plot.svg cannot be written"),
+    ],
+)
+def test_bad_input_is_refused(arguments: list[str], says: str) -> None:
+    """By an error that names the option and its limits; nothing is printed as a result."""
+    result = cost(*USED, *arguments)
+
+    assert 2 == result.exit_code
+    assert re.search(says, result.output)
+    assert "Traceback" not in result.output
+    assert "total" not in result.output
+
+
+@pytest.mark.parametrize("text", ["{", '{"location": "here"}', "\udce4"])
+def test_a_file_that_has_no_prices_is_refused(tmp_path: Path, text: str) -> None:
+    """By an error that names the file."""
+    file = tmp_path / "prices.json"
+    file.write_bytes(text.encode(errors="surrogateescape"))
+    result = cost(*USED, "--prices", str(file))
+
+    assert 2 == result.exit_code
+    assert f"--prices {file}" in result.output

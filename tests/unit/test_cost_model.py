@@ -1,0 +1,240 @@
+"""Show what the model of costs computes from counts and prices, where it ends, and how it grows."""
+
+import json
+from dataclasses import asdict, replace
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gcp_adk_store import InvalidInputError
+from gcp_adk_store.costs.chart import POINTS, Curve, Point, curve, svg
+from gcp_adk_store.costs.counts import BuiltinServices, Operations, Services, StoreServices, Turn
+from gcp_adk_store.costs.month import (
+    BOUNDS,
+    Workload,
+    bill_of_a_month,
+    operations_of_a_month,
+    stored_gib,
+)
+from gcp_adk_store.costs.prices import FREE_QUOTA, US_CENTRAL1, Prices
+
+OURS, BUILTIN = StoreServices(), BuiltinServices()
+BOTH: list[Services] = [OURS, BUILTIN]
+SMALL = Workload(turns_per_day=1000, events_per_turn=2, history=0)
+
+
+def total(services: Services, workload: Workload) -> float:
+    """Return a month's cost at list prices."""
+    return bill_of_a_month(services, workload, US_CENTRAL1).total
+
+
+def test_a_first_turn_finds_no_events() -> None:
+    """A query that finds nothing is billed as one read; this store makes none."""
+    turn = Turn(history=0, events=2, event_bytes=600)
+
+    assert Operations(reads=3, writes=2) == OURS.turn(turn, cold=True) == OURS.turn(turn, cold=False)
+    assert Operations(reads=3 + 1 + 2, writes=4) == BUILTIN.turn(turn, cold=True)
+
+
+@pytest.mark.parametrize(
+    ("event_bytes", "events", "segments"),
+    [(600, 109, 0), (600, 110, 1), (64 * 1024, 3, 3), (200 * 1024, 3, 3), (1, 65_535, 0), (1, 65_536, 1)],
+)
+def test_a_segment_is_sealed_once_the_tail_has_64_kib(event_bytes: int, events: int, segments: int) -> None:
+    """By the event that reaches it, so that larger events are sealed one by one."""
+    assert segments == OURS.segments(events, event_bytes=event_bytes)
+
+
+def test_a_warm_process_reads_a_segment_once() -> None:
+    """In the turn after the one that sealed it."""
+    turns = [Turn(history=history, events=10, event_bytes=660) for history in (90, 100, 110)]
+
+    assert [3 + 1, 3 + 1, 3] == [OURS.turn(turn, cold=False).reads for turn in turns]
+    assert [3 + 1, 3 + 1, 3 + 1] == [OURS.turn(turn, cold=True).reads for turn in turns]
+
+
+def test_a_month_adds_turns_sessions_and_their_ends() -> None:
+    """1,000 sessions a day of one turn each, for 30 days."""
+    used = operations_of_a_month(OURS, SMALL)
+
+    assert Operations(reads=7 * 30_000, writes=3 * 30_000, deletes=30_000) == used
+
+
+def test_without_artifacts_cloud_storage_costs_nothing() -> None:
+    """Neither operations nor space."""
+    for services in BOTH:
+        lines = {line.item: line for line in bill_of_a_month(services, SMALL, US_CENTRAL1).lines}
+
+        assert [0, 0, 0] == [
+            lines[item].cost for item in ("Class A operations", "Class B operations", "objects stored")
+        ]
+
+
+def test_storage_is_what_is_written_within_the_retention() -> None:
+    """2 events of 600 bytes a turn, and an artifact each other turn."""
+    workload = replace(SMALL, retention_days=10, artifacts_per_turn=0.5, artifact_bytes=2**20)
+
+    assert (10_000 * 2 * 600 / 2**30, 10_000 * 0.5 / 2**10) == pytest.approx(stored_gib(workload))
+
+
+def test_the_free_tier_takes_off_what_is_free_and_no_more() -> None:
+    """A small deployment costs nothing; of a larger one the rest is billed."""
+    small = bill_of_a_month(OURS, SMALL, US_CENTRAL1, FREE_QUOTA)
+    large = bill_of_a_month(OURS, replace(SMALL, turns_per_day=100_000), US_CENTRAL1, FREE_QUOTA)
+    reads = large.lines[0]
+
+    assert 0 == small.total
+    assert (700_000 * 30, 650_000 * 30) == pytest.approx((reads.quantity, reads.billed))
+    assert 650_000 * 30 * 0.03 / 100_000 == pytest.approx(reads.cost)
+
+
+def test_a_conversation_has_the_history_on_average() -> None:
+    """68 turns of 6 events find 0, 6, ... 402 events."""
+    workload = Workload(turns_per_day=680, events_per_turn=6, history=201)
+
+    assert 68 == workload.conversation_turns
+    assert 10 == workload.new_sessions
+    assert 201 == sum(workload.turn(number).history for number in range(68)) / 68
+
+
+@pytest.mark.parametrize("name", BOUNDS)
+@pytest.mark.parametrize("how", ["below", "above", "text", "nan"])
+def test_a_number_beyond_its_bounds_is_refused(name: str, how: str) -> None:
+    """By an error that names it and says what it may be."""
+    least, most = BOUNDS[name]
+    wrong: Any = {"below": least - 1, "above": most + 1, "text": "1", "nan": float("nan")}[how]
+
+    with pytest.raises(InvalidInputError, match=rf"^{name} is .*, it must be a .*number from .* to "):
+        replace(SMALL, **{name: wrong})
+
+
+def test_a_scope_that_is_none_is_refused() -> None:
+    """By name."""
+    unknown: Any = frozenset({"temp"})
+    with pytest.raises(InvalidInputError, match="scopes has 'temp'"):
+        replace(SMALL, scopes=unknown)
+
+
+def test_prices_are_read_as_they_are_written() -> None:
+    """The list that is built in, too."""
+    assert US_CENTRAL1 == Prices.parse(json.dumps(asdict(US_CENTRAL1)))
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"reads_per_100k": -1}, r"reads_per_100k is '-1', it must be a number of 0 or more"),
+        ({"reads_per_100k": "0.03"}, r"reads_per_100k is '0.03'"),
+        ({"class_a_per_1k": True}, r"class_a_per_1k is 'True'"),
+        ({"class_b_per_1k": float("inf")}, r"class_b_per_1k is 'inf'"),
+        ({"as_of": "last week"}, r"as_of is 'last week', it must be a date"),
+        ({"source": ""}, r"source must be a text"),
+        ({"egress": 1}, r"has egress, which no price is"),
+    ],
+)
+def test_prices_that_are_none_are_refused(change: dict[str, object], says: str) -> None:
+    """By an error that names the field."""
+    with pytest.raises(InvalidInputError, match=says):
+        Prices.parse(json.dumps({**asdict(US_CENTRAL1), **change}))
+
+
+@pytest.mark.parametrize(
+    ("text", "says"), [("{", "no JSON"), ("[]", "a JSON object"), ("{}", "lacks location")]
+)
+def test_what_is_no_list_of_prices_is_refused(text: str, says: str) -> None:
+    """No price is guessed."""
+    with pytest.raises(InvalidInputError, match=says):
+        Prices.parse(text)
+
+
+WORKLOADS = st.builds(
+    Workload,
+    turns_per_day=st.floats(1, 1e6),
+    events_per_turn=st.integers(1, 30),
+    history=st.integers(0, 1500),
+    event_bytes=st.integers(200, 20_000),
+    scopes=st.frozensets(st.sampled_from(["session", "user", "app"])),
+    artifacts_per_turn=st.floats(0, 3),
+    artifact_loads_per_turn=st.floats(0, 3),
+    sessions_per_day=st.floats(1, 1000),
+    cold_share=st.floats(0, 1),
+)
+
+
+@given(workload=WORKLOADS, factor=st.floats(1, 10))
+def test_more_turns_never_cost_less(workload: Workload, factor: float) -> None:
+    """Of either kind of services."""
+    more = replace(workload, turns_per_day=workload.turns_per_day * factor)
+
+    for services in BOTH:
+        assert total(services, workload) <= total(services, more) * (1 + 1e-9)
+
+
+@given(workload=WORKLOADS, longer=st.integers(1, 500))
+def test_a_longer_history_never_costs_adks_services_less(workload: Workload, longer: int) -> None:
+    """They read all of it."""
+    more = replace(workload, history=workload.history + longer)
+
+    assert total(BUILTIN, workload) <= total(BUILTIN, more) * (1 + 1e-9)
+
+
+@given(
+    history=st.integers(0, 5000),
+    events=st.integers(1, 30),
+    event_bytes=st.integers(200, 20_000),
+    cold=st.booleans(),
+)
+def test_a_turn_of_this_store_is_flat_but_for_sealed_segments(
+    history: int, events: int, event_bytes: int, *, cold: bool
+) -> None:
+    """What it takes beyond a first turn's is one read a segment that is not known, and three a seal."""
+    of_first = Turn(history=0, events=events, event_bytes=event_bytes)
+    sealed = OURS.segments(history, event_bytes=event_bytes)
+    seals = OURS.segments(history + events, event_bytes=event_bytes) - sealed
+    first = 3 + of_first.events
+    turn = OURS.turn(replace(of_first, history=history), cold=cold).documents
+
+    assert first + 3 * seals <= turn <= first + 3 * seals + sealed
+    assert not cold or turn == first + 3 * seals + sealed
+
+
+@given(workload=WORKLOADS)
+def test_a_cold_process_is_the_worst_case(workload: Workload) -> None:
+    """So the default overstates this store's cost, never understates it."""
+    warm, cold = (replace(workload, cold_share=share) for share in (0, 1))
+
+    assert total(OURS, warm) <= total(OURS, workload) * (1 + 1e-9)
+    assert total(OURS, workload) <= total(OURS, cold) * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("history", [0, 5, 1000])
+def test_a_curve_has_twelve_points_of_a_growing_conversation(history: int) -> None:
+    """Also where the workload's conversations have fewer turns."""
+    drawn = curve(BUILTIN, replace(SMALL, history=history))
+    found = [point.history for point in drawn.points]
+
+    assert POINTS == len(found) == len(set(found))
+    assert sorted(found) == found
+    assert [point.operations for point in drawn.points] == sorted(point.operations for point in drawn.points)
+
+
+def test_an_svg_has_a_line_for_each_curve() -> None:
+    """From the left end to the right, the largest value at the top; names are escaped."""
+    rising = Curve(services="a <b> & c", points=[Point(0, 0), Point(10, 100)])
+    flat = Curve(services="flat", points=[Point(0, 50), Point(10, 50)])
+    root = ET.fromstring(svg([rising, flat], title="t"))  # noqa: S314  # written one line above
+    lines = [line.get("points") for line in root.iter("{http://www.w3.org/2000/svg}polyline")]
+    words = [text.text for text in root.iter("{http://www.w3.org/2000/svg}text")]
+
+    assert ["64.0,304.0 616.0,48.0", "64.0,176.0 616.0,176.0"] == lines
+    assert {"a <b> & c", "flat", "t", "100", "10"} <= set(words)
+
+
+def test_an_svg_of_nothing_is_whole() -> None:
+    """No operation and no length divide by nothing."""
+    nothing = Curve(services="none", points=[Point(0, 0)])
+
+    assert ET.fromstring(svg([nothing], title="t")) is not None  # noqa: S314  # written by the line itself
