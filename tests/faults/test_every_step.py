@@ -26,8 +26,12 @@ from tests.faults.world_process import act_in_a_process
 AT_ONCE = 12
 HANGS_S = 60.0
 # The tests of one operation share a worker, and so what it does when nothing goes wrong.
-EVERY = [pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in OPERATIONS]
-WRITING = [param for param in EVERY if OPERATIONS[str(param.values[0])].writes]
+WRITING = [
+    pytest.param(name, marks=pytest.mark.xdist_group(name))
+    for name, operation in OPERATIONS.items()
+    if operation.writes
+]
+READING = [name for name, operation in OPERATIONS.items() if not operation.writes]
 
 NOT_SENT, REFUSED, LOST = Refuse("UNAVAILABLE"), Refuse("RESOURCE_EXHAUSTED"), Lose()
 ONCE: dict[str, list[Fault]] = {
@@ -128,6 +132,16 @@ async def each(cases: list[Any]) -> None:
             group.create_task(one(case))
 
 
+def once_at(number: int, fault: Fault) -> FromNow:
+    """Return the plan of one request that goes wrong."""
+    return FromNow(lambda call: fault if call == number else None)
+
+
+def outage_from(number: int, first: Fault, later: Fault) -> FromNow:
+    """Return the plan of an outage."""
+    return FromNow(lambda call: None if call < number else first if call == number else later)
+
+
 async def _reached(hold: Hold, acting: "asyncio.Task[Any]") -> None:
     """Wait until a request is held, or until all is done: contention makes one more, now and then."""
     held = asyncio.create_task(asyncio.to_thread(hold.reached.wait, HANGS_S))
@@ -158,7 +172,7 @@ async def has_recovered(
         assert expected.after == normal(await world.holdings())
 
 
-@pytest.mark.parametrize("name", EVERY)
+@pytest.mark.parametrize("name", WRITING)
 async def test_a_step_that_fails_once_is_not_noticed(
     emulators: Emulators, known: dict[str, Undisturbed], name: str
 ) -> None:
@@ -170,13 +184,8 @@ async def test_a_step_that_fails_once_is_not_noticed(
         async with prepared(operation, emulators) as world:
             held = await operation.attach(world)
             before = operation.snapshot(held)
-            undisturbed_result = None if operation.writes else await operation.act(held)
-            held = held if operation.writes else await operation.attach(world)
-            plan = FromNow(lambda call: fault if call == number else None)
-            with world.suffering(service, plan):
-                result = await operation.act(held)
-            if not operation.writes:
-                assert undisturbed_result == result
+            with world.suffering(service, once_at(number, fault)):
+                await operation.act(held)
             await operation.check(world, held, before, None)
             await has_recovered(operation, world, expected, None)
             await operation.go_on(held)
@@ -192,7 +201,7 @@ async def test_a_step_that_fails_once_is_not_noticed(
 
 
 @pytest.mark.parametrize("outage", OUTAGES)
-@pytest.mark.parametrize("name", EVERY)
+@pytest.mark.parametrize("name", WRITING)
 async def test_an_outage_that_begins_at_a_step_leaves_all_or_nothing(
     emulators: Emulators, known: dict[str, Undisturbed], name: str, outage: str
 ) -> None:
@@ -206,20 +215,14 @@ async def test_an_outage_that_begins_at_a_step_leaves_all_or_nothing(
             held = await operation.attach(world)
             before = operation.snapshot(held)
 
-            def fault(call: int) -> Fault | None:
-                first, later = OUTAGES[outage]
-                return None if call < number else first if call == number else later
-
             error: StoreError | None = None
-            with world.suffering(service, FromNow(fault)):
+            with world.suffering(service, outage_from(number, *OUTAGES[outage])):
                 try:
                     await operation.act(held)
                 except StoreError as exc:
                     error = exc
             await world.settle()
             assert isinstance(error, UnavailableError | OutcomeUnknownError | None)
-            if not operation.writes:
-                assert not isinstance(error, OutcomeUnknownError)
             if error is not None:
                 assert error.operation
                 assert error.attempts
@@ -227,6 +230,32 @@ async def test_an_outage_that_begins_at_a_step_leaves_all_or_nothing(
             await has_recovered(operation, world, expected, error)
 
     await each([case(service, number) for service, number, _ in expected.steps])
+
+
+@pytest.mark.parametrize("name", READING)
+async def test_a_read_whose_step_fails_returns_the_same_or_an_error(emulators: Emulators, name: str) -> None:
+    """Once, it is not noticed; where an outage begins, nothing but UnavailableError says so."""
+    operation = OPERATIONS[name]
+    counts = {service: FromNow(lambda _: None) for service in ("firestore", "storage")}
+    async with prepared(operation, emulators) as world:
+        holdings = await world.holdings()
+        with world.suffering("firestore", counts["firestore"]), world.suffering("storage", counts["storage"]):
+            expected = await operation.act(await operation.attach(world))
+        for service, count in counts.items():
+            for number, kind in enumerate(count.kinds):
+                for fault in ONCE[kind]:
+                    held = await operation.attach(world)
+                    with world.suffering(service, once_at(number, fault)):
+                        assert expected == await operation.act(held)
+                for outage in OUTAGES.values():
+                    world.hasty = True
+                    held = await operation.attach(world)
+                    world.hasty = False
+                    plan = outage_from(number, *outage)
+                    with world.suffering(service, plan), pytest.raises(UnavailableError):
+                        await operation.act(held)
+        assert counts["firestore"].kinds or counts["storage"].kinds
+        assert holdings == await world.holdings()
 
 
 @pytest.mark.parametrize("stage", ["before", "after"])
@@ -242,7 +271,7 @@ async def test_a_caller_that_is_cancelled_at_a_step_leaves_all_or_nothing(
         async with prepared(operation, emulators) as world:
             held = await operation.attach(world)
             hold = Hold(stage)
-            with world.suffering(service, FromNow(lambda call: hold if call == number else None)):
+            with world.suffering(service, once_at(number, hold)):
                 task = asyncio.create_task(operation.act(held))
                 await _reached(hold, task)
                 task.cancel()
@@ -268,7 +297,7 @@ async def test_a_process_that_is_killed_at_a_step_leaves_all_or_nothing(
         async with prepared(operation, emulators) as world:
             hold = Hold(stage)
             async with act_in_a_process(name, world) as acting:
-                with world.suffering(service, FromNow(lambda call: hold if call == number else None)):
+                with world.suffering(service, once_at(number, hold)):
                     await _reached(hold, asyncio.create_task(acting.act()))
                     acting.kill()
                     hold.release(forward=False)

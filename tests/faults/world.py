@@ -114,7 +114,7 @@ class World:
         """Return an artifact service that knows nothing yet; one that is *acting* may be a hasty one."""
         limits = ArtifactLimits()
         if acting and self.hasty:
-            limits = ArtifactLimits(deadline_s=4 * HASTY_S)
+            limits = ArtifactLimits(deadline_s=2 * HASTY_S)
         service = GcsArtifactService(self.bucket, limits=limits)
         self._opened.append(service)
         return service
