@@ -46,9 +46,9 @@ format: $(INSTALLED)
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-# Sessions beside ADK's own, in one run; read the ratios.
+# Everything beside ADK's own, in one run of a quarter of an hour; read the ratios. `make bench OPTIONS=--quick`
 bench: $(INSTALLED)
-	$(BIN)/python -m benchmarks.sessions --json benchmarks/results/sessions.json
+	$(BIN)/python -W ignore -m benchmarks --json benchmarks/results/bench.json $(OPTIONS)
 
 # Instructions beside ADK's own and Jinja; needs no emulator.
 bench-templates: $(INSTALLED)

@@ -1,53 +1,138 @@
 """The benchmarks, as `make bench` and `make bench-templates` run them, in a short form."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
+import pytest
+
+from benchmarks.targets import targets
 from gcp_adk_store.testing.emulators import Emulator
 
 ROOT = Path(__file__).parents[2]
+OURS, ADKS = "gcp_adk_store", "ADK's own"
+FILES = {"ADK's SQLite", "ADK's SQL on SQLite"}
 
 
-def test_the_benchmark_measures_every_subject_of_every_scenario(
-    firestore_emulator: Emulator, tmp_path: Path
-) -> None:
-    """It prints the table and writes the same figures; how large they are is for a reader to judge."""
-    assert firestore_emulator.address
-    results = tmp_path / "results" / "sessions.json"
+@pytest.fixture(scope="module")
+def results(
+    firestore_emulator: Emulator, storage_emulator: Emulator, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    """Where the short form wrote its figures, with what it printed."""
+    folder = tmp_path_factory.mktemp("results")
+    addresses = {made.variable: made.address for made in (firestore_emulator, storage_emulator)}
+    command = [sys.executable, "-W", "ignore", "-m", "benchmarks", "--quick", "--rounds", "2"]
     run = subprocess.run(
-        [
-            sys.executable,
-            "-W",
-            "ignore",
-            "-m",
-            "benchmarks.sessions",
-            "--rounds",
-            "3",
-            "--json",
-            str(results),
-        ],
+        [*command, "--json", str(folder / "bench.json")],
         cwd=ROOT,
+        env={**os.environ, **addresses},
         capture_output=True,
         text=True,
         check=False,
     )
-
     assert 0 == run.returncode, run.stderr
-    figures = json.loads(results.read_text())
-    both = {"gcp_adk_store", "ADK's own"}
-    measured: dict[str, set[str]] = {}
-    for figure in figures:
-        measured.setdefault(figure["scenario"], set()).add(figure["subject"])
-        assert figure["wall_ms"] > 0
-        assert figure["scenario"] in run.stdout
-    assert {
-        "append, no state": {*both, "one raw Commit"},
-        "append, all scopes": {*both, "one raw Commit"},
-        "get, 20 events": both,
-        "get, 200 events": both,
-    } == measured
+    (folder / "printed").write_text(run.stdout)
+    return folder
+
+
+@pytest.fixture
+def run(results: Path) -> dict[str, Any]:
+    """All of the run."""
+    read: dict[str, Any] = json.loads((results / "bench.json").read_text())
+    return read
+
+
+@pytest.fixture
+def counted(run: dict[str, Any]) -> dict[tuple[str, str], dict[str, Any]]:
+    """What was counted, by scenario and subject."""
+    return {
+        (figure["scenario"], figure["subject"]): figure["counted"]
+        for figure in run["figures"]
+        if figure["counted"]
+    }
+
+
+def bill(counted: dict[str, Any]) -> tuple[dict[str, int], int, int, int]:
+    """Return RPCs by name, documents read, written and deleted."""
+    return counted["rpcs"], counted["reads"], counted["writes"], counted["deletes"]
+
+
+def test_the_benchmark_measures_every_subject_of_every_scenario(run: dict[str, Any], results: Path) -> None:
+    """It prints the table and writes the same figures; how large they are is for a reader to judge."""
+    printed = (results / "printed").read_text()
+    subjects: dict[str, set[str]] = {}
+    for figure in run["figures"]:
+        subjects.setdefault(figure["scenario"], set()).add(figure["subject"])
+        assert figure["scenario"] in printed
+        conversation = figure["scenario"].startswith("conversation")
+        here_alone = figure["subject"] in {*FILES, "pydantic parsing"}
+        assert figure["timings"].keys() == (set() if conversation else {"0"} if here_alone else {"0", "20"})
+        assert conversation or 0 < figure["timings"]["0"]["p50_ms"] <= figure["timings"]["0"]["p99_ms"]
+
+    network = {OURS, ADKS}
+    assert {*network, *FILES, "one raw Commit"} == subjects["append, all scopes"]
+    assert {*network, *FILES, "one raw BatchGet", "pydantic parsing"} == subjects[
+        "get 20 events, whole, warm"
+    ]
+    assert {*network, *FILES} == subjects["turn of 6 events"]
+    assert {*network, "one raw Commit"} == subjects["8 sessions x 4 tasks, an append"]
+    assert {*network, "one raw upload"} == subjects["save 1 MB"]
+    assert {*network, "one raw download"} == subjects["load 1 MB by number"]
+    assert {OURS} == subjects["list a page of 50 of 200 sessions"]
+    assert 30 < len(subjects)
+
+
+def test_the_benchmark_counts_what_sessions_take(counted: dict[tuple[str, str], dict[str, Any]]) -> None:
+    """Exactly: what a store asks of Firestore depends on nothing but what it is asked for."""
+    commit, get = "Commit", "BatchGetDocuments"
+
+    assert ({commit: 1, get: 1}, 2, 1, 0) == bill(counted["create", OURS])
+    for delta, writes in (("no delta", 1), ("session delta", 1), ("all scopes", 3)):
+        assert ({commit: 1}, 0, writes, 0) == bill(counted[f"append, {delta}", OURS])
+        assert ({commit: 1}, 0, 1, 0) == bill(counted[f"append, {delta}", "one raw Commit"])
+    assert ({get: 1}, 3, 0, 0) == bill(counted["get 20 events, whole, warm", OURS])
+    assert ({get: 1}, 3, 0, 0) == bill(counted["get 20 events, whole, warm", "one raw BatchGet"])
+    assert 20 + 3 == counted["get 20 events, whole, warm", ADKS]["reads"]
+    assert ({commit: 6, get: 1}, 3, 6, 0) == bill(counted["turn of 6 events", OURS])
+    assert ({commit: 20, get: 10}, 30, 20, 0) == bill(counted["conversation of 10 turns", OURS])
+    theirs = counted["conversation of 10 turns", ADKS]
+    # Session and event for each append. An empty query bills 1, and each read sees all events before it.
+    assert (2 * 10 * 2, 3 * 10 + 2 * 10 + 1 + sum(range(2, 20, 2))) == (theirs["writes"], theirs["reads"])
+    assert 50 + 2 == counted["list a page of 50 of 200 sessions", OURS]["reads"]
+    assert counted["append at 100 KB of state", OURS]["sent_bytes"] < 4000
+    assert counted["append at 100 KB of state", ADKS]["sent_bytes"] > 100_000
+
+
+def test_the_benchmark_counts_what_artifacts_take(counted: dict[tuple[str, str], dict[str, Any]]) -> None:
+    """Requests of Cloud Storage, and their classes."""
+    assert {"upload": 1} == counted["save at 100 versions, known", OURS]["rpcs"]
+    assert {"upload": 1, "list": 1} == counted["save at 100 versions, unknown", OURS]["rpcs"]
+    assert {"upload": 1, "list": 1} == counted["save at 100 versions, known", ADKS]["rpcs"]
+    assert {"list": 1, "media": 1} == counted["load the latest of 100 versions", OURS]["rpcs"]
+    large = counted["save 1 MB", OURS]
+    assert (1, 0) == (large["class_a"], large["class_b"])
+    assert 1_000_000 < large["sent_bytes"] < 1_010_000
+    assert 1_000_000 < counted["load 1 MB by number", OURS]["received_bytes"] < 1_010_000
+
+
+def test_the_benchmark_ends_with_its_targets(run: dict[str, Any], results: Path) -> None:
+    """Each with what was found where this form measures it; a target that is missed fails no run."""
+    assert next(target.what for target in targets([])) in (results / "printed").read_text()
+    found = {target["what"]: target for target in run["targets"]}
+
+    assert len(targets([])) == len(found)
+    assert found["append, all scopes, 20 ms"]["reached"] in (True, False)
+    assert found["get 1,000 events, whole, warm"]["reached"] is None
+    billed = found["conversation of 10 turns, billed writes"]
+    assert (True, "2.00x (40 / 20)") == (billed["reached"], billed["found"])
+
+
+def test_the_benchmark_draws_what_it_measured(results: Path) -> None:
+    """Beside the figures."""
+    assert (results / "bench.svg").read_text().startswith("<?xml")
 
 
 def test_an_instruction_is_filled_many_times_faster_than_by_adk(tmp_path: Path) -> None:

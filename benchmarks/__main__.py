@@ -1,0 +1,196 @@
+"""Compare this store side by side with ADK's own services and with what no client can do without.
+
+``make bench`` runs it; docs/performance.md says how to read it. Subjects take turns within one run and
+medians are taken, so that a busy machine slows all alike: read the ratios, not the milliseconds.
+"""
+
+import argparse
+import asyncio
+import logging
+import re
+import sys
+import tempfile
+import uuid
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from benchmarks import scenarios_artifacts, scenarios_listing, scenarios_sessions
+from benchmarks.figures import Figure
+from benchmarks.lines import Line, Meters, Place, line_place, local_services, open_line
+from benchmarks.meters import Rounds, count, frozen_heap, longest_stall_ms, peak_bytes, time_steps
+from benchmarks.plot import draw
+from benchmarks.report import WIDTH, figures_table, targets_table, write_json
+from benchmarks.scenario import ADKS, OURS, Scenario, Step
+from benchmarks.slow_line import slow_line
+from benchmarks.stock import Stock, event
+from benchmarks.storage_bytes import CountingSession
+from benchmarks.targets import targets
+from gcp_adk_store.testing.buckets import create_bucket
+from gcp_adk_store.testing.emulators import firestore_emulator, storage_emulator
+from gcp_adk_store.testing.firestore_meter import FirestoreMeter
+
+_STALL_ROUNDS = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """What is measured, and how often."""
+
+    quick: bool
+    only: str
+    rounds: int
+    rtt: tuple[str, ...]
+    budget_s: float
+    """Time for the rounds of one scenario over one line, all subjects together."""
+
+
+@asynccontextmanager
+async def _lines(place: Place, delays: Sequence[str]) -> AsyncIterator[tuple[list[Line], Line]]:
+    """Open a line for each delay, and one with meters."""
+    async with AsyncExitStack() as stack:
+        plain = await stack.enter_async_context(open_line(place, local=local_services))
+        lines = [plain]
+        for delay in delays:
+            if float(delay) == 0:
+                continue
+            far = line_place(
+                place,
+                firestore=stack.enter_context(slow_line(place.firestore, float(delay))),
+                storage=stack.enter_context(slow_line(place.storage.rpartition("/")[2], float(delay))),
+            )
+            lines.append(await stack.enter_async_context(open_line(far, delay_ms=float(delay))))
+        meters = Meters(
+            firestore=stack.enter_context(FirestoreMeter(place.firestore)), storage=CountingSession()
+        )
+        metered = line_place(
+            place, firestore=meters.firestore.address, storage=place.storage.rpartition("/")[2]
+        )
+        yield lines, await stack.enter_async_context(open_line(metered, meters=meters))
+
+
+async def _wake(stock: Stock, *, appends: int) -> None:
+    """Let the emulators compile what they are about to run; whoever comes first would pay for it."""
+    for subject in (OURS, ADKS):
+        session = await stock.new_session(subject)
+        for number in range(appends):
+            await stock.services()[subject].append_event(session, event(number, {"user:n": 1, "app:m": 2}))
+
+
+def _scenarios(run: Run, stock: Stock) -> list[Scenario]:
+    sessions = scenarios_sessions.QUICK if run.quick else scenarios_sessions.FULL
+    listed = scenarios_listing.QUICK_LARGE if run.quick else scenarios_listing.LARGE
+    artifacts = scenarios_artifacts.QUICK if run.quick else scenarios_artifacts.FULL
+    chosen = [
+        *scenarios_sessions.session_scenarios(stock, sessions),
+        *scenarios_artifacts.artifact_scenarios(stock, artifacts),
+        # Last: emulators look through all that there is.
+        *scenarios_listing.listing_scenarios(stock, listed),
+    ]
+    return [scenario for scenario in chosen if re.search(run.only, scenario.name)]
+
+
+async def _measure(run: Run, place: Place, progress: Progress) -> list[Figure]:
+    found: list[Figure] = []
+    async with _lines(place, run.rtt) as (lines, metered):
+        stock = Stock(lines[0])
+        chosen = _scenarios(run, stock)
+        task = progress.add_task("waking the emulators", total=len(chosen))
+        await _wake(stock, appends=5 if run.quick else 300)
+        for scenario in chosen:
+            progress.update(task, description=scenario.name, refresh=True)
+            figures = {subject: Figure(scenario.name, subject) for subject in scenario.subjects}
+            if scenario.timed:
+                await _time(run, scenario, lines, figures)
+            if scenario.counted:
+                for subject, step in (await _begin(scenario, metered)).items():
+                    assert metered.meters is not None
+                    figures[subject].counted = await count(step, metered.meters)
+            found += figures.values()
+            progress.advance(task)
+    return found
+
+
+async def _time(run: Run, scenario: Scenario, lines: Sequence[Line], figures: dict[str, Figure]) -> None:
+    for line in lines:
+        steps = await _begin(scenario, line)
+        # Far away, each round takes longer and says the same.
+        share = scenario.share / (1 if line.delay_ms == 0 else 4)
+        least = scenario.at_least if not run.quick else min(scenario.at_least, 2)
+        rounds = Rounds(most=max(least, round(run.rounds * share)), least=least, budget_s=run.budget_s)
+        timed = await time_steps(steps, rounds, operations=scenario.operations)
+        for subject, times in timed.items():
+            figures[subject].timings[f"{line.delay_ms:g}"] = times.timing
+            if line.delay_ms == 0:
+                figures[subject].cpu_ms = times.cpu_ms
+        if line.delay_ms == 0:
+            with frozen_heap():
+                for subject, step in steps.items():
+                    stall_rounds = 1 if run.quick else min(_STALL_ROUNDS, rounds.most)
+                    figures[subject].stall_ms = await longest_stall_ms(step, rounds=stall_rounds)
+            if scenario.large:
+                for subject, step in steps.items():
+                    figures[subject].peak_bytes = await peak_bytes(step)
+
+
+async def _begin(scenario: Scenario, line: Line) -> dict[str, Step]:
+    steps = {subject: await begin(line) for subject, begin in scenario.subjects.items()}
+    return {subject: step for subject, step in steps.items() if step is not None}
+
+
+def _options(arguments: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="about a minute: small sizes, few rounds")
+    parser.add_argument("--only", default="", metavar="PATTERN", help="scenarios whose name matches")
+    parser.add_argument("--rounds", type=int, help="appends measured for each subject; others fewer")
+    parser.add_argument("--rtt", help="delays in ms, such as 0,20,80; 0 is always among them")
+    parser.add_argument("--json", type=Path, help="file to write the figures to; the plot lies beside it")
+    return parser.parse_args(arguments)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Measure, print the tables, and write the figures and the plot if asked to."""
+    options = _options(arguments)
+    run = Run(
+        quick=options.quick,
+        only=options.only,
+        rounds=options.rounds or (5 if options.quick else 200),
+        rtt=tuple((options.rtt or ("0,20" if options.quick else "0,20,80")).split(",")),
+        budget_s=0.3 if options.quick else 4.0,
+    )
+    # A stub of a model uses no tokens, which ADK finds worth a warning at each call.
+    logging.getLogger("google_adk").setLevel(logging.ERROR)
+    columns = (MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
+    with ExitStack() as stack:
+        documents = stack.enter_context(firestore_emulator())
+        objects = stack.enter_context(storage_emulator())
+        place = Place(
+            stamp=uuid.uuid4().hex[:12],
+            firestore=documents.address,
+            storage=objects.address,
+            folder=Path(stack.enter_context(tempfile.TemporaryDirectory())),
+        )
+        for bucket in (place.bucket, place.adk_bucket):
+            create_bucket(bucket, place.storage)
+        # Drawn when asked to: a thread that draws would be in the figures.
+        progress = Progress(*columns, console=Console(stderr=True), auto_refresh=False)
+        with progress:
+            figures = asyncio.run(_measure(run, place, progress))
+    reached = targets(figures)
+    delays = list(dict.fromkeys(delay for figure in figures for delay in figure.timings))
+    console = Console(width=max(WIDTH, Console().width))
+    console.print(figures_table(figures, delays))
+    console.print(targets_table(reached))
+    if options.json:
+        asked = {"quick": run.quick, "only": run.only, "rounds": run.rounds, "rtt": list(run.rtt)}
+        write_json(options.json, figures, reached, asked)
+        draw(figures, delays, options.json.with_suffix(".svg"))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

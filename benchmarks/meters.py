@@ -1,0 +1,142 @@
+"""Measure steps: latency and CPU in turns, stalls of the event loop, memory, and what is billed."""
+
+import asyncio
+import gc
+import math
+import statistics
+import time
+import tracemalloc
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+
+from benchmarks.figures import Counted, Timing
+from benchmarks.lines import Meters
+from benchmarks.scenario import Step
+
+_WARM_UP = 2
+"""Steps that are not measured, before those that are."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rounds:
+    """How often a step is measured."""
+
+    most: int
+    least: int
+    budget_s: float
+    """For all subjects; no round is begun after it, beyond *least*."""
+
+
+@dataclass(frozen=True, slots=True)
+class Timed:
+    """What the rounds took."""
+
+    timing: Timing
+    cpu_ms: float
+
+
+async def time_steps(steps: Mapping[str, Step], rounds: Rounds, *, operations: int) -> dict[str, Timed]:
+    """Let the subjects take turns, each time another one first; return the times of one operation."""
+    walls: dict[str, list[float]] = {name: [] for name in steps}
+    cpus: dict[str, list[float]] = {name: [] for name in steps}
+    warm_up = _WARM_UP if rounds.least > 1 else 0
+    until = time.monotonic() + rounds.budget_s
+    names = list(steps)
+    for number in range(-warm_up, rounds.most):
+        if number >= rounds.least and time.monotonic() > until:
+            break
+        for name in names:
+            step = steps[name]
+            if step.before is not None:
+                await step.before()
+            wall, cpu = time.perf_counter(), time.process_time()
+            await step.work()
+            if number >= 0:
+                walls[name].append((time.perf_counter() - wall) * 1000 / operations)
+                cpus[name].append((time.process_time() - cpu) * 1000 / operations)
+        names = names[1:] + names[:1]
+    return {
+        name: Timed(
+            Timing(len(walls[name]), statistics.median(walls[name]), _p99(walls[name]), min(walls[name])),
+            statistics.median(cpus[name]),
+        )
+        for name in steps
+    }
+
+
+@contextmanager
+def frozen_heap() -> Iterator[None]:
+    """Keep what there is out of garbage collections, which would hold up the loop by themselves."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
+
+
+async def longest_stall_ms(step: Step, *, rounds: int) -> float:
+    """Return the most CPU time that the loop's thread took at once, in the worst of *rounds*.
+
+    What other processes take of the machine is not in it; :func:`frozen_heap` keeps collections of what was
+    there before out of it.
+    """
+    longest_s = 0.0
+
+    async def ticker() -> None:
+        nonlocal longest_s
+        last = time.thread_time()
+        while True:
+            await asyncio.sleep(0.001)
+            now = time.thread_time()
+            longest_s, last = max(longest_s, now - last), now
+
+    for _ in range(rounds):
+        if step.before is not None:
+            await step.before()
+        ticking = asyncio.create_task(ticker())
+        await asyncio.sleep(0)  # lets it begin
+        await step.work()
+        await asyncio.sleep(0.002)  # lets it see the last of it
+        ticking.cancel()
+        with suppress(asyncio.CancelledError):
+            await ticking
+    return longest_s * 1000
+
+
+async def peak_bytes(step: Step) -> int:
+    """Return the most memory that Python objects of one step took at a time; native buffers are not in it."""
+    if step.before is not None:
+        await step.before()
+    gc.collect()
+    tracemalloc.start()
+    try:
+        await step.work()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+async def count(step: Step, meters: Meters) -> Counted:
+    """Return what one step asked of the emulators."""
+    if step.before is not None:
+        await step.before()
+    meters.firestore.take()
+    meters.storage.take()
+    meters.storage.take_bytes()
+    await step.work()
+    documents, objects = meters.firestore.take(), meters.storage.take()
+    sent, received = meters.storage.take_bytes()
+    return Counted(
+        rpcs={**documents.rpcs, **objects.requests},
+        reads=documents.reads,
+        writes=documents.writes,
+        deletes=documents.deletes,
+        class_a=objects.class_a,
+        class_b=objects.class_b,
+        sent_bytes=documents.sent_bytes + sent,
+        received_bytes=documents.received_bytes + received,
+    )
+
+
+def _p99(values: list[float]) -> float:
+    return sorted(values)[math.ceil(len(values) * 0.99) - 1]

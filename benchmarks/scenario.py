@@ -1,0 +1,51 @@
+"""Say what is measured: scenarios, their subjects, and one step of each."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from benchmarks.lines import Line
+
+OURS: Final = "gcp_adk_store"
+ADKS: Final = "ADK's own"
+SQLITE: Final = "ADK's SQLite"
+DATABASE: Final = "ADK's SQL on SQLite"
+RAW_COMMIT: Final = "one raw Commit"
+RAW_BATCH_GET: Final = "one raw BatchGet"
+PARSING: Final = "pydantic parsing"
+RAW_UPLOAD: Final = "one raw upload"
+RAW_DOWNLOAD: Final = "one raw download"
+
+Work: TypeAlias = Callable[[], Awaitable[object]]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One operation, to be repeated."""
+
+    work: Work
+    """What is measured."""
+    before: Work | None = None
+    """What has to be done before each time and is not measured."""
+
+
+Begin: TypeAlias = Callable[[Line], Awaitable[Step | None]]
+"""Prepares an operation on a line; ``None`` where the subject is not measured there."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scenario:
+    """One operation in one situation, for all who can do it."""
+
+    name: str
+    subjects: Mapping[str, Begin]
+    share: float = 1.0
+    """How many of the rounds that were asked for."""
+    at_least: int = 3
+    """Rounds that are made even where time has run out."""
+    operations: int = 1
+    """How many operations one step does; times and CPU are of one of them."""
+    large: bool = False
+    """Whether memory is measured."""
+    timed: bool = True
+    counted: bool = True
