@@ -10,6 +10,7 @@ import logging
 import re
 import sys
 import tempfile
+import time
 import uuid
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
@@ -22,6 +23,7 @@ from rich.progress import MofNCompleteColumn, Progress, TextColumn, TimeElapsedC
 from benchmarks import scenarios_artifacts, scenarios_listing, scenarios_sessions
 from benchmarks.figures import Figure
 from benchmarks.lines import Line, Meters, Place, line_place, local_services, open_line
+from benchmarks.markdown import write_markdown
 from benchmarks.meters import Rounds, count, frozen_heap, longest_stall_ms, peak_bytes, time_steps
 from benchmarks.plot import draw
 from benchmarks.report import WIDTH, figures_table, targets_table, write_json
@@ -46,7 +48,7 @@ class Run:
     rounds: int
     rtt: tuple[str, ...]
     budget_s: float
-    """Time for the rounds of one scenario over one line, all subjects together."""
+    """Time for the rounds of one scenario without delay, all subjects together; with delay, half of it."""
 
 
 @asynccontextmanager
@@ -100,6 +102,7 @@ async def _measure(run: Run, place: Place, progress: Progress) -> list[Figure]:
         stock = Stock(lines[0])
         chosen = _scenarios(run, stock)
         task = progress.add_task("waking the emulators", total=len(chosen))
+        began = time.monotonic()
         await _wake(stock, appends=5 if run.quick else 300)
         for scenario in chosen:
             progress.update(task, description=scenario.name, refresh=True)
@@ -112,16 +115,15 @@ async def _measure(run: Run, place: Place, progress: Progress) -> list[Figure]:
                     figures[subject].counted = await count(step, metered.meters)
             found += figures.values()
             progress.advance(task)
+            if not progress.console.is_terminal:
+                print(f"{time.monotonic() - began:6.1f} s  {scenario.name}", file=sys.stderr, flush=True)
     return found
 
 
 async def _time(run: Run, scenario: Scenario, lines: Sequence[Line], figures: dict[str, Figure]) -> None:
     for line in lines:
         steps = await _begin(scenario, line)
-        # Far away, each round takes longer and says the same.
-        share = scenario.share / (1 if line.delay_ms == 0 else 4)
-        least = scenario.at_least if not run.quick else min(scenario.at_least, 2)
-        rounds = Rounds(most=max(least, round(run.rounds * share)), least=least, budget_s=run.budget_s)
+        rounds = _rounds(run, scenario, far=line.delay_ms > 0)
         timed = await time_steps(steps, rounds, operations=scenario.operations)
         for subject, times in timed.items():
             figures[subject].timings[f"{line.delay_ms:g}"] = times.timing
@@ -137,6 +139,17 @@ async def _time(run: Run, scenario: Scenario, lines: Sequence[Line], figures: di
                     figures[subject].peak_bytes = await peak_bytes(step)
 
 
+def _rounds(run: Run, scenario: Scenario, *, far: bool) -> Rounds:
+    """Return how often a scenario is measured: far away, each round takes longer and says the same."""
+    least = min(scenario.at_least, 2) if run.quick or far else scenario.at_least
+    return Rounds(
+        most=max(least, round(run.rounds * scenario.share / (4 if far else 1))),
+        least=least,
+        budget_s=run.budget_s / (2 if far else 1),
+        warm_up=min(scenario.at_least - 1, 1 if far else 2),
+    )
+
+
 async def _begin(scenario: Scenario, line: Line) -> dict[str, Step]:
     steps = {subject: await begin(line) for subject, begin in scenario.subjects.items()}
     return {subject: step for subject, step in steps.items() if step is not None}
@@ -148,7 +161,9 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--only", default="", metavar="PATTERN", help="scenarios whose name matches")
     parser.add_argument("--rounds", type=int, help="appends measured for each subject; others fewer")
     parser.add_argument("--rtt", help="delays in ms, such as 0,20,80; 0 is always among them")
-    parser.add_argument("--json", type=Path, help="file to write the figures to; the plot lies beside it")
+    parser.add_argument(
+        "--json", type=Path, help="file to write the figures to; tables and a plot lie beside it"
+    )
     return parser.parse_args(arguments)
 
 
@@ -160,7 +175,7 @@ def main(arguments: Sequence[str]) -> int:
         only=options.only,
         rounds=options.rounds or (5 if options.quick else 200),
         rtt=tuple((options.rtt or ("0,20" if options.quick else "0,20,80")).split(",")),
-        budget_s=0.3 if options.quick else 4.0,
+        budget_s=0.3 if options.quick else 3.0,
     )
     # A stub of a model uses no tokens, which ADK finds worth a warning at each call.
     logging.getLogger("google_adk").setLevel(logging.ERROR)
@@ -188,6 +203,7 @@ def main(arguments: Sequence[str]) -> int:
     if options.json:
         asked = {"quick": run.quick, "only": run.only, "rounds": run.rounds, "rtt": list(run.rtt)}
         write_json(options.json, figures, reached, asked)
+        write_markdown(options.json.with_suffix(".md"), figures, reached, delays)
         draw(figures, delays, options.json.with_suffix(".svg"))
     return 0
 

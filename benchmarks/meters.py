@@ -9,13 +9,14 @@ import tracemalloc
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from typing import Final
 
 from benchmarks.figures import Counted, Timing
 from benchmarks.lines import Meters
 from benchmarks.scenario import Step
 
-_WARM_UP = 2
-"""Steps that are not measured, before those that are."""
+_STALLS_S: Final = 1.0
+"""Time after which stalls of a step are looked for no more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +27,8 @@ class Rounds:
     least: int
     budget_s: float
     """For all subjects; no round is begun after it, beyond *least*."""
+    warm_up: int
+    """Rounds that are not measured, before those that are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +43,9 @@ async def time_steps(steps: Mapping[str, Step], rounds: Rounds, *, operations: i
     """Let the subjects take turns, each time another one first; return the times of one operation."""
     walls: dict[str, list[float]] = {name: [] for name in steps}
     cpus: dict[str, list[float]] = {name: [] for name in steps}
-    warm_up = _WARM_UP if rounds.least > 1 else 0
     until = time.monotonic() + rounds.budget_s
     names = list(steps)
-    for number in range(-warm_up, rounds.most):
+    for number in range(-rounds.warm_up, rounds.most):
         if number >= rounds.least and time.monotonic() > until:
             break
         for name in names:
@@ -75,7 +77,7 @@ def frozen_heap() -> Iterator[None]:
 
 
 async def longest_stall_ms(step: Step, *, rounds: int) -> float:
-    """Return the most CPU time that the loop's thread took at once, in the worst of *rounds*.
+    """Return the most CPU time that the loop's thread took at once, in the worst of *rounds* at most.
 
     What other processes take of the machine is not in it; :func:`frozen_heap` keeps collections of what was
     there before out of it.
@@ -90,7 +92,10 @@ async def longest_stall_ms(step: Step, *, rounds: int) -> float:
             now = time.thread_time()
             longest_s, last = max(longest_s, now - last), now
 
-    for _ in range(rounds):
+    until = time.monotonic() + _STALLS_S
+    for number in range(rounds):
+        if number and time.monotonic() > until:
+            break
         if step.before is not None:
             await step.before()
         ticking = asyncio.create_task(ticker())

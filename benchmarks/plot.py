@@ -12,8 +12,13 @@ _COLOURS = ("#1b6ca8", "#d1495b", "#8f8f8f", "#bdbdbd", "#66a182", "#edae49")
 
 
 def draw(figures: Sequence[Figure], delays: Sequence[str], path: Path) -> None:
-    """Write one bar for each subject of each scenario to *path*, whose ending says in which format."""
+    """Write one bar for each subject of each scenario to *path*, whose ending says in which format.
+
+    Nothing is written where nothing was timed.
+    """
     timed = [figure for figure in figures if figure.timings]
+    if not timed:
+        return
     scenarios = list(dict.fromkeys(figure.scenario for figure in timed))
     subjects = list(dict.fromkeys(figure.subject for figure in timed))
     canvas = Canvas(figsize=(7 * len(delays), 2 + 0.5 * len(scenarios)), layout="constrained")

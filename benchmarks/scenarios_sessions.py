@@ -288,7 +288,7 @@ def _throughput(stock: Stock, sizes: Sizes) -> Scenario:
     return Scenario(
         name=f"{sizes.sessions} sessions x {sizes.tasks} tasks, an append",
         subjects={**_of(_NETWORK, make), RAW_COMMIT: commits},
-        share=0.01,
+        share=0.005,
         at_least=1,
         operations=appends,
         counted=False,
