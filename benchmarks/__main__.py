@@ -27,10 +27,11 @@ from benchmarks.markdown import write_markdown
 from benchmarks.meters import Rounds, count, frozen_heap, longest_stall_ms, peak_bytes, time_steps
 from benchmarks.plot import draw
 from benchmarks.report import WIDTH, figures_table, targets_table, write_json
-from benchmarks.scenario import ADKS, OURS, Scenario, Step
+from benchmarks.scenario import Scenario, Step
 from benchmarks.slow_line import slow_line
 from benchmarks.stock import Stock, event
 from benchmarks.storage_bytes import CountingSession
+from benchmarks.subjects import ADKS, OURS
 from benchmarks.targets import targets
 from gcp_adk_store.testing.buckets import create_bucket
 from gcp_adk_store.testing.emulators import firestore_emulator, storage_emulator

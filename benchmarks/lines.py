@@ -17,6 +17,7 @@ from google.cloud.firestore import AsyncClient
 from google.cloud.storage import Client
 
 from benchmarks.storage_bytes import CountingSession
+from benchmarks.subjects import DATABASE, SQLITE
 from gcp_adk_store import FirestoreSessionService, GcsArtifactService
 from gcp_adk_store.backends.firestore import Documents, open_documents
 from gcp_adk_store.settings import SessionLimits
@@ -141,8 +142,8 @@ def line_place(place: Place, *, firestore: str, storage: str) -> Place:
 def local_services(folder: Path) -> dict[str, BaseSessionService]:
     """Return ADK's services that keep sessions in a file."""
     return {
-        "ADK's SQLite": SqliteSessionService(str(folder / "sqlite.db")),
-        "ADK's SQL on SQLite": DatabaseSessionService(f"sqlite+aiosqlite:///{folder / 'database.db'}"),
+        SQLITE: SqliteSessionService(str(folder / "sqlite.db")),
+        DATABASE: DatabaseSessionService(f"sqlite+aiosqlite:///{folder / 'database.db'}"),
     }
 
 

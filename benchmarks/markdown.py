@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from benchmarks.figures import Figure
-from benchmarks.scenario import ADKS, DATABASE, OURS, PARSING, SQLITE
+from benchmarks.subjects import ADKS, DATABASE, OURS, PARSING, SQLITE
 from benchmarks.targets import Target
 
 _NOT_FLOORS = {OURS, ADKS, SQLITE, DATABASE}

@@ -11,7 +11,7 @@ from typing import Any
 from rich.table import Table
 
 from benchmarks.figures import Counted, Figure
-from benchmarks.scenario import OURS
+from benchmarks.subjects import OURS
 from benchmarks.targets import Target
 
 WIDTH = 190

@@ -2,19 +2,9 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 from benchmarks.lines import Line
-
-OURS: Final = "gcp_adk_store"
-ADKS: Final = "ADK's own"
-SQLITE: Final = "ADK's SQLite"
-DATABASE: Final = "ADK's SQL on SQLite"
-RAW_COMMIT: Final = "one raw Commit"
-RAW_BATCH_GET: Final = "one raw BatchGet"
-PARSING: Final = "pydantic parsing"
-RAW_UPLOAD: Final = "one raw upload"
-RAW_DOWNLOAD: Final = "one raw download"
 
 Work: TypeAlias = Callable[[], Awaitable[object]]
 

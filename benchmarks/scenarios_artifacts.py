@@ -10,8 +10,9 @@ from google.adk.artifacts import BaseArtifactService
 from google.genai import types
 
 from benchmarks.lines import Line
-from benchmarks.scenario import ADKS, OURS, RAW_DOWNLOAD, RAW_UPLOAD, Begin, Scenario, Step
+from benchmarks.scenario import Begin, Scenario, Step
 from benchmarks.stock import APP, USER, Stock, who
+from benchmarks.subjects import ADKS, OURS, RAW_DOWNLOAD, RAW_UPLOAD
 from gcp_adk_store import GcsArtifactService
 
 _MIME: Final = "application/octet-stream"

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from benchmarks.lines import Line
-from benchmarks.scenario import ADKS, OURS, Begin, Scenario, Step
+from benchmarks.scenario import Begin, Scenario, Step
 from benchmarks.scenarios_sessions import service_of
 from benchmarks.stock import Stock
+from benchmarks.subjects import ADKS, OURS
 
 PAGE: Final = 50
 _EACH: Final = 50

@@ -12,20 +12,10 @@ from google.adk.sessions import BaseSessionService, Session
 from google.adk.sessions.base_session_service import GetSessionConfig
 
 from benchmarks.lines import Line
-from benchmarks.scenario import (
-    ADKS,
-    DATABASE,
-    OURS,
-    PARSING,
-    RAW_BATCH_GET,
-    RAW_COMMIT,
-    SQLITE,
-    Begin,
-    Scenario,
-    Step,
-)
+from benchmarks.scenario import Begin, Scenario, Step
 from benchmarks.stock import APP, USER, Stock, event, who
 from benchmarks.stub_agent import runner, take_turn
+from benchmarks.subjects import ADKS, DATABASE, OURS, PARSING, RAW_BATCH_GET, RAW_COMMIT, SQLITE
 from gcp_adk_store import FirestoreSessionService
 from gcp_adk_store.codec.documents import Layout
 from gcp_adk_store.codec.writes import Write

@@ -17,7 +17,7 @@ from google.cloud.firestore import SERVER_TIMESTAMP, AsyncClient
 from google.genai import types
 
 from benchmarks.lines import Line
-from benchmarks.scenario import ADKS, OURS
+from benchmarks.subjects import ADKS, OURS
 
 APP, USER = "bench", "ada"
 _AT_ONCE: Final = 32

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from benchmarks.figures import Counted, Figure
-from benchmarks.scenario import ADKS, OURS, PARSING, RAW_BATCH_GET, RAW_COMMIT
+from benchmarks.subjects import ADKS, OURS, PARSING, RAW_BATCH_GET, RAW_COMMIT
 
 _STALL_MS: Final = 20.0
 _FLAT: Final = 1.15

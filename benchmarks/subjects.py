@@ -1,0 +1,14 @@
+"""Name those who are measured."""
+
+from typing import Final
+
+OURS: Final = "gcp_adk_store"
+ADKS: Final = "ADK's own"
+SQLITE: Final = "ADK's SQLite"
+DATABASE: Final = "ADK's SQL on SQLite"
+
+RAW_COMMIT: Final = "one raw Commit"
+RAW_BATCH_GET: Final = "one raw BatchGet"
+PARSING: Final = "pydantic parsing"
+RAW_UPLOAD: Final = "one raw upload"
+RAW_DOWNLOAD: Final = "one raw download"
