@@ -55,13 +55,15 @@ class Figure:
     def round_trips(self) -> int | None:
         """Waits for the network that follow one another, as latency grows with the delay.
 
-        Of the fastest rounds, which a busy machine troubles least.
+        Of the fastest rounds, which a busy machine troubles least. ``None`` where the delay is lost in what
+        the operation takes by itself.
         """
         delays = sorted((float(delay), timing.fastest_ms) for delay, timing in self.timings.items())
         if len(delays) < 2:  # noqa: PLR2004  # two points make a slope
             return None
         (low, fast), (high, slow) = delays[0], delays[-1]
-        return round((slow - fast) / (high - low))
+        trips = round((slow - fast) / (high - low))
+        return trips if trips > 0 and fast < high else None
 
     def p50_ms(self, delay: str = "0") -> float | None:
         """Return the median latency with that delay, if it was measured."""

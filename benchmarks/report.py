@@ -14,7 +14,7 @@ from benchmarks.figures import Counted, Figure
 from benchmarks.subjects import OURS
 from benchmarks.targets import Target
 
-WIDTH = 190
+WIDTH = 240
 """Columns of the table."""
 
 

@@ -114,11 +114,11 @@ def _load_size(stock: Stock, name: str, size: int) -> Scenario:
     filename = f"body-{size}"
 
     async def make(on: On) -> Step:
-        await stock.versions(on.subject, filename, 1, size=size)
+        await stock.loadable(on.line, on.subject, filename, versions=1, size=size)
         return Step(lambda: on.service.load_artifact(**who("s"), filename=filename, version=0))
 
     async def download(line: Line) -> Step:
-        await stock.versions(OURS, filename, 1, size=size)
+        await stock.loadable(line, OURS, filename, versions=1, size=size)
         bucket = line.storage.bucket(line.place.bucket)
         name = f"{APP}/{USER}/s/{filename}/0"
         return Step(lambda: asyncio.to_thread(lambda: bucket.blob(name).download_as_bytes()))
@@ -167,11 +167,11 @@ def _load_latest(stock: Stock, versions: int) -> Scenario:
     filename = f"loaded-{versions}"
 
     async def make(on: On) -> Step:
-        await stock.versions(on.subject, filename, versions)
+        await stock.loadable(on.line, on.subject, filename, versions=versions, size=1000)
         return Step(lambda: on.service.load_artifact(**who("s"), filename=filename))
 
     async def download(line: Line) -> Step:
-        await stock.versions(OURS, filename, versions)
+        await stock.loadable(line, OURS, filename, versions=versions, size=1000)
         bucket = line.storage.bucket(line.place.bucket)
         name = f"{APP}/{USER}/s/{filename}/{versions - 1}"
         return Step(lambda: asyncio.to_thread(lambda: bucket.blob(name).download_as_bytes()))

@@ -13,13 +13,16 @@ from typing import Any, Final
 
 from google.adk.events import Event, EventActions
 from google.adk.sessions import BaseSessionService, Session
+from google.adk.sessions.base_session_service import GetSessionConfig
 from google.cloud.firestore import SERVER_TIMESTAMP, AsyncClient
+from google.cloud.storage import Bucket
 from google.genai import types
 
 from benchmarks.lines import Line
 from benchmarks.subjects import ADKS, OURS
 
 APP, USER = "bench", "ada"
+_MIME: Final = "application/octet-stream"
 _AT_ONCE: Final = 32
 _DOCUMENTS_PER_BATCH: Final = 400
 
@@ -72,9 +75,10 @@ class Stock:
             await service.append_event(session, event(number))
         return session
 
-    async def read(self, subject: str, session: str) -> Session:
-        """Return a session as it is now."""
-        found = await self.services()[subject].get_session(**who(session))
+    async def read(self, subject: str, session: str, *, last: int | None = None) -> Session:
+        """Return a session as it is now, with its *last* events or all."""
+        config = None if last is None else GetSessionConfig(num_recent_events=last)
+        found = await self.services()[subject].get_session(**who(session), config=config)
         assert found is not None
         return found
 
@@ -100,6 +104,16 @@ class Stock:
         """See to it that an artifact has so many versions, under the names that both services give them."""
         await self._objects(subject, filename, [f"{filename}/{version}" for version in range(count)], size)
 
+    async def loadable(self, line: Line, subject: str, filename: str, *, versions: int, size: int) -> None:
+        """See to it that an artifact has so many versions, the latest of them put there over *line*.
+
+        The emulator gives an object's links the address that it was uploaded to, and Google's client follows
+        them: what was put there without delay would be loaded without.
+        """
+        await self.versions(subject, filename, versions, size=size)
+        blob = _bucket(line, subject).blob(f"{APP}/{USER}/s/{filename}/{versions - 1}")
+        await asyncio.to_thread(blob.upload_from_string, b"x" * size, content_type=_MIME)
+
     async def keys(self, subject: str, count: int) -> None:
         """See to it that session ``keys`` has so many artifacts."""
         await self._objects(
@@ -112,18 +126,21 @@ class Stock:
         if (subject, what) in self._artifacts:
             return
         self._artifacts.add((subject, what))
-        place = self._line.place
-        bucket = self._line.storage.bucket(place.bucket if subject == OURS else place.adk_bucket)
+        bucket = _bucket(self._line, subject)
         data = b"x" * size
         todo = iter(names)
 
         def work() -> None:
             for name in todo:
                 blob = bucket.blob(f"{APP}/{USER}/{session}/{name}")
-                blob.upload_from_string(data, content_type="application/octet-stream")
+                blob.upload_from_string(data, content_type=_MIME)
 
         # Few, and one iterator for all: the emulator has one core for them.
         await asyncio.gather(*(asyncio.to_thread(work) for _ in range(4)))
+
+
+def _bucket(line: Line, subject: str) -> Bucket:
+    return line.storage.bucket(line.place.bucket if subject == OURS else line.place.adk_bucket)
 
 
 Documents = Iterable[tuple[tuple[str, ...], dict[str, Any]]]
