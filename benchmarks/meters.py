@@ -15,9 +15,6 @@ from benchmarks.figures import Counted, Timing
 from benchmarks.lines import Meters
 from benchmarks.scenario import Step
 
-_COUNTED_S: Final = 0.05
-"""The meter before Firestore counts a call as it ends, which its client can hear of a moment before."""
-
 _STALLS_S: Final = 1.0
 """Time after which stalls of a step are looked for no more."""
 
@@ -128,12 +125,10 @@ async def count(step: Step, meters: Meters) -> Counted:
     """Return what one step asked of the emulators."""
     if step.before is not None:
         await step.before()
-    await asyncio.sleep(_COUNTED_S)
     meters.firestore.take()
     meters.storage.take()
     meters.storage.take_bytes()
     await step.work()
-    await asyncio.sleep(_COUNTED_S)
     documents, objects = meters.firestore.take(), meters.storage.take()
     sent, received = meters.storage.take_bytes()
     return Counted(
