@@ -1,6 +1,7 @@
 """Count what operations take: RPCs, billed operations, requests. One more than agreed fails."""
 
 import io
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 
@@ -407,3 +408,52 @@ def test_the_meter_counts_what_google_bills(meter: FirestoreMeter, project: str)
     assert (2 + 2 + 1, 2, 1) == (figures.reads, figures.writes, figures.deletes)
     assert figures.sent_bytes > 0
     assert figures.received_bytes > 0
+
+
+async def test_an_append_that_merges_after_another_is_two_commits_and_two_reads(
+    service: FirestoreSessionService, meter: FirestoreMeter, project: str
+) -> None:
+    """Refused, settled by a read, sent again; then one read tells its handle what others wrote."""
+    merging = FirestoreSessionService(project=project, on_conflict="merge")
+    held = await merging.create_session(**WHO)
+    await service.append_event(held.model_copy(deep=True), event("first"))
+    meter.take()
+    await merging.append_event(held, event("second"))
+
+    assert ({"Commit": 2, "BatchGetDocuments": 2}, 4, 1, 0) == cost(meter.take())
+
+
+async def test_the_collector_reads_names_and_the_documents_that_old_payloads_belong_to(
+    meter: FirestoreMeter, project: str
+) -> None:
+    """One query for deletions, one for chunks; one read for what owns them; one commit removes one."""
+    service = FirestoreSessionService(project=project, limits=SessionLimits(state_value_bytes=10))
+    held = await service.create_session(**WHO, state={"large": "x" * 50})
+    await service.append_event(held, event(delta={"large": "y" * 50}))
+    meter.take()
+    platform_time.set_time_provider(lambda: time.time() + 2 * 24 * 3600)
+    (garbage,) = [found async for found in service.find_garbage()]
+    platform_time.reset_time_provider()
+    finding = meter.take()
+    await service.remove_garbage(garbage)
+
+    # A query that finds nothing is billed as one read; two chunks; the session.
+    assert ({"RunQuery": 2, "BatchGetDocuments": 1}, 4, 0, 0) == cost(finding)
+    assert ({"Commit": 1}, 0, 0, 1) == cost(meter.take())
+
+
+async def test_a_payload_that_is_put_again_is_marked(
+    meter: FirestoreMeter, project: str, adk_store_bucket: str
+) -> None:
+    """In a bucket: an upload that is refused, and a change of metadata."""
+    assert meter.address
+    http = MeteredSession()
+    client = Client(project=project, credentials=AnonymousCredentials(), _http=http)
+    service = FirestoreSessionService(
+        project=project, bucket=adk_store_bucket, storage=client, limits=SessionLimits(state_value_bytes=10)
+    )
+    held = await service.create_session(**WHO, state={"large": "x" * 50})
+    http.take()
+    await service.append_event(held, event(delta={"large": "x" * 50}))
+
+    assert {"upload": 1, "other": 1} == http.take().requests
