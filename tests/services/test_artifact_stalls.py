@@ -115,6 +115,9 @@ async def test_calls_beyond_the_threads_wait_no_longer_than_their_deadline(
     proxy.plan = no_faults
     proxy.cut_connections()
 
-    assert {UnavailableError: 2, OverloadedError: 18} == Counter(type(outcome) for outcome in outcomes)
+    kinds = Counter(type(outcome) for outcome in outcomes)
+    assert {UnavailableError, OverloadedError} == kinds.keys()
+    # The two that have a thread, and those that get one in the moment in which these end.
+    assert 2 <= kinds[UnavailableError] <= 4
     assert 0 == await service.save_artifact(**QUICK, artifact=text("works"))
     await service.close()
