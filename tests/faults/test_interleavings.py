@@ -1,13 +1,11 @@
 """Requests that meet others exactly where it hurts, held by a proxy until they do."""
 
 import asyncio
-import time
 from collections.abc import Callable, Coroutine, Iterator
 from typing import Any
 
 import pytest
 from google.adk.events import Event, EventActions
-from google.adk.platform import time as platform_time
 from google.adk.sessions import Session
 from google.genai import types
 
@@ -114,31 +112,6 @@ async def test_a_session_that_is_deleted_while_its_payloads_are_read_is_gone(
     hold.release()
 
     assert result == await reading
-
-
-@pytest.mark.parametrize("name", ["mine", "user:mine", "app:mine"])
-async def test_a_value_that_is_replaced_and_collected_while_it_is_read_is_the_new_one(
-    firestore_proxy: FirestoreProxy, project: str, name: str
-) -> None:
-    """The collector may remove an old payload as soon as nothing refers to it; a reader looks again."""
-    service = FirestoreSessionService(project=project, limits=SessionLimits(state_value_bytes=100))
-    session = await service.create_session(**WHO, state={name: "old" * 100})
-    hold = Hold()
-    firestore_proxy.plan = only("BatchGetDocuments", nth(1, hold))
-    reading = asyncio.create_task(service.get_session(**WHO))
-    await asyncio.to_thread(hold.reached.wait)
-    firestore_proxy.plan = no_faults
-    change = EventActions(state_delta={name: "new" * 100})
-    await service.append_event(session, Event(author="user", actions=change))
-    platform_time.set_time_provider(lambda: time.time() + 2 * 24 * 3600)
-    async for garbage in service.find_garbage():
-        assert await service.remove_garbage(garbage)
-    platform_time.reset_time_provider()
-    hold.release()
-    found = await reading
-
-    assert found is not None
-    assert "new" * 100 == found.state[name]
 
 
 async def overtaken(
