@@ -15,11 +15,23 @@ from benchmarks.lines import Line
 from benchmarks.scenario import Begin, Scenario, Step
 from benchmarks.stock import APP, USER, Stock, event, who
 from benchmarks.stub_agent import runner, take_turn
-from benchmarks.subjects import ADKS, DATABASE, OURS, PARSING, RAW_BATCH_GET, RAW_COMMIT, SQLITE
+from benchmarks.subjects import (
+    ADKS,
+    DATABASE,
+    OURS,
+    PARSING,
+    RAW_BATCH_GET,
+    RAW_COMMIT,
+    SAME_COMMIT,
+    SQLITE,
+)
 from gcp_adk_store import FirestoreSessionService
 from gcp_adk_store.codec.documents import Layout
 from gcp_adk_store.codec.writes import Write
+from gcp_adk_store.handle import marker_of
 from gcp_adk_store.model.keys import SessionKey, UserKey
+from gcp_adk_store.model.sessions import Append
+from gcp_adk_store.model.state import split_scopes
 
 _NETWORK: Final = (OURS, ADKS)
 _ALL: Final = (OURS, ADKS, SQLITE, DATABASE)
@@ -133,6 +145,34 @@ async def raw_commit(line: Line) -> None:
     await line.documents.commit([write], what="floor", repeatable_when_unanswered=True)
 
 
+def _same_commit_floor(delta: dict[str, Any]) -> Begin:
+    """Send what an append of *delta* sends, made beforehand, to a session that nothing else uses."""
+
+    async def begin(line: Line) -> Step:
+        session = await line.sessions.create_session(app_name=f"floor-{uuid.uuid4().hex}", user_id=USER)
+        key = SessionKey(app=session.app_name, user=USER, session=session.id)
+        marker = marker_of(session)
+        assert marker is not None
+        scopes = split_scopes(delta)
+        writes: list[Write] = []
+
+        async def before() -> None:
+            made = event(0, delta)
+            append = Append(
+                text=made.model_dump_json(exclude_none=True), timestamp=made.timestamp, delta=scopes
+            )
+            writes[:] = Layout("adk").append(key, append, marker)
+
+        async def work() -> None:
+            nonlocal marker
+            written, *_ = await line.documents.commit(writes, what="floor", repeatable_when_unanswered=True)
+            marker = marker.advanced(written.update_time, None)
+
+        return Step(work, before)
+
+    return begin
+
+
 def _create() -> Scenario:
     async def make(on: On) -> Step:
         return Step(lambda: on.service.create_session(app_name=APP, user_id=USER))
@@ -148,9 +188,16 @@ def _append(
 ) -> Scenario:
     async def make(on: On) -> Step:
         held = await session(on.subject)
-        return Step(lambda: on.service.append_event(held, event(0, delta)))
+        made = event(0, delta)
 
-    return Scenario(name=name, subjects={**_of(subjects, make), RAW_COMMIT: _commit_floor})
+        async def before() -> None:
+            nonlocal made
+            made = event(0, delta)
+
+        return Step(lambda: on.service.append_event(held, made), before)
+
+    floors = {RAW_COMMIT: _commit_floor, SAME_COMMIT: _same_commit_floor(delta)}
+    return Scenario(name=name, subjects={**_of(subjects, make), **floors})
 
 
 def _at_history(stock: Stock, events: int) -> Callable[[str], Awaitable[Session]]:

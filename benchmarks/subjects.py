@@ -8,6 +8,7 @@ SQLITE: Final = "ADK's SQLite"
 DATABASE: Final = "ADK's SQL on SQLite"
 
 RAW_COMMIT: Final = "one raw Commit"
+SAME_COMMIT: Final = "the same Commit, raw"
 RAW_BATCH_GET: Final = "one raw BatchGet"
 PARSING: Final = "pydantic parsing"
 RAW_UPLOAD: Final = "one raw upload"

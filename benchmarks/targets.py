@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from benchmarks.figures import Counted, Figure
-from benchmarks.subjects import ADKS, OURS, PARSING, RAW_BATCH_GET, RAW_COMMIT
+from benchmarks.subjects import ADKS, OURS, PARSING, RAW_BATCH_GET, RAW_COMMIT, SAME_COMMIT
 
 _STALL_MS: Final = 20.0
 _FLAT: Final = 1.15
@@ -72,6 +72,9 @@ def _appends(figures: Figures) -> Iterable[Target]:
         yield _faster(f"{name}, {delay} ms", times, figures.ms(name, ADKS, delay), ours)
         yield _at_most(
             f"{name}, {delay} ms, of one raw Commit", floor, ours, figures.ms(name, RAW_COMMIT, delay)
+        )
+        yield _at_most(
+            f"{name}, {delay} ms, of the same Commit, raw", floor, ours, figures.ms(name, SAME_COMMIT, delay)
         )
     yield _faster("append, client CPU", 5, figures.cpu_ms(name, ADKS), figures.cpu_ms(name), word="less")
     wide = figures.scenario(r"^\d+ sessions x")

@@ -11,11 +11,8 @@ _ENDS_AT: Final[ContextVar[float | None]] = ContextVar("adk_store_operation_ends
 
 
 @contextmanager
-def operation_of(seconds: float | None) -> Iterator[None]:
-    """Let what runs in the block, and the tasks that it starts, take *seconds*; ``None`` sets no bound."""
-    if seconds is None:
-        yield
-        return
+def operation_of(seconds: float) -> Iterator[None]:
+    """Let what runs in the block, and the tasks that it starts, take *seconds*."""
     token = _ENDS_AT.set(time.monotonic() + seconds)
     try:
         yield

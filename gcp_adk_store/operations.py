@@ -45,8 +45,11 @@ class Operations:
         """
         if self._turns is None:
             return await work()
-        async with self._turns.turn(_ALL):
+        await self._turns.take(_ALL)
+        try:
             return await work()
+        finally:
+            self._turns.pass_on(_ALL)
 
 
 def operation(
@@ -100,8 +103,11 @@ async def _reported(
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
 ) -> T:
+    deadline_s = operations.deadline_s(method.__name__)
     try:
-        with deadlines.operation_of(operations.deadline_s(method.__name__)):
+        if deadline_s is None:
+            return await work
+        with deadlines.operation_of(deadline_s):
             return await work
     except StoreError as exc:
         _fill_in(exc, method, args, kwargs)

@@ -1,9 +1,8 @@
 """Read and write documents: plain values in and out, one RPC a call."""
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any, Final, Protocol
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NoReturn, Protocol
 
 from google.auth.credentials import Credentials
 
@@ -62,13 +61,15 @@ class Documents:
         """
         connection = await self._connects.connection()
         root = connection.root
-        request = values.PbCommitRequest(
-            database=connection.database, writes=[values.to_write(item, root=root) for item in writes]
-        )
+        request = values.PbCommitRequest(database=connection.database)
+        for item in writes:
+            values.put_write(request.writes.add(), item, root=root)
 
         async def attempt(timeout_s: float) -> list[Written]:
-            with _translated(translate.firestore_write_error, f"{what}: {connection.where}"):
+            try:
                 answer = await connection.commit(request, metadata=connection.metadata, timeout=timeout_s)
+            except translate.FIRESTORE_FAILURES as exc:
+                _raise_as(translate.firestore_write_error, exc, f"{what}: {connection.where}")
             return [_written(item, result) for item, result in zip(writes, answer.write_results, strict=True)]
 
         return await retry.call(
@@ -108,12 +109,14 @@ class Documents:
 
         async def attempt(timeout_s: float) -> list[Document | None]:
             found: dict[str, Document] = {}
-            with _translated(translate.firestore_read_error, f"{what}: {connection.where}"):
+            try:
                 stream = connection.batch_get(request, metadata=connection.metadata, timeout=timeout_s)
                 async for message in stream:
                     if message.WhichOneof("result") == "found":
                         document = values.from_document(message.found, root=root)
                         found[document.path] = document
+            except translate.FIRESTORE_FAILURES as exc:
+                _raise_as(translate.firestore_read_error, exc, f"{what}: {connection.where}")
             return [found.get(path) for path in paths]
 
         return await retry.call(attempt, policy=self._policy, repeatable_when_unanswered=True)
@@ -150,13 +153,15 @@ class Documents:
         )
 
         async def attempt(timeout_s: float) -> list[Document]:
-            with _translated(translate.firestore_read_error, f"{what}: {connection.where}"):
+            try:
                 stream = connection.run_query(request, metadata=connection.metadata, timeout=timeout_s)
                 return [
                     values.from_document(message.document, root=root)
                     async for message in stream
                     if message.HasField("document")
                 ]
+            except translate.FIRESTORE_FAILURES as exc:
+                _raise_as(translate.firestore_read_error, exc, f"{what}: {connection.where}")
 
         return await retry.call(attempt, policy=self._policy, repeatable_when_unanswered=True)
 
@@ -183,15 +188,12 @@ def open_documents(
     return Documents(connects, limits)
 
 
-@contextmanager
-def _translated(error: Callable[[BaseException, str], Exception], what: str) -> Iterator[None]:
-    try:
-        yield
-    except translate.FIRESTORE_FAILURES as exc:
-        task = asyncio.current_task()
-        if isinstance(exc, asyncio.CancelledError) and (task is None or task.cancelling()):
-            raise  # the caller's own; a channel that is closed cancels its calls, not their callers
-        raise error(exc, what) from exc
+def _raise_as(error: Callable[[BaseException, str], Exception], exc: BaseException, what: str) -> NoReturn:
+    """Raise what *exc* is called here."""
+    task = asyncio.current_task()
+    if isinstance(exc, asyncio.CancelledError) and (task is None or task.cancelling()):
+        raise exc  # the caller's own; a channel that is closed cancels its calls, not their callers
+    raise error(exc, what) from exc
 
 
 def _written(item: Write | Delete, result: Any) -> Written:

@@ -1,6 +1,6 @@
 """Convert plain values to Firestore's protobuf messages and back."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -15,7 +15,6 @@ from gcp_adk_store.codec.writes import Delete, Document, FieldPath, Must, Page, 
 PbValue: Final = document.Value.pb()
 PbDocument: Final = document.Document.pb()
 PbWrite: Final = write.Write.pb()
-PbPrecondition: Final = common.Precondition.pb()
 PbDocumentMask: Final = common.DocumentMask.pb()
 PbCommitRequest: Final = firestore.CommitRequest.pb()
 PbCommitResponse: Final = firestore.CommitResponse.pb()
@@ -30,34 +29,48 @@ _DESCENDING: Final = 2
 _EQUAL: Final = 5
 
 
-def to_value(value: FieldValue) -> Any:  # noqa: PLR0911  # one for each kind of field
+def to_value(value: FieldValue) -> Any:
     """Return the ``Value`` message of a field."""
+    message = PbValue()
+    put_value(message, value)
+    return message
+
+
+def put_value(message: Any, value: FieldValue) -> None:
+    """Fill the ``Value`` *message* of a field in its place: making it elsewhere and copying costs twice."""
     match value:
-        case None:
-            return PbValue(null_value=0)
-        case bool():
-            return PbValue(boolean_value=value)
-        case int():
-            return PbValue(integer_value=value)
-        case float():
-            return PbValue(double_value=value)
         case str():
-            return PbValue(string_value=value)
-        case bytes():
-            return PbValue(bytes_value=value)
-        case datetime():
-            stamp = Timestamp()
-            stamp.FromDatetime(value)
-            return PbValue(timestamp_value=stamp)
-        case list():
-            return PbValue(array_value={"values": [to_value(item) for item in value]})
+            message.string_value = value
+        case None:
+            message.null_value = 0
+        case bool():
+            message.boolean_value = value
+        case int():
+            message.integer_value = value
+        case float():
+            message.double_value = value
         case dict():
-            return PbValue(map_value={"fields": to_fields(value)})
+            message.map_value.SetInParent()  # an empty map is one, too
+            put_fields(message.map_value.fields, value)
+        case list():
+            message.array_value.SetInParent()
+            put_values(message.array_value.values, value)
+        case bytes():
+            message.bytes_value = value
+        case datetime():
+            message.timestamp_value.FromDatetime(value)
 
 
-def to_fields(fields: Mapping[str, FieldValue]) -> dict[str, Any]:
-    """Return the ``Value`` messages of a document's or a map's fields."""
-    return {name: to_value(value) for name, value in fields.items()}
+def put_values(messages: Any, values: Iterable[FieldValue]) -> None:
+    """Fill the ``Value`` *messages* of an array."""
+    for value in values:
+        put_value(messages.add(), value)
+
+
+def put_fields(messages: Any, fields: Mapping[str, FieldValue]) -> None:
+    """Fill the ``Value`` *messages* of a document's or a map's fields."""
+    for name, value in fields.items():
+        put_value(messages[name], value)
 
 
 def from_value(value: Any) -> FieldValue | Foreign:  # noqa: PLR0911  # as above
@@ -104,32 +117,34 @@ def from_timestamp(stamp: Timestamp) -> str:
     return f"{stamp.seconds}.{stamp.nanos:09d}"
 
 
-def to_timestamp(text: str) -> Timestamp:
-    """Return the time that :func:`from_timestamp` spelled; an empty text is the epoch's start."""
+def put_timestamp(message: Any, text: str) -> None:
+    """Fill a ``Timestamp`` with what :func:`from_timestamp` spelled; an empty text is the epoch's start."""
     seconds, _, nanos = text.partition(".")
-    return Timestamp(seconds=int(seconds or 0), nanos=int(nanos or 0))
+    message.seconds = int(seconds or 0)
+    message.nanos = int(nanos or 0)
 
 
-def to_write(item: Write | Delete, *, root: str) -> Any:
-    """Return the ``Write`` message of *item*."""
+def put_write(message: Any, item: Write | Delete, *, root: str) -> None:
+    """Fill the ``Write`` *message* of *item*."""
     name = f"{root}/{item.path}"
-    condition = _precondition(item.must)
     if isinstance(item, Delete):
-        return PbWrite(delete=name, current_document=condition)
-    transforms: list[dict[str, Any]] = [
-        {"field_path": field, "append_missing_elements": {"values": [to_value(v) for v in values]}}
-        for field, values in item.union.items()
-    ]
-    transforms += [
-        {"field_path": field, "increment": PbValue(integer_value=amount)}
-        for field, amount in item.increment.items()
-    ]
-    return PbWrite(
-        update=PbDocument(name=name, fields=to_fields(item.fields)),
-        update_mask=None if item.mask is None else PbDocumentMask(field_paths=_paths(item.mask)),
-        update_transforms=transforms,
-        current_document=condition,
-    )
+        message.delete = name
+    else:
+        message.update.name = name
+        put_fields(message.update.fields, item.fields)
+        if item.mask is not None:
+            message.update_mask.SetInParent()  # an empty one keeps all fields, none replaces them
+            message.update_mask.field_paths.extend(_paths(item.mask))
+        for field, values in item.union.items():
+            transform = message.update_transforms.add(field_path=field)
+            put_values(transform.append_missing_elements.values, values)
+        for field, amount in item.increment.items():
+            message.update_transforms.add(field_path=field).increment.integer_value = amount
+    match item.must:
+        case Must.BE_ABSENT:
+            message.current_document.exists = False
+        case str():
+            put_timestamp(message.current_document.update_time, item.must)
 
 
 def to_page(page: Page, *, root: str) -> dict[str, Any]:
@@ -150,16 +165,6 @@ def to_page(page: Page, *, root: str) -> dict[str, Any]:
         at = [PbValue(double_value=value), PbValue(reference_value=f"{root}/{path}")]
         query["start_at"] = {"values": at[-len(fields) :], "before": False}
     return query
-
-
-def _precondition(must: Must | str | None) -> Any:
-    match must:
-        case None:
-            return None
-        case Must.BE_ABSENT:
-            return PbPrecondition(exists=False)
-        case str():
-            return PbPrecondition(update_time=to_timestamp(must))
 
 
 def _paths(mask: Sequence[FieldPath]) -> list[str]:

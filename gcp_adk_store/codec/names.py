@@ -1,6 +1,7 @@
 """Spell ids as Firestore document ids, field names and Cloud Storage path segments, injectively."""
 
 import re
+from functools import lru_cache
 from typing import Final
 from urllib.parse import unquote
 
@@ -22,6 +23,7 @@ _EMPTY: Final = "%"  # never written otherwise: an escaped '%' is '%25'
 _AMBIGUOUS_PERCENT: Final = re.compile(r"%(?=2F|25)")
 
 
+@lru_cache(maxsize=2048)  # every write spells the same few ids and keys; at most some MB of them
 def escape_name(text: str, *, what: str) -> str:
     """Return *text* as a legal document id or field name; no two texts share one.
 

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from gcp_adk_store.backends.values import (
     PbDocument,
     PbValue,
+    PbWrite,
     from_document,
     from_timestamp,
     from_value,
-    to_fields,
-    to_timestamp,
+    put_timestamp,
+    put_write,
     to_value,
-    to_write,
 )
 from gcp_adk_store.codec.values import FieldValue, Foreign
 from gcp_adk_store.codec.writes import Delete, Document, Must, Write
@@ -120,7 +120,7 @@ def test_a_time_is_exact(seconds: int, nanos: int) -> None:
     """An update time keeps its nanoseconds, or the next append would be refused."""
     stamp = Timestamp(seconds=seconds, nanos=nanos)
 
-    assert stamp == to_timestamp(from_timestamp(stamp))
+    assert stamp == timestamp(from_timestamp(stamp))
 
 
 @pytest.mark.parametrize(
@@ -132,18 +132,18 @@ def test_a_time_is_exact(seconds: int, nanos: int) -> None:
 )
 def test_a_time_is_spelled_as_documented(text: str, stamp: Timestamp) -> None:
     """Handles carry this spelling from one release to the next."""
-    assert (text, stamp) == (from_timestamp(stamp), to_timestamp(text))
+    assert (text, stamp) == (from_timestamp(stamp), timestamp(text))
 
 
 def test_an_unknown_time_is_one_that_no_document_has() -> None:
     """A condition on an empty time is sent, and can only fail."""
-    assert Timestamp() == to_timestamp("")
+    assert Timestamp() == timestamp("")
 
 
 def test_a_document_is_read_below_the_root() -> None:
     """Paths are the layout's own, fields are plain, the time is exact."""
     message = PbDocument(
-        name=f"{ROOT}/adk_apps/a", fields=to_fields({"n": 1}), update_time=Timestamp(seconds=5, nanos=7)
+        name=f"{ROOT}/adk_apps/a", fields={"n": to_value(1)}, update_time=Timestamp(seconds=5, nanos=7)
     )
 
     assert Document(path="adk_apps/a", fields={"n": 1}, update_time="5.000000007") == from_document(
@@ -153,7 +153,7 @@ def test_a_document_is_read_below_the_root() -> None:
 
 def test_a_masked_write_is_spelled_out() -> None:
     """An append's message: masked fields, the union before the increments, the time as condition."""
-    message = to_write(
+    message = written(
         Write(
             path="c/d",
             fields={"rev": 8, "state": {"a.b": None, "%5F_x__": "t"}},
@@ -161,8 +161,7 @@ def test_a_masked_write_is_spelled_out() -> None:
             union={"tail": ["x", "y"]},
             increment={"tail_bytes": 7, "rev": 1},
             must="5.000000007",
-        ),
-        root=ROOT,
+        )
     )
 
     assert {
@@ -201,7 +200,7 @@ def test_a_condition_is_sent_as_it_was_set(
     must: Must | str | None, condition: dict[str, object] | None
 ) -> None:
     """No condition is none, and an unknown update time is not mistaken for none."""
-    sent = MessageToDict(to_write(Write(path="c/d", fields={}, must=must), root=ROOT))
+    sent = MessageToDict(written(Write(path="c/d", fields={}, must=must)))
 
     assert condition == sent.get("currentDocument")
 
@@ -211,7 +210,7 @@ def test_no_mask_replaces_and_an_empty_one_does_not(
     mask: list[tuple[str, ...]] | None, sent: dict[str, list[str]] | None
 ) -> None:
     """A document is replaced only by a write without a mask."""
-    message = MessageToDict(to_write(Write(path="c/d", fields={"a": 1}, mask=mask), root=ROOT))
+    message = MessageToDict(written(Write(path="c/d", fields={"a": 1}, mask=mask)))
 
     assert sent == message.get("updateMask")
 
@@ -228,7 +227,21 @@ def test_no_mask_replaces_and_an_empty_one_does_not(
 )
 def test_a_delete_is_spelled_out(item: Delete, expected: dict[str, object]) -> None:
     """A delete names its document and, if asked, the time that it must have."""
-    assert expected == MessageToDict(to_write(item, root=ROOT))
+    assert expected == MessageToDict(written(item))
+
+
+def written(item: Write | Delete) -> Any:
+    """Return the message of *item*."""
+    message = PbWrite()
+    put_write(message, item, root=ROOT)
+    return message
+
+
+def timestamp(text: str) -> Timestamp:
+    """Return the message of a time."""
+    stamp = Timestamp()
+    put_timestamp(stamp, text)
+    return stamp
 
 
 def shown(field: FieldValue | Foreign) -> str:
