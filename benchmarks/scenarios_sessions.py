@@ -30,7 +30,7 @@ from gcp_adk_store.codec.documents import Layout
 from gcp_adk_store.codec.writes import Write
 from gcp_adk_store.handle import marker_of
 from gcp_adk_store.model.keys import SessionKey, UserKey
-from gcp_adk_store.model.sessions import Append
+from gcp_adk_store.model.sessions import Append, Marker
 from gcp_adk_store.model.state import split_scopes
 
 _NETWORK: Final = (OURS, ADKS)
@@ -151,8 +151,9 @@ def _same_commit_floor(delta: dict[str, Any]) -> Begin:
     async def begin(line: Line) -> Step:
         session = await line.sessions.create_session(app_name=f"floor-{uuid.uuid4().hex}", user_id=USER)
         key = SessionKey(app=session.app_name, user=USER, session=session.id)
-        marker = marker_of(session)
-        assert marker is not None
+        held = marker_of(session)
+        assert held is not None
+        marker: Marker = held
         scopes = split_scopes(delta)
         writes: list[Write] = []
 

@@ -16,7 +16,6 @@ from gcp_adk_store.codec.cursors import (
     encode_page_cursor,
 )
 from gcp_adk_store.codec.documents import HEADER_FIELDS, HEADER_WITHOUT_STATE, Layout, read_header
-from gcp_adk_store.codec.events import decode_events
 from gcp_adk_store.codec.writes import Document, Page
 from gcp_adk_store.errors import (
     InvalidInputError,
@@ -26,6 +25,7 @@ from gcp_adk_store.errors import (
     StoredDataError,
     StoreError,
 )
+from gcp_adk_store.event_cache import EventCache
 from gcp_adk_store.fan_out import beside, fan_out
 from gcp_adk_store.handle import to_session
 from gcp_adk_store.model.keys import SessionKey, UserKey
@@ -67,10 +67,13 @@ class SessionEvent:
 class SessionBrowser:
     """Lists what lies below one prefix of a database."""
 
-    def __init__(self, documents: Documents, layout: Layout, reader: SessionReader) -> None:
+    def __init__(
+        self, documents: Documents, layout: Layout, reader: SessionReader, events: EventCache
+    ) -> None:
         self._documents = documents
         self._layout = layout
         self._reader = reader
+        self._known_events = events
 
     async def listing(self, app: str, user: str | None) -> list[Session]:
         """Return the sessions of a user, or of all users of an app, by last update."""
@@ -209,7 +212,9 @@ class SessionBrowser:
         self, stored: StoredSession, number: int, texts: Sequence[str], index: int, *, what: str
     ) -> Event:
         where = self._reader.place_of(stored, number)
-        some = decode_events(texts[index : index + 1], where=where, first=index)
+        some = await self._known_events.decode(
+            texts[index : index + 1], where=where, first=index, remember=False
+        )
         try:
             (event,) = await self._reader.complete_events(stored, some, what=what)
         except PayloadMissingError as exc:

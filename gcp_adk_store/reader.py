@@ -20,10 +20,11 @@ from gcp_adk_store.codec.documents import (
     read_session,
     read_state,
 )
-from gcp_adk_store.codec.events import StoredEvent, complete_event, decode_events
+from gcp_adk_store.codec.events import StoredEvent, complete_event
 from gcp_adk_store.codec.payloads import unpack_value
 from gcp_adk_store.codec.writes import Document
 from gcp_adk_store.errors import PayloadMissingError, StoredDataError
+from gcp_adk_store.event_cache import EventCache
 from gcp_adk_store.fan_out import fan_out
 from gcp_adk_store.model.keys import SessionKey, UserKey
 from gcp_adk_store.model.payloads import PayloadOwner, PayloadRef
@@ -38,6 +39,7 @@ from gcp_adk_store.model.sessions import (
     wants_older,
 )
 from gcp_adk_store.model.state import ScopedState
+from gcp_adk_store.pauses import Pauses
 from gcp_adk_store.segment_cache import SegmentCache
 
 logger = logging.getLogger(__name__)
@@ -64,7 +66,8 @@ class SessionReader:
         documents: Documents,
         payloads: Payloads,
         layout: Layout,
-        cache: SegmentCache,
+        segments: SegmentCache,
+        events: EventCache,
         *,
         placeholders: bool,
     ) -> None:
@@ -72,7 +75,8 @@ class SessionReader:
         self._documents = documents
         self._payloads = payloads
         self._layout = layout
-        self._cache = cache
+        self._known_segments = segments
+        self._known_events = events
         self._placeholders = placeholders
 
     async def find(self, key: SessionKey, config: GetSessionConfig | None) -> Found | None:
@@ -123,8 +127,9 @@ class SessionReader:
             return None
         count = events_to_settle(marker, stored)
         texts = await self.newest(stored, at_least=count, what=what)
-        newest = decode_events(
-            texts[max(0, len(texts) - count) :], where=self.place_of(stored, stored.sealed)
+        start = max(0, len(texts) - count)
+        newest = await self._known_events.decode(
+            texts[start:], where=self.place_of(stored, stored.sealed), remember=True
         )
         shared = await self._complete_shared(key.owner, app, user, what=what)
         return await self.complete(stored, newest, shared, what=what)
@@ -174,7 +179,9 @@ class SessionReader:
         """Return the events that *config* asks for, without payloads; ``None`` if a segment is gone."""
         if not wants_events(config):
             return []
-        events = decode_events(stored.tail, where=self.place_of(stored, stored.sealed))
+        events = await self._known_events.decode(
+            stored.tail, where=self.place_of(stored, stored.sealed), remember=True
+        )
         unread = stored.sealed
         step = unread if wants_all_events(config) else 1
         running_max = stored.sealed_max
@@ -182,14 +189,16 @@ class SessionReader:
             config, have=len(select_events(events, config)), running_max=running_max
         ):
             first = max(0, unread - step)
+            places = [self.place_of(stored, number) for number in range(first, unread)]
+            # A history that is read once is not worth the memory of its events.
+            read_before = [self._known_segments.get(place) is not None for place in places]
             segments = await self.segments(stored, range(first, unread), what=what)
             if segments is None:
                 return None
-            events[:0] = [
-                event
-                for number, segment in enumerate(segments, first)
-                for event in decode_events(segment.texts, where=self.place_of(stored, number))
-            ]
+            older: list[StoredEvent] = []
+            for place, segment, again in zip(places, segments, read_before, strict=True):
+                older += await self._known_events.decode(segment.texts, where=place, remember=again)
+            events[:0] = older
             running_max = segments[0].running_max
             unread, step = first, step * 2
         return select_events(events, config)
@@ -207,15 +216,18 @@ class SessionReader:
             StoredDataError: one is damaged, or the newest is not the one that the session ends with.
         """
         paths = self._layout.segments(stored.key, stored.epoch, numbers)
-        known = {path: segment for path in paths if (segment := self._cache.get(path)) is not None}
+        known = {path: segment for path in paths if (segment := self._known_segments.get(path)) is not None}
         unknown = [path for path in paths if path not in known]
+        pauses = Pauses()
         for start in range(0, len(unknown), _SEGMENTS_PER_READ):
             some = unknown[start : start + _SEGMENTS_PER_READ]
             for path, document in zip(some, await self._documents.get(some, what=what), strict=True):
                 if document is None:
                     return None
                 known[path] = read_segment(document)
-                self._cache.put(path, known[path])
+                self._known_segments.put(path, known[path])
+                if pauses.is_due:
+                    await pauses.take()
         found = [known[path] for path in paths]
         if numbers.stop == stored.sealed and found and found[-1].running_max != stored.sealed_max:
             # Both are written in one commit: there are others after it that the session does not count.

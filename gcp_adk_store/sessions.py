@@ -21,11 +21,12 @@ from gcp_adk_store.backends.storage_calls import StorageClient
 from gcp_adk_store.browser import SessionBrowser, SessionEvent, SessionPage
 from gcp_adk_store.codec.documents import Layout
 from gcp_adk_store.codec.event_payloads import is_large
-from gcp_adk_store.codec.events import EncodedEvent, EventLimits, encode_event
+from gcp_adk_store.codec.events import EncodedEvent, EventLimits, StoredEvent, encode_event
 from gcp_adk_store.codec.payloads import Spilled, spill_scopes
 from gcp_adk_store.collector import Collector
 from gcp_adk_store.delivered import DeliveredEvents, HeldEvents
 from gcp_adk_store.errors import InvalidInputError, StoreError
+from gcp_adk_store.event_cache import EventCache
 from gcp_adk_store.handle import Missed, learn, made_session, mark, marker_of, to_session
 from gcp_adk_store.model.expiry import Expiry
 from gcp_adk_store.model.garbage import DEFAULT_AGE_S, Garbage
@@ -140,14 +141,16 @@ class FirestoreSessionService(BaseSessionService):
         )
         self._payloads = payloads
         self._payload_place = payloads.place
+        known_events = self._known_events = EventCache(self._limits.event_cache_bytes)
         self._reader = SessionReader(
             self._documents,
             payloads,
             layout,
             SegmentCache(self._limits.segment_cache_bytes),
+            known_events,
             placeholders=on_missing_payload == "placeholder",
         )
-        self._browser = SessionBrowser(self._documents, layout, self._reader)
+        self._browser = SessionBrowser(self._documents, layout, self._reader, known_events)
         self._recorder = SessionRecorder(
             self._documents, payloads, layout, self._reader, deadline_s=self._limits.deadline_s
         )
@@ -427,6 +430,9 @@ class FirestoreSessionService(BaseSessionService):
         self._update_session_state(session, event)
         # As it will be read: where JSON changes nothing in it, that is the very event.
         held = event if event == encoded.event else encoded.event
+        if held is event and not encoded.payloads:
+            # The next read of the session finds it here.
+            self._known_events.put(encoded.text, StoredEvent(event=encoded.event, missing={}))
         if not (in_handle and any(one is event for one in session.events)):
             session.events.append(held)
         session.last_update_time = append.timestamp

@@ -144,21 +144,6 @@ def decode_event(text: str) -> StoredEvent:
     return StoredEvent(event=event, missing=references(text))
 
 
-def decode_events(texts: Sequence[str], *, where: str, first: int = 0) -> list[StoredEvent]:
-    """Return the events that *texts* hold, the *first* of them and so on of the document *where*.
-
-    Raises:
-        StoredDataError: one is none, as for :func:`decode_event`; it is told by its place.
-    """
-    events: list[StoredEvent] = []
-    try:
-        for text in texts:
-            events.append(decode_event(text))  # noqa: PERF401  # how many there are is told if one is none
-    except StoredDataError as exc:
-        raise StoredDataError(f"{where}: event {first + len(events)}: {exc}") from exc.__cause__
-    return events
-
-
 def complete_event(stored: StoredEvent, found: Mapping[PayloadRef, bytes]) -> StoredEvent:
     """Return *stored* with its payloads in their places; those not *found* are named there by a text.
 

@@ -1,5 +1,6 @@
 """Show that no damage of a document crashes its reader, or gives what is not stored."""
 
+import asyncio
 import json
 import math
 import zlib
@@ -22,13 +23,14 @@ from gcp_adk_store.codec.documents import (
     read_session,
     read_state,
 )
-from gcp_adk_store.codec.events import decode_events, event_timestamp
+from gcp_adk_store.codec.events import event_timestamp
 from gcp_adk_store.codec.names import is_unicode
 from gcp_adk_store.codec.owners import session_at
 from gcp_adk_store.codec.segments import pack_segment
 from gcp_adk_store.codec.values import Foreign, decode_value
 from gcp_adk_store.codec.writes import Document
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
+from gcp_adk_store.event_cache import EventCache
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.payloads import PayloadRef
 from gcp_adk_store.model.sessions import Segment
@@ -201,7 +203,8 @@ def test_a_damaged_note_of_a_deletion_removes_nothing_else(fields: dict[str, Any
 @given(damage.damaged_json(TAIL[0]))
 def test_a_damaged_event_is_told_or_read(broken: str) -> None:
     """With its place; what is read has a time, and can be written again."""
-    found = read_or_told(lambda: decode_events([TAIL[0], broken], where=PATH), f"{PATH}: event 1: ")
+    decoded = EventCache(0).decode([TAIL[0], broken], where=PATH, remember=False)
+    found = read_or_told(lambda: asyncio.run(decoded), f"{PATH}: event 1: ")
     if found is None:
         return
 

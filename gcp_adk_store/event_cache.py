@@ -1,0 +1,84 @@
+"""Remember events by the JSON text they were read from, up to a bound of memory."""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Final
+
+from gcp_adk_store.codec.event_copies import copy_event
+from gcp_adk_store.codec.events import StoredEvent, decode_event
+from gcp_adk_store.errors import StoredDataError
+from gcp_adk_store.pauses import Pauses
+
+_OBJECT_BYTES: Final = 5000
+"""What the objects of an event take, beside its strings: measured with tracemalloc, for one part of text."""
+
+
+class EventCache:
+    """Events by text, the least recently used forgotten first; safe from any thread.
+
+    The same text is the same event for ever: nothing is ever invalidated. What is remembered is handed out as
+    copies only.
+    """
+
+    def __init__(self, capacity_bytes: int) -> None:
+        self._capacity = capacity_bytes
+        self._size = 0
+        self._events: OrderedDict[str, StoredEvent] = OrderedDict()
+        self._guard = threading.Lock()
+
+    async def decode(
+        self, texts: Sequence[str], *, where: str, remember: bool, first: int = 0
+    ) -> list[StoredEvent]:
+        """Return the events that *texts* hold, the caller's own.
+
+        Others of the loop have their turn meanwhile: a thousand new events take tens of milliseconds.
+
+        Args:
+            texts: A run of events.
+            where: The document that holds them, for errors.
+            remember: Whether those that are new here are likely to be read again.
+            first: Place of the first of them in the document.
+
+        Raises:
+            StoredDataError: one is none, as for :func:`~gcp_adk_store.codec.events.decode_event`; it is told
+                by its place.
+        """
+        events: list[StoredEvent] = []
+        pauses = Pauses()
+        try:
+            for text in texts:
+                events.append(self._decode(text, remember=remember))
+                if pauses.is_due:
+                    await pauses.take()
+        except StoredDataError as exc:
+            raise StoredDataError(f"{where}: event {first + len(events)}: {exc}") from exc.__cause__
+        return events
+
+    def put(self, text: str, event: StoredEvent) -> None:
+        """Keep *event*, which nobody else may hold any more."""
+        size = _size_of(text)
+        with self._guard:
+            if text in self._events or size > self._capacity:
+                return
+            self._events[text] = event
+            self._size += size
+            while self._size > self._capacity:
+                forgotten, _ = self._events.popitem(last=False)
+                self._size -= _size_of(forgotten)
+
+    def _decode(self, text: str, *, remember: bool) -> StoredEvent:
+        with self._guard:
+            known = self._events.get(text)
+            if known is not None:
+                self._events.move_to_end(text)
+        if known is None:
+            known = decode_event(text)
+            if not remember or _size_of(text) > self._capacity:
+                return known
+            self.put(text, known)
+        return StoredEvent(event=copy_event(known.event), missing=known.missing)
+
+
+def _size_of(text: str) -> int:
+    return _OBJECT_BYTES + 2 * len(text)
