@@ -299,16 +299,14 @@ def _throughput(stock: Stock, sizes: Sizes) -> Scenario:
     appends = sizes.sessions * sizes.tasks
 
     async def make(on: On) -> Step:
-        held: list[Session] = []
+        todo: list[tuple[Session, Event]] = []
 
         async def before() -> None:
-            held[:] = [await stock.new_session(on.subject) for _ in range(sizes.sessions)]
-
-        async def task(session: Session) -> None:
-            await on.service.append_event(session, event())
+            held = [await stock.new_session(on.subject) for _ in range(sizes.sessions)]
+            todo[:] = [(session, event()) for session in held for _ in range(sizes.tasks)]
 
         async def work() -> None:
-            await asyncio.gather(*(task(session) for session in held for _ in range(sizes.tasks)))
+            await asyncio.gather(*(on.service.append_event(session, made) for session, made in todo))
 
         return Step(work, before)
 

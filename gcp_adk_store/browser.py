@@ -31,6 +31,7 @@ from gcp_adk_store.handle import to_session
 from gcp_adk_store.model.keys import SessionKey, UserKey
 from gcp_adk_store.model.sessions import EventPlace, StoredSession
 from gcp_adk_store.model.state import ScopedState
+from gcp_adk_store.pauses import Pauses, paced
 from gcp_adk_store.reader import Found, SessionReader, has_expired
 
 MAX_PAGE_SIZE: Final = 1000
@@ -99,8 +100,9 @@ class SessionBrowser:
                 what=what,
             )
             states = None
-        found = await self._complete(map(read_header, documents), states, what=what)
-        sessions = [to_session(one) for one in found]
+        stored = await paced(read_header(document) for document in documents)
+        found = await self._complete(stored, states, what=what)
+        sessions = await paced(to_session(one) for one in found)
         return sorted(sessions, key=lambda session: (session.last_update_time, session.user_id, session.id))
 
     async def page(
@@ -213,7 +215,7 @@ class SessionBrowser:
     ) -> Event:
         where = self._reader.place_of(stored, number)
         some = await self._known_events.decode(
-            texts[index : index + 1], where=where, first=index, remember=False
+            texts[index : index + 1], where=where, first=index, remember=False, pauses=Pauses()
         )
         try:
             (event,) = await self._reader.complete_events(stored, some, what=what)

@@ -2,7 +2,7 @@
 
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from gcp_adk_store.codec.event_copies import copy_event
@@ -28,16 +28,15 @@ class EventCache:
         self._guard = threading.Lock()
 
     async def decode(
-        self, texts: Sequence[str], *, where: str, remember: bool, first: int = 0
+        self, texts: Sequence[str], *, where: str, remember: bool, pauses: Pauses, first: int = 0
     ) -> list[StoredEvent]:
         """Return the events that *texts* hold, the caller's own.
-
-        Others of the loop have their turn meanwhile: a thousand new events take tens of milliseconds.
 
         Args:
             texts: A run of events.
             where: The document that holds them, for errors.
             remember: Whether those that are new here are likely to be read again.
+            pauses: Of the read that this is a part of: a thousand new events take tens of milliseconds.
             first: Place of the first of them in the document.
 
         Raises:
@@ -45,7 +44,6 @@ class EventCache:
                 by its place.
         """
         events: list[StoredEvent] = []
-        pauses = Pauses()
         try:
             for text in texts:
                 events.append(self._decode(text, remember=remember))
@@ -54,6 +52,13 @@ class EventCache:
         except StoredDataError as exc:
             raise StoredDataError(f"{where}: event {first + len(events)}: {exc}") from exc.__cause__
         return events
+
+    def has_place_for(self, runs: Iterable[Sequence[str]]) -> bool:
+        """Tell whether all of these events can be remembered, and others beside them.
+
+        Of a history that is larger, each event would push out the one that is read next.
+        """
+        return 2 * sum(_size_of(text) for texts in runs for text in texts) <= self._capacity
 
     def put(self, text: str, event: StoredEvent) -> None:
         """Keep *event*, which nobody else may hold any more."""

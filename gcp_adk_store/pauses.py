@@ -2,7 +2,10 @@
 
 import asyncio
 import time
-from typing import Final
+from collections.abc import Iterable
+from typing import Final, TypeVar
+
+T = TypeVar("T")
 
 _LONGEST_S: Final = 0.004
 
@@ -22,3 +25,14 @@ class Pauses:
         """Let every task that can run have its turn."""
         await asyncio.sleep(0)
         self._due = time.monotonic() + _LONGEST_S
+
+
+async def paced(items: Iterable[T]) -> list[T]:
+    """Return *items*, computed one by one with pauses between them."""
+    pauses = Pauses()
+    computed: list[T] = []
+    for item in items:
+        computed.append(item)
+        if pauses.is_due:
+            await pauses.take()
+    return computed

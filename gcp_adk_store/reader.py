@@ -129,7 +129,7 @@ class SessionReader:
         texts = await self.newest(stored, at_least=count, what=what)
         start = max(0, len(texts) - count)
         newest = await self._known_events.decode(
-            texts[start:], where=self.place_of(stored, stored.sealed), remember=True
+            texts[start:], where=self.place_of(stored, stored.sealed), remember=True, pauses=Pauses()
         )
         shared = await self._complete_shared(key.owner, app, user, what=what)
         return await self.complete(stored, newest, shared, what=what)
@@ -179,8 +179,9 @@ class SessionReader:
         """Return the events that *config* asks for, without payloads; ``None`` if a segment is gone."""
         if not wants_events(config):
             return []
+        pauses = Pauses()
         events = await self._known_events.decode(
-            stored.tail, where=self.place_of(stored, stored.sealed), remember=True
+            stored.tail, where=self.place_of(stored, stored.sealed), remember=True, pauses=pauses
         )
         unread = stored.sealed
         step = unread if wants_all_events(config) else 1
@@ -190,14 +191,17 @@ class SessionReader:
         ):
             first = max(0, unread - step)
             places = [self.place_of(stored, number) for number in range(first, unread)]
-            # A history that is read once is not worth the memory of its events.
-            read_before = [self._known_segments.get(place) is not None for place in places]
+            # A history that is read once is not worth the memory of its events, nor is one that fills it.
+            again = all(self._known_segments.get(place) is not None for place in places)
             segments = await self.segments(stored, range(first, unread), what=what)
             if segments is None:
                 return None
+            again = again and self._known_events.has_place_for(segment.texts for segment in segments)
             older: list[StoredEvent] = []
-            for place, segment, again in zip(places, segments, read_before, strict=True):
-                older += await self._known_events.decode(segment.texts, where=place, remember=again)
+            for place, segment in zip(places, segments, strict=True):
+                older += await self._known_events.decode(
+                    segment.texts, where=place, remember=again, pauses=pauses
+                )
             events[:0] = older
             running_max = segments[0].running_max
             unread, step = first, step * 2

@@ -6,7 +6,6 @@ import sys
 import threading
 from collections import deque
 from collections.abc import AsyncIterator, Hashable
-from concurrent.futures import Future
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
@@ -14,10 +13,40 @@ from gcp_adk_store import deadlines
 from gcp_adk_store.errors import OverloadedError
 
 
+class _Waiter:
+    """A call that waits in its own event loop; whoever changes it holds the guard of the turns."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self.turn: asyncio.Future[None] = self._loop.create_future()
+        self.is_given = False
+
+    def end_after(self, seconds: float) -> asyncio.TimerHandle | None:
+        """Wait no longer than *seconds*."""
+        return None if math.isinf(seconds) else self._loop.call_later(seconds, self._settle, TimeoutError())
+
+    def give(self) -> bool:
+        """Give it the turn; tell whether there is anybody to take it."""
+        try:
+            self._loop.call_soon_threadsafe(self._settle, None)
+        except RuntimeError:  # its event loop was closed
+            return False
+        self.is_given = True
+        return True
+
+    def _settle(self, failure: Exception | None) -> None:
+        if self.turn.done():
+            return
+        if failure is None:
+            self.turn.set_result(None)
+        else:
+            self.turn.set_exception(failure)
+
+
 @dataclass(slots=True)
 class _Line:
     running: int = 0
-    waiting: deque[Future[None]] = field(default_factory=deque)
+    waiting: deque[_Waiter] = field(default_factory=deque)
 
 
 class Turns:
@@ -56,13 +85,12 @@ class Turns:
                     f"{self._waiting} calls of this process wait for their turn, as many as may "
                     "(max_waiting); send fewer at a time"
                 )
-            mine: Future[None] = Future()
+            mine = _Waiter()
             line.waiting.append(mine)
             self._waiting += 1
+        timer = mine.end_after(deadlines.at_most(self._longest_wait_s))
         try:
-            longest_wait_s = deadlines.at_most(self._longest_wait_s)
-            async with asyncio.timeout(None if math.isinf(longest_wait_s) else longest_wait_s):
-                await asyncio.wrap_future(mine)
+            await mine.turn
         except BaseException as exc:  # one whose loop was closed under it ends by GeneratorExit
             if self._leave(line, mine):  # given in the moment of the cancellation
                 self.pass_on(key)
@@ -71,16 +99,17 @@ class Turns:
                     "others of this process that came first took all the time there was; nothing was sent"
                 ) from exc
             raise
+        finally:
+            if timer is not None:
+                timer.cancel()
 
-    def _leave(self, line: _Line, mine: Future[None]) -> bool:
+    def _leave(self, line: _Line, mine: _Waiter) -> bool:
         """Stop waiting; tell whether the turn had been given already."""
         with self._guard:
-            try:
+            if not mine.is_given and mine in line.waiting:
                 line.waiting.remove(mine)
-            except ValueError:
-                return not mine.cancelled()
-            self._waiting -= 1
-            return False
+                self._waiting -= 1
+            return mine.is_given
 
     def pass_on(self, key: Hashable) -> None:
         """Give a turn of *key* to the next who waits for it, in whichever event loop."""
@@ -89,8 +118,7 @@ class Turns:
             while line.waiting:
                 following = line.waiting.popleft()
                 self._waiting -= 1
-                if following.set_running_or_notify_cancel():
-                    following.set_result(None)
+                if following.give():
                     return
             line.running -= 1
             if not line.running:

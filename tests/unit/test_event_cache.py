@@ -15,6 +15,7 @@ from gcp_adk_store.codec.event_copies import copy_event
 from gcp_adk_store.codec.events import StoredEvent, decode_event
 from gcp_adk_store.errors import StoredDataError
 from gcp_adk_store.event_cache import EventCache
+from gcp_adk_store.pauses import Pauses
 
 CALL = types.FunctionCall(id="c", name="book", args={"legs": [{"to": "X", "stops": []}], "class": None})
 EVENTS = [
@@ -123,6 +124,14 @@ def test_the_event_that_was_asked_for_least_lately_is_forgotten_first() -> None:
     assert ["kept a", "b", "kept c"] == [one.event.author for one in decode(cache, texts, remember=False)]
 
 
+def test_a_history_has_place_only_beside_another() -> None:
+    """Half of the memory at most; what is larger would push out its own events."""
+    texts = ["x" * 500] * 10
+
+    assert EventCache(2 * 10 * 6000).has_place_for([texts[:4], texts[4:]])
+    assert not EventCache(2 * 10 * 6000 - 1).has_place_for([texts[:4], texts[4:]])
+
+
 def test_a_cache_of_no_size_reads_every_time() -> None:
     """Nothing is kept, not even what is put."""
     cache = EventCache(0)
@@ -136,7 +145,9 @@ def test_a_damaged_event_is_told_by_its_place() -> None:
     """The document, and the number within it."""
     with pytest.raises(StoredDataError, match=r"^apps/a: event 6: "):
         asyncio.run(
-            EventCache(0).decode([EVENTS[0].model_dump_json(), "{"], where="apps/a", first=5, remember=False)
+            EventCache(0).decode(
+                [EVENTS[0].model_dump_json(), "{"], where="apps/a", first=5, remember=False, pauses=Pauses()
+            )
         )
 
 
@@ -152,7 +163,7 @@ async def test_others_have_their_turn_while_thousands_of_events_are_read() -> No
             await asyncio.sleep(0)
 
     busy = asyncio.create_task(other())
-    await EventCache(0).decode(texts, where="", remember=False)
+    await EventCache(0).decode(texts, where="", remember=False, pauses=Pauses())
     busy.cancel()
 
     assert turns >= 3
@@ -160,7 +171,7 @@ async def test_others_have_their_turn_while_thousands_of_events_are_read() -> No
 
 def decode(cache: EventCache, texts: list[str], *, remember: bool) -> list[StoredEvent]:
     """Return what *cache* gives for *texts*."""
-    return asyncio.run(cache.decode(texts, where="", remember=remember))
+    return asyncio.run(cache.decode(texts, where="", remember=remember, pauses=Pauses()))
 
 
 def changeable(value: object) -> Iterator[object]:
