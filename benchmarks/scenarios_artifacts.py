@@ -54,7 +54,7 @@ def artifact_scenarios(stock: Stock, sizes: Sizes) -> Iterable[Scenario]:
     for versions in sizes.versions:
         for known in (False, True):
             yield _save_version(stock, versions, known=known)
-        yield _load_latest(stock, versions)
+            yield _load_latest(stock, versions, known=known)
     yield _list_keys(stock, sizes.keys)
     yield _delete(stock)
 
@@ -133,42 +133,29 @@ def _load_size(stock: Stock, name: str, size: int) -> Scenario:
 
 
 def _save_version(stock: Stock, versions: int, *, known: bool) -> Scenario:
-    """Save one more version, by a process that saved the artifact before or by one that did not."""
-    filename = f"saved-{versions}-{'known' if known else 'unknown'}"
+    """Save one more version, by a process that met the artifact before or by one that did not."""
+    filename = f"saved-{versions}-{_known(known)}"
 
     async def make(on: On) -> Step:
         await stock.versions(on.subject, filename, versions)
         artifact: dict[str, Any] = {**who("s"), "filename": filename}
         part = _part(1000)
-        asked = on.service
-
-        async def forget() -> None:
-            nonlocal asked
-            if isinstance(asked, GcsArtifactService):
-                if asked is not on.service:
-                    await asked.close()
-                asked = GcsArtifactService(on.line.place.bucket, client=on.line.storage)
-
-        async def save() -> None:
-            await asked.save_artifact(**artifact, artifact=part)
-
-        if known:
-            await save()
-        return Step(save, None if known else forget)
+        return await _asked(on, lambda asked: asked.save_artifact(**artifact, artifact=part), known=known)
 
     return Scenario(
-        name=f"save at {versions:,} versions, {'known' if known else 'unknown'}",
+        name=f"save at {versions:,} versions, {_known(known)}",
         subjects={**_both(make), RAW_UPLOAD: _upload(1000)},
         share=0.25 if versions < 1000 else 0.1,  # noqa: PLR2004  # ADK's lists them each time
     )
 
 
-def _load_latest(stock: Stock, versions: int) -> Scenario:
+def _load_latest(stock: Stock, versions: int, *, known: bool) -> Scenario:
     filename = f"loaded-{versions}"
 
     async def make(on: On) -> Step:
         await stock.loadable(on.line, on.subject, filename, versions=versions, size=1000)
-        return Step(lambda: on.service.load_artifact(**who("s"), filename=filename))
+        artifact: dict[str, Any] = {**who("s"), "filename": filename}
+        return await _asked(on, lambda asked: asked.load_artifact(**artifact), known=known)
 
     async def download(line: Line) -> Step:
         await stock.loadable(line, OURS, filename, versions=versions, size=1000)
@@ -177,10 +164,33 @@ def _load_latest(stock: Stock, versions: int) -> Scenario:
         return Step(lambda: asyncio.to_thread(lambda: bucket.blob(name).download_as_bytes()))
 
     return Scenario(
-        name=f"load the latest of {versions:,} versions",
+        name=f"load the latest of {versions:,} versions, {_known(known)}",
         subjects={**_both(make), RAW_DOWNLOAD: download},
         share=0.1,
     )
+
+
+def _known(known: bool) -> str:  # noqa: FBT001  # the one thing that it spells
+    return "known" if known else "unknown"
+
+
+async def _asked(on: On, ask: Callable[[BaseArtifactService], Awaitable[object]], *, known: bool) -> Step:
+    """Ask a service that met the artifact a moment ago, or each time one that never did."""
+    asked = on.service
+
+    async def work() -> None:
+        await ask(asked)
+
+    async def forget() -> None:
+        nonlocal asked
+        if isinstance(asked, GcsArtifactService):
+            if asked is not on.service:
+                await asked.close()
+            asked = GcsArtifactService(on.line.place.bucket, client=on.line.storage)
+
+    if known:
+        await work()
+    return Step(work, None if known else forget)
 
 
 def _list_keys(stock: Stock, keys: int) -> Scenario:

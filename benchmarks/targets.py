@@ -139,7 +139,8 @@ def _artifacts(figures: Figures) -> Iterable[Target]:
     for pattern, times in (
         (r"^save at .* versions, unknown", 3),
         (r"^save at .* versions, known", 6),
-        (r"^load the latest of .* versions", 3),
+        (r"^load the latest of .* versions, unknown", 3),
+        (r"^load the latest of .* versions, known", 3),
     ):
         name = figures.scenario(pattern)
         yield _faster(name or pattern.strip("^"), times, figures.ms(name, ADKS), figures.ms(name))

@@ -4,7 +4,8 @@ import asyncio
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from typing import Any, NamedTuple, TypeVar
 
 from gcp_adk_store.backends import retry
 from gcp_adk_store.backends.gcs import Objects
@@ -26,6 +27,8 @@ from gcp_adk_store.model.artifacts import (
 from gcp_adk_store.model.keys import ArtifactKey, ArtifactScope
 from gcp_adk_store.settings import ArtifactLimits
 from gcp_adk_store.turns import Turns
+
+T = TypeVar("T")
 
 
 class ArtifactVersions:
@@ -62,7 +65,7 @@ class ArtifactVersions:
                     return done
                 version = next_version(infos)
             else:
-                known = self._latest.get(key)
+                known = self._latest.look(key).version
                 version = next_version(await self.numbers(key, what=what)) if known is None else known + 1
             for attempt in range(self._attempts):
                 name = object_name(key, version)
@@ -116,11 +119,17 @@ class ArtifactVersions:
         self, key: ArtifactKey, version: int | None, *, what: str
     ) -> tuple[int, StoredObject] | None:
         """Return a version and its number, by default the latest; ``None`` if there is none."""
-        if version is None:
-            infos = await self.infos(key, hashes=True, what=what)
-            return (max(infos), infos[max(infos)]) if infos else None
-        stored = await self._objects.info(object_name(key, version), what=what) if version >= 0 else None
-        return None if stored is None else (version, stored)
+        if version is not None:
+            stored = await self._objects.info(object_name(key, version), what=what) if version >= 0 else None
+            return None if stored is None else (version, stored)
+
+        async def find(name: str) -> StoredObject | None:
+            return await self._objects.info(name, what=what)
+
+        latest = await self._known_latest(key, find, what=what)
+        if latest is not None:
+            return latest
+        return await self._listed_latest(key, what=what)
 
     async def resolve(
         self, key: ArtifactKey, version: int | None, *, within: ArtifactScope, what: str
@@ -147,17 +156,55 @@ class ArtifactVersions:
         """Return a version with its bytes, by default the latest, both of one moment."""
         if version is not None:
             return await self._load_version(object_name(key, version), what=what) if version >= 0 else None
+
+        async def load(name: str) -> tuple[StoredObject, bytes] | None:
+            return await self._load_version(name, what=what)
+
+        latest = await self._known_latest(key, load, what=what)
+        if latest is not None:
+            return latest[1]
         while True:
-            infos = await self.infos(key, what=what)
-            if not infos:
+            found = await self._listed_latest(key, what=what)
+            if found is None:
                 return None
-            stored = infos[max(infos)]
+            _, stored = found
             if stored.file_uri is not None:
                 return stored, b""
             read = await self._objects.read(stored.name, generation=stored.generation, what=what)
             if read is not None:
                 return stored, read[0]
             # Deleted between the two requests: look again at what is the latest now.
+
+    async def _listed_latest(self, key: ArtifactKey, *, what: str) -> tuple[int, StoredObject] | None:
+        look = self._latest.look(key)
+        prefix = version_prefix(key)
+        stored = await self._objects.greatest(
+            prefix, lambda name: parse_version(name, prefix), delimiter="/", what=what
+        )
+        number = None if stored is None else parse_version(stored.name, prefix)
+        if stored is None or number is None:
+            return None
+        self._latest.learn(key, number, look)
+        return number, stored
+
+    async def _known_latest(
+        self, key: ArtifactKey, read: Callable[[str], Coroutine[Any, Any, T | None]], *, what: str
+    ) -> tuple[int, T] | None:
+        """Return what *read* gives for the latest version, without a listing, where this process knows it.
+
+        It is the latest if there is none of the next number beside it, which is looked at in the same moment.
+        """
+        look = self._latest.look(key)
+        number = look.version
+        if number is None:
+            return None
+        found, following = await beside(
+            read(object_name(key, number)), self._objects.info(object_name(key, number + 1), what=what)
+        )
+        if found is None or following is not None:
+            return None
+        self._latest.learn(key, number, look)
+        return number, found
 
     async def forget_while(self, key: ArtifactKey, remove: Callable[[], Awaitable[None]]) -> None:
         """Let *remove* remove versions; the next save asks what is left."""
@@ -192,38 +239,62 @@ def endless_reference(uri: str | None) -> InvalidInputError:
     return InvalidInputError(f"Exceeded maximum recursion depth resolving artifact reference: {uri}")
 
 
-class _LatestVersions:
-    """The latest version of each artifact that this process saved lately: where the next save starts.
+class _Look(NamedTuple):
+    """What was known at one moment."""
 
-    Only a hint: a number that is taken meanwhile is refused by Cloud Storage. It ages, because a number
-    that is free may be no longer the next one where others delete.
+    version: int | None
+    entry: tuple[int, float] | None
+    forgotten: int
+
+
+class _LatestVersions:
+    """The latest version of each artifact that this process met lately: where saves and loads start.
+
+    Only a hint: a number that is taken meanwhile is refused by Cloud Storage, and who loads looks whether the
+    next one is there. It ages, because a number that is free may be no longer the next one where others
+    delete.
     """
 
     def __init__(self, limits: ArtifactLimits) -> None:
         self._capacity = limits.known_versions
         self._lifetime_s = limits.known_for_s
         self._versions: OrderedDict[ArtifactKey, tuple[int, float]] = OrderedDict()
+        self._forgotten = 0
         self._guard = threading.Lock()
 
-    def get(self, key: ArtifactKey) -> int | None:
+    def look(self, key: ArtifactKey) -> _Look:
+        """Return what is known now, for :meth:`learn` to tell whether it still is."""
         with self._guard:
-            version, known_at = self._versions.get(key, (None, 0.0))
-            return version if time.monotonic() - known_at < self._lifetime_s else None
+            entry = self._versions.get(key)
+            is_young = entry is not None and time.monotonic() - entry[1] < self._lifetime_s
+            return _Look(entry[0] if entry and is_young else None, entry, self._forgotten)
 
     def put(self, key: ArtifactKey, version: int) -> None:
+        """Remember what was saved."""
         with self._guard:
-            self._versions[key] = (version, time.monotonic())
-            self._versions.move_to_end(key)
-            if len(self._versions) > self._capacity:
-                self._versions.popitem(last=False)
+            self._put(key, version)
+
+    def learn(self, key: ArtifactKey, version: int, look: _Look) -> None:
+        """Remember what was read after *look*, unless it was saved or deleted meanwhile."""
+        with self._guard:
+            if look.forgotten == self._forgotten and look.entry is self._versions.get(key):
+                self._put(key, version)
 
     def forget(self, key: ArtifactKey) -> None:
         with self._guard:
+            self._forgotten += 1
             self._versions.pop(key, None)
 
     def forget_scope(self, scope: ArtifactScope) -> None:
         with self._guard:
+            self._forgotten += 1
             for key in list(self._versions):
                 same_user = (key.scope.app, key.scope.user) == (scope.app, scope.user)
                 if same_user and scope.session in (None, key.scope.session):
                     del self._versions[key]
+
+    def _put(self, key: ArtifactKey, version: int) -> None:
+        self._versions[key] = (version, time.monotonic())
+        self._versions.move_to_end(key)
+        if len(self._versions) > self._capacity:
+            self._versions.popitem(last=False)

@@ -1,6 +1,7 @@
 """Read and write objects of one bucket, on threads of this library's own."""
 
-from collections.abc import AsyncIterator, Mapping
+import operator
+from collections.abc import AsyncIterator, Callable, Mapping
 from datetime import datetime
 from typing import Any, Final, TypeVar
 
@@ -114,6 +115,17 @@ class Objects:
         return [
             stored(blob) for blob in await self._list(prefix, delimiter=delimiter, fields=fields, what=what)
         ]
+
+    async def greatest(
+        self, prefix: str, order: Callable[[str], int | None], *, delimiter: str | None, what: str
+    ) -> StoredObject | None:
+        """Return the one of the objects that :meth:`names` names whose name is greatest by *order*.
+
+        With its checksums; ``None`` where *order* has a place for none.
+        """
+        blobs = await self._list(prefix, delimiter=delimiter, fields=_INFOS_WITH_HASHES, what=what)
+        placed = [(number, blob) for blob in blobs if (number := order(blob.name)) is not None]
+        return stored(max(placed, key=operator.itemgetter(0))[1]) if placed else None
 
     async def info(self, name: str, *, what: str) -> StoredObject | None:
         """Return one object with its checksums, ``None`` if there is none of that name."""

@@ -215,21 +215,22 @@ async def test_artifacts_cost_what_the_model_says(
     """New names are saved, and the latest version of one is loaded, by a process that knows neither."""
     http = MeteredSession()
     options: dict[str, Any] = {"project": "demo", "credentials": AnonymousCredentials()}
-    services: tuple[BaseArtifactService, Services]
-    if whose == "ours":
-        client = Client(**options, _http=http)
-        services = GcsArtifactService(adk_store_bucket, client=client), StoreServices()
-    else:
-        services = AdkGcsArtifactService(adk_store_bucket, **options, _http=http), BuiltinServices()
-    service, model = services
+    model: Services = StoreServices() if whose == "ours" else BuiltinServices()
+
+    def newcomer() -> BaseArtifactService:
+        if whose == "ours":
+            return GcsArtifactService(adk_store_bucket, client=Client(**options, _http=http))
+        return AdkGcsArtifactService(adk_store_bucket, **options, _http=http)
+
     other = AdkGcsArtifactService(adk_store_bucket, **options)
     part = types.Part(text="text")
     await other.save_artifact(**USER, session_id="s", filename="loaded", artifact=part)
     http.take()
+    service = newcomer()
     for number in range(saves):
         await service.save_artifact(**USER, session_id="s", filename=f"{number}", artifact=part)
     for _ in range(loads):
-        assert await service.load_artifact(**USER, session_id="s", filename="loaded") is not None
+        assert await newcomer().load_artifact(**USER, session_id="s", filename="loaded") is not None
     figures = http.take()
     turn = Turn(history=0, events=0, event_bytes=600, saves=saves, loads=loads)
     counted = model.turn(turn, cold=True)

@@ -2,6 +2,7 @@
 
 import asyncio
 import io
+import threading
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -435,6 +436,58 @@ async def test_a_save_goes_on_from_what_another_process_saved(artifacts: GcsArti
 
     assert 3 == await artifacts.save_artifact(**REPORT, artifact=text("3"))
     assert text("3") == await artifacts.load_artifact(**REPORT)
+
+
+async def test_a_load_of_the_latest_finds_what_another_process_did_since(
+    artifacts: GcsArtifactService,
+) -> None:
+    """It saved more, deleted all, or began anew: what this process remembers is a hint only."""
+    other = GcsArtifactService(artifacts.bucket_name)
+    await artifacts.save_artifact(**REPORT, artifact=text("0"))
+    loaded = [await artifacts.load_artifact(**REPORT)]
+    for number in (1, 2):
+        await other.save_artifact(**REPORT, artifact=text(f"{number}"))
+        loaded.append(await artifacts.load_artifact(**REPORT))
+    await other.delete_artifact(**REPORT)
+    described = await artifacts.get_artifact_version(**REPORT)
+    loaded.append(await artifacts.load_artifact(**REPORT))
+    await other.save_artifact(**REPORT, artifact=text("anew"))
+    loaded.append(await artifacts.load_artifact(**REPORT))
+    await other.close()
+
+    assert described is None
+    assert [text("0"), text("1"), text("2"), None, text("anew")] == loaded
+
+
+@pytest.mark.parametrize("remove", ["delete_artifact", "delete_session_artifacts"])
+async def test_a_load_that_a_delete_overtakes_leaves_nothing_to_number_from(
+    artifacts: GcsArtifactService, remove: str
+) -> None:
+    """What it read is gone; the next save begins with 0, as in ADK's services."""
+    for number in range(3):
+        await artifacts.save_artifact(**REPORT, artifact=text(f"{number}"))
+    arrived, go_on = threading.Event(), threading.Event()
+
+    class Slow(requests.Session):
+        def request(self, method: str, url: str, *args: Any, **kwargs: Any) -> requests.Response:  # type: ignore[override]  # whatever the client passes
+            answer = super().request(method, url, *args, **kwargs)
+            if "prefix=" in url and not arrived.is_set():
+                arrived.set()
+                go_on.wait(10)
+            return answer
+
+    client = Client(project="demo", credentials=AnonymousCredentials(), _http=Slow())
+    service = GcsArtifactService(artifacts.bucket_name, client=client)
+    loading = asyncio.create_task(service.load_artifact(**REPORT))
+    await asyncio.to_thread(arrived.wait, 10)
+    ids = REPORT if remove == "delete_artifact" else WHO
+    await getattr(service, remove)(**ids)
+    go_on.set()
+    await loading
+    saved = await service.save_artifact(**REPORT, artifact=text("again"))
+    await service.close()
+
+    assert 0 == saved
 
 
 async def test_numbers_start_again_after_a_delete(artifacts: GcsArtifactService) -> None:
