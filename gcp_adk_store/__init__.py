@@ -7,10 +7,12 @@ if TYPE_CHECKING:
     from gcp_adk_store.artifact_files import ArtifactReader
     from gcp_adk_store.artifact_uploads import SignedUpload
     from gcp_adk_store.artifacts import GcsArtifactService, StoredArtifactVersion
+    from gcp_adk_store.backends.credentials import StoreCredentials
     from gcp_adk_store.browser import SessionEvent, SessionPage
     from gcp_adk_store.errors import (
         AccessDeniedError,
         ArtifactConflictError,
+        CredentialsError,
         InvalidInputError,
         NotProvisionedError,
         OutcomeUnknownError,
@@ -38,6 +40,7 @@ __all__ = [
     "ArtifactConflictError",
     "ArtifactLimits",
     "ArtifactReader",
+    "CredentialsError",
     "FirestoreSessionService",
     "Garbage",
     "GarbageKind",
@@ -57,6 +60,7 @@ __all__ = [
     "SessionPage",
     "SignedUpload",
     "Store",
+    "StoreCredentials",
     "StoreError",
     "StoreSettings",
     "StoredArtifactVersion",
@@ -93,6 +97,7 @@ _HOMES = {
     "SessionPage": "browser",
     "SignedUpload": "artifact_uploads",
     "Store": "store",
+    "StoreCredentials": "backends.credentials",
     "StoreSettings": "settings",
     "StoredArtifactVersion": "artifacts",
 }

@@ -24,6 +24,7 @@ from gcp_adk_store.artifact_files import (
 )
 from gcp_adk_store.artifact_uploads import ArtifactUploads, SignedUpload
 from gcp_adk_store.artifact_versions import ArtifactVersions, endless_reference
+from gcp_adk_store.backends.credentials import StoreCredentials
 from gcp_adk_store.backends.gcs import ObjectGoneError, Objects
 from gcp_adk_store.backends.resumable import CHUNK_BYTES, ResumableUploads
 from gcp_adk_store.backends.signing import UrlSigner
@@ -89,7 +90,7 @@ class GcsArtifactService(BaseArtifactService):
         *,
         project: str | None = None,
         client: StorageClient | None = None,
-        credentials: Credentials | None = None,
+        credentials: StoreCredentials | Credentials | None = None,
         kms_key_name: str | None = None,
         storage_class: str | None = None,
         signing_service_account: str | None = None,
@@ -101,7 +102,8 @@ class GcsArtifactService(BaseArtifactService):
             bucket_name: The bucket, which must exist.
             project: Google Cloud project to act in; by default that of the environment.
             client: A ``google.cloud.storage.Client`` to borrow; it stays open on :meth:`close`.
-            credentials: By default those of the environment.
+            credentials: Of ``google.auth``, or a :class:`~gcp_adk_store.StoreCredentials` to share; by
+                default those of the environment.
             kms_key_name: Key of Cloud KMS that encrypts what is saved,
                 ``projects/P/locations/L/keyRings/R/cryptoKeys/K``; by default the bucket's.
             storage_class: ``STANDARD``, ``NEARLINE``, ``COLDLINE`` or ``ARCHIVE`` for what is saved; by
@@ -119,6 +121,7 @@ class GcsArtifactService(BaseArtifactService):
         limits = limits or ArtifactLimits()
         # What bounds their number is the threads that their requests take.
         self.operations = Operations(GcsArtifactService, deadlines_s=limits.deadlines_s, turns=None)
+        credentials = StoreCredentials.of(credentials)
         calls = StorageCalls(
             bucket_name, project=project, client=client, credentials=credentials, limits=limits
         )

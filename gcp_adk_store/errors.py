@@ -15,6 +15,7 @@
     │   └── OverloadedError      slow down, or raise the limit that it names; nothing was sent
     ├── OutcomeUnknownError      read before you repeat; it may have been written
     ├── AccessDeniedError        grant the permission that the message names
+    │   └── CredentialsError     log in, or mend the credentials, with the command that the message names
     ├── NotProvisionedError      make the database or bucket that the message names
     └── StoredDataError          what lies in storage cannot be read by this release
         └── PayloadMissingError  restore the payload, or read with on_missing_payload="placeholder"
@@ -35,6 +36,7 @@ from google.adk.errors.session_not_found_error import SessionNotFoundError
 __all__ = [
     "AccessDeniedError",
     "ArtifactConflictError",
+    "CredentialsError",
     "InvalidInputError",
     "NotProvisionedError",
     "OutcomeUnknownError",
@@ -161,6 +163,10 @@ class OutcomeUnknownError(StoreError):
 
 class AccessDeniedError(StoreError):
     """The credentials are missing, invalid or lack a permission; nothing was written."""
+
+
+class CredentialsError(AccessDeniedError):
+    """There are no credentials, or no token is to be had for them; nothing was sent."""
 
 
 class NotProvisionedError(StoreError):

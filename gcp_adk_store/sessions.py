@@ -15,6 +15,7 @@ from google.adk.sessions.base_session_service import GetSessionConfig, ListSessi
 from google.auth.credentials import Credentials
 
 from gcp_adk_store.backends.channels import ClientInterceptor, FirestoreClient
+from gcp_adk_store.backends.credentials import StoreCredentials
 from gcp_adk_store.backends.firestore import open_documents
 from gcp_adk_store.backends.payloads import open_payloads
 from gcp_adk_store.backends.storage_calls import StorageClient
@@ -75,7 +76,7 @@ class FirestoreSessionService(BaseSessionService):
         bucket: str | None = None,
         client: FirestoreClient | None = None,
         storage: StorageClient | None = None,
-        credentials: Credentials | None = None,
+        credentials: StoreCredentials | Credentials | None = None,
         on_conflict: Literal["raise", "merge"] = "raise",
         on_missing_payload: Literal["raise", "placeholder"] = "raise",
         default_ttl_seconds: float | None = None,
@@ -93,7 +94,8 @@ class FirestoreSessionService(BaseSessionService):
             client: A ``google.cloud.firestore.AsyncClient`` to borrow: it decides project and database,
                 stays open on :meth:`close`, and works in the event loop it was first used in only.
             storage: A ``google.cloud.storage.Client`` to borrow for the *bucket*.
-            credentials: By default those of the environment.
+            credentials: Of ``google.auth``, or a :class:`~gcp_adk_store.StoreCredentials` to share; by
+                default those of the environment.
             on_conflict: What an append does when another writer was first: ``raise`` tells the caller,
                 ``merge`` stores the event after the others' and lets the caller's session learn them.
             on_missing_payload: What reading an event does when large content of it is gone or damaged:
@@ -121,6 +123,7 @@ class FirestoreSessionService(BaseSessionService):
         self._on_conflict = on_conflict
         self._limits = limits or SessionLimits()
         layout = Layout(place.prefix)
+        credentials = StoreCredentials.of(credentials)  # one token for documents and payloads
         self._documents = open_documents(
             project=place.project,
             database=place.database,

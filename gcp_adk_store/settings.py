@@ -31,12 +31,20 @@ _FORMS: Final = {
         re.compile(r"[A-Za-z][A-Za-z0-9-]{0,31}"),
         "1 to 32 letters, digits or '-', starting with a letter",
     ),
+    "credentials_file": _Form(re.compile(r"[^\x00]+"), "a path"),
+    "impersonate_service_account": _Form(
+        re.compile(r"[A-Za-z0-9._-]+@[A-Za-z0-9.-]+"), "the email of a service account"
+    ),
+    "quota_project": _Form(re.compile(r"[A-Za-z0-9][A-Za-z0-9.:_-]{0,127}"), "a Google Cloud project's id"),
+    "universe_domain": _Form(
+        re.compile(r"[a-z0-9-]+(\.[a-z0-9-]+)+"), "a domain alone, such as googleapis.com"
+    ),
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreSettings:
-    """Where a store keeps its data.
+    """Where a store keeps its data, and as whom it does.
 
     Raises:
         InvalidInputError: a setting cannot be such a name. *prefix* becomes part of every collection's
@@ -51,6 +59,14 @@ class StoreSettings:
     """Cloud Storage bucket for artifacts; ``None`` means a store without artifacts."""
     prefix: str = "adk"
     """Start of every collection's name; stores with different prefixes never meet."""
+    credentials_file: str | None = None
+    """Path of credentials; ``None`` takes those of the environment."""
+    impersonate_service_account: str | None = None
+    """Email of the service account to act as."""
+    quota_project: str | None = None
+    """Project that requests are counted for; ``None`` leaves it to the credentials."""
+    universe_domain: str | None = None
+    """``None`` takes that of the credentials, which is ``googleapis.com`` for nearly all."""
 
     def __post_init__(self) -> None:
         for name, form in _FORMS.items():
@@ -62,10 +78,11 @@ class StoreSettings:
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str] | None = None) -> Self:
-        """Read ``ADK_STORE_PROJECT``, ``_DATABASE``, ``_BUCKET`` and ``_PREFIX``.
+        """Read ``ADK_STORE_PROJECT``, ``_DATABASE``, ``_BUCKET`` and ``_PREFIX``, and as whom.
 
-        An unset or empty variable means the default; the project falls back to
-        ``GOOGLE_CLOUD_PROJECT``.
+        That is ``ADK_STORE_CREDENTIALS_FILE``, ``ADK_STORE_IMPERSONATE``, ``ADK_STORE_QUOTA_PROJECT`` and
+        ``GOOGLE_CLOUD_UNIVERSE_DOMAIN``. An unset or empty variable means the default; the project falls back
+        to ``GOOGLE_CLOUD_PROJECT``.
         """
         env = os.environ if environ is None else environ
         return cls(
@@ -73,6 +90,10 @@ class StoreSettings:
             database=env.get("ADK_STORE_DATABASE") or "(default)",
             bucket=env.get("ADK_STORE_BUCKET") or None,
             prefix=env.get("ADK_STORE_PREFIX") or "adk",
+            credentials_file=env.get("ADK_STORE_CREDENTIALS_FILE") or None,
+            impersonate_service_account=env.get("ADK_STORE_IMPERSONATE") or None,
+            quota_project=env.get("ADK_STORE_QUOTA_PROJECT") or None,
+            universe_domain=env.get("GOOGLE_CLOUD_UNIVERSE_DOMAIN") or None,
         )
 
 
@@ -163,6 +184,16 @@ def storage_emulator_url() -> str | None:
 def default_project() -> str | None:
     """Return ``GOOGLE_CLOUD_PROJECT``, which overrides the project of the credentials."""
     return os.environ.get("GOOGLE_CLOUD_PROJECT") or None
+
+
+def default_credentials_file() -> str | None:
+    """Return ``GOOGLE_APPLICATION_CREDENTIALS``, which Google's library reads."""
+    return os.environ.get("GOOGLE_APPLICATION_CREDENTIALS") or None
+
+
+def universe_domain() -> str | None:
+    """Return ``GOOGLE_CLOUD_UNIVERSE_DOMAIN``, which the credentials must belong to."""
+    return os.environ.get("GOOGLE_CLOUD_UNIVERSE_DOMAIN") or None
 
 
 def _require_sizes(limits: Any, *, at_least_one: tuple[str, ...], above_zero: tuple[str, ...]) -> None:

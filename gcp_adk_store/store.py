@@ -8,6 +8,7 @@ from google.auth.credentials import Credentials
 
 from gcp_adk_store.artifacts import GcsArtifactService
 from gcp_adk_store.backends.channels import FirestoreClient
+from gcp_adk_store.backends.credentials import StoreCredentials
 from gcp_adk_store.backends.storage_calls import StorageClient
 from gcp_adk_store.errors import InvalidInputError
 from gcp_adk_store.model.garbage import DEFAULT_AGE_S, Garbage, GarbageKind
@@ -36,7 +37,8 @@ class Store:
         database: str = "(default)",
         bucket: str | None = None,
         prefix: str = "adk",
-        credentials: Credentials | None = None,
+        credentials: StoreCredentials | Credentials | None = None,
+        impersonate_service_account: str | None = None,
         on_conflict: Literal["raise", "merge"] = "raise",
         on_missing_payload: Literal["raise", "placeholder"] = "raise",
         default_ttl_seconds: float | None = None,
@@ -45,12 +47,22 @@ class Store:
     ) -> Self:
         """Return a store with connections of its own; nothing is contacted before the first call.
 
-        The arguments are those of :class:`~gcp_adk_store.StoreSettings`, and of the two services.
+        The arguments are those of :class:`~gcp_adk_store.StoreSettings`, and of the two services, whose
+        clients share one token. *impersonate_service_account* is short for the *credentials*
+        ``StoreCredentials(impersonate_service_account=...)``.
 
         Raises:
-            InvalidInputError: a setting cannot be a name.
+            InvalidInputError: a setting cannot be a name, or a :class:`~gcp_adk_store.StoreCredentials` meets
+                *impersonate_service_account*, which it says itself.
         """
         place = StoreSettings(project=project, database=database, bucket=bucket, prefix=prefix)
+        if impersonate_service_account is not None:
+            if isinstance(credentials, StoreCredentials):
+                raise InvalidInputError("pass impersonate_service_account= to StoreCredentials alone")
+            credentials = StoreCredentials(
+                credentials, impersonate_service_account=impersonate_service_account
+            )
+        credentials = StoreCredentials.of(credentials)
         artifacts = None
         if place.bucket is not None:
             artifacts = GcsArtifactService(
@@ -73,7 +85,7 @@ class Store:
     def from_env(
         cls,
         *,
-        credentials: Credentials | None = None,
+        credentials: StoreCredentials | Credentials | None = None,
         on_conflict: Literal["raise", "merge"] = "raise",
         on_missing_payload: Literal["raise", "placeholder"] = "raise",
         default_ttl_seconds: float | None = None,
@@ -81,6 +93,9 @@ class Store:
         artifact_limits: ArtifactLimits | None = None,
     ) -> Self:
         """Return a store as ``ADK_STORE_PROJECT``, ``_DATABASE``, ``_BUCKET`` and ``_PREFIX`` say.
+
+        Without *credentials*, ``ADK_STORE_CREDENTIALS_FILE``, ``ADK_STORE_IMPERSONATE``,
+        ``ADK_STORE_QUOTA_PROJECT`` and ``GOOGLE_CLOUD_UNIVERSE_DOMAIN`` say as whom.
 
         Raises:
             InvalidInputError: a variable cannot be a name.
@@ -91,7 +106,7 @@ class Store:
             database=place.database,
             bucket=place.bucket,
             prefix=place.prefix,
-            credentials=credentials,
+            credentials=StoreCredentials.from_settings(place) if credentials is None else credentials,
             on_conflict=on_conflict,
             on_missing_payload=on_missing_payload,
             default_ttl_seconds=default_ttl_seconds,

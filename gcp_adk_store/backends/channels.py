@@ -6,22 +6,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
-import google.auth
 import grpc
 from google.api_core.gapic_v1 import routing_header
-from google.auth import exceptions as auth_exceptions
-from google.auth.credentials import Credentials, with_scopes_if_required
-from google.auth.transport.requests import Request
+from google.auth.credentials import Credentials
 from google.cloud.firestore import AsyncClient
 from google.cloud.firestore_v1.services.firestore.transports import FirestoreGrpcAsyncIOTransport
 
 from gcp_adk_store import settings
 from gcp_adk_store.backends import translate, values
-from gcp_adk_store.errors import UnavailableError
+from gcp_adk_store.backends.credentials import StoreCredentials
+from gcp_adk_store.backends.tokens import SharedCredentials, Token
 
 _SERVICE: Final = "/google.firestore.v1.Firestore"
 _RESOURCE: Final = "google-cloud-resource-prefix"
-_SCOPES: Final = ("https://www.googleapis.com/auth/datastore",)
 
 # A long history or a full listing is larger than gRPC's 4 MiB default.
 _OPTIONS: Final = (
@@ -70,40 +67,46 @@ class Channels:
         *,
         project: str | None,
         database: str,
-        credentials: Credentials | None,
+        credentials: StoreCredentials | Credentials | None,
         interceptors: Sequence[ClientInterceptor],
     ) -> None:
         self._project = project
         self._database = database
-        self._credentials = credentials
+        self._credentials = StoreCredentials.of(credentials)
         self._interceptors = list(interceptors)
         # By id: a channel keeps its loop alive, so as a weak key the loop would never go. While it is here
         # the loop lives, and its id is its own.
         self._open: dict[int, _Open] = {}
         self._guard = threading.Lock()
-        self._found: tuple[Credentials, str] | None = None
-        self._finding = threading.Lock()
+        self._access: _Access | None = None
 
     async def connection(self) -> Connection:
-        """Return the running loop's connection, made at its first use.
+        """Return the running loop's connection, made at its first use, with a token that serves.
 
         Raises:
-            AccessDeniedError: no credentials can be found, or they are refused.
+            CredentialsError: no credentials can be found, or they are refused.
+            UnavailableError: no token is to be had for now.
             NotProvisionedError: nothing names a project.
         """
         loop = asyncio.get_running_loop()
         known = self._open.get(id(loop))
-        if known is not None:
-            return known.connection
-        if settings.firestore_emulator_host() is None and self._found is None:
-            await asyncio.to_thread(self._find_credentials)
+        if known is None:
+            known = await self._make(loop)
+        if known.token is not None:
+            # Here, so that credentials that are refused are not taken for a server that does not answer.
+            await known.token.ready()
+        return known.connection
+
+    async def _make(self, loop: asyncio.AbstractEventLoop) -> "_Open":
+        if settings.firestore_emulator_host() is None and self._access is None:
+            self._access = await asyncio.to_thread(self._find_access)
         with self._guard:
             for ended in [key for key, opened in self._open.items() if opened.loop.is_closed()]:
                 del self._open[ended]
             # Another task of this loop may have been first while the credentials were looked for.
             if id(loop) not in self._open:
                 self._open[id(loop)] = self._connect(loop)
-            return self._open[id(loop)].connection
+            return self._open[id(loop)]
 
     async def close(self) -> None:
         """Close the running loop's channel; those of other loops are dropped."""
@@ -120,42 +123,35 @@ class Channels:
             channel = grpc.aio.insecure_channel(host, options=_OPTIONS, interceptors=self._interceptors)
             # "owner" is the emulator's name for a caller who may do everything.
             extra = [("authorization", "Bearer owner")]
+            token = None
         else:
-            credentials, project = self._found or self._find_credentials()
+            access = self._access or self._find_access()
+            project, token = access.project, access.token
             channel = FirestoreGrpcAsyncIOTransport.create_channel(
-                credentials=credentials, options=_OPTIONS, interceptors=self._interceptors
+                f"firestore.{access.shared.universe_domain}:443",
+                credentials=access.shared,
+                options=_OPTIONS,
+                interceptors=self._interceptors,
             )
             extra = []
         connection = connect(
             channel, project=project, database=self._database, extra_metadata=extra, emulator=host
         )
-        return _Open(loop=loop, channel=channel, connection=connection)
+        return _Open(loop=loop, channel=channel, connection=connection, token=token)
 
-    def _find_credentials(self) -> tuple[Credentials, str]:
-        with self._finding:
-            if self._found is None:
-                self._found = self._look_for_credentials()
-            return self._found
-
-    def _look_for_credentials(self) -> tuple[Credentials, str]:
-        try:
-            if self._credentials is None:
-                credentials, found = google.auth.default(scopes=_SCOPES)
-            else:
-                credentials, found = with_scopes_if_required(self._credentials, _SCOPES), None
-            if not credentials.valid:
-                # Now, so that credentials that are refused are not taken for a server that does not answer.
-                credentials.refresh(Request())
-        except auth_exceptions.TransportError as exc:
-            raise UnavailableError(
-                "the token of the credentials could not be fetched; try again later"
-            ) from exc
-        except auth_exceptions.GoogleAuthError as exc:
-            raise translate.credentials_error() from exc
-        project = self._project or settings.default_project() or found
+    def _find_access(self) -> "_Access":
+        found = self._credentials.find()
+        project = self._project or settings.default_project() or self._credentials.find_project()
         if project is None:
             raise translate.project_error()
-        return credentials, project
+        return _Access(project=project, token=found.token, shared=found.shared)
+
+
+@dataclass(frozen=True, slots=True)
+class _Access:
+    project: str
+    token: Token
+    shared: SharedCredentials
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +159,7 @@ class _Open:
     loop: asyncio.AbstractEventLoop
     channel: grpc.aio.Channel
     connection: Connection
+    token: Token | None
 
 
 class BorrowedChannel:

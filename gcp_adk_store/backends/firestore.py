@@ -14,6 +14,7 @@ from gcp_adk_store.backends.channels import (
     Connection,
     FirestoreClient,
 )
+from gcp_adk_store.backends.credentials import StoreCredentials
 from gcp_adk_store.codec.writes import Delete, Document, Page, Write, Written
 from gcp_adk_store.settings import SessionLimits
 
@@ -174,7 +175,7 @@ def open_documents(
     *,
     project: str | None,
     database: str,
-    credentials: Credentials | None,
+    credentials: StoreCredentials | Credentials | None,
     client: FirestoreClient | None,
     interceptors: Sequence[ClientInterceptor],
     limits: SessionLimits,

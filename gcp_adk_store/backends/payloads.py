@@ -12,6 +12,7 @@ from typing import Final, Protocol
 from google.adk.platform import time as platform_time
 from google.auth.credentials import Credentials
 
+from gcp_adk_store.backends.credentials import StoreCredentials
 from gcp_adk_store.backends.firestore import Documents
 from gcp_adk_store.backends.gcs import Objects
 from gcp_adk_store.backends.renewals import renew
@@ -352,7 +353,7 @@ def open_payloads(
     *,
     bucket: str | None,
     project: str | None,
-    credentials: Credentials | None,
+    credentials: StoreCredentials | Credentials | None,
     client: StorageClient | None,
     layout: Layout,
     prefix: str,

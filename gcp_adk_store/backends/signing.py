@@ -6,15 +6,15 @@ from typing import Any, Final
 
 from google.auth import exceptions as auth
 from google.auth import iam
-from google.auth.credentials import Credentials, Scoped, Signing
+from google.auth.credentials import Signing
 from google.auth.transport import Request as Transport
 from google.auth.transport.requests import Request
 
 from gcp_adk_store import settings
+from gcp_adk_store.backends.credentials import StoreCredentials, signing_credentials
 from gcp_adk_store.backends.storage_calls import Permission, StorageCalls
 from gcp_adk_store.errors import AccessDeniedError, InvalidInputError, UnavailableError
 
-_IAM_SCOPES: Final = ("https://www.googleapis.com/auth/cloud-platform",)
 _OURS: Final = frozenset({"credentials", "client", "service_account_email", "access_token", "headers"})
 _FORBIDDEN: Final = frozenset({401, 403, 404})
 _EMULATOR_EMAIL: Final = "emulator@adk-store.invalid"
@@ -32,7 +32,7 @@ class UrlSigner:
         self,
         calls: StorageCalls,
         *,
-        credentials: Credentials | None,
+        credentials: StoreCredentials,
         service_account: str | None,
         transport: Transport | None = None,
     ) -> None:
@@ -86,15 +86,17 @@ class UrlSigner:
         return self._signing
 
     def _find_signer(self, client: Any) -> Signing:
-        if settings.storage_emulator_url() is not None and self._credentials is None:
+        named = self._credentials.is_named
+        if settings.storage_emulator_url() is not None and not named:
             return _EmulatorSigner()
-        # The client's own credentials may be bound to the scope of Cloud Storage, which IAM does not take.
-        credentials = self._credentials or client._credentials  # noqa: SLF001  # a borrowed client's
+        if self._calls.is_borrowed and not named:
+            credentials = client._credentials  # noqa: SLF001  # of the client that was lent
+        else:
+            credentials = self._credentials.find().source
         if isinstance(credentials, Signing):
             return credentials
-        if isinstance(credentials, Scoped):
-            credentials = credentials.with_scopes(_IAM_SCOPES)
-        return _IamSigner(credentials, self._service_account, self._transport or Request())
+        signer = signing_credentials(credentials)
+        return _IamSigner(signer, self._service_account, self._transport or Request())
 
 
 class _IamSigner(Signing):

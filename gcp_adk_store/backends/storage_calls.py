@@ -5,16 +5,16 @@ import enum
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
-import google.auth
-from google.auth.credentials import AnonymousCredentials, Credentials, with_scopes_if_required
+from google.auth.credentials import AnonymousCredentials, Credentials
 from google.auth.transport.requests import AuthorizedSession
 from google.cloud.storage import Client
 from requests.adapters import HTTPAdapter
 
 from gcp_adk_store import deadlines, settings
 from gcp_adk_store.backends import retry, translate
+from gcp_adk_store.backends.credentials import StoreCredentials
 from gcp_adk_store.errors import OverloadedError, StoreError
 from gcp_adk_store.settings import ArtifactLimits
 from gcp_adk_store.turns import Turns
@@ -23,8 +23,6 @@ T = TypeVar("T")
 
 StorageClient: TypeAlias = Client
 """A client that a caller may lend."""
-
-_SCOPES: Final = ("https://www.googleapis.com/auth/devstorage.read_write",)
 
 
 class Permission(enum.Enum):
@@ -52,12 +50,12 @@ class StorageCalls:
         *,
         project: str | None,
         client: StorageClient | None,
-        credentials: Credentials | None,
+        credentials: StoreCredentials | Credentials | None,
         limits: ArtifactLimits,
     ) -> None:
         self.bucket = bucket
         self._project = project
-        self._credentials = credentials
+        self._credentials = StoreCredentials.of(credentials)
         self._limits = limits
         self._policy = retry.RetryPolicy(attempt_s=limits.request_timeout_s, deadline_s=limits.deadline_s)
         # As many as there are threads: none waits where it could not be told that it was never sent.
@@ -65,7 +63,7 @@ class StorageCalls:
             at_once=limits.max_workers, max_waiting=limits.max_waiting, longest_wait_s=limits.deadline_s
         )
         self._threads: ThreadPoolExecutor | None = None
-        self._borrowed = client is not None
+        self.is_borrowed = client is not None
         self._client: StorageClient | None = client
         self._opening = threading.Lock()
         self._seen = False  # whether the bucket has ever answered
@@ -111,11 +109,11 @@ class StorageCalls:
         with self._opening:
             threads, self._threads = self._threads, None
             client = self._client
-            if not self._borrowed:
+            if not self.is_borrowed:
                 self._client = None
         if threads is not None:
             await asyncio.to_thread(threads.shutdown)
-        if client is not None and not self._borrowed:
+        if client is not None and not self.is_borrowed:
             client.close()
 
     async def _call(
@@ -196,13 +194,10 @@ class StorageCalls:
             project: str | None = self._project or settings.default_project() or settings.EMULATOR_PROJECT
             options = {"api_endpoint": url if "://" in url else f"http://{url}"}
         else:
-            found = None
-            credentials = self._credentials
-            if credentials is None:
-                credentials, found = google.auth.default(scopes=_SCOPES)
-            project = self._project or settings.default_project() or found
-            options = {}
-        credentials = with_scopes_if_required(credentials, _SCOPES)
+            credentials = self._credentials.find().shared
+            # Objects are named by their bucket: which project acts says little, and is not worth a request.
+            project = self._project or settings.default_project() or self._credentials.find().project
+            options = {"universe_domain": credentials.universe_domain}
         session = AuthorizedSession(credentials)
         adapter = HTTPAdapter(pool_maxsize=self._limits.max_workers)
         session.mount("https://", adapter)

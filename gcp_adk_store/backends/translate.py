@@ -21,8 +21,10 @@ from google.protobuf.message import DecodeError
 from google.rpc.error_details_pb2 import RetryInfo
 from google.rpc.status_pb2 import Status
 
+from gcp_adk_store.backends.token_errors import is_for_now
 from gcp_adk_store.errors import (
     AccessDeniedError,
+    CredentialsError,
     InvalidInputError,
     NotProvisionedError,
     OutcomeUnknownError,
@@ -131,7 +133,7 @@ _STORAGE: Final[Sequence[tuple[tuple[type[Exception], ...], type[StoreError | Re
         "the bucket does not exist; correct its name, or make it: gcloud storage buckets create gs://{bucket}",
     ),
     ((api.BadRequest,), InvalidInputError, "Cloud Storage refused the request as invalid; see the cause"),
-    ((auth.GoogleAuthError,), AccessDeniedError, _NO_CREDENTIALS),
+    ((auth.GoogleAuthError,), CredentialsError, _NO_CREDENTIALS),
 )
 
 _ADVICE: Final[Mapping[type[Exception], str]] = {
@@ -164,11 +166,6 @@ def storage_read_error(exc: Exception, what: str, bucket: str, permission: str) 
 def storage_write_error(exc: Exception, what: str, bucket: str, permission: str) -> Exception:
     """Return what to raise for a failed request that may have changed something; else as for a read."""
     return _storage_error(exc, what, bucket, permission, unanswered=OutcomeUnknownError)
-
-
-def credentials_error() -> StoreError:
-    """Return what to raise when no credentials can be had."""
-    return AccessDeniedError(_NO_CREDENTIALS)
 
 
 def project_error() -> StoreError:
@@ -207,7 +204,7 @@ def _storage_error(
 ) -> Exception:
     if isinstance(exc, InvalidResponse):
         exc = api.from_http_response(exc.response)
-    if isinstance(exc, auth.TransportError | auth.TimeoutError):
+    if isinstance(exc, auth.GoogleAuthError) and is_for_now(exc, None):
         # A request that has no token is not sent.
         return UnavailableError(f"{what}: no token was to be had ({type(exc).__name__}); try again later")
     asked_s = _retry_after(getattr(exc, "response", None))

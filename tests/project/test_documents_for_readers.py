@@ -125,10 +125,19 @@ async def test_the_examples_of_templates_run(adk_store: Store) -> None:
     assert "You help Ada." == await names["instruction_of"](adk_store, **user, session_id="s")
 
 
+async def test_the_example_of_credentials_runs() -> None:
+    """It contacts nothing before the first call."""
+    names: dict[str, Any] = {}
+    exec(code((ROOT / "docs/credentials.md").read_text())[0], names)  # noqa: S102  # as above
+    assert isinstance(names["store"], Store)
+    await names["store"].close()
+
+
 def test_every_promise_names_a_test_that_exists() -> None:
     """The tables of docs/guarantees.md, and the decisions that say how they are checked."""
     told = [
         (ROOT / "docs/guarantees.md").read_text(),
+        (ROOT / "docs/credentials.md").read_text(),
         *(path.read_text() for path in (ROOT / "docs/adr").glob("*.md")),
     ]
     named = {name for text in told for name in re.findall(r"`(test_\w+)`", text)}

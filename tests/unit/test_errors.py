@@ -22,7 +22,11 @@ from gcp_adk_store.errors import (
 )
 
 DRAWN = re.findall(r"^[ │]*[├└]── (\w+)", errors.__doc__ or "", re.MULTILINE)
-BRANCHES = {"OverloadedError": UnavailableError, "PayloadMissingError": errors.StoredDataError}
+BRANCHES = {
+    "CredentialsError": errors.AccessDeniedError,
+    "OverloadedError": UnavailableError,
+    "PayloadMissingError": errors.StoredDataError,
+}
 ADK_TWINS: list[tuple[type[StoreError], type[Exception]]] = [
     (InvalidInputError, InputValidationError),
     (SessionMissingError, SessionNotFoundError),

@@ -67,6 +67,20 @@ def test_an_empty_name_is_refused(field: str, build: Callable[[], StoreSettings]
             StoreSettings(),
         ),
         ({"GOOGLE_CLOUD_PROJECT": "g"}, StoreSettings(project="g")),
+        (
+            {
+                "ADK_STORE_CREDENTIALS_FILE": "key.json",
+                "ADK_STORE_IMPERSONATE": "a@p.iam.gserviceaccount.com",
+                "ADK_STORE_QUOTA_PROJECT": "q",
+                "GOOGLE_CLOUD_UNIVERSE_DOMAIN": "example.test",
+            },
+            StoreSettings(
+                credentials_file="key.json",
+                impersonate_service_account="a@p.iam.gserviceaccount.com",
+                quota_project="q",
+                universe_domain="example.test",
+            ),
+        ),
         ({"GOOGLE_CLOUD_PROJECT": "g", "ADK_STORE_PROJECT": "p"}, StoreSettings(project="p")),
         ({"GOOGLE_CLOUD_PROJECT": "g", "ADK_STORE_PROJECT": ""}, StoreSettings(project="g")),
     ],
@@ -96,6 +110,7 @@ def test_the_process_environment_is_the_default(monkeypatch: pytest.MonkeyPatch)
         ("FIRESTORE_EMULATOR_HOST", settings.firestore_emulator_host),
         ("STORAGE_EMULATOR_HOST", settings.storage_emulator_url),
         ("GOOGLE_CLOUD_PROJECT", settings.default_project),
+        ("GOOGLE_CLOUD_UNIVERSE_DOMAIN", settings.universe_domain),
     ],
 )
 def test_an_empty_variable_is_an_unset_one(

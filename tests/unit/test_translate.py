@@ -29,7 +29,6 @@ from gcp_adk_store.backends.translate import (
     RefusedError,
     TargetExistsError,
     TargetMissingError,
-    credentials_error,
     firestore_read_error,
     firestore_write_error,
     project_error,
@@ -38,6 +37,7 @@ from gcp_adk_store.backends.translate import (
 )
 from gcp_adk_store.errors import (
     AccessDeniedError,
+    CredentialsError,
     InvalidInputError,
     NotProvisionedError,
     OutcomeUnknownError,
@@ -86,9 +86,9 @@ STORAGE: list[tuple[type[Exception], type[Exception] | None, type[Exception] | N
     (api.Forbidden, AccessDeniedError, AccessDeniedError),
     (api.NotFound, NotProvisionedError, NotProvisionedError),
     (api.BadRequest, InvalidInputError, InvalidInputError),
-    (auth.DefaultCredentialsError, AccessDeniedError, AccessDeniedError),
-    (auth.RefreshError, AccessDeniedError, AccessDeniedError),
-    (auth.OAuthError, AccessDeniedError, AccessDeniedError),
+    (auth.DefaultCredentialsError, CredentialsError, CredentialsError),
+    (auth.RefreshError, CredentialsError, CredentialsError),
+    (auth.OAuthError, CredentialsError, CredentialsError),
     (api.Conflict, StoreError, StoreError),
     (api.RequestRangeNotSatisfiable, StoreError, StoreError),
     (requests.TooManyRedirects, StoreError, StoreError),
@@ -226,7 +226,6 @@ def test_a_refusal_is_the_services_to_settle(kind: type[Exception]) -> None:
 @pytest.mark.parametrize(
     ("error", "kind", "words"),
     [
-        (credentials_error(), AccessDeniedError, ["gcloud auth", "FIRESTORE_EMULATOR_HOST"]),
         (project_error(), NotProvisionedError, ["project=", "ADK_STORE_PROJECT", "GOOGLE_CLOUD_PROJECT"]),
     ],
 )

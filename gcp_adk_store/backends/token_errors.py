@@ -1,0 +1,131 @@
+"""Say in this library's errors why there is no token, and which command puts it right.
+
+Google's library has one exception for a login that was revoked and for a token endpoint that is overloaded.
+What tells them apart is the status that the endpoint answered with.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any, Final
+
+from google.auth import exceptions as auth
+from google.auth.transport import Request as Transport
+
+from gcp_adk_store.errors import CredentialsError, StoreError, UnavailableError
+
+_FOR_NOW: Final = frozenset({408, 429, 500, 502, 503, 504})
+_LONGEST_SILENCE_S: Final = 10.0
+
+EMULATORS: Final = "set FIRESTORE_EMULATOR_HOST and STORAGE_EMULATOR_HOST to use emulators"
+_LOGIN: Final = "run `gcloud auth application-default login`"
+
+
+class Exchange(Transport):
+    """Sends the requests of one refresh, and keeps what the last of them was answered with."""
+
+    def __init__(self, transport: Callable[..., Any]) -> None:
+        self._transport = transport
+        self.url = ""
+        self.status: int | None = None
+
+    def __call__(
+        self,
+        url: str,
+        method: str = "GET",
+        body: Any = None,
+        headers: Any = None,
+        timeout: float | None = None,
+        **kwargs: Any,
+    ) -> Any:
+        """Send one; a server that is silent for 10 s is given up."""
+        self.url, self.status = url, None
+        silence_s = _LONGEST_SILENCE_S if timeout is None else timeout
+        response = self._transport(
+            url, method=method, body=body, headers=headers, timeout=silence_s, **kwargs
+        )
+        self.status = response.status
+        return response
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """As whom a store calls Google Cloud; nothing in it is secret."""
+
+    kind: str
+    """``service account key``, ``user login``, ``workload identity federation``, ``metadata server``,
+    ``impersonation``, or the name of a class that the caller brought."""
+    found_in: str
+    """Where they come from: the caller, a file, or the environment."""
+    principal: str | None = None
+    """Email of a service account, where it is known."""
+    impersonates: str | None = None
+    """Email of the service account that is acted as."""
+    quota_project: str | None = None
+    """What the requests are counted for, where it is not the project itself."""
+    universe_domain: str = "googleapis.com"
+
+    def __str__(self) -> str:
+        whose = f" of {self.principal}" if self.principal else ""
+        acts = f", acting as {self.impersonates}" if self.impersonates else ""
+        return f"{self.kind}{whose} from {self.found_in}{acts}"
+
+
+def not_found(found_in: str, reason: str) -> CredentialsError:
+    """Return what to raise where no credentials can be made of what *found_in* names."""
+    return CredentialsError(
+        f"no usable Google Cloud credentials in {found_in} ({reason}): {_LOGIN}, attach a service "
+        f"account, name a file in ADK_STORE_CREDENTIALS_FILE, or {EMULATORS}"
+    )
+
+
+def not_refreshed(exc: Exception, identity: Identity, exchange: Exchange) -> StoreError:
+    """Return what to raise where *identity* got no token: try again, or do what the message says."""
+    if is_for_now(exc, exchange.status):
+        answered = f"status {exchange.status}" if exchange.status else type(exc).__name__
+        return UnavailableError(f"no token for the {identity} ({answered}); try again later")
+    answered = f"refused with status {exchange.status}" if exchange.status else type(exc).__name__
+    return CredentialsError(f"no token for the {identity}: {answered}; {_remedy(identity, exchange)}")
+
+
+def is_for_now(exc: BaseException | None, status: int | None) -> bool:
+    """Tell whether a refresh may succeed later as it is; *status* is the last answer's, if there was one."""
+    if getattr(exc, "retryable", False):
+        return True
+    if status is not None and status >= HTTPStatus.BAD_REQUEST:
+        return status in _FOR_NOW
+    while exc is not None:
+        if isinstance(exc, auth.TransportError | auth.TimeoutError | TimeoutError):
+            return True
+        exc = exc.__cause__
+    return False
+
+
+def _remedy(identity: Identity, exchange: Exchange) -> str:
+    if ":generateAccessToken" in exchange.url:
+        target = identity.impersonates or "the service account that is acted as"
+        return (
+            f"let this identity act as {target}: gcloud iam service-accounts add-iam-policy-binding {target} "
+            "--member=MEMBER --role=roles/iam.serviceAccountTokenCreator, and enable the API: "
+            "gcloud services enable iamcredentials.googleapis.com"
+        )
+    return _REMEDIES.get(identity.kind, f"{_LOGIN}, or correct the credentials that are passed")
+
+
+_REMEDIES: Final = {
+    "user login": f"the login has ended or was revoked: {_LOGIN}",
+    "service account key": (
+        "the key was deleted, its account is disabled, or this machine's clock is wrong: list the keys with "
+        "`gcloud iam service-accounts keys list --iam-account=EMAIL`, or use no key at all: attach the "
+        "service account, or impersonate it"
+    ),
+    "workload identity federation": (
+        "the pool's provider does not take this token: compare audience, issuer and attribute condition with "
+        "`gcloud iam workload-identity-pools providers describe PROVIDER --workload-identity-pool=POOL "
+        "--location=global`"
+    ),
+    "metadata server": (
+        "no service account is attached here: gcloud run services update SERVICE --service-account=EMAIL, or "
+        "--service-account of the instance or node pool"
+    ),
+}

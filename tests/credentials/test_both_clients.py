@@ -1,0 +1,84 @@
+"""Both clients of a store carry one token, count for one project and ask one universe, over TLS."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.credentials.cloud import Cloud
+from tests.credentials.conftest import Written
+from tests.credentials.token_endpoints import TokenEndpoints
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def cloud(tmp_path: Path) -> Iterator[Cloud]:
+    """Google Cloud, and a universe of another name."""
+    served = Cloud(tmp_path, ["*.googleapis.com", "*.example.test"])
+    yield served
+    served.close()
+
+
+@pytest.fixture
+def take_a_turn(cloud: Cloud) -> Callable[..., None]:
+    """Let a process of its own use a store."""
+
+    def run(**variables: str) -> None:
+        inherited = {name: value for name, value in os.environ.items() if "EMULATOR_HOST" not in name}
+        ran = subprocess.run(
+            [sys.executable, str(ROOT / "tests/credentials/one_turn.py")],
+            cwd=ROOT,
+            env={
+                **inherited,
+                "PYTHONPATH": str(ROOT),
+                "HTTPS_PROXY": cloud.proxy_url,
+                "https_proxy": cloud.proxy_url,
+                "NO_PROXY": "127.0.0.1",
+                "no_proxy": "127.0.0.1",
+                "REQUESTS_CA_BUNDLE": str(cloud.trusted),
+                "GRPC_DEFAULT_SSL_ROOTS_FILE_PATH": str(cloud.trusted),
+                "ADK_STORE_PROJECT": "demo",
+                "ADK_STORE_BUCKET": "bucket",
+                **variables,
+            },
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+        assert 0 == ran.returncode, ran.stderr
+
+    return run
+
+
+def test_one_token_serves_documents_payloads_and_artifacts(
+    take_a_turn: Callable[..., None], cloud: Cloud, pool_file: Written, endpoints: TokenEndpoints
+) -> None:
+    """It is fetched once, and every request counts for the quota project."""
+    take_a_turn(ADK_STORE_CREDENTIALS_FILE=str(pool_file()), ADK_STORE_QUOTA_PROJECT="paying")
+    sent = [*cloud.firestore, *cloud.storage]
+
+    assert ["/v1/token"] == endpoints.paths
+    assert len(cloud.firestore) >= 2
+    assert len(cloud.storage) >= 5
+    assert [{"authorization": "Bearer token-1", "x-goog-user-project": "paying"}] * len(sent) == sent
+    assert {"firestore.googleapis.com:443", "storage.googleapis.com:443"} <= set(cloud.hosts)
+
+
+def test_all_clients_ask_the_universe_of_the_credentials(
+    take_a_turn: Callable[..., None], cloud: Cloud, key_file: Written, endpoints: TokenEndpoints
+) -> None:
+    """And nothing of googleapis.com."""
+    take_a_turn(
+        GOOGLE_APPLICATION_CREDENTIALS=str(key_file(universe_domain="example.test")),
+        GOOGLE_CLOUD_UNIVERSE_DOMAIN="example.test",
+    )
+    tokens = {sent["authorization"] for sent in (*cloud.firestore, *cloud.storage)}
+
+    assert {"firestore.example.test:443", "storage.example.test:443"} == set(cloud.hosts)
+    assert 1 == len(tokens)
+    assert [] == endpoints.asked

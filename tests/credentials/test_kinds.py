@@ -1,0 +1,266 @@
+"""Credentials of every kind get a token from where they say, for what a store needs and nothing else."""
+
+import asyncio
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from google.auth import jwt
+from google.auth.transport.requests import Request
+from google.oauth2 import service_account
+from google.oauth2.credentials import Credentials
+
+from gcp_adk_store import CredentialsError, GcsArtifactService, InvalidInputError, Store, StoreCredentials
+from gcp_adk_store.backends import signing
+from gcp_adk_store.backends.credentials import STORE_SCOPES
+from gcp_adk_store.settings import StoreSettings
+from tests.credentials.conftest import EMAIL, POOL, TARGET, Written
+from tests.credentials.token_endpoints import TokenEndpoints
+
+GENERATE = f"/v1/projects/-/serviceAccounts/{TARGET}:generateAccessToken"
+
+
+def sent_headers(credentials: StoreCredentials) -> dict[str, str]:
+    """Return what a client of Google's puts into its requests with them."""
+    headers: dict[str, str] = {}
+    credentials.find().shared.before_request(Request(), "GET", "https://storage.googleapis.com/", headers)
+    return headers
+
+
+def test_a_service_accounts_key_signs_for_its_token(key_file: Written, endpoints: TokenEndpoints) -> None:
+    """With the scopes of documents and objects, and no other."""
+    credentials = StoreCredentials(file=key_file())
+    headers = sent_headers(credentials)
+    claims = jwt.decode(endpoints.asked[0].fields["assertion"], verify=False)
+
+    assert "Bearer token-1" == headers["authorization"]
+    assert (EMAIL, set(STORE_SCOPES)) == (claims["iss"], set(claims["scope"].split()))
+    assert ["/token"] == endpoints.paths
+    assert "demo" == credentials.find_project()
+    assert f"service account key of {EMAIL} from" in str(credentials.find().identity)
+
+
+def test_a_login_of_a_user_is_refreshed(login: Credentials, endpoints: TokenEndpoints) -> None:
+    """With the refresh token that gcloud left."""
+    credentials = StoreCredentials(login)
+    headers = sent_headers(credentials)
+
+    assert "Bearer token-1" == headers["authorization"]
+    assert "paying" == headers["x-goog-user-project"]
+    assert "of-the-user" == endpoints.asked[0].fields["refresh_token"]
+    assert "user login" == credentials.find().identity.kind
+
+
+def test_a_pool_exchanges_the_token_of_another_cloud(pool_file: Written, endpoints: TokenEndpoints) -> None:
+    """For the audience of its provider."""
+    credentials = StoreCredentials(file=pool_file())
+    headers = sent_headers(credentials)
+    fields = endpoints.asked[0].fields
+
+    assert "Bearer token-1" == headers["authorization"]
+    assert (POOL, "token of another cloud") == (fields["audience"], fields["subject_token"])
+    assert set(STORE_SCOPES) == set(fields["scope"].split())
+    assert "workload identity federation" == credentials.find().identity.kind
+
+
+def test_a_pool_acts_as_the_service_account_that_its_file_names(
+    pool_file: Written, endpoints: TokenEndpoints
+) -> None:
+    """Through IAM, with the token of the exchange."""
+    credentials = StoreCredentials(
+        file=pool_file(service_account_impersonation_url=f"{endpoints.url}{GENERATE}")
+    )
+    headers = sent_headers(credentials)
+
+    assert "Bearer token-2" == headers["authorization"]
+    assert ["/v1/token", GENERATE] == endpoints.paths
+    assert "token-1" == endpoints.asked[1].bearer
+    assert set(STORE_SCOPES) == set(endpoints.asked[1].fields["scope"])
+    assert TARGET == credentials.find().identity.impersonates
+
+
+def test_another_service_account_is_acted_as(login: Credentials, endpoints: TokenEndpoints) -> None:
+    """Its token has the scopes of a store, and its requests count where those of the login did."""
+    credentials = StoreCredentials(
+        login, impersonate_service_account=TARGET, iam_endpoint=f"{endpoints.url}/"
+    )
+    headers = sent_headers(credentials)
+    identity = credentials.find().identity
+
+    assert ("Bearer token-2", "paying") == (headers["authorization"], headers["x-goog-user-project"])
+    assert ["/token", GENERATE] == endpoints.paths
+    assert set(STORE_SCOPES) == set(endpoints.asked[1].fields["scope"])
+    assert ("user login", TARGET) == (identity.kind, identity.impersonates)
+
+
+def test_credentials_of_the_environment_are_found(
+    key_file: Written, endpoints: TokenEndpoints, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where nothing else is said."""
+    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(key_file()))
+    credentials = StoreCredentials()
+
+    assert "Bearer token-1" == sent_headers(credentials)["authorization"]
+    assert ["/token"] == endpoints.paths
+    assert ("service account key", "demo") == (
+        credentials.find().identity.kind,
+        credentials.find_project(),
+    )
+
+
+def test_settings_say_whose_credentials_they_are(key_file: Written) -> None:
+    """File, quota project and universe."""
+    place = StoreSettings.from_env(
+        {
+            "ADK_STORE_CREDENTIALS_FILE": str(key_file(universe_domain="example.test")),
+            "ADK_STORE_QUOTA_PROJECT": "paying",
+            "GOOGLE_CLOUD_UNIVERSE_DOMAIN": "example.test",
+        }
+    )
+    identity = StoreCredentials.from_settings(place).find().identity
+
+    assert (EMAIL, "paying", "example.test") == (
+        identity.principal,
+        identity.quota_project,
+        identity.universe_domain,
+    )
+
+
+def test_an_account_to_act_as_is_a_setting(key_file: Written) -> None:
+    """As ADK_STORE_IMPERSONATE."""
+    place = StoreSettings.from_env(
+        {"ADK_STORE_CREDENTIALS_FILE": str(key_file()), "ADK_STORE_IMPERSONATE": TARGET}
+    )
+
+    assert TARGET == StoreCredentials.from_settings(place).find().identity.impersonates
+
+
+def test_the_quota_project_is_sent(key_file: Written) -> None:
+    """Over one that the credentials name themselves."""
+    credentials = StoreCredentials(file=key_file(quota_project_id="other"), quota_project="paying")
+
+    assert "paying" == sent_headers(credentials)["x-goog-user-project"]
+
+
+def test_a_key_of_another_universe_signs_by_itself(key_file: Written, endpoints: TokenEndpoints) -> None:
+    """As the libraries of Google do there: nothing is asked of googleapis.com's token endpoint."""
+    credentials = StoreCredentials(file=key_file(universe_domain="example.test"))
+    token = sent_headers(credentials)["authorization"].removeprefix("Bearer ")
+
+    assert EMAIL == jwt.decode(token, verify=False)["iss"]
+    assert [] == endpoints.asked
+    assert "example.test" == credentials.find().shared.universe_domain
+
+
+@pytest.mark.parametrize("by", ["argument", "environment"])
+def test_a_universe_that_is_not_the_credentials_is_refused(
+    key_file: Written, endpoints: TokenEndpoints, monkeypatch: pytest.MonkeyPatch, by: str
+) -> None:
+    """Before a token of one goes to the other."""
+    if by == "environment":
+        monkeypatch.setenv("GOOGLE_CLOUD_UNIVERSE_DOMAIN", "example.test")
+    credentials = StoreCredentials(
+        file=key_file(), universe_domain="example.test" if by == "argument" else None
+    )
+    with pytest.raises(CredentialsError, match=r"universe googleapis\.com, and example\.test is asked for"):
+        credentials.find()
+    assert [] == endpoints.asked
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        None,
+        "{",
+        "[]",
+        "{}",
+        '{"type": "service_account"}',
+        '{"type": "impersonated_service_account"}',
+        '{"type": "external_account"}',
+        "\udce4",
+    ],
+)
+@pytest.mark.parametrize("by", ["argument", "environment"])
+def test_a_file_without_credentials_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: str | None, by: str
+) -> None:
+    """With what to do; never with what is in it."""
+    file = tmp_path / "credentials.json"
+    if content is not None:
+        file.write_bytes(content.encode(errors="surrogateescape"))
+    if by == "environment":
+        monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(file))
+    with pytest.raises(CredentialsError) as caught:
+        StoreCredentials(file=file if by == "argument" else None).find()
+
+    told = str(caught.value)
+    assert [str(file), "gcloud auth application-default login", "ADK_STORE_CREDENTIALS_FILE"] == [
+        word
+        for word in (str(file), "gcloud auth application-default login", "ADK_STORE_CREDENTIALS_FILE")
+        if word in told
+    ]
+
+
+@pytest.mark.parametrize(
+    ("build", "says"),
+    [
+        (lambda: StoreCredentials(impersonate_service_account="me"), "must be the email of a service"),
+        (lambda: StoreCredentials(quota_project="a b"), "must be a Google Cloud project's id"),
+        (lambda: StoreCredentials(universe_domain="https://x"), "must be a domain alone"),
+        (lambda: StoreSettings(credentials_file=""), "credentials_file '' must be a path"),
+        (
+            lambda: StoreCredentials(_key(), file="key.json"),
+            "credentials and file are two ways to say the same",
+        ),
+        (
+            lambda: Store.connect(credentials=StoreCredentials(), impersonate_service_account=TARGET),
+            "to StoreCredentials alone",
+        ),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_at_once(build: Callable[[], object], says: str) -> None:
+    """Before anything is read or contacted."""
+    with pytest.raises(InvalidInputError, match=says):
+        build()
+
+
+def _key() -> Any:
+    return service_account.Credentials(None, EMAIL, "")  # type: ignore[no-untyped-call]  # google-auth types half
+
+
+async def test_iam_signs_for_the_account_of_a_pool(
+    pool_file: Written,
+    endpoints: TokenEndpoints,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Over HTTP, in the shape of the IAM Credentials API, with a token of its own scope."""
+
+    class ToThisMachine(Request):
+        def __call__(self, url: str, *args: Any, **kwargs: Any) -> Any:
+            here = url.replace("https://iamcredentials.googleapis.com", endpoints.url)
+            return super().__call__(here, *args, **kwargs)  # type: ignore[no-untyped-call]  # google-auth types half
+
+    monkeypatch.setattr(signing, "Request", ToThisMachine)
+    monkeypatch.setenv("STORAGE_EMULATOR_HOST", "http://127.0.0.1:1")  # nothing is asked of it
+    file = pool_file(service_account_impersonation_url=f"{endpoints.url}{GENERATE}")
+    service = GcsArtifactService("bucket", credentials=StoreCredentials(file=file))
+    url = await service._signer.sign("name", method="GET", expiration=60, what="get_signed_url")
+    await service.close()
+
+    assert ["/v1/token", GENERATE, GENERATE.replace("generateAccessToken", "signBlob")] == endpoints.paths
+    assert ["https://www.googleapis.com/auth/cloud-platform"] == endpoints.asked[1].fields["scope"]
+    assert b"signed:".hex() in url
+    assert TARGET.replace("@", "%40") in url
+
+
+def test_nothing_is_read_before_the_first_use(tmp_path: Path) -> None:
+    """A store is made without its credentials, as on emulators."""
+    store = Store.connect(
+        bucket="bucket", credentials=StoreCredentials(file=tmp_path / "none"), project="demo"
+    )
+
+    assert store.has_artifacts
+    asyncio.run(store.close())
+    assert not json.dumps(sorted(path.name for path in tmp_path.iterdir())).count("none")

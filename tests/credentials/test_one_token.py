@@ -1,0 +1,297 @@
+"""Whoever uses credentials, and however many at once, their token is fetched once and refreshed in time."""
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable, Coroutine, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+from google.auth.credentials import TokenState
+from google.auth.transport.requests import AuthorizedSession
+from google.genai import types
+from google.oauth2.credentials import Credentials
+
+from gcp_adk_store import CredentialsError, Store, StoreCredentials, StoreError, UnavailableError
+from gcp_adk_store.backends.tokens import Token
+from tests.credentials.conftest import EMAIL, TARGET, Written
+from tests.credentials.token_endpoints import TokenEndpoints
+
+GENERATE = f"/v1/projects/-/serviceAccounts/{TARGET}:generateAccessToken"
+STALE_S = 100  # a token is refreshed in its last 225 seconds
+
+
+@pytest.fixture
+def token(key_file: Written) -> Token:
+    """The token of a service account."""
+    return StoreCredentials(file=key_file()).find().token
+
+
+async def test_tasks_threads_and_loops_share_one_refresh(token: Token, endpoints: TokenEndpoints) -> None:
+    """All wait for the request that the first of them sent."""
+    endpoints.may_answer.clear()
+    begun = threading.Barrier(5)
+
+    def in_a_thread() -> None:
+        begun.wait()
+        token.wait()
+
+    def in_a_loop() -> None:
+        begun.wait()
+        asyncio.run(token.ready())
+
+    threads = [threading.Thread(target=work) for work in (in_a_thread, in_a_thread, in_a_loop, in_a_loop)]
+    for thread in threads:
+        thread.start()
+    await asyncio.to_thread(begun.wait)
+    tasks = [asyncio.create_task(token.ready()) for _ in range(50)]
+    await asyncio.to_thread(endpoints.arrived.wait)
+    endpoints.may_answer.set()
+    await asyncio.gather(*tasks)
+    for thread in threads:
+        await asyncio.to_thread(thread.join)
+
+    assert 1 == len(endpoints.asked)
+    assert token.credentials.valid
+
+
+async def test_who_gives_up_gives_up_alone(token: Token, endpoints: TokenEndpoints) -> None:
+    """The others get the token for which it began to ask."""
+    endpoints.may_answer.clear()
+    first = asyncio.create_task(token.ready())
+    await asyncio.to_thread(endpoints.arrived.wait)
+    second = asyncio.create_task(token.ready())
+    await asyncio.sleep(0)
+    first.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await first
+    endpoints.may_answer.set()
+    await second
+
+    assert 1 == len(endpoints.asked)
+
+
+async def test_a_token_that_has_ended_is_replaced(token: Token, endpoints: TokenEndpoints) -> None:
+    """Before the next request, and then no more."""
+    endpoints.lives_s = 0
+    await token.ready()
+    endpoints.lives_s = 3600
+    before = token.credentials.token
+    for _ in range(3):
+        await token.ready()
+
+    assert ("token-1", "token-2") == (before, token.credentials.token)
+    assert 2 == len(endpoints.asked)
+
+
+async def test_a_token_in_its_last_minutes_serves_while_another_is_fetched(
+    token: Token, endpoints: TokenEndpoints
+) -> None:
+    """Nobody waits for a token endpoint that takes its time."""
+    endpoints.lives_s = STALE_S
+    await token.ready()
+    endpoints.arrived.clear()
+    endpoints.may_answer.clear()
+    await token.ready()
+    await asyncio.to_thread(token.wait)
+    await asyncio.to_thread(endpoints.arrived.wait)
+    served = token.credentials.token
+    running = token._running
+    endpoints.may_answer.set()
+    assert running is not None
+    running.result()
+
+    assert "token-1" == served
+    assert "token-2" == token.credentials.token
+    assert 2 == len(endpoints.asked)
+
+
+async def test_a_token_endpoint_that_is_away_is_not_noticed_while_the_token_serves(
+    token: Token, endpoints: TokenEndpoints, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is told in the log, and asked again only after a while."""
+    endpoints.lives_s = STALE_S
+    await token.ready()
+    endpoints.refuse_after(0, 400, {"error": "invalid_grant", "error_description": "content"})
+    endpoints.may_answer.clear()
+    await token.ready()
+    running = token._running
+    endpoints.may_answer.set()
+    assert running is not None
+    with caplog.at_level(logging.WARNING):
+        running.result()
+    for _ in range(3):
+        await token.ready()
+
+    assert 2 == len(endpoints.asked)
+    assert TokenState.STALE is token.credentials.token_state
+    assert ["the present token is used on" in record.getMessage() for record in caplog.records] == [True]
+    assert "content" not in caplog.text
+
+
+@pytest.fixture
+def refusing() -> Iterator[tuple[str, list[str]]]:
+    """A server that refuses every token but the second; its URL, and what it was sent."""
+    sent: list[str] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            sent.append(self.headers["Authorization"])
+            self.send_response(200 if sent[-1] == "Bearer token-2" else 401)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_address[1]}/", sent
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+def test_a_token_that_a_server_refuses_is_replaced_once(
+    key_file: Written, endpoints: TokenEndpoints, refusing: tuple[str, list[str]]
+) -> None:
+    """However many requests were sent with it."""
+    url, sent = refusing
+    shared = StoreCredentials(file=key_file()).find().shared
+    sent_with_the_first = threading.Barrier(4)
+    statuses: list[int] = []
+
+    def ask() -> None:
+        with AuthorizedSession(shared) as session:
+            shared.before_request(None, "GET", url, {})
+            sent_with_the_first.wait()
+            statuses.append(session.get(url, timeout=10).status_code)
+
+    threads = [threading.Thread(target=ask) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert [200] * 4 == statuses
+    assert 2 == len(endpoints.asked)
+    assert {"Bearer token-1", "Bearer token-2"} == set(sent)
+
+
+INVALID = {"error": "invalid_grant", "error_description": "secret content of the answer"}
+FORBIDDEN = {"error": {"code": 403, "status": "PERMISSION_DENIED", "message": "secret content"}}
+
+
+@pytest.fixture
+def make(
+    request: pytest.FixtureRequest, login: Credentials, endpoints: TokenEndpoints
+) -> Callable[[str], StoreCredentials]:
+    """Make credentials of a kind."""
+
+    def of(kind: str) -> StoreCredentials:
+        if kind == "login":
+            return StoreCredentials(login)
+        if kind == "acting":
+            return StoreCredentials(login, impersonate_service_account=TARGET, iam_endpoint=endpoints.url)
+        return StoreCredentials(file=request.getfixturevalue(f"{kind}_file")())
+
+    return of
+
+
+async def failure_of(credentials: StoreCredentials) -> StoreError:
+    """Return what a caller gets instead of a token; threads get the same."""
+    token = credentials.find().token
+    with pytest.raises(StoreError) as caught:
+        await token.ready()
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    ("kind", "before", "status", "body", "says"),
+    [
+        ("login", 0, 400, INVALID, "run `gcloud auth application-default login`"),
+        ("key", 0, 400, INVALID, "gcloud iam service-accounts keys list"),
+        ("key", 0, 401, INVALID, f"service account key of {EMAIL}"),
+        ("pool", 0, 400, INVALID, "gcloud iam workload-identity-pools providers describe"),
+        ("pool", 0, 403, FORBIDDEN, "attribute condition"),
+        ("acting", 0, 400, INVALID, "run `gcloud auth application-default login`"),
+        ("acting", 1, 403, FORBIDDEN, f"add-iam-policy-binding {TARGET} --member=MEMBER"),
+        ("acting", 1, 404, FORBIDDEN, "roles/iam.serviceAccountTokenCreator"),
+    ],
+)
+async def test_a_refused_refresh_names_what_to_do(
+    make: Callable[[str], StoreCredentials],
+    endpoints: TokenEndpoints,
+    kind: str,
+    before: int,
+    status: int,
+    body: dict[str, Any],
+    says: str,
+) -> None:
+    """As an error of its own, with the command; what the endpoint answered stays in the cause."""
+    credentials = make(kind)
+    endpoints.refuse_after(before, status, body)
+    error = await failure_of(credentials)
+
+    assert isinstance(error, CredentialsError)
+    assert says in str(error)
+    assert f"status {status}" in str(error)
+    assert "secret" not in str(error)
+    assert error.__cause__ is not None
+
+
+@pytest.mark.parametrize(
+    ("kind", "before", "status"),
+    [("pool", 0, 503), ("pool", 0, 429), ("acting", 1, 503), ("acting", 1, 500)],
+)
+async def test_a_token_endpoint_that_is_away_for_now_is_one_to_try_again(
+    make: Callable[[str], StoreCredentials], endpoints: TokenEndpoints, kind: str, before: int, status: int
+) -> None:
+    """Not a matter of credentials; and the next call succeeds."""
+    credentials = make(kind)
+    endpoints.refuse_after(before, status, {"error": "unavailable"})
+    error = await failure_of(credentials)
+    await credentials.find().token.ready()
+
+    assert UnavailableError is type(error)
+    assert f"status {status}" in str(error)
+    assert credentials.find().token.credentials.valid
+
+
+@pytest.mark.parametrize("client", ["documents", "objects"])
+async def test_an_operation_without_a_token_was_not_sent(
+    key_file: Written, endpoints: TokenEndpoints, client: str
+) -> None:
+    """Also a write of either client is told so at once, with its name: it never happened."""
+    endpoints.refuse_after(0, 400, INVALID)
+    credentials = StoreCredentials(file=key_file())
+    who: dict[str, Any] = {"app_name": "app", "user_id": "user", "session_id": "session"}
+    async with Store.connect(project="demo", bucket="bucket", credentials=credentials) as store:
+        part = types.Part(text="text")
+        calls: dict[str, Coroutine[Any, Any, Any]] = {
+            "documents": store.sessions.create_session(**who),
+            "objects": store.artifacts.save_artifact(**who, filename="f", artifact=part),
+        }
+        calls.pop({"documents": "objects", "objects": "documents"}[client]).close()
+        with pytest.raises(CredentialsError) as caught:
+            await calls[client]
+
+    assert ("documents" == client) == (caught.value.operation == "create_session")
+    assert "user_id='user'" in caught.value.key
+    assert "gcloud iam service-accounts keys list" in str(caught.value)
+    assert 1 == len(endpoints.asked)
+
+
+async def test_an_endpoint_that_cannot_be_reached_is_one_to_try_again(
+    key_file: Written, endpoints: TokenEndpoints
+) -> None:
+    """Each of those who waited gets an error of its own."""
+    credentials = StoreCredentials(file=key_file(token_uri="http://127.0.0.1:9/token"))  # noqa: S106  # an address
+    first, second = await asyncio.gather(failure_of(credentials), failure_of(credentials))
+
+    assert UnavailableError is type(first) is type(second)
+    assert first is not second
+    assert "TransportError" in str(first)
+    assert [] == endpoints.asked

@@ -1,0 +1,100 @@
+"""Serve what hands out tokens at Google, over HTTP on this machine, in the documented shapes.
+
+The token endpoint of OAuth 2.0, the token exchange of STS, ``generateAccessToken`` and ``signBlob`` of IAM.
+"""
+
+import base64
+import json
+import threading
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, NamedTuple
+from urllib.parse import parse_qsl
+
+
+class Asked(NamedTuple):
+    """One request for a token."""
+
+    path: str
+    fields: dict[str, Any]
+    bearer: str
+
+
+class TokenEndpoints:
+    """Answers with tokens ``token-1``, ``token-2`` and so on, or with a refusal."""
+
+    def __init__(self) -> None:
+        self.asked: list[Asked] = []
+        self.refusals: dict[int, tuple[int, Mapping[str, Any]]] = {}
+        self.lives_s = 3600
+        self.arrived = threading.Event()
+        self.may_answer = threading.Event()
+        self.may_answer.set()
+        self._guard = threading.Lock()
+        endpoints = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                is_json = "json" in self.headers["Content-Type"]
+                fields = json.loads(body) if is_json else dict(parse_qsl(body.decode()))
+                bearer = self.headers.get("Authorization", "").removeprefix("Bearer ")
+                status, answer = endpoints.answer(Asked(self.path, fields, bearer))
+                data = json.dumps(answer).encode()
+                self.send_response(status)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", str(len(data)))
+                self.end_headers()
+                self.wfile.write(data)
+
+            def log_message(self, *_: object) -> None:
+                """Say nothing."""
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
+        self._thread.start()
+
+    def refuse_after(self, number: int, status: int, body: Mapping[str, Any]) -> None:
+        """Refuse the request that comes after *number* more."""
+        self.refusals = {len(self.asked) + number: (status, body)}
+
+    def answer(self, asked: Asked) -> tuple[int, Mapping[str, Any]]:
+        """Return status and body for one request."""
+        with self._guard:
+            self.asked.append(asked)
+            token = f"token-{len(self.asked)}"
+            refusal = self.refusals.get(len(self.asked) - 1)
+        self.arrived.set()
+        assert self.may_answer.wait(timeout=30)
+        if refusal is not None:
+            return refusal
+        if asked.path == "/token":
+            return 200, {"access_token": token, "expires_in": self.lives_s, "token_type": "Bearer"}
+        if asked.path == "/v1/token":
+            issued = "urn:ietf:params:oauth:token-type:access_token"
+            return 200, {
+                "access_token": token,
+                "issued_token_type": issued,
+                "token_type": "Bearer",
+                "expires_in": self.lives_s,
+            }
+        if asked.path.endswith(":generateAccessToken"):
+            ends = datetime.now(UTC) + timedelta(seconds=self.lives_s)
+            return 200, {"accessToken": token, "expireTime": f"{ends:%Y-%m-%dT%H:%M:%SZ}"}
+        assert asked.path.endswith(":signBlob")
+        signed = base64.b64encode(b"signed:" + base64.b64decode(asked.fields["payload"])[:8]).decode()
+        return 200, {"keyId": "key", "signedBlob": signed}
+
+    @property
+    def paths(self) -> list[str]:
+        """What was asked for, in order."""
+        return [asked.path for asked in self.asked]
+
+    def close(self) -> None:
+        """Stop serving."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
