@@ -50,7 +50,9 @@ class FoundCredentials:
     """Credentials that were found, and what is known of them."""
 
     source: Credentials
-    """Before they were narrowed to the scopes of a store."""
+    """As they were found: before they act as another, and before they are narrowed to the scopes."""
+    signs: Credentials
+    """What URLs are signed with."""
     token: Token
     shared: SharedCredentials
     project: str | None
@@ -144,6 +146,11 @@ class StoreCredentials:
                 self._found = self._look()
             return self._found
 
+    def identity(self) -> Identity:
+        """Return whose they are; some credentials know it only once they have a token. Blocks."""
+        found = self.find()
+        return _identity(found.token.credentials, found.identity.found_in, source=found.source)
+
     def find_project(self) -> str | None:
         """Return the project of the credentials, asking for it where they do not name it; blocks."""
         found = self.find()
@@ -176,7 +183,8 @@ class StoreCredentials:
         identity = _identity(narrowed, found_in, source=source)
         token = Token(narrowed, identity)
         return FoundCredentials(
-            source=narrowed if self._impersonate else source,
+            source=source,
+            signs=narrowed if self._impersonate else source,
             token=token,
             shared=SharedCredentials(token),
             project=project,
@@ -254,11 +262,11 @@ def _identity(credentials: Credentials, found_in: str, *, source: Credentials | 
             kind = _kind(source)
     elif isinstance(credentials, external_account.Credentials):
         impersonates = credentials.service_account_email
-    principal = getattr(source or credentials, "service_account_email", None)
+    emails = [getattr(one, "service_account_email", None) for one in (credentials, source)]
     return Identity(
         kind=kind,
         found_in=found_in,
-        principal=None if principal in (None, "default", impersonates) else str(principal),
+        principal=next((email for email in emails if email not in (None, "default", impersonates)), None),
         impersonates=impersonates,
         quota_project=credentials.quota_project_id,
         universe_domain=str(credentials.universe_domain),

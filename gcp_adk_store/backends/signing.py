@@ -92,7 +92,7 @@ class UrlSigner:
         if self._calls.is_borrowed and not named:
             credentials = client._credentials  # noqa: SLF001  # of the client that was lent
         else:
-            credentials = self._credentials.find().source
+            credentials = self._credentials.find().signs
         if isinstance(credentials, Signing):
             return credentials
         signer = signing_credentials(credentials)

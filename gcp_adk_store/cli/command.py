@@ -4,6 +4,7 @@ import click
 
 import gcp_adk_store
 from gcp_adk_store.cli.cost import cost
+from gcp_adk_store.cli.doctor import doctor
 from gcp_adk_store.cli.gc import gc
 from gcp_adk_store.cli.template import template
 
@@ -15,5 +16,6 @@ def command() -> None:
 
 
 command.add_command(cost)
+command.add_command(doctor)
 command.add_command(gc)
 command.add_command(template)

@@ -43,8 +43,7 @@ def endpoints() -> Iterator[TokenEndpoints]:
     served.close()
 
 
-@pytest.fixture(scope="session")
-def private_key() -> str:
+def new_private_key() -> str:
     """Make a key that nobody else knows, as PEM."""
     return (
         rsa.generate_private_key(public_exponent=65537, key_size=2048)
@@ -55,6 +54,12 @@ def private_key() -> str:
         )
         .decode()
     )
+
+
+@pytest.fixture(scope="session")
+def private_key() -> str:
+    """A key, once for all tests."""
+    return new_private_key()
 
 
 @pytest.fixture

@@ -1,0 +1,113 @@
+"""The command that says what is wrong with a deployment, and how to put it right."""
+
+import asyncio
+import json
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+import click
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from gcp_adk_store.cli.failures import CannotLookError
+from gcp_adk_store.doctor.findings import Finding, Status, described
+from gcp_adk_store.doctor.measures import Canary, histogram
+from gcp_adk_store.errors import StoreError
+from gcp_adk_store.examination import Examination, examine
+from gcp_adk_store.settings import StoreSettings
+
+_COLORS: Final = {Status.OK: "green", Status.WARN: "yellow", Status.FAIL: "red", Status.SKIPPED: "dim"}
+_BAR: Final = 40
+
+
+@click.command()
+@click.option("--project", metavar="ID", help="Google Cloud project; by default ADK_STORE_PROJECT.")
+@click.option("--database", metavar="ID", help="Firestore database; by default ADK_STORE_DATABASE.")
+@click.option("--bucket", metavar="NAME", help="Bucket; by default ADK_STORE_BUCKET.")
+@click.option(
+    "--prefix", metavar="TEXT", help="Start of the collections' names; by default ADK_STORE_PREFIX."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+def doctor(as_json: bool, **place: str | None) -> None:  # noqa: FBT001  # click's
+    """Look at a deployment: credentials, APIs, database, indexes, bucket, IAM, clock and latency.
+
+    Changes no setting. Writes one document and one object that no agent meets, reads them some times, and
+    removes them. Ends with 1 if something fails, with 2 if it cannot look.
+    """
+    try:
+        settings = StoreSettings.from_env()
+        chosen = replace(settings, **{name: value for name, value in place.items() if value})
+        with Console(stderr=True).status("looking"):
+            examination = asyncio.run(examine(chosen))
+    except StoreError as exc:
+        raise CannotLookError(str(exc)) from exc
+    if as_json:
+        click.echo(json.dumps(_described(examination)))
+    else:
+        _show(examination)
+    sys.exit(any(finding.status is Status.FAIL for finding in examination.findings))
+
+
+def _described(examination: Examination) -> dict[str, Any]:
+    facts = examination.facts
+    place = facts.place
+    return {
+        "project": place.project,
+        "database": place.database,
+        "bucket": place.bucket,
+        "prefix": place.prefix,
+        "findings": [described(finding) for finding in examination.findings],
+        "latency_ms": {name: list(canary.samples_ms) for name, canary in _canaries(examination)},
+    }
+
+
+def _canaries(examination: Examination) -> list[tuple[str, Canary]]:
+    flown = (("documents", examination.facts.documents), ("objects", examination.facts.objects))
+    return [(name, canary) for name, canary in flown if canary is not None]
+
+
+def _show(examination: Examination) -> None:
+    console = Console()
+    table = Table(box=None, show_header=False)
+    table.add_column(no_wrap=True)
+    table.add_column(no_wrap=True)
+    table.add_column()
+    for finding in examination.findings:
+        table.add_row(
+            Text(finding.status.value, style=_COLORS[finding.status]),
+            finding.check,
+            Text(finding.says, overflow="fold"),
+        )
+    console.print(table)
+    for name, canary in _canaries(examination):
+        if canary.samples_ms:
+            console.print()
+            console.print(_bars(f"reading {name}", canary.samples_ms))
+    _show_fixes([finding for finding in examination.findings if finding.commands or finding.terraform])
+    counts = Counter(finding.status for finding in examination.findings)
+    console.print()
+    console.print(", ".join(f"{counts[status]} {status.value}" for status in Status if counts[status]))
+
+
+def _bars(title: str, samples_ms: Sequence[float]) -> Table:
+    rows = histogram(samples_ms)
+    most = max(count for _, count in rows)
+    table = Table(title, "", "", box=None)
+    for label, count in rows:
+        bar = Text("█" * (max(1, round(count / most * _BAR)) if count else 0), style="blue")
+        table.add_row(label, bar, f"{count}")
+    return table
+
+
+def _show_fixes(findings: Sequence[Finding]) -> None:
+    """Print what to do; commands as they are, on a line each, to be copied."""
+    for finding in findings:
+        click.echo(f"\n{finding.check}:")
+        for command in finding.commands:
+            click.echo(f"  {command}")
+        if finding.terraform:
+            click.echo(f"  Terraform: {finding.terraform}")

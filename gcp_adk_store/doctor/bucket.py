@@ -1,0 +1,211 @@
+"""Judge a bucket by its settings."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from gcp_adk_store.codec.objects import UPLOADS
+from gcp_adk_store.doctor.answers import Answer, unanswered
+from gcp_adk_store.doctor.findings import Finding, Place, fail, ok, skipped, warn
+
+_DAY_S: Final = 86_400
+_OF_CUSTOM_TIME: Final = ("daysSinceCustomTime", "customTimeBefore")
+_OF_OLD_VERSIONS: Final = ("daysSinceNoncurrentTime", "noncurrentTimeBefore", "numNewerVersions")
+_REGIONS: Final[Mapping[str, tuple[str, ...]]] = {
+    "US": ("us-", "nam", "northamerica-"),
+    "EU": ("europe-", "eur"),
+    "ASIA": ("asia-",),
+    "NAM4": ("us-central1", "us-east1", "nam5", "nam7"),
+    "EUR4": ("europe-north1", "europe-west4", "eur3"),
+    "ASIA1": ("asia-northeast1", "asia-northeast2"),
+}
+"""Places of several regions -> how the locations of databases beside them begin."""
+
+
+def bucket(answer: Answer, place: Place) -> Finding:
+    """Judge whether it is there."""
+    check = "bucket"
+    if answer.is_missing:
+        return fail(
+            check,
+            f"gs://{place.bucket} does not exist",
+            f"gcloud storage buckets create gs://{place.bucket} --project={place.project} "
+            "--location=LOCATION --uniform-bucket-level-access --public-access-prevention",
+            terraform=f'google_storage_bucket: name = "{place.bucket}"',
+        )
+    if not answer.is_ok:
+        return unanswered(check, answer, needs="storage.buckets.get", project=place.project)
+    if (answer.body.get("billing") or {}).get("requesterPays"):
+        return fail(
+            check,
+            f"gs://{place.bucket} lets requesters pay, which a store's requests do not offer",
+            f"gcloud storage buckets update gs://{place.bucket} --no-requester-pays",
+            terraform="google_storage_bucket: requester_pays = false",
+        )
+    return ok(check, f"gs://{place.bucket}, {answer.body.get('storageClass', 'STANDARD')}")
+
+
+def location(answer: Answer, place: Place, database_location: str | None) -> Finding:
+    """Judge whether it lies beside the database."""
+    check = "bucket location"
+    if not answer.is_ok:
+        return _without(check, answer, place)
+    where = str(answer.body.get("location", "")).upper()
+    if database_location is None:
+        return skipped(check, f"in {where}; where the database is, is not known")
+    regions = (answer.body.get("customPlacementConfig") or {}).get("dataLocations") or [where]
+    if any(_is_beside(str(region).upper(), database_location.lower()) for region in regions):
+        return ok(check, f"in {where}, beside the database in {database_location}")
+    return warn(
+        check,
+        f"in {where}, away from the database in {database_location}: every payload crosses, and is paid for",
+        f"gcloud storage buckets create gs://NEW --location={database_location} --project={place.project}",
+        terraform=f'google_storage_bucket: location = "{database_location.upper()}"',
+    )
+
+
+def access(answer: Answer, place: Place) -> Finding:
+    """Judge uniform access and the prevention of public access."""
+    check = "bucket access"
+    if not answer.is_ok:
+        return _without(check, answer, place)
+    config = answer.body.get("iamConfiguration") or {}
+    wrong, options, lines = [], [], []
+    if not (config.get("uniformBucketLevelAccess") or {}).get("enabled"):
+        wrong.append("objects can have access lists of their own, past IAM")
+        options.append("--uniform-bucket-level-access")
+        lines.append("uniform_bucket_level_access = true")
+    if config.get("publicAccessPrevention") != "enforced":
+        wrong.append("nothing prevents public access")
+        options.append("--public-access-prevention")
+        lines.append('public_access_prevention = "enforced"')
+    if wrong:
+        return warn(
+            check,
+            "; ".join(wrong),
+            f"gcloud storage buckets update gs://{place.bucket} {' '.join(options)}",
+            terraform=f"google_storage_bucket: {', '.join(lines)}",
+        )
+    return ok(check, "uniform, and never public")
+
+
+def soft_delete(answer: Answer, place: Place) -> Finding:
+    """Judge whether what is deleted can be had back."""
+    check = "bucket soft delete"
+    if not answer.is_ok:
+        return _without(check, answer, place)
+    seconds = _number((answer.body.get("softDeletePolicy") or {}).get("retentionDurationSeconds"))
+    if seconds > 0:
+        return ok(check, f"what is deleted can be restored for {seconds / _DAY_S:g} days")
+    return warn(
+        check,
+        "off: an artifact that is deleted by mistake is gone at once",
+        f"gcloud storage buckets update gs://{place.bucket} --soft-delete-duration=7d",
+        terraform="google_storage_bucket: soft_delete_policy { retention_duration_seconds = 604800 }",
+    )
+
+
+def holds(answer: Answer, place: Place) -> Finding:
+    """Judge whether anything keeps objects from being deleted."""
+    check = "bucket holds"
+    if not answer.is_ok:
+        return _without(check, answer, place)
+    if answer.body.get("retentionPolicy"):
+        return fail(
+            check,
+            "a retention policy refuses every delete for its time: deletions fail, and expiry does not act",
+            f"gcloud storage buckets update gs://{place.bucket} --clear-retention-period",
+            terraform="google_storage_bucket: remove retention_policy",
+        )
+    if answer.body.get("defaultEventBasedHold"):
+        return fail(
+            check,
+            "every new object is held: deletions fail, and expiry does not act",
+            f"gcloud storage buckets update gs://{place.bucket} --no-default-event-based-hold",
+            terraform="google_storage_bucket: default_event_based_hold = false",
+        )
+    return ok(check, "nothing keeps objects from being deleted")
+
+
+def lifecycle(answer: Answer, place: Place) -> Finding:
+    """Judge the rules that a store needs, and those that take what is in use."""
+    check = "bucket lifecycle"
+    if not answer.is_ok:
+        return _without(check, answer, place)
+    rules = (answer.body.get("lifecycle") or {}).get("rule") or ()
+    deletes = [
+        rule.get("condition") or {} for rule in rules if (rule.get("action") or {}).get("type") == "Delete"
+    ]
+    payloads = f"{place.prefix}-payloads/"
+    taking = [condition for condition in deletes if _takes(condition)]
+    listing = f"gcloud storage buckets describe gs://{place.bucket} --format='default(lifecycle_config)'"
+    if any(_covers(condition, payloads) for condition in taking):
+        return fail(
+            check,
+            f"a rule deletes payloads and artifacts that are in use ({_shown(taking[0])}); restrict it",
+            listing,
+            terraform="google_storage_bucket: lifecycle_rule with days_since_custom_time instead of age",
+        )
+    if taking:
+        return warn(
+            check,
+            f"a rule deletes objects below {', '.join(taking[0].get('matchesPrefix', ()))}: artifacts of an "
+            "app of that name would go",
+            listing,
+        )
+    missing = []
+    if not any("daysSinceCustomTime" in one and _covers(one, payloads) for one in deletes):
+        missing.append(f"payloads of sessions that have ended ({payloads})")
+    if not any("age" in one and _covers(one, f"{UPLOADS}/") for one in deletes):
+        missing.append(f"files that browsers put and nobody finalized ({UPLOADS}/)")
+    if missing:
+        return warn(
+            check,
+            f"nothing removes {' and '.join(missing)}",
+            f"gcloud storage buckets update gs://{place.bucket} --lifecycle-file=lifecycle.json",
+            terraform="google_storage_bucket: lifecycle_rule of the module adk_store",
+        )
+    return ok(check, "removes what has ended and what was never finalized, and nothing in use")
+
+
+LIFECYCLE: Final = {
+    "rule": [
+        {"action": {"type": "Delete"}, "condition": {"daysSinceCustomTime": 0}},
+        {"action": {"type": "Delete"}, "condition": {"age": 1, "matchesPrefix": [f"{UPLOADS}/"]}},
+    ]
+}
+"""The rules that a store needs, as ``--lifecycle-file`` takes them."""
+
+
+def _takes(condition: Mapping[str, Any]) -> bool:
+    """Tell whether a rule deletes live objects that nobody gave an end, other than waiting uploads."""
+    if any(name in condition for name in (*_OF_CUSTOM_TIME, *_OF_OLD_VERSIONS)):
+        return False
+    if condition.get("isLive") is False:
+        return False
+    prefixes: Sequence[str] = condition.get("matchesPrefix") or ()
+    return not prefixes or any(not prefix.startswith(f"{UPLOADS}/") for prefix in prefixes)
+
+
+def _covers(condition: Mapping[str, Any], name: str) -> bool:
+    """Tell whether a rule is about objects below *name*, all or some."""
+    prefixes = condition.get("matchesPrefix") or ("",)
+    return any(name.startswith(prefix) or prefix.startswith(name) for prefix in prefixes)
+
+
+def _shown(condition: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in condition.items()) or "without a condition"
+
+
+def _is_beside(place: str, database: str) -> bool:
+    return place.lower() == database or database.startswith(_REGIONS.get(place, ("?",)))
+
+
+def _number(value: Any) -> int:
+    """Return a number of the JSON API, which writes 64 bits as text."""
+    return int(value) if isinstance(value, int) or (isinstance(value, str) and value.isdecimal()) else 0
+
+
+def _without(check: str, answer: Answer, place: Place) -> Finding:
+    if answer.is_missing:
+        return skipped(check, "there is no such bucket")
+    return unanswered(check, answer, needs="storage.buckets.get", project=place.project)

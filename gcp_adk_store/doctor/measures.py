@@ -1,0 +1,102 @@
+"""Judge what was measured: the clock, how long requests take, and whether a canary lived."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC
+from email.utils import parsedate_to_datetime
+from statistics import median
+from typing import Final
+
+from gcp_adk_store.doctor.answers import Answer
+from gcp_adk_store.doctor.findings import Finding, fail, ok, skipped, warn
+
+_SLOW_MS: Final = 100.0
+_OFF_S: Final = 2.0
+_FAR_OFF_S: Final = 60.0
+_EDGES_MS: Final = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Canary:
+    """How it went for one document, or one object, that was written, read, listed and deleted."""
+
+    samples_ms: Sequence[float] = ()
+    """What reading it took, each time."""
+    failure: str = ""
+    """What went wrong first; ids and advice, as the library's errors say it."""
+    left: str = ""
+    """Its name where it could not be deleted."""
+
+    @property
+    def lived(self) -> bool:
+        """Whether all went well."""
+        return not self.failure and not self.left
+
+
+def canary(check: str, found: Canary, where: str) -> Finding:
+    """Judge writing, reading, listing and deleting."""
+    if found.lived:
+        return ok(check, f"written, read, listed and deleted in {where}")
+    left = f"; {found.left} could not be deleted: delete it by hand" if found.left else ""
+    return fail(check, f"{found.failure or 'not deleted'}{left}")
+
+
+def latency(check: str, samples_ms: Sequence[float], *, location: str | None) -> Finding:
+    """Judge how long a read takes from here."""
+    if not samples_ms:
+        return skipped(check, "nothing could be read")
+    typical, worst = median(samples_ms), max(samples_ms)
+    says = f"half of {len(samples_ms)} reads took less than {typical:.1f} ms, none more than {worst:.1f} ms"
+    if typical <= _SLOW_MS:
+        return ok(check, says)
+    region = location or "REGION"
+    return warn(
+        check,
+        f"{says}: each turn waits for several; let the agent run beside its data",
+        f"gcloud run deploy SERVICE --region={region}",
+    )
+
+
+def histogram(samples_ms: Sequence[float]) -> list[tuple[str, int]]:
+    """Return how many samples lie between steps of 1, 2 and 5, from the first that has some to the last."""
+    counts = [0] * (len(_EDGES_MS) + 1)
+    for sample in samples_ms:
+        counts[sum(sample >= edge for edge in _EDGES_MS)] += 1
+    used = [number for number, count in enumerate(counts) if count]
+    return [(_range(number), counts[number]) for number in range(used[0], used[-1] + 1)] if used else []
+
+
+def clock(answers: Sequence[Answer]) -> Finding:
+    """Compare this machine's clock with the dates of *answers*, which are whole seconds."""
+    skews = [skew for skew in map(_skew_s, answers) if skew is not None]
+    if not skews:
+        return skipped("clock", "no answer had a date")
+    skew = min(skews, key=abs)
+    if abs(skew) <= _OFF_S:
+        return ok("clock", "agrees with Google's within two seconds")
+    says = (
+        f"{abs(skew):.0f} s {'behind' if skew > 0 else 'ahead of'} Google's: sessions end at the wrong time"
+    )
+    if abs(skew) <= _FAR_OFF_S:
+        return warn("clock", says, "sudo timedatectl set-ntp true")
+    return fail("clock", f"{says}, and keys and signed URLs are refused", "sudo timedatectl set-ntp true")
+
+
+def _skew_s(answer: Answer) -> float | None:
+    """Return how far this machine is behind; 0 where the date lies within what the request took."""
+    try:
+        date = parsedate_to_datetime(answer.date)
+    except (TypeError, ValueError):
+        return None
+    told = (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp()
+    if told + 1 < answer.asked_at:
+        return told + 1 - answer.asked_at
+    return max(0.0, told - answer.answered_at)
+
+
+def _range(number: int) -> str:
+    if number == 0:
+        return f"below {_EDGES_MS[0]:g} ms"
+    if number == len(_EDGES_MS):
+        return f"{_EDGES_MS[-1]:g} ms and more"
+    return f"{_EDGES_MS[number - 1]:g} to {_EDGES_MS[number]:g} ms"

@@ -1,0 +1,83 @@
+"""A deployment that APIs on this machine describe."""
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from google.auth.credentials import Credentials
+
+from gcp_adk_store import StoreCredentials
+from gcp_adk_store.backends.admin import AdminApi, Endpoints
+from gcp_adk_store.doctor.access import Whose
+from gcp_adk_store.doctor.findings import Finding, Place
+from gcp_adk_store.doctor.measures import Canary
+from gcp_adk_store.doctor.report import Facts, findings_of
+from tests.credentials.conftest import new_private_key
+from tests.doctor.google_apis import BUCKET, DATABASE, PROJECT, GoogleApis
+
+PLACE = Place(project=PROJECT, database=DATABASE, bucket=BUCKET, prefix="adk")
+WHOSE = Whose(
+    says="metadata server of agent@demo.iam.gserviceaccount.com from the environment",
+    kind="metadata server",
+    principal="agent@demo.iam.gserviceaccount.com",
+    quota_project=None,
+    universe_domain="googleapis.com",
+)
+LIVED = Canary(samples_ms=[1.0, 2.0, 3.0])
+
+
+class Fixed(Credentials):
+    """Credentials that have but one token."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]  # google-auth types half
+        self.token = "token"  # noqa: S105  # of nobody
+
+    def refresh(self, request: object) -> None:
+        """Stay with it."""
+        assert request is not None
+
+
+Look = Callable[..., dict[str, Finding]]
+
+
+@pytest.fixture(scope="session")
+def served() -> Iterator[GoogleApis]:
+    """The APIs, once for all tests."""
+    apis = GoogleApis()
+    yield apis
+    apis.close()
+
+
+@pytest.fixture
+def apis(served: GoogleApis) -> GoogleApis:
+    """The APIs of a healthy deployment."""
+    served.heal()
+    return served
+
+
+@pytest.fixture(scope="session")
+def private_key() -> str:
+    """A key, once for all tests."""
+    return new_private_key()
+
+
+@pytest.fixture
+def endpoints(apis: GoogleApis) -> Endpoints:
+    """Where they are."""
+    return Endpoints(firestore=apis.url, storage=apis.url, service_usage=apis.url, resource_manager=apis.url)
+
+
+@pytest.fixture
+def look(endpoints: Endpoints) -> Look:
+    """Ask the APIs, and return what is found by its check."""
+
+    def asked(
+        *, whose: Whose = WHOSE, documents: Canary = LIVED, objects: Canary = LIVED, place: Place = PLACE
+    ) -> dict[str, Finding]:
+        shared = StoreCredentials(Fixed()).find().shared
+        with AdminApi(shared, endpoints=endpoints) as admin:
+            answers = admin.look(place, at_database=True, at_bucket=True)
+        facts = Facts(place=place, whose=whose, answers=answers, documents=documents, objects=objects)
+        return {finding.check: finding for finding in findings_of(facts)}
+
+    return asked

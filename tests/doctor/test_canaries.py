@@ -1,0 +1,235 @@
+"""The canaries leave nothing behind, whatever happens, and nobody who reads a store meets them."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+from google.auth.credentials import AnonymousCredentials
+from google.cloud.firestore import Client
+from google.cloud.storage import Client as StorageClient
+
+from gcp_adk_store import Store
+from gcp_adk_store.backends.canaries import document_canary, object_canary
+from gcp_adk_store.backends.channels import Channels
+from gcp_adk_store.backends.firestore import Documents, open_documents
+from gcp_adk_store.backends.gcs import Objects
+from gcp_adk_store.backends.storage_calls import StorageCalls
+from gcp_adk_store.settings import ArtifactLimits, SessionLimits
+from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, STORAGE_VARIABLE, Emulator
+from gcp_adk_store.testing.faults import Hold, Lose, Plan, Refuse, from_nth, nth, only
+from gcp_adk_store.testing.firestore_proxy import FirestoreProxy
+from gcp_adk_store.testing.storage_proxy import StorageProxy
+
+LIMITS = SessionLimits(deadline_s=10)
+REFUSED = Refuse(403)
+
+
+@pytest.fixture
+async def documents(project: str) -> AsyncIterator[Documents]:
+    """The documents of a database of the test's own."""
+    opened = open_documents(
+        project=project, database="(default)", credentials=None, client=None, interceptors=(), limits=LIMITS
+    )
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture
+async def objects(adk_store_bucket: str) -> AsyncIterator[Objects]:
+    """The objects of a new bucket."""
+    calls = StorageCalls(
+        adk_store_bucket, project="demo", client=None, credentials=None, limits=ArtifactLimits(deadline_s=10)
+    )
+    yield Objects(calls)
+    await calls.close()
+
+
+@pytest.fixture
+def documents_left(project: str, firestore_emulator: Emulator) -> Callable[[], list[str]]:
+    """List what lies in the database."""
+
+    def left() -> list[str]:
+        client = Client(project=project)
+        found = [
+            reference.path for collection in client.collections() for reference in collection.list_documents()
+        ]
+        client.close()
+        return found
+
+    assert firestore_emulator.address
+    return left
+
+
+@pytest.fixture
+def objects_left(adk_store_bucket: str, storage_emulator: Emulator) -> Callable[[], list[str]]:
+    """List what lies in the bucket."""
+
+    def left() -> list[str]:
+        client: Any = StorageClient(project="demo", credentials=AnonymousCredentials())
+        return [blob.name for blob in client.list_blobs(adk_store_bucket)]
+
+    assert storage_emulator.address
+    return left
+
+
+async def test_a_document_lives_and_is_gone(
+    documents: Documents, documents_left: Callable[[], list[str]]
+) -> None:
+    """It is read as often as asked for."""
+    found = await document_canary(documents, "adk", samples=4)
+
+    assert found.lived
+    assert 4 == len(found.samples_ms)
+    assert all(sample > 0 for sample in found.samples_ms)
+    assert [] == documents_left()
+
+
+async def test_an_object_lives_and_is_gone(objects: Objects, objects_left: Callable[[], list[str]]) -> None:
+    """It is read as often as asked for."""
+    found = await object_canary(objects, samples=4)
+
+    assert found.lived
+    assert 4 == len(found.samples_ms)
+    assert all(sample > 0 for sample in found.samples_ms)
+    assert [] == objects_left()
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        only("Commit", nth(1, Refuse("PERMISSION_DENIED"))),
+        only("RunQuery", nth(0, Refuse("PERMISSION_DENIED"))),
+        only("BatchGetDocuments", nth(1, Refuse("PERMISSION_DENIED"))),
+    ],
+)
+async def test_a_document_that_fails_on_the_way_is_removed(
+    documents: Documents,
+    documents_left: Callable[[], list[str]],
+    firestore_emulator: Emulator,
+    monkeypatch: pytest.MonkeyPatch,
+    plan: Plan,
+) -> None:
+    """At its change, at the listing, at a read: the error says what to do."""
+    with FirestoreProxy(firestore_emulator.address, plan) as proxy:
+        monkeypatch.setenv(FIRESTORE_VARIABLE, proxy.address)
+        found = await document_canary(documents, "adk", samples=3)
+        monkeypatch.setenv(FIRESTORE_VARIABLE, firestore_emulator.address)
+
+    assert "PERMISSION_DENIED; grant roles/datastore.user" in found.failure
+    assert not found.left
+    assert [] == documents_left()
+
+
+async def test_a_document_that_cannot_be_removed_is_named(
+    documents: Documents,
+    documents_left: Callable[[], list[str]],
+    firestore_emulator: Emulator,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """So that it can be by hand."""
+    plan = only("Commit", from_nth(2, Refuse("PERMISSION_DENIED")))
+    with FirestoreProxy(firestore_emulator.address, plan) as proxy:
+        monkeypatch.setenv(FIRESTORE_VARIABLE, proxy.address)
+        found = await document_canary(documents, "adk", samples=1)
+        monkeypatch.setenv(FIRESTORE_VARIABLE, firestore_emulator.address)
+
+    assert [found.left] == documents_left()
+    assert "PERMISSION_DENIED" in found.failure
+
+
+async def test_a_caller_who_gives_up_leaves_no_document(
+    documents: Documents,
+    documents_left: Callable[[], list[str]],
+    firestore_emulator: Emulator,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Ctrl-C while it waits for a read."""
+    hold = Hold("before")
+    with FirestoreProxy(firestore_emulator.address, only("BatchGetDocuments", nth(0, hold))) as proxy:
+        monkeypatch.setenv(FIRESTORE_VARIABLE, proxy.address)
+        task = asyncio.create_task(document_canary(documents, "adk", samples=1))
+        await asyncio.to_thread(hold.reached.wait)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        hold.release()
+        monkeypatch.setenv(FIRESTORE_VARIABLE, firestore_emulator.address)
+
+    assert [] == documents_left()
+
+
+@pytest.mark.parametrize("number", [0, 1, 2, 3])
+async def test_an_object_that_fails_on_the_way_is_removed(
+    objects: Objects,
+    objects_left: Callable[[], list[str]],
+    storage_emulator: Emulator,
+    monkeypatch: pytest.MonkeyPatch,
+    number: int,
+) -> None:
+    """At any of its requests: the error names the permission."""
+    with StorageProxy(storage_emulator.address, nth(number, REFUSED)) as proxy:
+        monkeypatch.setenv(STORAGE_VARIABLE, proxy.address)
+        found = await object_canary(objects, samples=1)
+        monkeypatch.setenv(STORAGE_VARIABLE, storage_emulator.address)
+
+    assert "lacks storage.objects." in found.failure
+    assert not found.left
+    assert [] == objects_left()
+
+
+async def test_an_object_whose_answer_is_lost_lives_all_the_same(
+    objects: Objects,
+    objects_left: Callable[[], list[str]],
+    storage_emulator: Emulator,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It is its own that is there already."""
+    with StorageProxy(storage_emulator.address, nth(0, Lose())) as proxy:
+        monkeypatch.setenv(STORAGE_VARIABLE, proxy.address)
+        found = await object_canary(objects, samples=1)
+        monkeypatch.setenv(STORAGE_VARIABLE, storage_emulator.address)
+
+    assert found.lived
+    assert [] == objects_left()
+
+
+async def test_nobody_meets_them(adk_store: Store, project: str, adk_store_bucket: str) -> None:
+    """Neither listings nor the collector, even of an app of the folder's name."""
+    seen: list[object] = []
+
+    async def look() -> None:
+        seen.extend([garbage async for garbage in adk_store.find_garbage(older_than_s=3600)])
+        for app in ("app", "adk-store-doctor", "adk_doctor"):
+            who: dict[str, Any] = {"app_name": app, "user_id": "user"}
+            seen.extend(await adk_store.artifacts.list_artifact_keys(**who, session_id="session"))
+            seen.extend((await adk_store.sessions.list_sessions(app_name=app)).sessions)
+
+    class WatchedObjects(Objects):
+        async def read(self, *args: Any, **kwargs: Any) -> Any:
+            await look()
+            return await super().read(*args, **kwargs)
+
+    class WatchedDocuments(Documents):
+        async def get(self, *args: Any, **kwargs: Any) -> Any:
+            await look()
+            return await super().get(*args, **kwargs)
+
+    calls = StorageCalls(
+        adk_store_bucket,
+        project=project,
+        client=None,
+        credentials=None,
+        limits=ArtifactLimits(deadline_s=10),
+    )
+    channels = Channels(project=project, database="(default)", credentials=None, interceptors=())
+    documents = WatchedDocuments(channels, LIMITS)
+    flown = [
+        await object_canary(WatchedObjects(calls), samples=1),
+        await document_canary(documents, "adk", samples=1),
+    ]
+    await calls.close()
+    await documents.close()
+
+    assert [True, True] == [canary.lived for canary in flown]
+    assert [] == seen

@@ -1,0 +1,392 @@
+"""Each check says ok of what is right, and of each way to be wrong how to put it right."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from gcp_adk_store.doctor import measures
+from gcp_adk_store.doctor.answers import Answer
+from gcp_adk_store.doctor.findings import CHECKS, Place, Status
+from gcp_adk_store.doctor.measures import Canary, histogram
+from tests.doctor.conftest import LIVED, PLACE, WHOSE, Look
+from tests.doctor.google_apis import (
+    BUCKET,
+    DATABASE,
+    FORBIDDEN,
+    MISSING,
+    PROJECT,
+    GoogleApis,
+    configured,
+    disabled,
+    error,
+    single,
+)
+from tests.doctor.wrong import (
+    BUCKET_IAM,
+    BUCKET_OF,
+    DATABASE_OF,
+    ENDED,
+    FIELDS,
+    INDEXES,
+    PROJECT_IAM,
+    SERVICES,
+    UPLOADS,
+    WHERE,
+    WRONG,
+    Wrong,
+    field,
+    rules,
+    with_,
+    without,
+)
+
+
+def test_a_healthy_deployment_is_ok(look: Look) -> None:
+    """Every check, in the order in which they are shown."""
+    found = look()
+
+    assert CHECKS == tuple(found)
+    assert dict.fromkeys(CHECKS, Status.OK) == {check: one.status for check, one in found.items()}
+    assert [] == [one for one in found.values() if one.commands or one.terraform]
+    assert "europe-west4, native mode" in found["database"].says
+
+
+def test_nothing_but_questions_is_asked(look: Look, apis: GoogleApis) -> None:
+    """With the token, of each API, page by page."""
+    look()
+    asked = [(request.method, request.path) for request in apis.asked]
+
+    assert {"Bearer token"} == {request.headers["authorization"] for request in apis.asked}
+    assert set(apis.answers) == {path for _, path in asked}
+    assert ["testIamPermissions"] == [path.partition(":")[2] for method, path in asked if method == "POST"]
+    pages = [request.params for request in apis.asked if request.path.endswith(FIELDS)]
+    assert len(pages) > 1
+    assert {"indexConfig.usesAncestorConfig:false OR ttlConfig:*"} == {page["filter"][0] for page in pages}
+    services = next(request.params for request in apis.asked if request.path.endswith(SERVICES))
+    assert [f"projects/{PROJECT}/services/{name}.googleapis.com" for name in ("firestore", "storage")] == (
+        services["names"]
+    )
+
+
+@pytest.mark.parametrize("wrong", WRONG, ids=lambda wrong: f"{wrong.check}: {wrong.says[:40]}")
+def test_what_is_wrong_is_named_with_its_remedy(look: Look, apis: GoogleApis, wrong: Wrong) -> None:
+    """By the one check that it concerns."""
+    apis.change(wrong.at, wrong.change)
+    found = look()
+    finding = found[wrong.check]
+
+    assert wrong.status is finding.status
+    assert wrong.says in finding.says
+    assert wrong.command in "\n".join(finding.commands)
+    assert wrong.terraform in finding.terraform
+    others = {check: one.status for check, one in found.items() if check != wrong.check}
+    assert dict.fromkeys(others, Status.OK) == others
+
+
+RIGHT: list[tuple[str, Callable[[Any], object], str]] = [
+    (BUCKET_OF, with_(location="EU", locationType="multi-region"), "bucket location"),
+    (BUCKET_OF, with_(location="EUR4", locationType="dual-region"), "bucket location"),
+    (
+        BUCKET_OF,
+        with_(
+            location="EU",
+            customPlacementConfig={"dataLocations": ["EUROPE-NORTH1", "EUROPE-WEST4"]},
+        ),
+        "bucket location",
+    ),
+    (DATABASE_OF, with_(locationId="europe-west4"), "bucket location"),
+    (BUCKET_OF, rules({**ENDED, "matchesPrefix": ["adk-payloads/"]}, UPLOADS), "bucket lifecycle"),
+    (BUCKET_OF, rules(ENDED, UPLOADS, {"age": 9, "isLive": False}), "bucket lifecycle"),
+    (BUCKET_OF, rules(ENDED, UPLOADS, {"daysSinceNoncurrentTime": 9}), "bucket lifecycle"),
+    (
+        FIELDS,
+        field(
+            "adk_sessions",
+            "last_update_time",
+            indexConfig={"indexes": single("last_update_time"), "usesAncestorConfig": True},
+        ),
+        "index exemptions",
+    ),
+    (
+        FIELDS,
+        with_(
+            fields=[
+                *(configured(collection, "*") for collection in ("apps", "users", "segments", "chunks")),
+                *(
+                    configured("sessions", name)
+                    for name in (
+                        "state",
+                        "tail",
+                        "create_time",
+                        "sealed_max",
+                        "expire_at",
+                        "parts_expire_at",
+                    )
+                ),
+            ]
+        ),
+        "index exemptions",
+    ),
+]
+
+
+@pytest.mark.parametrize(("at", "change", "check"), RIGHT)
+def test_what_is_right_in_another_way_is_ok(
+    look: Look, apis: GoogleApis, at: str, change: Callable[[Any], object], check: str
+) -> None:
+    """Multi-regions around the database, rules that take only what has ended, exemptions of all fields."""
+    apis.change(at, change)
+
+    assert Status.OK is look()[check].status
+
+
+@pytest.mark.parametrize(("database", "bucket"), [("nam5", "US"), ("eur3", "EU"), ("asia-east1", "ASIA")])
+def test_multi_regions_lie_beside_each_other(
+    look: Look, apis: GoogleApis, database: str, bucket: str
+) -> None:
+    """A database of several regions, and a bucket around them."""
+    apis.change(DATABASE_OF, with_(locationId=database))
+    apis.change(BUCKET_OF, with_(location=bucket))
+
+    assert Status.OK is look()["bucket location"].status
+
+
+OF = {
+    SERVICES: ("APIs",),
+    DATABASE_OF: ("database", "point-in-time recovery", "delete protection"),
+    INDEXES: ("indexes",),
+    FIELDS: ("index exemptions", "time to live"),
+    BUCKET_OF: ("bucket", "bucket location", "bucket access", "bucket soft delete", "bucket lifecycle"),
+    BUCKET_IAM: ("IAM of the bucket",),
+}
+
+
+@pytest.mark.parametrize(
+    ("answer", "status", "says"),
+    [
+        (FORBIDDEN, Status.SKIPPED, "this identity may not look: it lacks "),
+        (disabled("firestore.googleapis.com"), Status.SKIPPED, "firestore.googleapis.com is not enabled"),
+        (error(401, "UNAUTHENTICATED"), Status.FAIL, "the credentials are refused (401 UNAUTHENTICATED)"),
+        (error(503, "UNAVAILABLE"), Status.FAIL, "the API answered 503 UNAVAILABLE; try again"),
+        ((502, b"<html>words of a proxy</html>"), Status.FAIL, "the API answered 502; try again"),
+        ((302, b""), Status.FAIL, "the API answered 302; try again"),
+    ],
+)
+@pytest.mark.parametrize("at", OF)
+def test_an_api_that_does_not_say_is_not_taken_for_one_that_says_no(
+    look: Look, apis: GoogleApis, at: str, answer: tuple[int, Any], status: Status, says: str
+) -> None:
+    """What may not be looked at is skipped, what does not work fails; the server's words are not shown."""
+    apis.refuse(at, answer)
+    found = look()
+
+    assert dict.fromkeys(OF[at], status) == {check: found[check].status for check in OF[at]}
+    assert all(says in found[check].says for check in OF[at])
+    assert "words of" not in str(found)
+
+
+def test_an_api_that_is_not_enabled_is_named_with_the_command(look: Look, apis: GoogleApis) -> None:
+    """So that it can be looked at next time."""
+    apis.refuse(SERVICES, disabled("serviceusage.googleapis.com"))
+
+    assert (f"gcloud services enable serviceusage.googleapis.com --project={PROJECT}",) == (
+        look()["APIs"].commands
+    )
+
+
+def test_a_missing_database_is_one_finding(look: Look, apis: GoogleApis) -> None:
+    """What hangs on it is skipped."""
+    for at in (DATABASE_OF, INDEXES, FIELDS):
+        apis.refuse(at, MISSING)
+    found = look()
+    skipped = [check for check, one in found.items() if one.status is Status.SKIPPED]
+
+    assert Status.FAIL is found["database"].status
+    assert f"projects/{PROJECT}/databases/{DATABASE} does not exist" in found["database"].says
+    assert f"gcloud firestore databases create {WHERE} --location=LOCATION" in found["database"].commands[0]
+    assert skipped == [
+        "point-in-time recovery",
+        "delete protection",
+        "indexes",
+        "index exemptions",
+        "time to live",
+        "bucket location",
+    ]
+
+
+def test_a_missing_bucket_is_one_finding(look: Look, apis: GoogleApis) -> None:
+    """What hangs on it is skipped."""
+    for at in (BUCKET_OF, BUCKET_IAM):
+        apis.refuse(at, MISSING)
+    found = look()
+    skipped = [check for check, one in found.items() if one.status is Status.SKIPPED]
+
+    assert Status.FAIL is found["bucket"].status
+    assert f"gcloud storage buckets create gs://{BUCKET}" in found["bucket"].commands[0]
+    assert ["bucket location", "bucket access", "bucket soft delete"] == skipped[:3]
+    assert ["bucket lifecycle", "bucket holds", "IAM of the bucket"] == skipped[3:]
+
+
+def test_a_deployment_without_a_bucket_is_looked_at_without_one(look: Look, apis: GoogleApis) -> None:
+    """Sessions need none: nothing is asked of Cloud Storage."""
+    found = look(place=replace(PLACE, bucket=None))
+
+    assert [] == [request for request in apis.asked if request.path.startswith("/storage/")]
+    assert "ADK_STORE_BUCKET" in found["bucket"].says
+    assert {Status.OK, Status.SKIPPED} == {
+        one.status for check, one in found.items() if check not in ("objects", "latency of objects")
+    }
+
+
+@pytest.mark.parametrize(
+    ("change", "lived", "status", "says"),
+    [
+        (without("permissions"), True, Status.OK, "a role that does not hold for the whole project"),
+        (without("permissions"), False, Status.FAIL, "lacks datastore.entities.create"),
+        (lambda _: None, False, Status.OK, "may read and write"),
+    ],
+)
+def test_a_role_for_the_database_alone_is_not_missed(
+    look: Look,
+    apis: GoogleApis,
+    change: Callable[[Any], object],
+    lived: bool,  # noqa: FBT001  # a case
+    status: Status,
+    says: str,
+) -> None:
+    """Where the project says no and the canary lived, a role is conditioned to the database."""
+    apis.change(PROJECT_IAM, change)
+    finding = look(documents=LIVED if lived else Canary(failure="no"))["IAM of the database"]
+
+    assert status is finding.status
+    assert says in finding.says
+    if status is Status.FAIL:
+        assert f'resource.name == "projects/{PROJECT}/databases/{DATABASE}"' in finding.commands[0]
+        assert "roles/datastore.user" in finding.terraform
+
+
+@pytest.mark.parametrize(("lived", "status"), [(True, Status.OK), (False, Status.SKIPPED)])
+def test_a_project_that_may_not_be_asked_leaves_it_to_the_canary(
+    look: Look,
+    apis: GoogleApis,
+    lived: bool,  # noqa: FBT001  # a case
+    status: Status,
+) -> None:
+    """Least privilege is no fault."""
+    apis.refuse(PROJECT_IAM, FORBIDDEN)
+    canary = LIVED if lived else Canary(failure="no")
+
+    assert status is look(documents=canary)["IAM of the database"].status
+
+
+@pytest.mark.parametrize(
+    ("whose", "status", "says"),
+    [
+        (WHOSE, Status.OK, "metadata server of agent@demo"),
+        (replace(WHOSE, quota_project="q"), Status.OK, "counted for q"),
+        (replace(WHOSE, universe_domain="example.test"), Status.OK, "in the universe example.test"),
+        (replace(WHOSE, kind="service account key"), Status.WARN, "a key can be lost"),
+        (
+            replace(WHOSE, kind="user login", principal=None),
+            Status.WARN,
+            "without a quota project requests may be refused",
+        ),
+        (replace(WHOSE, kind="user login", quota_project="q"), Status.OK, "counted for q"),
+    ],
+)
+def test_credentials_are_judged(look: Look, whose: Any, status: Status, says: str) -> None:
+    """Keys, and logins that count for nobody, are remarked."""
+    finding = look(whose=whose)["credentials"]
+
+    assert status is finding.status
+    assert says in finding.says
+    assert bool(finding.commands) == (status is Status.WARN)
+
+
+@pytest.mark.parametrize(
+    ("ages_s", "status", "says"),
+    [
+        (0, Status.OK, "agrees with Google's"),
+        (20, Status.WARN, "s behind Google's"),
+        (-20, Status.WARN, "s ahead of Google's"),
+        (3600, Status.FAIL, "keys and signed URLs are refused"),
+        (-3600, Status.FAIL, "sessions end at the wrong time"),
+    ],
+)
+def test_a_clock_that_is_wrong_is_seen(
+    look: Look, apis: GoogleApis, ages_s: float, status: Status, says: str
+) -> None:
+    """By the dates of the answers."""
+    apis.ages_s = ages_s
+    finding = look()["clock"]
+
+    assert status is finding.status
+    assert says in finding.says
+
+
+@pytest.mark.parametrize("date", ["", "yesterday", "2026-01-01T00:00:00Z"])
+def test_an_answer_without_a_date_says_nothing_of_the_clock(date: str) -> None:
+    """Nor does one that is no date of HTTP."""
+    assert Status.SKIPPED is measures.clock([Answer(status=200, date=date)]).status
+
+
+@pytest.mark.parametrize(
+    ("canary", "status", "says"),
+    [
+        (LIVED, Status.OK, "written, read, listed and deleted"),
+        (Canary(failure="doctor: PERMISSION_DENIED; grant it"), Status.FAIL, "grant it"),
+        (Canary(left="adk_doctor/1"), Status.FAIL, "adk_doctor/1 could not be deleted: delete it by hand"),
+        (Canary(failure="cut", left="adk_doctor/1"), Status.FAIL, "cut; adk_doctor/1 could not"),
+    ],
+)
+@pytest.mark.parametrize("check", ["documents", "objects"])
+def test_a_canary_that_did_not_live_is_told(
+    look: Look, canary: Canary, status: Status, says: str, check: str
+) -> None:
+    """And where it lies, if it is still there."""
+    finding = look(**{check: canary})[check]
+
+    assert status is finding.status
+    assert says in finding.says
+
+
+@pytest.mark.parametrize(
+    ("samples_ms", "status", "says"),
+    [
+        ([1.0, 2.0, 900.0], Status.OK, "half of 3 reads took less than 2.0 ms, none more than 900.0 ms"),
+        ([150.0, 160.0, 170.0], Status.WARN, "let the agent run beside its data"),
+        ([], Status.SKIPPED, "nothing could be read"),
+    ],
+)
+def test_reads_that_take_long_are_told(
+    look: Look, samples_ms: list[float], status: Status, says: str
+) -> None:
+    """With where to run instead."""
+    finding = look(documents=Canary(samples_ms=samples_ms))["latency of documents"]
+
+    assert status is finding.status
+    assert says in finding.says
+    assert (status is Status.WARN) == (
+        finding.commands == ("gcloud run deploy SERVICE --region=europe-west4",)
+    )
+
+
+def test_a_histogram_counts_what_lies_between_steps() -> None:
+    """From the first step that has some to the last, with those between that have none."""
+    assert [("1 to 2 ms", 2), ("2 to 5 ms", 0), ("5 to 10 ms", 1)] == histogram([1.0, 1.9, 5.0])
+    assert [("below 1 ms", 1)] == histogram([0.2])
+    assert [("1000 ms and more", 1)] == histogram([5000.0])
+    assert [] == histogram([])
+
+
+def test_a_prefix_of_its_own_has_indexes_of_its_own(look: Look, apis: GoogleApis) -> None:
+    """Those of another prefix are not taken for them."""
+    place = Place(project=PROJECT, database=DATABASE, bucket=BUCKET, prefix="team")
+    found = look(place=place)
+    wrong = {check for check, one in found.items() if one.status is not Status.OK}
+
+    assert {"indexes", "index exemptions", "time to live"} == wrong
+    assert "--collection-group=team_sessions" in found["indexes"].commands[0]
+    assert apis.asked

@@ -1,0 +1,236 @@
+"""Show what ``gcp-adk-store doctor`` prints and how it ends: on the emulators, and where there are none."""
+
+import json
+import re
+import shlex
+import uuid
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from gcp_adk_store import StoreCredentials
+from gcp_adk_store.backends.admin import AdminApi, Endpoints
+from gcp_adk_store.cli.command import command
+from gcp_adk_store.doctor.bucket import LIFECYCLE
+from gcp_adk_store.doctor.findings import CHECKS, Finding, Place, Status
+from gcp_adk_store.examination import examine
+from gcp_adk_store.settings import StoreSettings
+from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, STORAGE_VARIABLE, Emulator
+from tests.doctor.google_apis import BUCKET, DATABASE, PROJECT, GoogleApis
+
+DOCS = (Path(__file__).parents[2] / "docs/doctor.md").read_text()
+FLOWN = ("documents", "objects", "latency of documents", "latency of objects")
+
+
+def doctor(*arguments: str) -> Result:
+    """Run the command on a wide terminal."""
+    return CliRunner().invoke(command, ["doctor", *arguments], env={"COLUMNS": "200"})
+
+
+@pytest.fixture
+def emulated(project: str, adk_store_bucket: str) -> tuple[str, ...]:
+    """Options for a deployment on the emulators."""
+    return ("--project", project, "--bucket", adk_store_bucket)
+
+
+def test_the_emulators_are_looked_at_as_far_as_they_go(emulated: tuple[str, ...]) -> None:
+    """Canary and latency are done; of everything else it says why it cannot be checked there."""
+    result = doctor(*emulated)
+    lines = {
+        match[2]: (match[1], match[3])
+        for match in re.finditer(r"^ ?(ok|skipped|warn|fail) +(.+?)  +(.*?) *$", result.output, re.MULTILINE)
+    }
+
+    assert 0 == result.exit_code, result.output
+    assert set(CHECKS) == set(lines)
+    assert {"ok"} == {lines[check][0] for check in FLOWN}
+    assert {"skipped"} == {status for check, (status, _) in lines.items() if check not in FLOWN}
+    assert "an emulator answers every query without an index" == lines["indexes"][1]
+    assert "emulators take none" == lines["credentials"][1]
+    assert f"{len(FLOWN)} ok, {len(CHECKS) - len(FLOWN)} skipped" in result.output
+
+
+def test_the_command_of_the_documentation_runs(emulated: tuple[str, ...]) -> None:
+    """With the names of a deployment that is there."""
+    (line,) = re.findall(r"^gcp-adk-store (doctor .*)$", DOCS, re.MULTILINE)
+    names = {"my-project": emulated[1], "my-bucket": emulated[3]}
+    result = doctor(*(names.get(word, word) for word in shlex.split(line)[1:]))
+
+    assert 0 == result.exit_code, result.output
+
+
+def test_latency_is_drawn(emulated: tuple[str, ...]) -> None:
+    """As a histogram for documents and one for objects; its bars count the reads."""
+    drawn = doctor(*emulated).output.split("reading ")[1:]
+    counts = [
+        sum(int(count) for count in re.findall(r"ms .*?(?:█ *| )(\d+) *$", part, re.MULTILINE))
+        for part in drawn
+    ]
+
+    assert ["documents", "objects"] == [part.split()[0] for part in drawn]
+    assert [20, 20] == counts
+
+
+def test_json_has_the_same(emulated: tuple[str, ...]) -> None:
+    """For programs: every check, its commands, and all samples."""
+    result = doctor(*emulated, "--prefix", "team", "--json")
+    found: dict[str, Any] = json.loads(result.stdout)
+
+    assert 0 == result.exit_code
+    assert list(CHECKS) == [one["check"] for one in found["findings"]]
+    assert {"check", "status", "says", "commands", "terraform"} == set(found["findings"][0])
+    assert ("team", emulated[1], emulated[3]) == (found["prefix"], found["project"], found["bucket"])
+    assert [20, 20] == [len(found["latency_ms"][name]) for name in ("documents", "objects")]
+
+
+def test_a_missing_bucket_ends_it_with_1(project: str, storage_emulator: Emulator) -> None:
+    """And is named, with the command that makes it."""
+    assert storage_emulator.address
+    missing = f"missing-{uuid.uuid4().hex}"
+    result = doctor("--project", project, "--bucket", missing)
+
+    assert 1 == result.exit_code
+    assert f"gcloud storage buckets create gs://{missing}" in result.output
+    assert re.search(r"fail +objects ", result.output)
+    assert "could not be deleted" not in result.output
+    assert "Traceback" not in result.output
+
+
+def test_without_a_bucket_objects_are_left_out(project: str) -> None:
+    """It is no fault to have none."""
+    result = doctor("--project", project)
+
+    assert 0 == result.exit_code, result.output
+    assert re.search(r"skipped +objects +there is no bucket; name one with --bucket", result.output)
+    assert "reading objects" not in result.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [(["--prefix", "a/b"], "prefix 'a/b' must be"), (["--bucket", "gs://b"], "without gs://")],
+)
+def test_what_cannot_be_looked_at_ends_it_with_2(arguments: list[str], says: str) -> None:
+    """By an error that says why; nothing is printed as a result."""
+    result = doctor(*arguments)
+
+    assert 2 == result.exit_code
+    assert says in result.output
+    assert "skipped" not in result.output
+
+
+@pytest.fixture
+def in_production(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let neither emulators nor anything beyond this machine be there."""
+    for name in (FIRESTORE_VARIABLE, STORAGE_VARIABLE, "GOOGLE_CLOUD_PROJECT"):
+        monkeypatch.delenv(name, raising=False)
+    for name in ("HTTPS_PROXY", "https_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    for name in ("NO_PROXY", "no_proxy"):
+        monkeypatch.setenv(name, "127.0.0.1")
+
+
+@pytest.mark.usefixtures("in_production")
+def test_missing_credentials_are_one_finding(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """With the command that gets some; the rest is skipped."""
+    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(tmp_path / "missing.json"))
+    result = doctor("--project", PROJECT, "--bucket", BUCKET, "--json")
+    findings = {one["check"]: one for one in json.loads(result.stdout)["findings"]}
+
+    assert 1 == result.exit_code
+    assert "fail" == findings.pop("credentials")["status"]
+    assert {"skipped"} == {one["status"] for one in findings.values()}
+    assert {"there are no credentials to look with"} == {one["says"] for one in findings.values()}
+
+
+@pytest.fixture
+def key_file(tmp_path: Path, private_key: str) -> Path:
+    """A key of another universe, which signs its tokens by itself."""
+    file = tmp_path / "key.json"
+    file.write_text(
+        json.dumps(
+            {
+                "type": "service_account",
+                "project_id": PROJECT,
+                "private_key": private_key,
+                "client_email": "agent@demo.iam.gserviceaccount.com",
+                "token_uri": "http://127.0.0.1:9/",
+                "universe_domain": "example.test",
+            }
+        )
+    )
+    return file
+
+
+@pytest.mark.usefixtures("in_production")
+async def test_a_deployment_is_looked_at_from_its_credentials_to_its_canaries(
+    apis: GoogleApis, endpoints: Endpoints, key_file: Path
+) -> None:
+    """The project is the credentials'; settings are ok, and canaries that get nowhere fail, and say so."""
+    chosen = StoreSettings(database=DATABASE, bucket=BUCKET, credentials_file=str(key_file))
+    there = [
+        {"name": f"projects/1/services/{name}.example.test", "state": "ENABLED"}
+        for name in ("firestore", "storage")
+    ]
+    apis.change("services:batchGet", lambda body: body.update(services=there))
+    examination = await examine(chosen, endpoints=endpoints, samples=2, deadline_s=0.5)
+    by_status: dict[Status, list[str]] = {}
+    for finding in examination.findings:
+        by_status.setdefault(finding.status, []).append(finding.check)
+
+    assert PROJECT == examination.facts.place.project
+    assert ["documents", "objects"] == by_status[Status.FAIL]
+    assert ["latency of documents", "latency of objects"] == by_status[Status.SKIPPED]
+    assert ["credentials"] == by_status[Status.WARN]
+    assert set(CHECKS) == {check for checks in by_status.values() for check in checks}
+    assert "agent@demo.iam.gserviceaccount.com" in finding_of(examination.findings, "credentials").says
+
+
+@pytest.mark.usefixtures("in_production")
+async def test_a_bucket_beside_an_emulated_database_is_looked_at(
+    apis: GoogleApis,
+    endpoints: Endpoints,
+    key_file: Path,
+    firestore_emulator: Emulator,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each is asked where it is."""
+    monkeypatch.setenv(FIRESTORE_VARIABLE, firestore_emulator.address)
+    chosen = StoreSettings(bucket=BUCKET, credentials_file=str(key_file))
+    examination = await examine(chosen, endpoints=endpoints, samples=1, deadline_s=0.5)
+    found = {finding.check: finding for finding in examination.findings}
+
+    assert (Status.OK, Status.OK) == (found["documents"].status, found["bucket"].status)
+    assert (Status.SKIPPED, Status.FAIL) == (found["indexes"].status, found["objects"].status)
+    assert "where the database is, is not known" in found["bucket location"].says
+    assert [] == [request.path for request in apis.asked if "/databases/" in request.path]
+
+
+def finding_of(findings: list[Finding], check: str) -> Finding:
+    """Return the finding of one check."""
+    return next(finding for finding in findings if finding.check == check)
+
+
+async def test_an_api_that_cannot_be_reached_is_told(endpoints: Endpoints, key_file: Path) -> None:
+    """By the check that asked it."""
+    nowhere = Endpoints(
+        firestore="http://127.0.0.1:9",
+        storage=endpoints.storage,
+        service_usage=endpoints.service_usage,
+        resource_manager=endpoints.resource_manager,
+    )
+    credentials = StoreCredentials(file=key_file)
+    with AdminApi(credentials.find().shared, endpoints=nowhere) as admin:
+        answer = admin.database(Place(project=PROJECT, database=DATABASE, bucket=None, prefix="adk"))
+
+    assert (0, "ConnectionError") == (answer.status, answer.reason)
+
+
+def test_every_check_is_explained() -> None:
+    """docs/doctor.md has a row for each, in their order, and the rules that a bucket needs."""
+    rows = re.findall(r"^\| `([^`]+)` \|", DOCS.partition("## Line by line")[2], re.MULTILINE)
+    (rules,) = re.findall(r"```json\n(.*?)```", DOCS, re.DOTALL)
+
+    assert list(CHECKS) == rows
+    assert LIFECYCLE == json.loads(rules)
