@@ -51,8 +51,8 @@ class FoundCredentials:
 
     source: Credentials
     """As they were found: before they act as another, and before they are narrowed to the scopes."""
-    signs: Credentials
-    """What URLs are signed with."""
+    acts_as: str | None
+    """Email of the service account that they were told to act as."""
     token: Token
     shared: SharedCredentials
     project: str | None
@@ -184,7 +184,7 @@ class StoreCredentials:
         token = Token(narrowed, identity)
         return FoundCredentials(
             source=source,
-            signs=narrowed if self._impersonate else source,
+            acts_as=self._impersonate,
             token=token,
             shared=SharedCredentials(token),
             project=project,

@@ -23,9 +23,9 @@ _EMULATOR_EMAIL: Final = "emulator@adk-store.invalid"
 class UrlSigner:
     """Makes signed URLs of the objects of one bucket.
 
-    A service account's key, or impersonated credentials, sign by themselves. Credentials without a key, such
-    as those of Cloud Run and GKE, let IAM sign for their service account, which needs
-    ``iam.serviceAccounts.signBlob`` on itself.
+    A service account's key signs by itself. Credentials without a key, such as those of Cloud Run and GKE,
+    let IAM sign for their service account, which needs ``iam.serviceAccounts.signBlob`` on itself; those that
+    act as another account let it sign for that one.
     """
 
     def __init__(
@@ -90,13 +90,15 @@ class UrlSigner:
         if settings.storage_emulator_url() is not None and not named:
             return _EmulatorSigner()
         if self._calls.is_borrowed and not named:
-            credentials = client._credentials  # noqa: SLF001  # of the client that was lent
+            credentials, acts_as = client._credentials, None  # noqa: SLF001  # of the client that was lent
         else:
-            credentials = self._credentials.find().signs
-        if isinstance(credentials, Signing):
+            found = self._credentials.find()
+            credentials, acts_as = found.source, found.acts_as
+        if acts_as is None and isinstance(credentials, Signing):
             return credentials
+        # For another account IAM signs, which says why it does not; a key would sign for its own.
         signer = signing_credentials(credentials)
-        return _IamSigner(signer, self._service_account, self._transport or Request())
+        return _IamSigner(signer, self._service_account or acts_as, self._transport or Request())
 
 
 class _IamSigner(Signing):

@@ -12,7 +12,14 @@ from google.auth.transport.requests import Request
 from google.oauth2 import service_account
 from google.oauth2.credentials import Credentials
 
-from gcp_adk_store import CredentialsError, GcsArtifactService, InvalidInputError, Store, StoreCredentials
+from gcp_adk_store import (
+    AccessDeniedError,
+    CredentialsError,
+    GcsArtifactService,
+    InvalidInputError,
+    Store,
+    StoreCredentials,
+)
 from gcp_adk_store.backends import signing
 from gcp_adk_store.backends.credentials import STORE_SCOPES
 from gcp_adk_store.settings import StoreSettings
@@ -230,12 +237,9 @@ def _key() -> Any:
     return service_account.Credentials(None, EMAIL, "")  # type: ignore[no-untyped-call]  # google-auth types half
 
 
-async def test_iam_signs_for_the_account_of_a_pool(
-    pool_file: Written,
-    endpoints: TokenEndpoints,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Over HTTP, in the shape of the IAM Credentials API, with a token of its own scope."""
+@pytest.fixture
+def iam(endpoints: TokenEndpoints, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the IAM Credentials API be the one on this machine."""
 
     class ToThisMachine(Request):
         def __call__(self, url: str, *args: Any, **kwargs: Any) -> Any:
@@ -244,6 +248,11 @@ async def test_iam_signs_for_the_account_of_a_pool(
 
     monkeypatch.setattr(signing, "Request", ToThisMachine)
     monkeypatch.setenv("STORAGE_EMULATOR_HOST", "http://127.0.0.1:1")  # nothing is asked of it
+
+
+@pytest.mark.usefixtures("iam")
+async def test_iam_signs_for_the_account_of_a_pool(pool_file: Written, endpoints: TokenEndpoints) -> None:
+    """Over HTTP, in the shape of the IAM Credentials API, with a token of its own scope."""
     file = pool_file(service_account_impersonation_url=f"{endpoints.url}{GENERATE}")
     service = GcsArtifactService("bucket", credentials=StoreCredentials(file=file))
     url = await service._signer.sign("name", method="GET", expiration=60, what="get_signed_url")
@@ -253,6 +262,44 @@ async def test_iam_signs_for_the_account_of_a_pool(
     assert ["https://www.googleapis.com/auth/cloud-platform"] == endpoints.asked[1].fields["scope"]
     assert b"signed:".hex() in url
     assert TARGET.replace("@", "%40") in url
+
+
+@pytest.mark.usefixtures("iam")
+@pytest.mark.parametrize("with_key", [False, True])
+async def test_iam_signs_for_the_account_that_is_acted_as(
+    login: Credentials,
+    key_file: Written,
+    endpoints: TokenEndpoints,
+    with_key: bool,  # noqa: FBT001  # a case
+) -> None:
+    """With the token of who acts, even one who has a key; nothing but the signature is asked for."""
+    acting = StoreCredentials(
+        None if with_key else login,
+        file=key_file() if with_key else None,
+        impersonate_service_account=TARGET,
+    )
+    service = GcsArtifactService("bucket", credentials=acting)
+    url = await service._signer.sign("name", method="GET", expiration=60, what="get_signed_url")
+    await service.close()
+
+    assert ["/token", GENERATE.replace("generateAccessToken", "signBlob")] == endpoints.paths
+    assert "token-1" == endpoints.asked[1].bearer
+    assert b"signed:".hex() in url
+    assert TARGET.replace("@", "%40") in url
+
+
+@pytest.mark.usefixtures("iam")
+async def test_who_may_not_let_another_account_sign_is_told_at_once(
+    login: Credentials, endpoints: TokenEndpoints
+) -> None:
+    """It is a permission that is missing, not a server that is away."""
+    service = GcsArtifactService(
+        "bucket", credentials=StoreCredentials(login, impersonate_service_account=TARGET)
+    )
+    endpoints.refuse_after(1, 403, {"error": {"code": 403}})
+    with pytest.raises(AccessDeniedError, match=f"sign for {TARGET} .403.*serviceAccountTokenCreator"):
+        await service._signer.sign("name", method="GET", expiration=60, what="get_signed_url")
+    await service.close()
 
 
 def test_nothing_is_read_before_the_first_use(tmp_path: Path) -> None:
