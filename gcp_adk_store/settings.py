@@ -1,10 +1,12 @@
-"""Hold settings and limits; the only reader of the environment."""
+"""Hold settings and limits; the only reader of the environment and of service URIs."""
 
+import difflib
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Final, NamedTuple, Self
+from urllib.parse import quote, unquote
 
 from gcp_adk_store.errors import InvalidInputError
 
@@ -96,6 +98,22 @@ class StoreSettings:
             universe_domain=env.get("GOOGLE_CLOUD_UNIVERSE_DOMAIN") or None,
         )
 
+    def session_service_uri(self) -> str:
+        """Return ``--session_service_uri`` for ADK's servers: ``firestore://PROJECT/DATABASE?...``."""
+        query = f"prefix={self.prefix}" + (f"&bucket={self.bucket}" if self.bucket else "")
+        return f"firestore://{quote(self.project or '', safe='')}/{quote(self.database, safe='()')}?{query}"
+
+    def artifact_service_uri(self) -> str:
+        """Return ``--artifact_service_uri`` for ADK's servers: ``gs://BUCKET?project=PROJECT``.
+
+        Raises:
+            InvalidInputError: there is no bucket; without a URI, ADK's servers keep artifacts in memory.
+        """
+        if self.bucket is None:
+            raise InvalidInputError("these settings have no bucket; pass bucket= or set ADK_STORE_BUCKET")
+        query = f"?project={quote(self.project, safe='')}" if self.project else ""
+        return f"gs://{self.bucket}{query}"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionLimits:
@@ -166,6 +184,136 @@ class ArtifactLimits:
             at_least_one=("max_workers", "save_attempts"),
             above_zero=("request_timeout_s", "deadline_s"),
         )
+
+
+def session_service_arguments(uri: str) -> dict[str, Any]:
+    """Return what ``firestore://PROJECT/DATABASE?...`` says, as arguments of the session service.
+
+    Both names may be left out, as in ``firestore:///``. Parameters: *prefix*, *bucket*, *on_conflict*,
+    *on_missing_payload*, *default_ttl_seconds* and the numbers of :class:`SessionLimits`, by their names.
+    Everything may be percent-encoded; ``+`` is a plus.
+
+    Raises:
+        InvalidInputError: something of it is unknown, there twice, empty or not of its form.
+    """
+    parts = _ServiceUri.parse(uri, "firestore")
+    project, database = parts.authority, parts.path.removeprefix("/")
+    given = parts.typed(
+        {
+            "prefix": str,
+            "bucket": str,
+            "on_conflict": str,
+            "on_missing_payload": str,
+            "default_ttl_seconds": _decimal,
+        },
+        SessionLimits,
+    )
+    named = {"project": project, "database": database}
+    arguments = {name: value for name, value in named.items() if value} | given
+    StoreSettings(**{name: value for name, value in arguments.items() if name in _FORMS})
+    return arguments
+
+
+def artifact_service_arguments(uri: str) -> dict[str, Any]:
+    """Return what ``gs://BUCKET?...`` says, as arguments of the artifact service.
+
+    Parameters: *project*, *kms_key_name*, *storage_class*, *signing_service_account* and the numbers of
+    :class:`ArtifactLimits`, by their names.
+
+    Raises:
+        InvalidInputError: as for :func:`session_service_arguments`, or there is a folder in it: artifacts
+            have the names that ADK gives them.
+    """
+    parts = _ServiceUri.parse(uri, "gs")
+    if parts.path not in ("", "/"):
+        raise InvalidInputError(f"gs://{parts.authority} is a whole bucket; {parts.path!r} cannot follow it")
+    given = parts.typed(
+        {"project": str, "kms_key_name": str, "storage_class": str, "signing_service_account": str},
+        ArtifactLimits,
+    )
+    StoreSettings(bucket=parts.authority, project=given.get("project"))
+    return {"bucket_name": parts.authority} | given
+
+
+def require_known(names: Iterable[str], known: Iterable[str], *, of: str) -> None:
+    """Check that all *names* are among *known*.
+
+    Raises:
+        InvalidInputError: one is not; the message names what it may have been meant for.
+    """
+    known = sorted(known)
+    for name in names:
+        if name not in known:
+            close = difflib.get_close_matches(name, known, n=1)
+            hint = f"did you mean {close[0]!r}?" if close else f"it has {', '.join(known)}"
+            raise InvalidInputError(f"{of} has no {name[:80]!r}; {hint}")
+
+
+_URI: Final = re.compile(r"([a-z]+)://([^/?#]*)([^?#]*)(?:\?([^#]*))?", re.IGNORECASE)
+_NOT_ENCODED: Final = re.compile(r"%(?![0-9A-Fa-f]{2})")
+
+
+class _ServiceUri(NamedTuple):
+    scheme: str
+    authority: str
+    path: str
+    query: Mapping[str, str]
+
+    @classmethod
+    def parse(cls, uri: str, scheme: str) -> Self:
+        # Not urlsplit(): it drops line breaks and blanks, and reads a port out of example.com:project.
+        found = _URI.fullmatch(uri)
+        if found is None or found[1].lower() != scheme or not uri.isprintable() or " " in uri:
+            raise InvalidInputError(f"{uri[:80]!r} is no URI of the form {scheme}://...?name=value&...")
+        query: dict[str, str] = {}
+        for pair in (found[4] or "").split("&") if found[4] else []:
+            name, _, value = (_decoded(text) for text in pair.partition("="))
+            if not name or not value:
+                raise InvalidInputError(f"{scheme}://: the parameter {name[:80]!r} has no name or no value")
+            if name in query:
+                raise InvalidInputError(f"{scheme}://: the parameter {name[:80]!r} is there twice")
+            query[name] = value
+        return cls(scheme, _decoded(found[2]), _decoded(found[3]), query)
+
+    def typed(self, parameters: Mapping[str, Callable[[str], Any]], limits: type[Any]) -> dict[str, Any]:
+        """Return the parameters as values, those that are limits as one."""
+        numbers = {
+            each.name: _whole if each.type is int else _decimal
+            for each in fields(limits)
+            if each.type in (int, float)
+        }
+        kinds = {**parameters, **numbers}
+        require_known(self.query, kinds, of=f"a URI {self.scheme}://")
+        values = {}
+        for name, text in self.query.items():
+            try:
+                values[name] = kinds[name](text)
+            except ValueError as exc:
+                raise InvalidInputError(f"{self.scheme}://: {name} is {text[:80]!r}, {exc}") from exc
+        given = {name: value for name, value in values.items() if name in parameters}
+        own = {name: value for name, value in values.items() if name in numbers}
+        return given | ({"limits": limits(**own)} if own else {})
+
+
+def _decoded(text: str) -> str:
+    if _NOT_ENCODED.search(text):
+        raise InvalidInputError(f"in {text[:80]!r} a % is not followed by two hexadecimal digits")
+    try:
+        return unquote(text, errors="strict")
+    except UnicodeDecodeError as exc:
+        raise InvalidInputError(f"{text[:80]!r} is not percent-encoded UTF-8") from exc
+
+
+def _whole(text: str) -> int:
+    if not re.fullmatch(r"[0-9]{1,18}", text):
+        raise ValueError("it must be a whole number")
+    return int(text)
+
+
+def _decimal(text: str) -> float:
+    if not re.fullmatch(r"[0-9]{1,18}(\.[0-9]{1,18})?", text):
+        raise ValueError("it must be a number such as 30 or 0.5")
+    return float(text)
 
 
 def firestore_emulator_host() -> str | None:

@@ -1,0 +1,165 @@
+"""Show what service URIs say, that nothing of one is ignored, and how a mistake in one is told."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gcp_adk_store.errors import InvalidInputError
+from gcp_adk_store.settings import (
+    ArtifactLimits,
+    SessionLimits,
+    StoreSettings,
+    artifact_service_arguments,
+    session_service_arguments,
+)
+
+PROJECTS = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9.:_-]{0,127}", fullmatch=True)
+DATABASES = st.just("(default)") | st.from_regex(r"[a-z][a-z0-9-]{2,61}[a-z0-9]", fullmatch=True)
+BUCKETS = st.from_regex(r"[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]", fullmatch=True)
+PREFIXES = st.from_regex(r"[A-Za-z][A-Za-z0-9-]{0,31}", fullmatch=True)
+
+
+@pytest.mark.parametrize(
+    ("uri", "expected"),
+    [
+        ("firestore://", {}),
+        ("firestore:///", {}),
+        ("firestore://p", {"project": "p"}),
+        ("firestore://p/", {"project": "p"}),
+        ("firestore:///data", {"database": "data"}),
+        ("firestore://p/(default)?", {"project": "p", "database": "(default)"}),
+        ("FIRESTORE://p/%28default%29", {"project": "p", "database": "(default)"}),
+        ("firestore://example.com:p/data", {"project": "example.com:p", "database": "data"}),
+        ("firestore://example.com%3Ap", {"project": "example.com:p"}),
+        (
+            "firestore://p?prefix=%61dk2&bucket=my-bucket",
+            {"project": "p", "prefix": "adk2", "bucket": "my-bucket"},
+        ),
+        ("firestore://?on_conflict=merge", {"on_conflict": "merge"}),
+        (
+            "firestore://?on_missing_payload=placeholder&default_ttl_seconds=86400",
+            {"on_missing_payload": "placeholder", "default_ttl_seconds": 86400.0},
+        ),
+        (
+            "firestore://?deadline_s=2.5&max_in_flight=8",
+            {"limits": SessionLimits(deadline_s=2.5, max_in_flight=8)},
+        ),
+    ],
+)
+def test_a_uri_of_sessions_is_read(uri: str, expected: dict[str, Any]) -> None:
+    """What it leaves out is left to the service."""
+    assert expected == session_service_arguments(uri)
+
+
+@pytest.mark.parametrize(
+    ("uri", "expected"),
+    [
+        ("gs://my-bucket", {}),
+        ("gs://my-bucket/", {}),
+        ("gs://my%2Dbucket?project=p", {"project": "p"}),
+        (
+            "gs://my-bucket?kms_key_name=projects%2FP/locations/L/keyRings/R/cryptoKeys/K&storage_class=NEARLINE",
+            {"kms_key_name": "projects/P/locations/L/keyRings/R/cryptoKeys/K", "storage_class": "NEARLINE"},
+        ),
+        (
+            "gs://my-bucket?signing_service_account=a+b@p.iam.gserviceaccount.com",
+            {"signing_service_account": "a+b@p.iam.gserviceaccount.com"},
+        ),
+        ("gs://my-bucket?max_workers=4", {"limits": ArtifactLimits(max_workers=4)}),
+    ],
+)
+def test_a_uri_of_artifacts_is_read(uri: str, expected: dict[str, Any]) -> None:
+    """A plus is a plus."""
+    assert {"bucket_name": "my-bucket"} | expected == artifact_service_arguments(uri)
+
+
+@pytest.mark.parametrize(
+    ("uri", "message"),
+    [
+        ("firestore://p?prefx=x", "has no 'prefx'; did you mean 'prefix'?"),
+        ("firestore://p?ttl_seconds=5", "has no 'ttl_seconds'; did you mean 'default_ttl_seconds'?"),
+        ("firestore://p?zzz=1", "has no 'zzz'; it has bucket, deadline_s, default_ttl_seconds, "),
+        ("firestore://p?deadlines_s=1", "has no 'deadlines_s'; did you mean 'deadline_s'?"),
+        ("firestore://p?credentials=x", "has no 'credentials'; it has "),
+        ("firestore://p?Prefix=x", "has no 'Prefix'; did you mean 'prefix'?"),
+        ("firestore://p?prefix=a&prefix=a", "the parameter 'prefix' is there twice"),
+        ("firestore://p?prefix", "the parameter 'prefix' has no name or no value"),
+        ("firestore://p?prefix=", "the parameter 'prefix' has no name or no value"),
+        ("firestore://p?=x", "the parameter '' has no name or no value"),
+        ("firestore://p?prefix=a&", "the parameter '' has no name or no value"),
+        ("firestore://p?prefix=7", "prefix '7' must be 1 to 32 letters"),
+        ("firestore://p?bucket=gs://b", "bucket 'gs://b' must be a bucket's name alone"),
+        ("firestore://p?max_in_flight=1.5", "max_in_flight is '1.5', it must be a whole number"),
+        ("firestore://p?max_in_flight=0", "max_in_flight is 0, it must be at least 1"),
+        ("firestore://p?deadline_s=nan", "deadline_s is 'nan', it must be a number such as 30 or 0.5"),
+        ("firestore://p?default_ttl_seconds=-1", "default_ttl_seconds is '-1', it must be a number"),
+        ("firestore://p/data/more", "database 'data/more' must be "),
+        ("firestore://p/data/", "database 'data/' must be "),
+        ("firestore://p//data", "database '/data' must be "),
+        ("firestore://u:secret@p", "project 'u:secret@p' must be "),
+        ("firestore://p%zz", "in 'p%zz' a % is not followed by two hexadecimal digits"),
+        ("firestore://p?prefix=%ff", "'%ff' is not percent-encoded UTF-8"),
+        ("firestore://p?prefix=a#b", "is no URI of the form firestore://...?name=value&..."),
+        ("firestore:p", "is no URI of the form"),
+        ("firestore://p\n", "is no URI of the form"),
+        ("fire\tstore://p", "is no URI of the form"),
+        ("firestore://p ?prefix=a", "is no URI of the form"),
+        ("gs://bucket", "is no URI of the form firestore://"),
+        ("", "is no URI of the form"),
+    ],
+)
+def test_a_mistake_in_a_uri_of_sessions_is_told(uri: str, message: str) -> None:
+    """What it is, and for a name what may have been meant."""
+    with pytest.raises(InvalidInputError) as caught:
+        session_service_arguments(uri)
+
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("uri", "message"),
+    [
+        ("gs://", "bucket '' must be a bucket's name alone"),
+        ("gs://?project=p", "bucket '' must be"),
+        ("gs://my-bucket/folder", "gs://my-bucket is a whole bucket; '/folder' cannot follow it"),
+        ("gs://my-bucket?projct=p", "a URI gs:// has no 'projct'; did you mean 'project'?"),
+        ("gs://my-bucket?prefix=adk", "a URI gs:// has no 'prefix'; it has "),
+        ("gs://my-bucket?project=a%2Fb", "project 'a/b' must be"),
+        ("gs://my-bucket?max_workers=0", "max_workers is 0, it must be at least 1"),
+        ("firestore://p", "is no URI of the form gs://"),
+    ],
+)
+def test_a_mistake_in_a_uri_of_artifacts_is_told(uri: str, message: str) -> None:
+    """The same way."""
+    with pytest.raises(InvalidInputError) as caught:
+        artifact_service_arguments(uri)
+
+    assert message in str(caught.value)
+
+
+@given(
+    settings=st.builds(
+        StoreSettings,
+        project=st.none() | PROJECTS,
+        database=DATABASES,
+        bucket=st.none() | BUCKETS,
+        prefix=PREFIXES,
+    )
+)
+def test_the_uris_of_settings_say_what_the_settings_say(settings: StoreSettings) -> None:
+    """A server that is given them stores where ``Store.from_env()`` does."""
+    said = session_service_arguments(settings.session_service_uri())
+
+    assert settings == StoreSettings(**said)
+    if settings.bucket is not None:
+        artifacts = artifact_service_arguments(settings.artifact_service_uri())
+
+        assert (settings.bucket, settings.project) == (artifacts["bucket_name"], artifacts.get("project"))
+
+
+def test_settings_without_a_bucket_have_no_uri_of_artifacts() -> None:
+    """A server without one would keep artifacts in memory, so that is an error."""
+    with pytest.raises(InvalidInputError, match="ADK_STORE_BUCKET"):
+        StoreSettings().artifact_service_uri()
