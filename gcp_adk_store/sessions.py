@@ -394,14 +394,18 @@ class FirestoreSessionService(BaseSessionService):
         return await self._collector.remove(garbage)
 
     async def flush(self) -> None:
-        """Return at once: every acknowledged write is durable already."""
+        """Wait for the appends of this loop that are on their way, also those that nobody awaits any more.
 
-    async def close(self) -> None:
-        """Wait for the appends of this loop that nobody awaits any more, then close own connections."""
+        ADK's servers call it when they end, and close nothing. Every acknowledged write is durable already.
+        """
         loop = asyncio.get_running_loop()
         mine = [task for task in self._unawaited if task.get_loop() is loop]
         if mine:
             await asyncio.wait(mine)
+
+    async def close(self) -> None:
+        """Wait as :meth:`flush` does, then close own connections."""
+        await self.flush()
         await self._documents.close()
         await self._payloads.close()
 
