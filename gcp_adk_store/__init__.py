@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         UploadMissingError,
     )
     from gcp_adk_store.model.garbage import Garbage, GarbageKind
+    from gcp_adk_store.registry import register
     from gcp_adk_store.sessions import FirestoreSessionService
     from gcp_adk_store.settings import ArtifactLimits, SessionLimits, StoreSettings
     from gcp_adk_store.store import Store
@@ -70,6 +71,7 @@ __all__ = [
     "UnavailableError",
     "UploadMissingError",
     "inject_session_state",
+    "register",
     "resolve_agent",
     "resolve_tasks",
     "resolve_template",
@@ -87,6 +89,7 @@ _HOMES = {
     "PromptTask": "templates.inputs",
     "TemplateSettings": "templates.state",
     "inject_session_state": "templates.state",
+    "register": "registry",
     "resolve_agent": "templates.inputs",
     "resolve_tasks": "templates.inputs",
     "resolve_template": "templates.inputs",

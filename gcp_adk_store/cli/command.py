@@ -3,6 +3,7 @@
 import click
 
 import gcp_adk_store
+from gcp_adk_store.cli.adk import adk
 from gcp_adk_store.cli.cost import cost
 from gcp_adk_store.cli.doctor import doctor
 from gcp_adk_store.cli.gc import gc
@@ -15,6 +16,7 @@ def command() -> None:
     """Look after what gcp_adk_store keeps."""
 
 
+command.add_command(adk)
 command.add_command(cost)
 command.add_command(doctor)
 command.add_command(gc)

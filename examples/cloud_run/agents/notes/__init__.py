@@ -1,0 +1,3 @@
+"""An agent that keeps notes."""
+
+from . import agent as agent

@@ -1,0 +1,103 @@
+"""Make services from the URIs that ADK's servers are given, and tell ADK of them."""
+
+import inspect
+import threading
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from gcp_adk_store.artifacts import GcsArtifactService
+from gcp_adk_store.errors import InvalidInputError
+from gcp_adk_store.sessions import FirestoreSessionService
+from gcp_adk_store.settings import artifact_service_arguments, require_known, session_service_arguments
+
+if TYPE_CHECKING:
+    from google.adk.cli.service_registry import ServiceRegistry
+
+Service = TypeVar("Service", FirestoreSessionService, GcsArtifactService)
+
+_guard = threading.Lock()
+_made: list[tuple[dict[str, Any], FirestoreSessionService | GcsArtifactService]] = []
+
+
+def register(registry: "ServiceRegistry | None" = None) -> None:
+    """Teach ADK ``firestore://PROJECT/DATABASE?...`` for sessions and ``gs://BUCKET?...`` for artifacts.
+
+    For ``adk web``, ``adk api_server``, ``adk run`` and ``get_fast_api_app``, called before them and in their
+    process; again does no harm. ADK's own factory for ``gs://`` is replaced: both have the same objects, so
+    what one saved the other loads. A ``services.yaml`` or ``services.py`` of the agents is read later, and
+    has the last word.
+
+    Args:
+        registry: By default the one of the process.
+    """
+    # Here: it brings half of ADK's command line.
+    from google.adk.cli.service_registry import get_service_registry  # noqa: PLC0415
+
+    registry = registry or get_service_registry()
+    registry.register_session_service("firestore", session_service)
+    registry.register_artifact_service("gs", artifact_service)
+
+
+def session_service(
+    uri: str,
+    *,
+    agents_dir: str | None = None,  # noqa: ARG001  # ADK's
+    **options: Any,
+) -> FirestoreSessionService:
+    """Return the session service of a URI; a ``class:`` of ADK's ``services.yaml``, too.
+
+    The same URI has the same service, and with it the same connections, until :func:`close_services`.
+
+    Args:
+        uri: As :func:`~gcp_adk_store.settings.session_service_arguments` reads it.
+        agents_dir: Where ADK found the agents; sessions do not depend on it.
+        options: Other arguments of :class:`~gcp_adk_store.FirestoreSessionService`, such as *credentials*:
+            what ``get_fast_api_app(session_db_kwargs=...)`` was given.
+
+    Raises:
+        InvalidInputError: the URI or an option is none, or both say the same thing.
+    """
+    return _service(FirestoreSessionService, session_service_arguments(uri), options)
+
+
+def artifact_service(
+    uri: str,
+    *,
+    agents_dir: str | None = None,  # noqa: ARG001  # ADK's
+    **options: Any,
+) -> GcsArtifactService:
+    """Return the artifact service of a URI; a ``class:`` of ADK's ``services.yaml``, too.
+
+    Args:
+        uri: As :func:`~gcp_adk_store.settings.artifact_service_arguments` reads it.
+        agents_dir: Where ADK found the agents; artifacts do not depend on it.
+        options: Other arguments of :class:`~gcp_adk_store.GcsArtifactService`; ADK has none.
+
+    Raises:
+        InvalidInputError: as for :func:`session_service`.
+    """
+    return _service(GcsArtifactService, artifact_service_arguments(uri), options)
+
+
+async def close_services() -> None:
+    """Close the connections of all services made for URIs; one that is used again opens its own anew."""
+    with _guard:
+        services = [service for _, service in _made]
+        _made.clear()
+    for service in services:
+        await service.close()
+
+
+def _service(kind: type[Service], arguments: dict[str, Any], options: dict[str, Any]) -> Service:
+    require_known(options, inspect.signature(kind).parameters, of=kind.__name__)
+    for name in options:
+        if name in arguments:
+            raise InvalidInputError(f"{name} is in the URI and in an option; say it once")
+    asked = arguments | options
+    with _guard:
+        # Compared, not hashed: an option may be any object.
+        for known, service in _made:
+            if isinstance(service, kind) and known == asked:
+                return service
+        made = kind(**asked)
+        _made.append((asked, made))
+        return made

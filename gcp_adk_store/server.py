@@ -1,0 +1,75 @@
+"""Fit the FastAPI app of ADK's server to the store: how it ends, and how it answers errors."""
+
+import math
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Final
+
+from fastapi import FastAPI, HTTPException, Request, Response
+from fastapi.exception_handlers import http_exception_handler
+
+from gcp_adk_store.errors import (
+    ArtifactConflictError,
+    InvalidInputError,
+    SessionConflictError,
+    SessionExistsError,
+    SessionMissingError,
+    StoreError,
+    UnavailableError,
+)
+from gcp_adk_store.registry import close_services
+
+_STATUSES: Final[dict[type[StoreError], int]] = {
+    InvalidInputError: 400,
+    SessionMissingError: 404,
+    SessionExistsError: 409,
+    SessionConflictError: 409,
+    ArtifactConflictError: 409,
+    UnavailableError: 503,
+}
+
+
+@asynccontextmanager
+async def lifespan(app: FastAPI) -> AsyncIterator[None]:  # noqa: ARG001  # FastAPI's signature
+    """Close the services that were made for URIs when the server ends: ``get_fast_api_app(lifespan=...)``."""
+    try:
+        yield
+    finally:
+        await close_services()
+
+
+def answer_errors(app: FastAPI) -> None:
+    """Let *app*, which ``get_fast_api_app`` made, answer the store's errors by what the client does next.
+
+    | error | status |
+    |---|---|
+    | ``InvalidInputError`` | 400 |
+    | ``SessionMissingError`` | 404 |
+    | ``SessionExistsError``, ``SessionConflictError``, ``ArtifactConflictError`` | 409 |
+    | ``UnavailableError``, ``OverloadedError`` | 503, with ``Retry-After`` |
+
+    ADK answers most of them with 500. The others stay so: a client can do nothing about missing permissions,
+    and must not repeat by itself what may have happened (``OutcomeUnknownError``). Within ``/run_sse`` the
+    answer has begun: ADK sends the error as the stream's last event.
+
+    Raises:
+        RuntimeError: *app* serves already, and would not learn of it.
+    """
+    if app.middleware_stack is not None:
+        raise RuntimeError("answer_errors() comes after get_fast_api_app() and before it serves")
+    app.add_exception_handler(StoreError, _answer)
+    app.add_exception_handler(HTTPException, _answer)
+
+
+async def _answer(request: Request, exc: Exception) -> Response:
+    # Where ADK catches everything it raises a 500 from what it caught.
+    told = exc.__cause__ if isinstance(exc, HTTPException) and exc.status_code == 500 else exc  # noqa: PLR2004
+    status = next((status for kind, status in _STATUSES.items() if isinstance(told, kind)), None)
+    if isinstance(told, StoreError) and status is not None:
+        headers = {}
+        if isinstance(told, UnavailableError):
+            headers["Retry-After"] = str(math.ceil(told.retry_after_s or 1))
+        exc = HTTPException(status, detail=f"{type(told).__name__}: {told}", headers=headers)
+    elif not isinstance(exc, HTTPException):
+        raise exc
+    return await http_exception_handler(request, exc)
