@@ -6,7 +6,7 @@ INSTALLED := $(VENV)/.installed
 # Two workers: what a small CI machine has cores for.
 WORKERS ?= 2
 
-.PHONY: demo test test-oldest check format bench bench-templates chaos emulators clean
+.PHONY: demo test test-oldest check format bench bench-templates browser chaos emulators clean
 .DEFAULT_GOAL := test
 
 $(INSTALLED): pyproject.toml
@@ -24,8 +24,13 @@ demo: $(INSTALLED)
 # once, before anything runs, instead of by every test.
 test: $(INSTALLED)
 	@$(BIN)/python -m gcp_adk_store.testing --check
+	@$(BIN)/python -m tests.server.chromium --check
 	$(BIN)/python -m pytest -q -n0 tests/unit
 	$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadgroup --ignore=tests/unit tests
+
+# Chromium, in which the page of adk web is opened; root installs it with apt-get, others are told how.
+browser: $(INSTALLED)
+	@$(BIN)/python -m tests.server.chromium --install
 
 # The oldest ADK that is supported; `make test` runs on the one that pyproject.toml pins, which templates are
 # compared with.
@@ -33,7 +38,7 @@ test-oldest:
 	$(PYTHON) -m venv .venv-oldest
 	.venv-oldest/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	.venv-oldest/bin/python -m pip install --quiet --disable-pip-version-check google-adk==2.8.0 2>/dev/null
-	.venv-oldest/bin/python -m pytest -q -n $(WORKERS) tests/unit tests/services tests/conformance/test_ours.py tests/golden tests/property tests/templates --ignore=tests/templates/test_differential.py
+	.venv-oldest/bin/python -m pytest -q -n $(WORKERS) tests/unit tests/services tests/conformance/test_ours.py tests/golden tests/property tests/server tests/templates --ignore=tests/templates/test_differential.py
 
 check: $(INSTALLED)
 	$(BIN)/ruff format --check .
