@@ -104,26 +104,27 @@ async def test_each_request_asks_of_the_store_what_the_document_says(served: Ser
 @pytest.mark.parametrize(
     ("what", "method", "error", "alone", "fitted"),
     [
-        ("POST /apps/A/users/U/sessions", "create_session", errors.InvalidInputError, 400, 400),
-        ("POST .../artifacts", "save_artifact", errors.InvalidInputError, 400, 400),
-        ("GET .../artifacts", "list_artifact_keys", errors.InvalidInputError, 500, 400),
-        ("POST /run", "append_event", errors.SessionMissingError, 404, 404),
-        ("PATCH /apps/A/users/U/sessions/S", "append_event", errors.SessionMissingError, 500, 404),
-        ("POST /run", "append_event", errors.SessionConflictError, 500, 409),
-        ("PATCH /apps/A/users/U/sessions/S", "append_event", errors.SessionConflictError, 500, 409),
-        ("POST /apps/A/users/U/sessions", "create_session", errors.SessionExistsError, 409, 409),
-        ("POST .../artifacts", "save_artifact", errors.ArtifactConflictError, 500, 409),
-        ("POST /apps/A/users/U/sessions", "create_session", errors.UnavailableError, 500, 503),
-        ("POST .../artifacts", "save_artifact", errors.OverloadedError, 500, 503),
-        ("POST /run", "get_session", errors.UnavailableError, 500, 503),
-        ("POST /run_sse", "get_session", errors.OverloadedError, 500, 503),
-        ("POST /apps/A/users/U/sessions", "create_session", errors.OutcomeUnknownError, 500, 500),
-        ("POST /run", "append_event", errors.OutcomeUnknownError, 500, 500),
-        ("GET .../artifacts", "list_artifact_keys", errors.AccessDeniedError, 500, 500),
+        # The oldest ADK that is supported answers 500.
+        ("POST /apps/A/users/U/sessions", "create_session", errors.InvalidInputError, {400, 500}, 400),
+        ("POST .../artifacts", "save_artifact", errors.InvalidInputError, {400}, 400),
+        ("GET .../artifacts", "list_artifact_keys", errors.InvalidInputError, {500}, 400),
+        ("POST /run", "append_event", errors.SessionMissingError, {404}, 404),
+        ("PATCH /apps/A/users/U/sessions/S", "append_event", errors.SessionMissingError, {500}, 404),
+        ("POST /run", "append_event", errors.SessionConflictError, {500}, 409),
+        ("PATCH /apps/A/users/U/sessions/S", "append_event", errors.SessionConflictError, {500}, 409),
+        ("POST /apps/A/users/U/sessions", "create_session", errors.SessionExistsError, {409}, 409),
+        ("POST .../artifacts", "save_artifact", errors.ArtifactConflictError, {500}, 409),
+        ("POST /apps/A/users/U/sessions", "create_session", errors.UnavailableError, {500}, 503),
+        ("POST .../artifacts", "save_artifact", errors.OverloadedError, {500}, 503),
+        ("POST /run", "get_session", errors.UnavailableError, {500}, 503),
+        ("POST /run_sse", "get_session", errors.OverloadedError, {500}, 503),
+        ("POST /apps/A/users/U/sessions", "create_session", errors.OutcomeUnknownError, {500}, 500),
+        ("POST /run", "append_event", errors.OutcomeUnknownError, {500}, 500),
+        ("GET .../artifacts", "list_artifact_keys", errors.AccessDeniedError, {500}, 500),
     ],
 )
 async def test_errors_are_answered_as_the_document_says(
-    served: Served, what: str, method: str, error: type[errors.StoreError], alone: int, fitted: int
+    served: Served, what: str, method: str, error: type[errors.StoreError], alone: set[int], fitted: int
 ) -> None:
     """By ADK alone, and by an app that was fitted to them."""
     plan = only(method, from_nth(0, Refuse(error=lambda: error("told"))))
@@ -132,7 +133,8 @@ async def test_errors_are_answered_as_the_document_says(
     served.app.middleware_stack = None  # was built by the first request
     answer_errors(served.app)
 
-    assert (alone, fitted) == (told, await request(served, what))
+    assert told in alone
+    assert fitted == await request(served, what)
 
 
 async def test_an_answer_says_what_happened_and_when_to_come_again(served: Served) -> None:
@@ -177,3 +179,14 @@ async def test_an_app_that_serves_already_is_refused(served: Served) -> None:
     await served.client.get("/health")
     with pytest.raises(RuntimeError, match="before it serves"):
         answer_errors(served.app)
+
+
+async def test_an_id_with_a_slash_has_no_path(served: Served) -> None:
+    """Encoded or not; in the body of a turn it is an id like any other."""
+    await served.sessions.create_session(app_name="notes", user_id="a/b", session_id="s/1")
+    answer = await served.client.get("/apps/notes/users/a%2Fb/sessions/s%2F1")
+    turn = await served.client.post("/run", json={**TURN, "userId": "a/b", "sessionId": "s/1"})
+
+    assert 404 == answer.status_code
+    assert {"detail": "Not Found"} == answer.json()
+    assert 200 == turn.status_code
