@@ -1,0 +1,77 @@
+"""Send every query that a service can send, keep them, and say which index each needs."""
+
+from typing import Any
+
+import grpc
+from google.adk.events import Event
+from google.cloud.firestore_v1.types import StructuredQuery
+
+from gcp_adk_store import FirestoreSessionService, SessionLimits
+from gcp_adk_store.codec.indexes import CompositeIndex
+
+LIMITS = SessionLimits(seal_tail_bytes=1, state_value_bytes=10)
+"""Of a service that has segments and payloads after one event, so that it queries for them."""
+
+_WHO: dict[str, Any] = {"app_name": "app", "user_id": "user"}
+
+
+class Queries(grpc.aio.UnaryStreamClientInterceptor):
+    """Keeps every query that is sent."""
+
+    def __init__(self) -> None:
+        self.sent: list[StructuredQuery] = []
+
+    async def intercept_unary_stream(self, continuation: Any, details: Any, request: Any) -> Any:
+        """Keep the query of *request* if it is one."""
+        if "RunQuery" in str(details.method):
+            self.sent.append(StructuredQuery.wrap(request.structured_query))
+        return await continuation(details, request)
+
+
+def index_of(query: StructuredQuery) -> CompositeIndex | str | None:
+    """Return what *query* needs: an index, a field's own index by name, or nothing.
+
+    Firestore's rules, as its documentation has them: without filter and order a query needs nothing; with one
+    field, in one collection, that field's automatic index; with more, or over a collection group, an index
+    of the fields with equality and then of those in order. The name of the document follows by itself.
+    """
+    (source,) = query.from_
+    orders = [order for order in query.order_by if order.field.field_path != "__name__"]
+    directions = {order.direction.name.lower() for order in query.order_by}
+    assert len(directions) <= 1, "the document's name must be in the order of the last field"
+    fields: list[Any] = [(order.field.field_path, order.direction.name.lower()) for order in orders]
+    if "field_filter" in query.where:
+        assert query.where.field_filter.op is StructuredQuery.FieldFilter.Operator.EQUAL
+        fields.insert(0, (query.where.field_filter.field.field_path, "ascending"))
+    else:
+        assert "composite_filter" not in query.where
+        assert "unary_filter" not in query.where
+    if not fields:
+        return None
+    if len(fields) == 1 and not source.all_descendants:
+        return str(fields[0][0])
+    return CompositeIndex(collection=source.collection_id, fields=tuple(fields))
+
+
+async def send_every_query(service: FirestoreSessionService) -> None:
+    """Let *service*, which has :data:`LIMITS`, list, page in both orders, renew, delete and collect."""
+    held = await service.create_session(
+        **_WHO, session_id="session", state={"large": "x" * 100}, ttl_seconds=1000
+    )
+    await service.append_event(held, Event(author="user"))
+    await service.create_session(**_WHO)
+    await service.list_sessions(app_name="app")
+    await service.list_sessions(**_WHO)
+    for user in ("user", None):
+        for order in ("newest", "oldest"):
+            for include_state in (True, False):
+                page: dict[str, Any] = {"order": order, "page_size": 1, "include_state": include_state}
+                first = await service.list_sessions_page(app_name="app", user_id=user, **page)
+                await service.list_sessions_page(
+                    app_name="app", user_id=user, cursor=first.next_cursor, **page
+                )
+    async for _ in service.iter_events(**_WHO, session_id="session"):
+        pass
+    async for _ in service.find_garbage():
+        pass
+    await service.delete_session(**_WHO, session_id="session")
