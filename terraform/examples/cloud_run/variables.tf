@@ -1,0 +1,69 @@
+variable "cors_origins" {
+  description = "Origins of web pages that put and read artifacts through signed URLs."
+  type        = list(string)
+  default     = []
+}
+
+variable "deletion_protection" {
+  description = "Whether the store and the service refuse to be deleted."
+  type        = bool
+  default     = true
+}
+
+variable "health_path" {
+  description = "Path that answers 200 while the process is well; ADK's server has /health."
+  type        = string
+  default     = "/health"
+}
+
+variable "image" {
+  description = "Image of the agent, which listens on port 8080 and takes its services from Store.from_env()."
+  type        = string
+}
+
+variable "invokers" {
+  description = "Who may call the service, each under a name of your choice: { team = \"group:team@example.com\" }."
+  type        = map(string)
+  default     = {}
+}
+
+variable "max_instances" {
+  description = "Most instances of the service."
+  type        = number
+  default     = 10
+}
+
+variable "min_instances" {
+  description = "Instances that are kept running, and paid for, without requests."
+  type        = number
+  default     = 1
+}
+
+variable "model_location" {
+  description = "Location of Vertex AI whose models the agent asks."
+  type        = string
+  default     = "global"
+}
+
+variable "name" {
+  description = "Name of the service."
+  type        = string
+  default     = "agent"
+}
+
+variable "notification_channels" {
+  description = "Names of the notification channels of Cloud Monitoring that are told of trouble."
+  type        = list(string)
+  default     = []
+}
+
+variable "project_id" {
+  description = "Id of the project."
+  type        = string
+}
+
+variable "region" {
+  description = "Region of the service, the database and the bucket."
+  type        = string
+  default     = "europe-west1"
+}

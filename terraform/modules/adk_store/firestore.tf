@@ -1,0 +1,123 @@
+locals {
+  # Fields that no query asks for, by collection. Indexing them would be paid
+  # for with every write, and times that only grow would bound how fast a
+  # collection can be written.
+  _unindexed_fields = {
+    apps     = ["state"]
+    users    = ["state"]
+    sessions = ["state", "tail", "create_time", "sealed_max", "expire_at", "parts_expire_at"]
+    segments = ["body", "running_max", "expire_at"]
+    chunks   = ["body", "put_time", "expire_at"]
+  }
+
+  # Firestore deletes a document some time after the time in this field.
+  _ttl_fields = {
+    sessions = "expire_at"
+    segments = "expire_at"
+    chunks   = "expire_at"
+  }
+
+  # A field's index and TTL are one resource to Firestore: two would undo each other.
+  _fields = merge([
+    for collection, fields in local._unindexed_fields : {
+      for field in fields : "${collection}.${field}" => {
+        collection = "${var.prefix}_${collection}"
+        field      = field
+        ttl        = try(local._ttl_fields[collection] == field, false)
+      }
+    }
+  ]...)
+
+  _page_orders = var.app_pages ? { newest = "DESCENDING", oldest = "ASCENDING" } : {}
+}
+
+resource "google_firestore_database" "this" {
+  project          = var.project_id
+  name             = var.database
+  location_id      = var.location
+  type             = "FIRESTORE_NATIVE"
+  database_edition = "STANDARD"
+
+  point_in_time_recovery_enablement = (
+    var.point_in_time_recovery
+    ? "POINT_IN_TIME_RECOVERY_ENABLED"
+    : "POINT_IN_TIME_RECOVERY_DISABLED"
+  )
+  delete_protection_state = (
+    var.deletion_protection
+    ? "DELETE_PROTECTION_ENABLED"
+    : "DELETE_PROTECTION_DISABLED"
+  )
+  # By default a destroy would forget the database and leave it, and its name
+  # could not be used again. This way it fails while the database is protected.
+  deletion_policy = "DELETE"
+
+  dynamic "cmek_config" {
+    for_each = var.cmek == null ? [] : [var.cmek]
+
+    content {
+      kms_key_name = cmek_config.value.database_key
+    }
+  }
+
+  depends_on = [google_project_service.needed, time_sleep.kms]
+}
+
+resource "google_firestore_field" "unindexed" {
+  for_each = local._fields
+
+  project    = var.project_id
+  database   = google_firestore_database.this.name
+  collection = each.value.collection
+  field      = each.value.field
+
+  # Empty: no index at all. Without it the field would inherit the automatic ones.
+  index_config {}
+
+  dynamic "ttl_config" {
+    for_each = each.value.ttl ? [true] : []
+
+    content {}
+  }
+}
+
+resource "google_firestore_index" "pages" {
+  for_each = local._page_orders
+
+  project     = var.project_id
+  database    = google_firestore_database.this.name
+  collection  = "${var.prefix}_sessions"
+  query_scope = "COLLECTION_GROUP"
+
+  fields {
+    field_path = "app"
+    order      = "ASCENDING"
+  }
+
+  fields {
+    field_path = "last_update_time"
+    order      = each.value
+  }
+}
+
+resource "google_firestore_backup_schedule" "daily" {
+  count = var.backups.daily_retention_days > 0 ? 1 : 0
+
+  project   = var.project_id
+  database  = google_firestore_database.this.name
+  retention = "${var.backups.daily_retention_days * 24 * 60 * 60}s"
+
+  daily_recurrence {}
+}
+
+resource "google_firestore_backup_schedule" "weekly" {
+  count = var.backups.weekly_retention_days > 0 ? 1 : 0
+
+  project   = var.project_id
+  database  = google_firestore_database.this.name
+  retention = "${var.backups.weekly_retention_days * 24 * 60 * 60}s"
+
+  weekly_recurrence {
+    day = var.backups.weekly_day
+  }
+}
