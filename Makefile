@@ -3,10 +3,12 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
+# What stands in for Terraform's providers needs an older protobuf than Google's clients.
+TERRAFORM_TOOLS := .venv-terraform/.installed
 # Two workers: what a small CI machine has cores for.
 WORKERS ?= 2
 
-.PHONY: demo test test-oldest check format bench bench-templates browser chaos emulators clean
+.PHONY: demo test test-oldest check format bench bench-templates browser chaos emulators terraform-tools clean
 .DEFAULT_GOAL := test
 
 $(INSTALLED): pyproject.toml
@@ -16,15 +18,23 @@ $(INSTALLED): pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $@
 
+$(TERRAFORM_TOOLS): tests/terraform/requirements.txt
+	$(PYTHON) -m venv .venv-terraform
+	.venv-terraform/bin/python -m pip install --quiet --disable-pip-version-check --requirement $<
+	@touch $@
+
+terraform-tools: $(TERRAFORM_TOOLS)
+
 # The main job: a real agent on the emulators, then a second process that goes on where it stopped.
 demo: $(INSTALLED)
 	$(BIN)/python -m examples.demo
 
 # Fast tests first; the emulators are started by the tests that need them. What is missing for them is said
 # once, before anything runs, instead of by every test.
-test: $(INSTALLED)
+test: $(INSTALLED) $(TERRAFORM_TOOLS)
 	@$(BIN)/python -m gcp_adk_store.testing --check
 	@$(BIN)/python -m tests.server.chromium --check
+	@$(BIN)/python -m tests.terraform
 	$(BIN)/python -m pytest -q -n0 tests/unit
 	$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadgroup --ignore=tests/unit tests
 
@@ -69,4 +79,4 @@ emulators: $(INSTALLED)
 	$(BIN)/python -m gcp_adk_store.testing
 
 clean:
-	rm -rf $(VENV) .venv-oldest .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis dist build
+	rm -rf $(VENV) .venv-oldest .venv-terraform .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis dist build

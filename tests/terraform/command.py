@@ -1,0 +1,115 @@
+"""Run terraform offline, with stand-ins for the providers that it would download."""
+
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+HERE: Final = Path(__file__).parent
+ROOT: Final = HERE.parents[1]
+TOOLS: Final = ROOT / ".venv-terraform/bin/python"
+"""The Python that stand-ins run on; ``make`` installs it."""
+
+_ENOUGH_S: Final = 120.0
+_TO_INSTALL: Final = """\
+terraform is not on PATH. Its tests need the command, 1.7 or newer, and no provider: install it from the
+distribution's packages or from developer.hashicorp.com/terraform/install."""
+
+
+class Terraform:
+    """The command, which finds stand-ins where it looks for providers, and nothing else of this machine's."""
+
+    def __init__(self, *, home: Path, providers: str) -> None:
+        self._program = shutil.which("terraform") or "terraform"
+        (home / "none.tfrc").write_text("")
+        self._environ = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(home),
+            "CHECKPOINT_DISABLE": "1",
+            "TF_CLI_CONFIG_FILE": str(home / "none.tfrc"),
+            "TF_IN_AUTOMATION": "1",
+            "TF_REATTACH_PROVIDERS": providers,
+        }
+
+    def __call__(
+        self, *arguments: str, folder: Path, environ: Mapping[str, str | None] | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        """Run it in *folder*, with *environ* over the variables that it has; ``None`` takes one away."""
+        variables = {**self._environ, **(environ or {})}
+        return subprocess.run(
+            [self._program, *arguments],
+            cwd=folder,
+            env={name: value for name, value in variables.items() if value is not None},
+            capture_output=True,
+            text=True,
+            stdin=subprocess.DEVNULL,
+            timeout=_ENOUGH_S,
+            check=False,
+        )
+
+    def validate(self, folder: Path) -> list[str]:
+        """Return what is wrong with the configuration in *folder*, in words."""
+        fetched = self("get", "-no-color", folder=folder)  # the modules that it calls
+        if fetched.returncode:
+            return [fetched.stderr]
+        told = json.loads(self("validate", "-json", folder=folder).stdout)
+        return [f"{each['summary']}: {each['detail']}" for each in told["diagnostics"]]
+
+    def plan(self, folder: Path, **variables: Any) -> dict[str, Any]:
+        """Return what would be made of the configuration in *folder*, as ``show -json`` tells it."""
+        self._succeed("get", folder=folder)
+        (folder / "test.auto.tfvars.json").write_text(json.dumps(variables))
+        with tempfile.TemporaryDirectory() as temporary:
+            path = str(Path(temporary) / "plan")
+            self._succeed("plan", "-input=false", "-lock=false", f"-out={path}", folder=folder)
+            shown: dict[str, Any] = json.loads(self._succeed("show", "-json", path, folder=folder))
+        return shown
+
+    def _succeed(self, *arguments: str, folder: Path) -> str:
+        run = self(*arguments, folder=folder)
+        assert run.returncode == 0, run.stderr
+        return run.stdout
+
+
+@contextmanager
+def offline() -> Iterator[Terraform]:
+    """Yield the command while stand-ins for its providers run; nothing may be :func:`missing`."""
+    schemas = sorted(str(path) for path in (HERE / "schemas").glob("*.json"))
+    # Not pytest's folder: a socket's path may have 108 bytes.
+    with (
+        tempfile.TemporaryDirectory(prefix="terraform-") as folder,
+        subprocess.Popen(
+            [TOOLS, HERE / "stand_in.py", folder, *schemas],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        ) as process,
+    ):
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            providers = process.stdout.readline()
+            assert providers, "the stand-in ended before it served anything"
+            yield Terraform(home=Path(folder), providers=providers)
+        finally:
+            process.stdin.close()  # what it waits for to end
+
+
+def copied(folder: Path) -> Path:
+    """Return a copy in *folder* of the repository's ``terraform``, without what runs by hand left there."""
+    left = shutil.ignore_patterns(".terraform*", "*.tfstate*", "*.tfvars*")
+    return shutil.copytree(ROOT / "terraform", folder / "terraform", ignore=left)
+
+
+def missing() -> str | None:
+    """Return what to install before the tests can run; ``None`` if all is there."""
+    if shutil.which("terraform") is None:
+        return _TO_INSTALL
+    if not TOOLS.exists():
+        return f"{TOOLS.relative_to(ROOT)} is not there. Install it: make terraform-tools"
+    return None
