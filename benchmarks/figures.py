@@ -46,7 +46,9 @@ class Figure:
     cpu_ms: float | None = None
     """Median of this process's own CPU time for one operation, without delay."""
     stall_ms: float | None = None
-    """The most that the event loop's thread computed without letting others run."""
+    """The most that the event loop's thread computed without letting others run, the collector calm."""
+    stall_by_default_ms: float | None = None
+    """The same, garbage collections included as Python has them by itself."""
     peak_bytes: int | None = None
     """The most memory that Python objects took at a time, over what there was before."""
     counted: Counted | None = None

@@ -54,6 +54,7 @@ def _costs(scenarios: dict[str, dict[str, Figure]]) -> Iterable[str]:
         "KB sent, received": _kilobytes,
         "peak MB": lambda figure: "" if figure.peak_bytes is None else f"{figure.peak_bytes / 1e6:.1f}",
         "stall ms": lambda figure: _ms(figure.stall_ms),
+        "by default": lambda figure: _ms(figure.stall_by_default_ms),
     }
     yield from _head("scenario", *columns)
     for scenario, subjects in scenarios.items():

@@ -68,19 +68,21 @@ async def time_steps(steps: Mapping[str, Step], rounds: Rounds, *, operations: i
 
 
 @contextmanager
-def frozen_heap() -> Iterator[None]:
-    """Keep what there is out of garbage collections, which would hold up the loop by themselves."""
+def calm_collector() -> Iterator[None]:
+    """Set Python's garbage collector as docs/performance.md advises a server to."""
+    before = gc.get_threshold()
     gc.collect()
     gc.freeze()
+    gc.set_threshold(10_000, 20, 20)
     yield
+    gc.set_threshold(*before)
     gc.unfreeze()
 
 
 async def longest_stall_ms(step: Step, *, rounds: int) -> float:
     """Return the most CPU time that the loop's thread took at once, in the worst of *rounds* at most.
 
-    What other processes take of the machine is not in it; :func:`frozen_heap` keeps collections of what was
-    there before out of it.
+    What other processes take of the machine is not in it; garbage collections that it runs into are.
     """
     longest_s = 0.0
 
