@@ -17,6 +17,7 @@ from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import uvloop
 from rich.console import Console
 from rich.progress import MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -164,6 +165,7 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--only", default="", metavar="PATTERN", help="scenarios whose name matches")
     parser.add_argument("--rounds", type=int, help="appends measured for each subject; others fewer")
     parser.add_argument("--rtt", help="delays in ms, such as 0,20,80; 0 is always among them")
+    parser.add_argument("--uvloop", action="store_true", help="in uvloop's event loop, for all subjects")
     parser.add_argument(
         "--json", type=Path, help="file to write the figures to; tables and a plot lie beside it"
     )
@@ -197,14 +199,21 @@ def main(arguments: Sequence[str]) -> int:
         # Drawn when asked to: a thread that draws would be in the figures.
         progress = Progress(*columns, console=Console(stderr=True), auto_refresh=False)
         with progress:
-            figures = asyncio.run(_measure(run, place, progress))
+            with asyncio.Runner(loop_factory=uvloop.new_event_loop if options.uvloop else None) as runner:
+                figures = runner.run(_measure(run, place, progress))
     reached = targets(figures)
     delays = list(dict.fromkeys(delay for figure in figures for delay in figure.timings))
     console = Console(width=max(WIDTH, Console().width))
     console.print(figures_table(figures, delays))
     console.print(targets_table(reached))
     if options.json:
-        asked = {"quick": run.quick, "only": run.only, "rounds": run.rounds, "rtt": list(run.rtt)}
+        asked = {
+            "quick": run.quick,
+            "only": run.only,
+            "rounds": run.rounds,
+            "rtt": list(run.rtt),
+            "uvloop": options.uvloop,
+        }
         write_json(options.json, figures, reached, asked)
         write_markdown(options.json.with_suffix(".md"), figures, reached, delays)
         draw(figures, delays, options.json.with_suffix(".svg"))

@@ -28,7 +28,10 @@ class _Waiter:
     def give(self) -> bool:
         """Give it the turn; tell whether there is anybody to take it."""
         try:
-            self._loop.call_soon_threadsafe(self._settle, None)
+            if _is_running(self._loop):
+                self._loop.call_soon(self._settle, None)
+            else:
+                self._loop.call_soon_threadsafe(self._settle, None)
         except RuntimeError:  # its event loop was closed
             return False
         self.is_given = True
@@ -41,6 +44,13 @@ class _Waiter:
             self.turn.set_result(None)
         else:
             self.turn.set_exception(failure)
+
+
+def _is_running(loop: asyncio.AbstractEventLoop) -> bool:
+    try:
+        return asyncio.get_running_loop() is loop
+    except RuntimeError:  # none runs: what waited in a loop that is gone is thrown away
+        return False
 
 
 @dataclass(slots=True)
