@@ -198,9 +198,9 @@ def main(arguments: Sequence[str]) -> int:
             create_bucket(bucket, place.storage)
         # Drawn when asked to: a thread that draws would be in the figures.
         progress = Progress(*columns, console=Console(stderr=True), auto_refresh=False)
-        with progress:
-            with asyncio.Runner(loop_factory=uvloop.new_event_loop if options.uvloop else None) as runner:
-                figures = runner.run(_measure(run, place, progress))
+        loops = uvloop.new_event_loop if options.uvloop else None
+        with progress, asyncio.Runner(loop_factory=loops) as loop:
+            figures = loop.run(_measure(run, place, progress))
     reached = targets(figures)
     delays = list(dict.fromkeys(delay for figure in figures for delay in figure.timings))
     console = Console(width=max(WIDTH, Console().width))
