@@ -5,9 +5,15 @@ import threading
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from gcp_adk_store.artifacts import GcsArtifactService
+from gcp_adk_store.backends.credentials import StoreCredentials
 from gcp_adk_store.errors import InvalidInputError
 from gcp_adk_store.sessions import FirestoreSessionService
-from gcp_adk_store.settings import artifact_service_arguments, require_known, session_service_arguments
+from gcp_adk_store.settings import (
+    StoreSettings,
+    artifact_service_arguments,
+    require_known,
+    session_service_arguments,
+)
 
 if TYPE_CHECKING:
     from google.adk.cli.service_registry import ServiceRegistry
@@ -16,6 +22,7 @@ Service = TypeVar("Service", FirestoreSessionService, GcsArtifactService)
 
 _guard = threading.Lock()
 _made: list[tuple[dict[str, Any], FirestoreSessionService | GcsArtifactService]] = []
+_as_whom: dict[StoreSettings, StoreCredentials] = {}
 
 
 def register(registry: "ServiceRegistry | None" = None) -> None:
@@ -45,7 +52,9 @@ def session_service(
 ) -> FirestoreSessionService:
     """Return the session service of a URI; a ``class:`` of ADK's ``services.yaml``, too.
 
-    The same URI has the same service, and with it the same connections, until :func:`close_services`.
+    The same URI has the same service, and with it the same connections, until :func:`close_services`. All
+    services share one token; as whom, ``ADK_STORE_CREDENTIALS_FILE`` and its like say, as for
+    :meth:`~gcp_adk_store.Store.from_env`.
 
     Args:
         uri: As :func:`~gcp_adk_store.settings.session_service_arguments` reads it.
@@ -83,6 +92,7 @@ async def close_services() -> None:
     with _guard:
         services = [service for _, service in _made]
         _made.clear()
+        _as_whom.clear()
     for service in services:
         await service.close()
 
@@ -98,6 +108,10 @@ def _service(kind: type[Service], arguments: dict[str, Any], options: dict[str, 
         for known, service in _made:
             if isinstance(service, kind) and known == asked:
                 return service
+        if asked.get("credentials") is None:
+            # One token for sessions and artifacts: as whom, the environment says, and no URI.
+            place = StoreSettings.from_env()
+            asked["credentials"] = _as_whom.setdefault(place, StoreCredentials.from_settings(place))
         made = kind(**asked)
-        _made.append((asked, made))
+        _made.append((arguments | options, made))
         return made

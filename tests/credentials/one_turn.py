@@ -1,22 +1,43 @@
-"""Make a session and save two artifacts, as the environment describes; run as a process of its own."""
+"""Make a session and save two artifacts, as the environment describes; run as a process of its own.
+
+With the argument ``uris`` by services of URIs, as ADK's servers have them.
+"""
 
 import asyncio
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 from google.genai import types
 
-from gcp_adk_store import SessionLimits, Store
+from gcp_adk_store import FirestoreSessionService, GcsArtifactService, SessionLimits, Store
+from gcp_adk_store.registry import artifact_service, close_services, session_service
 
 WHO: dict[str, Any] = {"app_name": "app", "user_id": "user", "session_id": "session"}
 
 
-async def main() -> None:
-    """Use all clients of a store: documents, payloads and artifacts."""
+@asynccontextmanager
+async def services(*, of_uris: bool) -> AsyncIterator[tuple[FirestoreSessionService, GcsArtifactService]]:
+    """Open both."""
+    if of_uris:
+        yield (
+            session_service("firestore://demo/(default)?bucket=bucket&state_value_bytes=10"),
+            artifact_service("gs://bucket?project=demo"),
+        )
+        await close_services()
+        return
     async with Store.from_env(session_limits=SessionLimits(state_value_bytes=10)) as store:
-        await store.sessions.create_session(**WHO, state={"large": "x" * 100})
+        yield store.sessions, store.artifacts
+
+
+async def main(*, of_uris: bool) -> None:
+    """Use all clients: documents, payloads and artifacts."""
+    async with services(of_uris=of_uris) as (sessions, artifacts):
+        await sessions.create_session(**WHO, state={"large": "x" * 100})
         for name in ("one", "two"):
-            await store.artifacts.save_artifact(**WHO, filename=name, artifact=types.Part(text=name))
+            await artifacts.save_artifact(**WHO, filename=name, artifact=types.Part(text=name))
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    asyncio.run(main(of_uris="uris" in sys.argv))

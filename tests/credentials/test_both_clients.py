@@ -27,10 +27,10 @@ def cloud(tmp_path: Path) -> Iterator[Cloud]:
 def take_a_turn(cloud: Cloud) -> Callable[..., None]:
     """Let a process of its own use a store."""
 
-    def run(**variables: str) -> None:
+    def run(*arguments: str, **variables: str) -> None:
         inherited = {name: value for name, value in os.environ.items() if "EMULATOR_HOST" not in name}
         ran = subprocess.run(
-            [sys.executable, str(ROOT / "tests/credentials/one_turn.py")],
+            [sys.executable, str(ROOT / "tests/credentials/one_turn.py"), *arguments],
             cwd=ROOT,
             env={
                 **inherited,
@@ -55,11 +55,16 @@ def take_a_turn(cloud: Cloud) -> Callable[..., None]:
     return run
 
 
+@pytest.mark.parametrize("arguments", [[], ["uris"]], ids=["a store", "services of URIs"])
 def test_one_token_serves_documents_payloads_and_artifacts(
-    take_a_turn: Callable[..., None], cloud: Cloud, pool_file: Written, endpoints: TokenEndpoints
+    take_a_turn: Callable[..., None],
+    cloud: Cloud,
+    pool_file: Written,
+    endpoints: TokenEndpoints,
+    arguments: list[str],
 ) -> None:
     """It is fetched once, and every request counts for the quota project."""
-    take_a_turn(ADK_STORE_CREDENTIALS_FILE=str(pool_file()), ADK_STORE_QUOTA_PROJECT="paying")
+    take_a_turn(*arguments, ADK_STORE_CREDENTIALS_FILE=str(pool_file()), ADK_STORE_QUOTA_PROJECT="paying")
     sent = [*cloud.firestore, *cloud.storage]
 
     assert ["/v1/token"] == endpoints.paths
