@@ -27,6 +27,7 @@ from benchmarks.lines import Line, Meters, Place, line_place, local_services, op
 from benchmarks.markdown import write_markdown
 from benchmarks.meters import Rounds, calm_collector, count, longest_stall_ms, peak_bytes, time_steps
 from benchmarks.plot import draw
+from benchmarks.profiling import Profile, profile, profile_table
 from benchmarks.report import WIDTH, figures_table, targets_table, write_json
 from benchmarks.scenario import Scenario, Step
 from benchmarks.slow_line import slow_line
@@ -49,6 +50,8 @@ class Run:
     only: str
     rounds: int
     rtt: tuple[str, ...]
+    profile_s: float
+    """Time for a profile of each scenario instead of its figures; 0 for none."""
     budget_s: float
     """Time for the rounds of one scenario without delay, all subjects together; with delay, half of it."""
 
@@ -96,6 +99,18 @@ def _scenarios(run: Run, stock: Stock) -> list[Scenario]:
         *scenarios_listing.listing_scenarios(stock, listed),
     ]
     return [scenario for scenario in chosen if re.search(run.only, scenario.name)]
+
+
+async def _profile(run: Run, place: Place) -> list[Profile]:
+    profiles: list[Profile] = []
+    async with open_line(place) as line:
+        stock = Stock(line)
+        await _wake(stock, appends=5 if run.quick else 300)
+        for scenario in _scenarios(run, stock):
+            step = await scenario.subjects[OURS](line) if scenario.timed else None
+            if step is not None:
+                profiles.append(await profile(scenario.name, step, seconds=run.profile_s))
+    return profiles
 
 
 async def _measure(run: Run, place: Place, progress: Progress) -> list[Figure]:
@@ -165,6 +180,9 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--only", default="", metavar="PATTERN", help="scenarios whose name matches")
     parser.add_argument("--rounds", type=int, help="appends measured for each subject; others fewer")
     parser.add_argument("--rtt", help="delays in ms, such as 0,20,80; 0 is always among them")
+    parser.add_argument(
+        "--profile", type=float, default=0, metavar="SECONDS", help="say where our time goes, instead"
+    )
     parser.add_argument("--uvloop", action="store_true", help="in uvloop's event loop, for all subjects")
     parser.add_argument(
         "--json", type=Path, help="file to write the figures to; tables and a plot lie beside it"
@@ -180,6 +198,7 @@ def main(arguments: Sequence[str]) -> int:
         only=options.only,
         rounds=options.rounds or (5 if options.quick else 200),
         rtt=tuple((options.rtt or ("0,20" if options.quick else "0,20,80")).split(",")),
+        profile_s=options.profile,
         budget_s=0.3 if options.quick else 3.0,
     )
     # A stub of a model uses no tokens, which ADK finds worth a warning at each call.
@@ -200,6 +219,11 @@ def main(arguments: Sequence[str]) -> int:
         progress = Progress(*columns, console=Console(stderr=True), auto_refresh=False)
         loops = uvloop.new_event_loop if options.uvloop else None
         with progress, asyncio.Runner(loop_factory=loops) as loop:
+            if run.profile_s:
+                profiles = loop.run(_profile(run, place))
+                progress.console.print()
+                Console(width=WIDTH).print(profile_table(profiles))
+                return 0
             figures = loop.run(_measure(run, place, progress))
     reached = targets(figures)
     delays = list(dict.fromkeys(delay for figure in figures for delay in figure.timings))

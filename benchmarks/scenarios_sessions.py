@@ -23,6 +23,7 @@ from benchmarks.subjects import (
     RAW_BATCH_GET,
     RAW_COMMIT,
     SAME_COMMIT,
+    SMALLER,
     SQLITE,
 )
 from gcp_adk_store import FirestoreSessionService
@@ -102,10 +103,15 @@ def session_scenarios(stock: Stock, sizes: Sizes) -> Iterable[Scenario]:
         for cold in (False, True):
             for last in (None, 20):
                 yield _get(stock, events, cold=cold, last=last)
-    for events in (10, sizes.long_history):
-        yield _append(f"append at {events:,} events", {}, _at_history(stock, events), _who_has(events))
-    for name, values in sizes.states.items():
-        yield _append(f"append at {name} of state", {"k0": "y" * 1000}, _at_state(stock, values))
+    few, many = _at_history(stock, 10), _at_history(stock, sizes.long_history)
+    yield _append("append at 10 events", {}, few)
+    yield _append(
+        f"append at {sizes.long_history:,} events", {}, many, _who_has(sizes.long_history), smaller=few
+    )
+    small, large = (_at_state(stock, values) for values in sizes.states.values())
+    names = [f"append at {name} of state" for name in sizes.states]
+    yield _append(names[0], {"k0": "y" * 1000}, small)
+    yield _append(names[1], {"k0": "y" * 1000}, large, smaller=small)
     yield _throughput(stock, sizes)
     yield _delete(stock, sizes.deleted)
     yield _conversation(stock, sizes.turns)
@@ -186,8 +192,19 @@ def _append(
     delta: dict[str, Any],
     session: Callable[[str], Awaitable[Session]],
     subjects: tuple[str, ...] = _ALL,
+    *,
+    smaller: Callable[[str], Awaitable[Session]] | None = None,
 ) -> Scenario:
+    """Append to what *session* makes; ours in turns with one that has less, to see what more costs."""
+
     async def make(on: On) -> Step:
+        return await steps(on, session)
+
+    async def make_smaller(line: Line) -> Step:
+        assert smaller is not None
+        return await steps(On(line, OURS, line.sessions), smaller)
+
+    async def steps(on: On, session: Callable[[str], Awaitable[Session]]) -> Step:
         held = await session(on.subject)
         made = event(0, delta)
 
@@ -197,8 +214,9 @@ def _append(
 
         return Step(lambda: on.service.append_event(held, made), before)
 
+    other: dict[str, Begin] = {} if smaller is None else {SMALLER: make_smaller}
     floors = {RAW_COMMIT: _commit_floor, SAME_COMMIT: _same_commit_floor(delta)}
-    return Scenario(name=name, subjects={**_of(subjects, make), **floors})
+    return Scenario(name=name, subjects={**_of(subjects, make), **other, **floors})
 
 
 def _at_history(stock: Stock, events: int) -> Callable[[str], Awaitable[Session]]:
@@ -260,9 +278,9 @@ def _get(stock: Stock, events: int, *, cold: bool, last: int | None) -> Scenario
         held = await stock.read(OURS, await stock.conversation(OURS, events))
         texts = [made.model_dump_json(exclude_none=True) for made in held.events[-(last or events) :]]
 
-        async def parse() -> None:
-            for text in texts:
-                Event.model_validate_json(text)
+        async def parse() -> list[Event]:
+            # All at a time, as whoever returns them has them: the garbage collector looks through them.
+            return [Event.model_validate_json(text) for text in texts]
 
         return Step(parse)
 

@@ -3,6 +3,7 @@
 from typing import Final
 
 OURS: Final = "gcp_adk_store"
+SMALLER: Final = "gcp_adk_store where there is less"
 ADKS: Final = "ADK's own"
 SQLITE: Final = "ADK's SQLite"
 DATABASE: Final = "ADK's SQL on SQLite"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from benchmarks.figures import Counted, Figure
-from benchmarks.subjects import ADKS, OURS, PARSING, RAW_BATCH_GET, RAW_COMMIT, SAME_COMMIT
+from benchmarks.subjects import ADKS, OURS, PARSING, RAW_BATCH_GET, RAW_COMMIT, SAME_COMMIT, SMALLER
 
 _STALL_MS: Final = 20.0
 _FLAT: Final = 1.15
@@ -111,17 +111,19 @@ def _flat(figures: Figures) -> Iterable[Target]:
             f"append cost, {what} {_size(small)} -> {_size(large)}" if names else f"append cost, {what}",
             _FLAT,
             figures.ms(large),
-            figures.ms(small),
+            figures.ms(large, SMALLER),
         )
 
 
 def _pages(figures: Figures) -> Iterable[Target]:
-    names = list(dict.fromkeys(f.scenario for f in figures.all if f.scenario.startswith("list a page")))
-    small, large = (names[0], names[-1]) if names else ("", "")
-    few, many = figures.counted(small), figures.counted(large)
+    name = figures.scenario("^list a page")
     yield _at_most(
-        "list by page: latency, all of them to a page of them", _FLAT, figures.ms(large), figures.ms(small)
+        "list by page: latency, where there is one page to where there are many",
+        _FLAT,
+        figures.ms(name),
+        figures.ms(name, SMALLER),
     )
+    few, many = figures.counted(name, SMALLER), figures.counted(name)
     whole = figures.counted(figures.scenario(r"^list .* sessions, whole"))
     if few is None or many is None or whole is None:
         yield Target("list by page: billed reads", "page cost", "", None)

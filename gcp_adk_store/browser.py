@@ -32,7 +32,7 @@ from gcp_adk_store.model.keys import SessionKey, UserKey
 from gcp_adk_store.model.sessions import EventPlace, StoredSession
 from gcp_adk_store.model.state import ScopedState
 from gcp_adk_store.pauses import Pauses, paced
-from gcp_adk_store.reader import Found, SessionReader, has_expired
+from gcp_adk_store.reader import Found, SessionReader, has_expired, refers
 
 MAX_PAGE_SIZE: Final = 1000
 """Sessions in one page of a listing, each with its state: some megabytes."""
@@ -256,10 +256,18 @@ class SessionBrowser:
         if states is None:
             states = await self._states_of([stored.key.owner for stored in living], what=what)
         found: list[Found] = []
+        pauses = Pauses()
         for start in range(0, len(living), _COMPLETED_AT_ONCE):
-            some = living[start : start + _COMPLETED_AT_ONCE]
-            completed = await fan_out(self._completed(one, states[one.key.owner], what=what) for one in some)
-            found += [one for one in completed if one is not None]
+            some = [
+                Found(stored=one, shared=states[one.key.owner], events=[])
+                for one in living[start : start + _COMPLETED_AT_ONCE]
+            ]
+            if any(refers(one.stored.state) for one in some):  # most have nothing to fetch
+                completed = await fan_out(self._completed(one.stored, one.shared, what=what) for one in some)
+                some = [one for one in completed if one is not None]
+            found += some
+            if pauses.is_due:
+                await pauses.take()
         return found
 
     async def _completed(self, stored: StoredSession, shared: ScopedState, *, what: str) -> Found | None:

@@ -10,6 +10,9 @@ from gcp_adk_store.codec.events import StoredEvent, decode_event
 from gcp_adk_store.errors import StoredDataError
 from gcp_adk_store.pauses import Pauses
 
+_AT_ONCE: Final = 8
+"""Events between two looks at the clock: 256 KB of JSON each, at most, take some milliseconds."""
+
 _OBJECT_BYTES: Final = 5000
 """What the objects of an event take, beside its strings: measured with tracemalloc, for one part of text."""
 
@@ -45,8 +48,9 @@ class EventCache:
         """
         events: list[StoredEvent] = []
         try:
-            for text in texts:
-                events.append(self._decode(text, remember=remember))
+            for start in range(0, len(texts), _AT_ONCE):
+                for text, known in self._look_up(texts[start : start + _AT_ONCE]):
+                    events.append(self._decode(text, remember=remember) if known is None else _copied(known))
                 if pauses.is_due:
                     await pauses.take()
         except StoredDataError as exc:
@@ -72,17 +76,24 @@ class EventCache:
                 forgotten, _ = self._events.popitem(last=False)
                 self._size -= _size_of(forgotten)
 
-    def _decode(self, text: str, *, remember: bool) -> StoredEvent:
+    def _look_up(self, texts: Sequence[str]) -> list[tuple[str, StoredEvent | None]]:
         with self._guard:
-            known = self._events.get(text)
-            if known is not None:
-                self._events.move_to_end(text)
-        if known is None:
-            known = decode_event(text)
-            if not remember or _size_of(text) > self._capacity:
-                return known
-            self.put(text, known)
-        return StoredEvent(event=copy_event(known.event), missing=known.missing)
+            found = [(text, self._events.get(text)) for text in texts]
+            for text, known in found:
+                if known is not None:
+                    self._events.move_to_end(text)
+        return found
+
+    def _decode(self, text: str, *, remember: bool) -> StoredEvent:
+        read = decode_event(text)
+        if not remember or _size_of(text) > self._capacity:
+            return read
+        self.put(text, read)
+        return _copied(read)
+
+
+def _copied(known: StoredEvent) -> StoredEvent:
+    return StoredEvent(event=copy_event(known.event), missing=known.missing)
 
 
 def _size_of(text: str) -> int:

@@ -308,9 +308,9 @@ class SessionReader:
     async def _complete_state(
         self, owner: PayloadOwner, state: Mapping[str, Any], *, what: str
     ) -> Mapping[str, Any]:
-        refs = {key: value for key, value in state.items() if isinstance(value, PayloadRef)}
-        if not refs:
+        if not refers(state):
             return state
+        refs = {key: value for key, value in state.items() if isinstance(value, PayloadRef)}
         found = await self._fetch(owner, set(refs.values()), what=what)
         try:
             return {**state, **{key: unpack_value(ref, found[ref]) for key, ref in refs.items()}}
@@ -334,6 +334,11 @@ class SessionReader:
         wanted = sorted(refs, key=lambda ref: ref.sha256)
         found = await fan_out(get(ref) for ref in wanted)
         return {ref: data for ref, data in zip(wanted, found, strict=True) if data is not None}
+
+
+def refers(state: Mapping[str, Any]) -> bool:
+    """Tell whether values of *state* lie elsewhere."""
+    return any(isinstance(value, PayloadRef) for value in state.values())
 
 
 def has_expired(stored: StoredSession) -> bool:

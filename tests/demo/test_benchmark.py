@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from benchmarks.__main__ import main
 from benchmarks.targets import targets
 from gcp_adk_store.testing.emulators import Emulator
 
@@ -36,6 +37,23 @@ def results(
     assert 0 == run.returncode, run.stderr
     (folder / "printed").write_text(run.stdout)
     return folder
+
+
+def test_a_profile_says_who_computes(
+    firestore_emulator: Emulator,
+    storage_emulator: Emulator,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The call, the models that an event is read with, and this library's modules, each with its share."""
+    for made in (firestore_emulator, storage_emulator):
+        monkeypatch.setenv(made.variable, made.address)
+
+    assert 0 == main(["--quick", "--only", "^append, all scopes", "--profile", "0.5"])
+
+    printed = capsys.readouterr().out
+    for name in ("gRPC", "pydantic", "gcp_adk_store/codec/documents.py"):
+        assert name in printed
 
 
 @pytest.fixture
@@ -111,7 +129,8 @@ def test_the_benchmark_counts_what_artifacts_take(counted: dict[tuple[str, str],
     assert {"upload": 1} == counted["save at 100 versions, known", OURS]["rpcs"]
     assert {"upload": 1, "list": 1} == counted["save at 100 versions, unknown", OURS]["rpcs"]
     assert {"upload": 1, "list": 1} == counted["save at 100 versions, known", ADKS]["rpcs"]
-    assert {"list": 1, "media": 1} == counted["load the latest of 100 versions", OURS]["rpcs"]
+    assert {"metadata": 2, "media": 1} == counted["load the latest of 100 versions, known", OURS]["rpcs"]
+    assert {"list": 1, "media": 1} == counted["load the latest of 100 versions, unknown", OURS]["rpcs"]
     large = counted["save 1 MB", OURS]
     assert (1, 0) == (large["class_a"], large["class_b"])
     assert 1_000_000 < large["sent_bytes"] < 1_010_000
