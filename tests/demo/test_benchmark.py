@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from benchmarks.__main__ import main
 from benchmarks.targets import targets
 from gcp_adk_store.testing.emulators import Emulator
 
@@ -38,23 +37,6 @@ def results(
     assert 0 == run.returncode, run.stderr
     (folder / "printed").write_text(run.stdout)
     return folder
-
-
-def test_a_profile_says_who_computes(
-    firestore_emulator: Emulator,
-    storage_emulator: Emulator,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    """The call, the models that an event is read with, and this library's modules, each with its share."""
-    for made in (firestore_emulator, storage_emulator):
-        monkeypatch.setenv(made.variable, made.address)
-
-    assert 0 == main(["--quick", "--only", "^append, all scopes", "--profile", "0.5"])
-
-    printed = capsys.readouterr().out
-    for name in ("gRPC", "pydantic", "gcp_adk_store/codec/documents.py"):
-        assert name in printed
 
 
 @pytest.fixture

@@ -1,0 +1,36 @@
+"""Show that the benchmark's profile names who computes."""
+
+import asyncio
+import json
+import time
+
+from benchmarks.profiling import profile
+from benchmarks.scenario import Step
+from gcp_adk_store.codec.segments import pack_segment
+
+
+async def test_a_profile_shares_the_time_among_those_who_compute() -> None:
+    """Not those who wait, nor what comes before a step."""
+    text = json.dumps([["x"] * 10] * 2000)
+
+    async def before() -> None:
+        pack_segment([text])
+
+    async def work() -> None:
+        until = time.thread_time() + 0.05
+        while time.thread_time() < until:
+            json.loads(text)
+        await asyncio.sleep(0.01)
+
+    found = await profile("a step", Step(work, before), seconds=0.4)
+
+    assert found.shares["json"] > 0.8
+    assert found.computing_ms > 0
+    assert "gcp_adk_store/codec/segments.py" not in found.shares
+
+
+async def test_a_step_that_only_waits_has_no_shares() -> None:
+    """And does not end the profile with an error."""
+    found = await profile("a step", Step(lambda: asyncio.sleep(0.01)), seconds=0.05)
+
+    assert found.shares.keys() <= {"asyncio", "other"}
