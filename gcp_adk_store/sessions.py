@@ -486,10 +486,14 @@ class FirestoreSessionService(BaseSessionService):
     async def _see_through(self, key: SessionKey, work: Coroutine[Any, Any, T]) -> T:
         """Await *work*, then pass on the turn of *key*; cancelling the caller does not cancel it."""
         task = asyncio.create_task(work)
-        # Callbacks, not a block around the work: a task that is cancelled before it starts runs no block.
-        task.add_done_callback(lambda _: self._turns.pass_on(key))
         self._unawaited.add(task)
-        task.add_done_callback(self._unawaited.discard)
+
+        def end(done: asyncio.Task[T]) -> None:
+            self._unawaited.discard(done)
+            self._turns.pass_on(key)
+
+        # A callback, not a block around the work: a task that is cancelled before it starts runs no block.
+        task.add_done_callback(end)
         try:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
