@@ -87,9 +87,10 @@ def select_page(
     """
     keys: set[Key] = set()
     for name, generation in names:
+        if not name.startswith(query.prefix):
+            continue
         encoded = name.encode()
-        inside = encoded >= query.start and (not query.end or encoded < query.end)
-        if not inside or not name.startswith(query.prefix):
+        if encoded < query.start or (query.end and encoded >= query.end):
             continue
         keys.update(key for key in _entries(name, generation, query) if matches(key.name.decode()))
     ordered = sorted(key for key in keys if query.after is None or key > query.after)
