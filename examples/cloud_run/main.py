@@ -6,6 +6,7 @@ storage: it is for startup and liveness probes. Whoever may call this service ma
 to authenticated callers.
 """
 
+import gc
 import os
 from pathlib import Path
 
@@ -29,6 +30,13 @@ app = get_fast_api_app(
     web=False,
 )
 server.answer_errors(app)
+
+# Python's collector looks through all that a process holds whenever some hundreds of objects came, and a
+# long session is many at once: by default a read of 10,000 events holds the event loop up for 210 ms. What
+# was imported stays, so it is not looked through any more (70 to 90 ms), and the rest not as often (13 ms).
+gc.collect()
+gc.freeze()
+gc.set_threshold(10_000, 20, 20)
 
 if __name__ == "__main__":
     uvicorn.run(

@@ -75,6 +75,23 @@ def test_every_command_of_the_document_is_run_by_a_test_or_needs_a_real_project(
     assert set(commands("README.md")) <= set(commands("docs/adk-server.md"))
 
 
+def test_the_example_keeps_pythons_collector_from_holding_up_the_event_loop() -> None:
+    """What was imported is not looked through any more, and the rest less often than by default."""
+    look = (
+        f"import gc, runpy; runpy.run_path({str(EXAMPLE / 'main.py')!r}); "
+        "print(gc.isenabled(), *gc.get_threshold(), gc.get_freeze_count() > 100_000)"
+    )
+    run = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", look],
+        env={"PYTHONPATH": str(ROOT), "ADK_STORE_PROJECT": "p", "ADK_STORE_BUCKET": "bucket"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert "True 10000 20 20 True\n" == run.stdout, run.stderr
+
+
 def test_the_example_does_not_start_without_a_bucket() -> None:
     """Else ADK would keep artifacts in memory, and lose them."""
     run = subprocess.run(
