@@ -3,7 +3,6 @@
 import re
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -188,25 +187,6 @@ def test_every_output_waits_for_the_grants(declared: Declared) -> None:
 
     assert all("time_sleep.iam" in awaited for awaited in waits.values())
     assert {"google_firestore_field.unindexed", "google_firestore_index.pages"} <= waits["environment"]
-
-
-def test_the_service_on_cloud_run_gets_the_environment(terraform: Terraform, configurations: Path) -> None:
-    """All of it, with instances that are kept and probes that restart them."""
-    plan = terraform.plan(configurations / "examples/cloud_run", project_id="my-project", image="image")
-    resources = plan["planned_values"]["root_module"]["resources"]
-    (template,) = (
-        each["values"]["template"][0] for each in resources if each["type"] == "google_cloud_run_v2_service"
-    )
-    (container,) = template["containers"]
-    given = {each["name"]: each["value"] for each in container["env"]}
-    environment = plan["planned_values"]["outputs"]["environment"]["value"]
-
-    assert environment.items() <= given.items()
-    assert StoreSettings.from_env(given) == StoreSettings.from_env(environment)
-    assert 1 == template["scaling"][0]["min_instance_count"]
-    assert ["/health"] * 2 == [
-        container[probe][0]["http_get"][0]["path"] for probe in ("startup_probe", "liveness_probe")
-    ]
 
 
 @pytest.mark.parametrize("expire_artifacts", [True, False])

@@ -14,6 +14,11 @@ provider "google" {
 }
 
 locals {
+  _apis = concat(
+    ["aiplatform.googleapis.com", "run.googleapis.com"],
+    var.gc_schedule == null ? [] : ["cloudscheduler.googleapis.com"],
+  )
+
   # The agent asks Gemini through the project's Vertex AI, as its service account.
   model_environment = {
     GOOGLE_CLOUD_LOCATION     = var.model_location
@@ -23,7 +28,7 @@ locals {
 }
 
 resource "google_project_service" "needed" {
-  for_each = toset(["aiplatform.googleapis.com", "run.googleapis.com"])
+  for_each = toset(local._apis)
 
   project            = var.project_id
   service            = each.value
@@ -123,4 +128,72 @@ resource "google_cloud_run_v2_service_iam_member" "invokers" {
   name     = google_cloud_run_v2_service.agent.name
   role     = "roles/run.invoker"
   member   = each.value
+}
+
+# What appends in vain, interrupted deletions and replaced values leave behind.
+resource "google_cloud_run_v2_job" "gc" {
+  count = var.gc_schedule == null ? 0 : 1
+
+  project             = var.project_id
+  name                = "${var.name}-gc"
+  location            = var.region
+  deletion_protection = var.deletion_protection
+
+  template {
+    template {
+      service_account = module.adk_store.service_account_email
+      # It reads the names of all payloads.
+      timeout     = "3600s"
+      max_retries = 1
+
+      containers {
+        image   = var.image
+        command = ["gcp-adk-store"]
+        args    = ["gc", "--json"]
+
+        dynamic "env" {
+          for_each = module.adk_store.environment
+
+          content {
+            name  = env.key
+            value = env.value
+          }
+        }
+      }
+    }
+  }
+
+  depends_on = [google_project_service.needed]
+}
+
+# The store's own account starts it: it may do by itself all that the job does.
+resource "google_cloud_run_v2_job_iam_member" "gc" {
+  count = length(google_cloud_run_v2_job.gc)
+
+  project  = var.project_id
+  location = google_cloud_run_v2_job.gc[0].location
+  name     = google_cloud_run_v2_job.gc[0].name
+  role     = "roles/run.invoker"
+  member   = "serviceAccount:${module.adk_store.service_account_email}"
+}
+
+resource "google_cloud_scheduler_job" "gc" {
+  count = length(google_cloud_run_v2_job.gc)
+
+  project   = var.project_id
+  name      = google_cloud_run_v2_job.gc[0].name
+  region    = var.region
+  schedule  = var.gc_schedule
+  time_zone = "Etc/UTC"
+
+  http_target {
+    http_method = "POST"
+    uri         = "https://run.googleapis.com/v2/projects/${var.project_id}/locations/${var.region}/jobs/${google_cloud_run_v2_job.gc[0].name}:run"
+
+    oauth_token {
+      service_account_email = module.adk_store.service_account_email
+    }
+  }
+
+  depends_on = [google_cloud_run_v2_job_iam_member.gc, google_project_service.needed]
 }

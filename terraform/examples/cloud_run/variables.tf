@@ -10,6 +10,12 @@ variable "deletion_protection" {
   default     = true
 }
 
+variable "gc_schedule" {
+  description = "When gcp-adk-store gc runs, in UTC and as cron spells it. Null never runs it."
+  type        = string
+  default     = "17 3 * * SUN"
+}
+
 variable "health_path" {
   description = "Path that answers 200 while the process is well; ADK's server has /health."
   type        = string
@@ -17,7 +23,7 @@ variable "health_path" {
 }
 
 variable "image" {
-  description = "Image of the agent, which listens on port 8080 and takes its services from Store.from_env()."
+  description = "Image of the agent, which listens on port 8080, takes its services from Store.from_env(), and has the command gcp-adk-store for gc_schedule."
   type        = string
 }
 

@@ -1,0 +1,111 @@
+"""The example for Cloud Run runs the agent, and the collector, on the store that it makes."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gcp_adk_store import StoreSettings
+from gcp_adk_store.cli.command import command
+from tests.terraform.command import ROOT, Terraform, copied
+
+pytestmark = pytest.mark.xdist_group("terraform")
+
+IMAGE = "europe-west1-docker.pkg.dev/my-project/agents/support:1"
+PLACE = {"project_id": "my-project", "image": IMAGE}
+
+
+@pytest.fixture(scope="module")
+def plan(terraform: Terraform, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Any]:
+    """What it makes with every default."""
+    folder = copied(tmp_path_factory.mktemp("cloud_run")) / "examples/cloud_run"
+    return terraform.plan(folder, **PLACE)
+
+
+def made(plan: Mapping[str, Any], kind: str) -> list[Mapping[str, Any]]:
+    """Return the arguments of each resource of a kind."""
+    resources = plan["planned_values"]["root_module"]["resources"]
+    return [each["values"] for each in resources if each["type"] == kind]
+
+
+def references(plan: Mapping[str, Any], address: str, *path: str) -> str:
+    """Return what an argument of a resource is taken from; *path* leads to it through blocks."""
+    (found,) = (
+        each for each in plan["configuration"]["root_module"]["resources"] if each["address"] == address
+    )
+    *blocks, argument = path
+    expressions = found["expressions"]
+    for block in blocks:
+        (expressions,) = expressions[block]
+    taken: str = expressions[argument]["references"][0]
+    return taken
+
+
+def environment(container: Mapping[str, Any]) -> dict[str, str]:
+    """Return the variables of a container."""
+    return {each["name"]: each["value"] for each in container["env"]}
+
+
+def test_the_service_gets_the_environment(plan: Mapping[str, Any]) -> None:
+    """All of it, with instances that are kept and probes that restart them."""
+    (service,) = made(plan, "google_cloud_run_v2_service")
+    (template,) = service["template"]
+    (container,) = template["containers"]
+    given = environment(container)
+    told = plan["planned_values"]["outputs"]["environment"]["value"]
+
+    assert told.items() <= given.items()
+    assert StoreSettings.from_env(given) == StoreSettings.from_env(told)
+    assert 1 == template["scaling"][0]["min_instance_count"]
+    assert ["/health"] * 2 == [
+        container[probe][0]["http_get"][0]["path"] for probe in ("startup_probe", "liveness_probe")
+    ]
+
+
+def test_the_collector_runs_on_the_same_store(plan: Mapping[str, Any]) -> None:
+    """With the agent's image, as a command that the package has; nothing else is started."""
+    (job,) = made(plan, "google_cloud_run_v2_job")
+    (task,) = job["template"][0]["template"]
+    (container,) = task["containers"]
+    told = plan["planned_values"]["outputs"]["environment"]["value"]
+    name, *arguments = container["args"]
+    parsed = command.commands[name].make_context(name, arguments)
+
+    assert IMAGE == container["image"]
+    assert ["gcp-adk-store"] == container["command"]
+    assert 'gcp-adk-store = "gcp_adk_store.cli:main"' in (ROOT / "pyproject.toml").read_text()
+    assert "gc" == name
+    assert parsed.params["as_json"]
+    assert not parsed.params["dry_run"]
+    assert told == environment(container)
+
+
+def test_the_collector_is_started_on_schedule(plan: Mapping[str, Any]) -> None:
+    """By the one account that may, through the address of the job."""
+    (job,) = made(plan, "google_cloud_run_v2_job")
+    (grant,) = made(plan, "google_cloud_run_v2_job_iam_member")
+    (schedule,) = made(plan, "google_cloud_scheduler_job")
+    (target,) = schedule["http_target"]
+    place = f"projects/my-project/locations/{job['location']}"
+
+    assert (job["name"], "roles/run.invoker") == (grant["name"], grant["role"])
+    assert f"https://run.googleapis.com/v2/{place}/jobs/{job['name']}:run" == target["uri"]
+    assert "POST" == target["http_method"]
+    assert {"module.adk_store.service_account_email"} == {
+        references(plan, "google_cloud_run_v2_job_iam_member.gc", "member"),
+        references(
+            plan, "google_cloud_scheduler_job.gc", "http_target", "oauth_token", "service_account_email"
+        ),
+    }
+
+
+def test_the_collector_can_be_left_out(terraform: Terraform, tmp_path: Path) -> None:
+    """With everything that it alone needs."""
+    plan = terraform.plan(copied(tmp_path) / "examples/cloud_run", **PLACE, gc_schedule=None)
+    kinds = {each["type"] for each in plan["planned_values"]["root_module"]["resources"]}
+    apis = {each["service"] for each in made(plan, "google_project_service")}
+
+    assert "google_cloud_run_v2_service" in kinds
+    assert not {kind for kind in kinds if "job" in kind or "scheduler" in kind}
+    assert {"aiplatform.googleapis.com", "run.googleapis.com"} == apis
