@@ -1,0 +1,61 @@
+"""A database that was restored under another name is the same store."""
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+from google.adk.events import Event
+from google.auth.credentials import AnonymousCredentials
+from google.cloud.firestore import Client, CollectionReference
+from google.genai import types
+
+from gcp_adk_store import SessionLimits, Store
+from tests.services.conftest import WHO, event
+
+SMALL = SessionLimits(seal_tail_bytes=2000)
+
+
+def documents(collections: Iterator[CollectionReference]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield path and fields of every document below *collections*."""
+    for collection in collections:
+        for reference in collection.list_documents():
+            found = reference.get()
+            if found.exists:
+                yield reference.path, found.to_dict() or {}
+            yield from documents(reference.collections())
+
+
+def copy(project: str, *, target: str) -> None:
+    """Copy all documents of a project's default database into another one: as a clone or a restore does."""
+    anonymous = AnonymousCredentials()
+    source = Client(project=project, credentials=anonymous)
+    new = Client(project=project, database=target, credentials=anonymous)
+    for path, fields in documents(source.collections()):
+        new.document(path).set(fields)
+
+
+async def test_a_database_of_another_name_finds_its_payloads(project: str, adk_store_bucket: str) -> None:
+    """All sessions are as they were at that moment, whatever the first one got since; and they go on."""
+    data = os.urandom(100_000)
+    blob = types.Blob(data=data, mime_type="image/png")
+    picture = Event(author="user", content=types.Content(parts=[types.Part(inline_data=blob)]))
+    place: dict[str, Any] = {"project": project, "bucket": adk_store_bucket, "session_limits": SMALL}
+    async with Store.connect(**place) as live:
+        held = await live.sessions.create_session(**WHO, state={"user:big": "x" * 100_000})
+        await live.sessions.append_event(held, picture)
+        for number in range(20):
+            await live.sessions.append_event(held, event(f"before {number}", delta={"app:n": number}))
+        then = await live.sessions.get_session(**WHO)
+        copy(project, target="restored")
+        await live.sessions.append_event(held, event("after", delta={"app:n": 99}))
+    async with Store.connect(**place, database="restored") as restored:
+        found = await restored.sessions.get_session(**WHO)
+        assert found is not None
+        assert then is not None
+        was = found.model_copy(deep=True)
+        await restored.sessions.append_event(found, event("goes on"))
+        again = await restored.sessions.get_session(**WHO)
+
+    assert (then.state, then.events) == (was.state, was.events)
+    assert again is not None
+    assert (again.state["app:n"], len(again.events)) == (19, 22)
