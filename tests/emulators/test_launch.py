@@ -588,9 +588,9 @@ def test_the_readme_shows_no_command_that_is_not_known_here() -> None:
 
 
 def _commands_of_the_readme() -> dict[str, str]:
-    blocks = re.findall(r"```sh\n(.*?)```", (ROOT / "emulators/README.md").read_text(), re.DOTALL)
+    blocks = re.findall(r"```bash\n(.*?)```", (ROOT / "emulators/README.md").read_text(), re.DOTALL)
     lines = [line.strip() for block in blocks for line in block.splitlines()]
-    return {line.split()[0]: line for line in lines if line and not line.startswith("export ")}
+    return {line.split()[0]: line for line in lines if line and not line.startswith(("export ", "#"))}
 
 
 def _taken_by_a_shell(exports: str) -> Environ:

@@ -10,21 +10,18 @@ import pytest
 from google.adk.events import Event, EventActions
 from google.adk.runners import Runner
 from google.adk.sessions import InMemorySessionService
+from google.auth.credentials import AnonymousCredentials
+from google.cloud.firestore import Client
 from google.genai import types
 
 import gcp_adk_store
 from gcp_adk_store import Store, errors
 from gcp_adk_store.codec import indexes
 from gcp_adk_store.testing.emulators import Emulator
+from tests.documents import ROOT, blocks, documents
 from tests.told import Told
 
-ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
-
-
-def code(text: str) -> list[str]:
-    """Return the Python of a document, block by block."""
-    return re.findall(r"^```python\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
 
 
 async def test_the_first_example_runs(firestore_emulator: Emulator, storage_emulator: Emulator) -> None:
@@ -32,7 +29,7 @@ async def test_the_first_example_runs(firestore_emulator: Emulator, storage_emul
     assert firestore_emulator.address
     assert storage_emulator.address
     names: dict[str, Any] = {}
-    exec(code(README)[0], names)  # noqa: S102  # the README's own code is what is tested
+    exec(blocks("README.md", "python")[0], names)  # noqa: S102  # the README's own code is what is tested
     runner, store = names["runner"], names["store"]
     assert isinstance(runner, Runner)
     assert isinstance(store, Store)
@@ -51,19 +48,19 @@ async def test_the_first_example_runs(firestore_emulator: Emulator, storage_emul
     assert "You help Ada." in (said.parts[0].text or "")
 
 
-@pytest.mark.parametrize(("document", "number", "passes"), [("README.md", 1, 1), ("docs/testing.md", 0, 2)])
+@pytest.mark.parametrize(("document", "first", "passes"), [("README.md", 1, 1), ("docs/testing.md", 0, 3)])
 def test_the_example_of_an_own_test_passes(
     tmp_path: Path,
     firestore_emulator: Emulator,
     storage_emulator: Emulator,
     document: str,
-    number: int,
+    first: int,
     passes: int,
 ) -> None:
-    """In a folder of its own, with nothing but the installed plugin."""
+    """In a folder of its own, with nothing but the installed plugin; one file for blocks that go on."""
     assert firestore_emulator.address
     assert storage_emulator.address
-    (tmp_path / "test_own.py").write_text(code((ROOT / document).read_text())[number])
+    (tmp_path / "test_own.py").write_text("\n\n".join(blocks(document, "python")[first:]))
     run = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "."],
         cwd=tmp_path,
@@ -79,7 +76,7 @@ def test_the_example_of_an_own_test_passes(
 async def test_the_copy_of_sessions_keeps_all_of_them(adk_store: Store) -> None:
     """From ADK's in-memory service, with the code of docs/migrating.md; in whatever order they are copied."""
     names: dict[str, Any] = {}
-    exec(code((ROOT / "docs/migrating.md").read_text())[0], names)  # noqa: S102  # as above
+    exec(blocks("docs/migrating.md", "python")[0], names)  # noqa: S102  # as above
     source = InMemorySessionService()
     user: dict[str, Any] = {"app_name": "a", "user_id": "u"}
     for session_id, name in (("old", "Old"), ("new", "New")):
@@ -101,7 +98,7 @@ async def test_the_copy_of_sessions_keeps_all_of_them(adk_store: Store) -> None:
 
 async def test_the_examples_of_templates_run(adk_store: Store) -> None:
     """The agent is told who it helps; a job fills the same from storage."""
-    examples = code((ROOT / "docs/templates.md").read_text())
+    examples = blocks("docs/templates.md", "python")
     names: dict[str, Any] = {}
     for example in examples:
         exec(example, names)  # noqa: S102  # as above
@@ -128,19 +125,34 @@ async def test_the_examples_of_templates_run(adk_store: Store) -> None:
 async def test_the_example_of_credentials_runs() -> None:
     """It contacts nothing before the first call."""
     names: dict[str, Any] = {}
-    exec(code((ROOT / "docs/credentials.md").read_text())[0], names)  # noqa: S102  # as above
+    exec(blocks("docs/credentials.md", "python")[0], names)  # noqa: S102  # as above
     assert isinstance(names["store"], Store)
     await names["store"].close()
 
 
+async def test_a_document_can_be_read_as_it_was(connect: Any, project: str) -> None:
+    """With the code of docs/deploying.md, in the path that it has there; the emulator keeps the last hour."""
+    names: dict[str, Any] = {}
+    exec(blocks("docs/deploying.md", "python")[-1], names)  # noqa: S102  # as above
+    service = connect()
+    user: dict[str, Any] = {"app_name": "support", "user_id": "ada"}
+    made = await service.create_session(**user, session_id="s1", state={"n": 1})
+    (path,) = re.findall(r"adk_apps/\S+", names["as_it_was"].__doc__)
+    client = Client(project=project, credentials=AnonymousCredentials())
+    before = client.document(path.rstrip(".")).get().update_time
+    await service.append_event(made, Event(author="user", actions=EventActions(state_delta={"n": 2})))
+    await service.close()
+    was = names["as_it_was"](client, path.rstrip("."), before)
+    now = client.document(path.rstrip(".")).get().to_dict()
+
+    assert now is not None
+    assert (1, 0) == (was["state"]["n"], was["rev"])
+    assert (2, 1) == (now["state"]["n"], now["rev"])
+
+
 def test_every_promise_names_a_test_that_exists() -> None:
-    """The tables of docs/guarantees.md, and the decisions that say how they are checked."""
-    told = [
-        (ROOT / "docs/guarantees.md").read_text(),
-        (ROOT / "docs/credentials.md").read_text(),
-        *(path.read_text() for path in (ROOT / "docs/adr").glob("*.md")),
-    ]
-    named = {name for text in told for name in re.findall(r"`(test_\w+)`", text)}
+    """In the tables of docs/guarantees.md, and wherever else one is named."""
+    named = {name for path in documents() for name in re.findall(r"`(test_\w+)`", (ROOT / path).read_text())}
     sources = "".join(path.read_text() for path in (ROOT / "tests").rglob("test_*.py"))
 
     assert named
@@ -148,23 +160,35 @@ def test_every_promise_names_a_test_that_exists() -> None:
 
 
 def test_every_link_and_path_in_the_documents_exists() -> None:
-    """Files that are linked, and paths that are named."""
+    """Files and titles that are linked, and paths that are named."""
     missing = []
-    folders = ("docs", "emulators", "terraform", "benchmarks")
-    documents = [*ROOT.glob("*.md"), *(path for folder in folders for path in (ROOT / folder).rglob("*.md"))]
-    for document in documents:
-        text = document.read_text()
-        linked = re.findall(r"\]\((?!https?:)([^)#]+)", text)
-        missing += [f"{document.name}: {link}" for link in linked if not (document.parent / link).exists()]
-        named = re.findall(r"`((?:docs|tests|emulators|benchmarks|examples)/[\w/.-]+)`", text)
+    for document in documents():
+        text = (ROOT / document).read_text()
+        for link, title in re.findall(r"\]\((?!https?:)([^)#]*)(?:#([^)]+))?\)", text):
+            target = (ROOT / document).parent / link if link else ROOT / document
+            if not target.exists() or (title and title not in titles(target.read_text())):
+                missing.append(f"{document}: {link}#{title}")
+        named = re.findall(r"`((?:docs|tests|emulators|benchmarks|examples|terraform)/[\w/.-]+)`", text)
         missing += [
-            f"{document.name}: {name}"
+            f"{document}: {name}"
             for name in named
-            if not (ROOT / name).exists() and "results" not in name
+            if not (ROOT / name).exists() and "results" not in name and "logs" not in name
         ]
 
-    assert len(documents) > 8
     assert [] == missing
+
+
+def titles(text: str) -> set[str]:
+    """Return what links to the titles of a document end with."""
+    found = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in found}
+
+
+def test_every_document_is_linked_from_another() -> None:
+    """Those of docs/ from the README, so that a reader finds them."""
+    linked = set(re.findall(r"\]\((docs/[\w-]+\.md)", README))
+
+    assert {name for name in documents() if re.fullmatch(r"docs/[\w-]+\.md", name)} == linked
 
 
 def test_every_error_is_in_the_readme() -> None:
@@ -191,25 +215,6 @@ def test_the_data_model_shows_what_the_package_declares_of_indexes() -> None:
 
     assert sorted(commands) == sorted(re.findall(r"^gcloud .*$", text, re.MULTILINE))
     assert unindexed == indexes.UNINDEXED_FIELDS
-
-
-def test_make_targets_in_the_documents_exist() -> None:
-    """What a reader is told to run can be run."""
-    documents = "\n".join(
-        (ROOT / name).read_text()
-        for name in (
-            "README.md",
-            "CONTRIBUTING.md",
-            "emulators/README.md",
-            "docs/guarantees.md",
-            "docs/templates.md",
-        )
-    )
-    named = set(re.findall(r"(?:^|`)make ([\w-]+)", documents, re.MULTILINE))
-    targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
-
-    assert {"demo", "test", "check"} <= named
-    assert set() == named - targets
 
 
 @pytest.mark.parametrize("name", sorted(gcp_adk_store.__all__))

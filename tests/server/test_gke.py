@@ -11,7 +11,7 @@ import yaml  # type: ignore[import-untyped]  # ships no type information
 
 from gcp_adk_store import StoreSettings
 from gcp_adk_store.cli.command import command
-from tests.server.documents import ROOT
+from tests.documents import ROOT
 
 MANIFEST = ROOT / "examples/gke/agent.yaml"
 EXAMPLE = ROOT / "examples/cloud_run"

@@ -19,7 +19,7 @@ from gcp_adk_store import FirestoreSessionService, GcsArtifactService, InvalidIn
 from gcp_adk_store.cli.command import command
 from gcp_adk_store.registry import artifact_service, close_services, session_service
 from gcp_adk_store.server import lifespan
-from tests.server.documents import blocks
+from tests.documents import blocks
 
 WHO: dict[str, Any] = {"app_name": "app", "user_id": "user", "session_id": "session"}
 

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import signal
+import subprocess
 import sys
 import uuid
 from collections.abc import Callable, Iterator
@@ -16,8 +17,8 @@ from gcp_adk_store.testing.buckets import create_bucket
 from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, Emulator
 from gcp_adk_store.testing.faults import Hold, no_faults, only
 from gcp_adk_store.testing.firestore_proxy import FirestoreProxy
+from tests.documents import ROOT, command
 from tests.server.chromium import BrowserMissingError, find_chromium, shown_on
-from tests.server.documents import ROOT, command
 from tests.server.process import READY_S, Server
 from tests.server.story import ARTIFACTS, NOTES, SESSION, Api, Story, begin, go_on, texts
 
@@ -179,6 +180,28 @@ def test_the_example_answers_errors_by_what_the_client_does_next(main_story: Sto
 
     assert 400 == answer.status_code
     assert answer.json()["detail"].startswith("InvalidInputError: ")
+
+
+@pytest.mark.xdist_group("example_for_cloud_run")
+def test_the_first_turn_of_the_document_is_taken(main_story: Story, tmp_path: Path) -> None:
+    """With the commands of docs/deploying.md, as they stand there, on the server that its command starts."""
+    run = subprocess.run(
+        ["bash", "-e", "-c", command("docs/deploying.md", "URL=")],  # noqa: S607  # the reader's
+        cwd=tmp_path,
+        env={"PATH": os.environ["PATH"], "URL": main_story.after.url},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    health, made, turn, session, notes = run.stdout.splitlines()
+
+    assert (0, "") == (run.returncode, run.stderr)
+    assert {"status": "ok"} == json.loads(health)
+    assert ("first", []) == (json.loads(made)["id"], json.loads(made)["events"])
+    assert ["Noted. 1 in all."] == texts(json.loads(turn))
+    assert ["buy milk"] == json.loads(session)["state"]["notes"]
+    assert "buy milk" == json.loads(notes)["text"]
+    assert command("docs/deploying.md", "PORT=") == command("docs/adk-server.md", "PORT=")
 
 
 @pytest.mark.xdist_group("adk_servers")

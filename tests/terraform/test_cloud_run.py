@@ -1,5 +1,7 @@
 """The example for Cloud Run runs the agent, and the collector, on the store that it makes."""
 
+import os
+import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -8,6 +10,7 @@ import pytest
 
 from gcp_adk_store import StoreSettings
 from gcp_adk_store.cli.command import command
+from tests.documents import blocks
 from tests.terraform.command import ROOT, Terraform, copied
 
 pytestmark = pytest.mark.xdist_group("terraform")
@@ -61,6 +64,31 @@ def test_the_service_gets_the_environment(plan: Mapping[str, Any]) -> None:
     assert ["/health"] * 2 == [
         container[probe][0]["http_get"][0]["path"] for probe in ("startup_probe", "liveness_probe")
     ]
+
+
+def test_a_shell_takes_the_environment(plan: Mapping[str, Any], tmp_path: Path) -> None:
+    """As docs/deploying.md does, with parentheses in it; what terraform prints comes from a file here."""
+    outputs = plan["planned_values"]["outputs"]
+    (tmp_path / "env_file").write_text(outputs["env_file"]["value"])
+    (line,) = {
+        line
+        for text in blocks("docs/deploying.md", "bash")
+        for line in text.splitlines()
+        if "env_file" in line
+    }
+    shell = f"terraform() {{ cat env_file; }}; {line}; env"
+    run = subprocess.run(
+        ["bash", "-e", "-c", shell],  # noqa: S607  # the reader's
+        cwd=tmp_path,
+        env={"PATH": os.environ["PATH"]},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    taken = dict(each.split("=", 1) for each in run.stdout.splitlines())
+
+    assert "(default)" == taken["ADK_STORE_DATABASE"]
+    assert outputs["environment"]["value"].items() <= taken.items()
 
 
 def test_the_collector_runs_on_the_same_store(plan: Mapping[str, Any]) -> None:

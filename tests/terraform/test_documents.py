@@ -88,15 +88,3 @@ def test_every_folder_is_in_the_overview() -> None:
     ]
 
     assert sorted(f"{folder}/README.md" for folder in folders) == sorted(re.findall(r"\]\((\S+)\)", overview))
-
-
-@pytest.mark.parametrize(
-    "document", sorted(ROOT.glob("terraform/**/README.md")), ids=lambda path: path.parent.name
-)
-def test_commands_are_marked_as_needing_a_real_project(document: Path) -> None:
-    """All of them do, and none is run by a test."""
-    told = re.split(r"^```(\w*)\n.*?^```$", document.read_text(), flags=re.DOTALL | re.MULTILINE)
-    before_commands = [text for text, language in zip(told[::2], told[1::2], strict=False) if not language]
-
-    assert all(re.search("needs? a real project", text) for text in before_commands)
-    assert before_commands or document.parent.parent.name != "examples"

@@ -1,3 +1,8 @@
+output "env_file" {
+  description = "What Store.from_env() reads, one variable a line."
+  value       = join("", [for name, value in module.adk_store.environment : "${name}=${value}\n"])
+}
+
 output "environment" {
   description = "What Store.from_env() reads in the service."
   value       = module.adk_store.environment

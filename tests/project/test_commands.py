@@ -1,0 +1,290 @@
+"""Whatever the documents tell a reader to run is run by a test, or says that it needs what no test has."""
+
+import asyncio
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from gcp_adk_store import Store
+from gcp_adk_store.cli.command import command as gcp_adk_store
+from gcp_adk_store.testing.emulators import Emulator
+from tests.documents import ROOT, Block, all_blocks, blocks, command, documents
+
+TAKEN = ("gcp-adk-store adk ", "PORT=", "URL=")
+"""How blocks begin that tests/server/test_servers.py takes from the documents and runs as they are."""
+
+RUN = {
+    "test_a_short_storm_ends_well": ("make chaos SECONDS=60 SEED=7",),
+    "test_templates_are_linted": (
+        "gcp-adk-store template lint prompt.txt",
+        "gcp-adk-store template lint my_agents.support:root_agent --session app/user/id",
+    ),
+    "test_the_benchmark_measures_every_subject_of_every_scenario": (
+        "make bench",
+        "make bench OPTIONS=--quick",
+    ),
+    "test_the_benchmark_takes_the_options_of_the_documents": (
+        'make bench OPTIONS="--only append --rounds 500"',
+        'make bench OPTIONS="--rtt 0,10"',
+    ),
+    "test_the_command_of_the_documentation_runs": (
+        "gcp-adk-store doctor --project my-project --database '(default)' --bucket my-bucket --prefix adk",
+    ),
+    "test_the_command_runs_both_until_it_is_told_to_end": (
+        "make emulators",
+        "python -m gcp_adk_store.testing --logs emulators/logs",
+    ),
+    "test_the_demo_finds_every_value_it_expects": ("make demo",),
+    "test_the_store_of_the_emulators_is_looked_at": (
+        "gcp-adk-store doctor",
+        "gcp-adk-store gc --dry-run",
+        "python -m gcp_adk_store.testing --bucket my-bucket",
+    ),
+    "test_the_worked_example_is_what_the_command_says": (
+        (
+            "gcp-adk-store cost --turns-per-day 10000 --events-per-turn 6 --history 200 "
+            "--scopes session,user --artifacts-per-turn 0.1"
+        ),
+    ),
+    "test_what_was_not_run_shows_nothing": ("make test",),
+}
+"""Every other command that needs nothing but what tests have, by a test that runs it or a shorter form."""
+
+PYTHON = {
+    "README.md": 2,
+    "docs/credentials.md": 1,
+    "docs/deploying.md": 1,
+    "docs/migrating.md": 1,
+    "docs/templates.md": 2,
+    "docs/testing.md": 2,
+}
+"""How many blocks of Python a document has; test_documents_for_readers.py runs all of them."""
+
+CONFIGURATION = {
+    "docs/adk-server.md": "test_the_services_yaml_of_the_documents_is_loaded",
+    "docs/doctor.md": "test_every_check_is_explained",
+    "terraform/modules/adk_store/README.md": "test_the_configurations_of_the_readme_are_valid",
+}
+"""Documents with blocks of YAML, JSON or HCL, and a test that reads them."""
+
+PROGRAMS = {"apt-get", "curl", "docker", "export", "gcloud", "gcp-adk-store", "git", "kubectl", "make", "npx"}
+PROGRAMS |= {"pip", "pytest", "python", "sudo", "terraform"}
+
+
+def every_block() -> list[Block]:
+    """Return the blocks of all documents."""
+    return [block for document in documents() for block in all_blocks(document)]
+
+
+def sources() -> str:
+    """Return all tests."""
+    return "".join(path.read_text() for path in (ROOT / "tests").rglob("test_*.py"))
+
+
+def inline(document: str) -> Iterator[tuple[str, str]]:
+    """Yield each command within the text of a document, with the section that it stands in."""
+    text = re.sub(r"^( *)```.*?^\1```$", "", (ROOT / document).read_text(), flags=re.DOTALL | re.MULTILINE)
+    for section in re.split(r"^#+ ", text, flags=re.MULTILINE):
+        for found in re.findall(r"`([^`\n]+)`", section):
+            if found.partition(" ")[0] in PROGRAMS and " " in found:
+                yield found, section
+
+
+def test_a_block_is_of_a_language_that_is_looked_at() -> None:
+    """One without a language has no commands; indented code without a fence would not be seen at all."""
+    known = {"", "bash", "hcl", "json", "python", "yaml"}
+    hidden = [
+        (block.document, line)
+        for block in every_block()
+        if not block.language
+        for line in block.lines
+        if line.split()[0] in PROGRAMS
+    ]
+    unfenced = [
+        (document, line)
+        for document in documents()
+        for line in re.findall(r"(?:^|\n)\n    (\w.*)", (ROOT / document).read_text())
+    ]
+
+    assert known >= {block.language for block in every_block()}
+    assert [] == hidden
+    assert [] == unfenced
+
+
+def test_every_command_is_run_by_a_test_or_says_what_it_needs() -> None:
+    """And no test is named for what no document has any more."""
+    free = [block for block in every_block() if block.language == "bash" and not block.needs]
+    lines = [line for block in free if not block.text.startswith(TAKEN) for line in block.lines]
+
+    assert {line for named in RUN.values() for line in named} == set(lines)
+    assert set() == {name for name in RUN if f"def {name}(" not in sources()}
+
+
+def test_every_other_block_is_run_or_read_by_a_test() -> None:
+    """Python as often as there are tests for it, and configurations where one reads them."""
+    python: dict[str, int] = {}
+    for block in every_block():
+        if block.language == "python" and not block.needs:
+            python[block.document] = python.get(block.document, 0) + 1
+    configuration = {block.document for block in every_block() if block.language in ("hcl", "json", "yaml")}
+
+    assert python == PYTHON
+    assert set(CONFIGURATION) == configuration
+    assert set() == {name for name in CONFIGURATION.values() if f"def {name}(" not in sources()}
+
+
+@pytest.mark.parametrize("document", documents())
+def test_commands_within_the_text_can_be_given(document: str) -> None:
+    """Ours with these options, make's targets, extras; what needs a project stands where that is said."""
+    extras = set(tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"])
+    targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    for given, section in inline(document):
+        program, *arguments = shlex.split(given.replace("...", ""))
+        if program == "gcp-adk-store" and arguments:
+            part: Any = gcp_adk_store
+            while arguments and hasattr(part, "commands"):
+                assert arguments[0] in part.commands, given
+                part = part.commands[arguments.pop(0)]
+            if part.name != "adk" and arguments:
+                part.make_context(part.name, arguments)
+        elif program == "make":
+            assert arguments[0] in targets, given
+        elif program == "pip":
+            named = re.findall(r"\[([\w,]+)\]", given)
+            assert set(",".join(named).split(",")) <= {*extras, ""}, given
+        elif program in ("docker", "gcloud", "kubectl", "npx", "terraform"):
+            named_only = re.fullmatch(r"[\w -]+?", given) and " -" not in given
+            assert named_only or re.search(r"needs? (a real|the network)", section), given
+
+
+@pytest.mark.parametrize(
+    ("target", "module"),
+    [
+        ("bench", "benchmarks"),
+        ("bench-templates", "benchmarks.templates"),
+        ("chaos", "tests.chaos"),
+        ("demo", "examples.demo"),
+        ("emulators", "gcp_adk_store.testing"),
+    ],
+)
+def test_make_runs_the_module_that_tests_run(target: str, module: str) -> None:
+    """On its environment, with nothing around it."""
+    (line,) = made(target)
+
+    assert ["-m", module] == [word for word in line if word not in ("-W", "ignore")][1:3]
+
+
+def made(target: str, *variables: str) -> list[list[str]]:
+    """Return the commands that ``make`` would run for a target, word by word; nothing is installed."""
+    run = subprocess.run(
+        ["make", "--dry-run", "--old-file=.venv/.installed", target, *variables],  # noqa: S607  # the reader's
+        cwd=ROOT,
+        env={"PATH": os.environ["PATH"]},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return [shlex.split(line) for line in run.stdout.splitlines()]
+
+
+@pytest.fixture
+def environ(firestore_emulator: Emulator, storage_emulator: Emulator) -> Mapping[str, str]:
+    """The variables of a reader who has installed the package and runs the emulators."""
+    return {
+        firestore_emulator.variable: firestore_emulator.address,
+        storage_emulator.variable: storage_emulator.address,
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "PYTHONPATH": str(ROOT),  # the code of this folder, whatever is installed
+    }
+
+
+def test_the_store_of_the_emulators_is_looked_at(environ: Mapping[str, str], tmp_path: Path) -> None:
+    """In a shell that took the printed lines, as docs/deploying.md says."""
+    start = command("docs/deploying.md", "gcp_adk_store.testing").strip()
+    look = command("docs/deploying.md", "gcp-adk-store doctor")
+    shell = ["bash", "-e", "-c"]
+    with subprocess.Popen(
+        [*shell, f"exec {start}"], cwd=tmp_path, env=environ, stdout=subprocess.PIPE, text=True
+    ) as emulators:
+        assert emulators.stdout is not None
+        printed = "".join(
+            iter(
+                emulators.stdout.readline,
+                "# Paste these lines into the shell that needs them; "
+                "Ctrl-C here ends what was started here.\n",
+            )
+        )
+        run = subprocess.run(
+            [*shell, printed + look], cwd=tmp_path, env=environ, capture_output=True, text=True, check=False
+        )
+        emulators.terminate()
+
+    assert 0 == run.returncode, run.stdout + run.stderr
+    assert re.search(r"^ *ok +documents ", run.stdout, re.MULTILINE)
+    assert re.search(r"^ *ok +objects ", run.stdout, re.MULTILINE)
+    assert "nothing: all that is stored is in use" in run.stdout
+
+
+async def test_templates_are_linted(project: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file, and an agent of a module beside a session, as docs/templates.md has them."""
+    async with Store.connect(project=project) as store:
+        await store.sessions.create_session(app_name="app", user_id="user", session_id="id")
+    (tmp_path / "prompt.txt").write_text("Report on {topic}")
+    (tmp_path / "my_agents").mkdir()
+    agent = 'LlmAgent(name="support", instruction="You help {user:name?}.")'
+    (tmp_path / "my_agents/support.py").write_text(
+        f"from google.adk.agents import LlmAgent\nroot_agent = {agent}\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setenv("ADK_STORE_PROJECT", project)
+    found = [line for text in blocks("docs/templates.md", "bash") for line in text.splitlines()]
+    linted = [
+        await asyncio.to_thread(CliRunner().invoke, gcp_adk_store, shlex.split(line)[1:]) for line in found
+    ]
+    output = "".join(result.output for result in linted)
+
+    assert ["{topic}", "{user:name?}"] == re.findall(r"\{[\w:?]+\}", output), output
+
+
+def test_the_benchmark_takes_the_options_of_the_documents(environ: Mapping[str, str], tmp_path: Path) -> None:
+    """All in one run, which other options then make a short one."""
+    named = re.findall(
+        r'^make bench OPTIONS="?([^"\n]+)"?', (ROOT / "docs/performance.md").read_text(), re.MULTILINE
+    )
+    options = [word for option in named for word in shlex.split(option.split("  ")[0])]
+    ((_, *words),) = made("bench", f"OPTIONS={' '.join(options)}")
+    short = ["--only", "create", "--rounds", "2", "--json", str(tmp_path / "bench.json")]
+    run = subprocess.run(
+        [sys.executable, *words, *short], cwd=ROOT, env=environ, capture_output=True, text=True, check=False
+    )
+
+    assert {"--only", "--rounds", "--rtt", "--quick"} <= set(options)
+    assert 0 == run.returncode, run.stderr
+    assert (tmp_path / "bench.json").exists()
+
+
+def test_a_short_storm_ends_well(environ: Mapping[str, str]) -> None:
+    """The command of docs/guarantees.md, for a second."""
+    (line,) = (shlex.split(text) for text in blocks("docs/guarantees.md", "bash"))
+    ((_, *words),) = made(*line[1:])
+    run = subprocess.run(
+        [sys.executable, *words, "--seconds", "1", "--workers", "1"],
+        cwd=ROOT,
+        env=environ,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert 0 == run.returncode, run.stdout + run.stderr
+    assert "seed 7" in run.stdout
