@@ -37,7 +37,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
             place = {}
             if options.bucket:
                 create_bucket(options.bucket, storage.address)
-                place = {"ADK_STORE_PROJECT": "demo-adk-store", "ADK_STORE_BUCKET": options.bucket}
+                # Those with a default too: commands put all of them together.
+                place = {
+                    "ADK_STORE_PROJECT": "demo-adk-store",
+                    "ADK_STORE_DATABASE": "(default)",
+                    "ADK_STORE_BUCKET": options.bucket,
+                    "ADK_STORE_PREFIX": "adk",
+                }
             sys.stdout.write(_announcement([firestore, storage], place))
             sys.stdout.flush()
             # From here on a signal is waited for and interrupts nothing, least of all the stopping.
