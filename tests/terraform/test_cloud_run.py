@@ -1,6 +1,8 @@
 """The example for Cloud Run runs the agent, and the collector, on the store that it makes."""
 
 import os
+import re
+import shlex
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,7 +12,7 @@ import pytest
 
 from gcp_adk_store import StoreSettings
 from gcp_adk_store.cli.command import command
-from tests.documents import blocks
+from tests.documents import all_blocks, blocks
 from tests.terraform.command import ROOT, Terraform, copied
 
 pytestmark = pytest.mark.xdist_group("terraform")
@@ -64,6 +66,22 @@ def test_the_service_gets_the_environment(plan: Mapping[str, Any]) -> None:
     assert ["/health"] * 2 == [
         container[probe][0]["http_get"][0]["path"] for probe in ("startup_probe", "liveness_probe")
     ]
+
+
+def test_the_command_of_the_document_has_the_variables_that_it_needs(
+    terraform: Terraform, configurations: Path
+) -> None:
+    """With ``plan`` in the place of ``apply``, which alone needs a project."""
+    lines = [line for block in all_blocks("docs/deploying.md") for line in block.lines]
+    (line,) = (line for line in lines if line.startswith("terraform") and " apply " in line)
+    _, place, _, *variables = shlex.split(line)
+    folder = configurations.parent / place.removeprefix("-chdir=")
+    terraform("get", folder=folder)
+    told = terraform("plan", "-input=false", "-lock=false", "-no-color", *variables, folder=folder)
+
+    assert 0 == told.returncode, told.stderr
+    assert 'member   = "user:ada@example.com"' in told.stdout
+    assert re.search(r'name += "notes-gc"', told.stdout)
 
 
 def test_a_shell_takes_the_environment(plan: Mapping[str, Any], tmp_path: Path) -> None:
