@@ -40,6 +40,7 @@ module "adk_store" {
 
   alerts              = { notification_channels = var.notification_channels }
   cors_origins        = var.cors_origins
+  database            = var.database
   deletion_protection = var.deletion_protection
   location            = var.region
   project_id          = var.project_id

@@ -4,6 +4,12 @@ variable "cors_origins" {
   default     = []
 }
 
+variable "database" {
+  description = "Id of the Firestore database; another one after a restore."
+  type        = string
+  default     = "(default)"
+}
+
 variable "deletion_protection" {
   description = "Whether the store and the service refuse to be deleted."
   type        = bool
