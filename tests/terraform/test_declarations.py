@@ -18,6 +18,13 @@ from tests.terraform.command import Terraform, copied
 
 pytestmark = pytest.mark.xdist_group("terraform")
 
+AS_WHOM = {
+    "ADK_STORE_CREDENTIALS_FILE",
+    "ADK_STORE_IMPERSONATE",
+    "ADK_STORE_QUOTA_PROJECT",
+    "GOOGLE_CLOUD_UNIVERSE_DOMAIN",
+}
+"""Variables for whoever is not where the service account is attached: the module cannot know them."""
 ORIGIN = "https://app.example.com"
 PREFIXES = ("adk", "Support-2")
 USER: dict[str, Any] = {"app_name": "app", "user_id": "user"}
@@ -152,7 +159,7 @@ async def test_the_indexes_are_those_that_queries_need(
 
 
 def test_the_environment_is_what_the_settings_read(declared: Declared) -> None:
-    """Every variable that they ask for, but for the project's fallback, with the values of this store."""
+    """Every variable that says where, but for the project's fallback, with the values of this store."""
 
     class Asked(Mapping[str, str]):
         def __init__(self) -> None:
@@ -172,7 +179,7 @@ def test_the_environment_is_what_the_settings_read(declared: Declared) -> None:
     StoreSettings.from_env(asked)
     environment = declared.outputs["environment"]["value"]
 
-    assert asked.names - {"GOOGLE_CLOUD_PROJECT"} == set(environment)
+    assert asked.names == {*environment, *AS_WHOM, "GOOGLE_CLOUD_PROJECT"}
     assert StoreSettings.from_env(environment) == StoreSettings(
         project="my-project",
         database="agents",
