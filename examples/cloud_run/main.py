@@ -32,8 +32,9 @@ app = get_fast_api_app(
 server.answer_errors(app)
 
 # Python's collector looks through all that a process holds whenever some hundreds of objects came, and a
-# long session is many at once: by default a read of 10,000 events holds the event loop up for 210 ms. What
-# was imported stays, so it is not looked through any more (70 to 90 ms), and the rest not as often (13 ms).
+# long session is many at once: by default a read of 10,000 events holds the event loop up for 210 to 360 ms.
+# What was imported stays, so it is not looked through any more (50 to 90 ms), and the rest not as often (13
+# to 50 ms).
 gc.collect()
 gc.freeze()
 gc.set_threshold(10_000, 20, 20)
