@@ -144,6 +144,12 @@ class FirestoreSessionService(BaseSessionService):
         )
         self._payloads = payloads
         self._payload_place = payloads.place
+        self._event_limits = EventLimits(
+            inline_bytes=self._limits.inline_bytes,
+            text_bytes=self._limits.event_text_bytes,
+            payload_bytes=self._limits.max_payload_bytes,
+            place=payloads.place,
+        )
         known_events = self._known_events = EventCache(self._limits.event_cache_bytes)
         self._reader = SessionReader(
             self._documents,
@@ -414,7 +420,8 @@ class FirestoreSessionService(BaseSessionService):
         delta = persistent(event.actions.state_delta)
         encoded = await self._encode(event, delta)
         change = self._spill(split_scopes(delta))
-        change = replace(change, session=[*change.session, *encoded.payloads])
+        if encoded.payloads:
+            change = replace(change, session=[*change.session, *encoded.payloads])
         append = Append(
             text=encoded.text,
             timestamp=encoded.event.timestamp,
@@ -464,12 +471,7 @@ class FirestoreSessionService(BaseSessionService):
         return Missed(marker=marker, found=found)
 
     async def _encode(self, event: Event, delta: Mapping[str, Any]) -> EncodedEvent:
-        limits = EventLimits(
-            inline_bytes=self._limits.inline_bytes,
-            text_bytes=self._limits.event_text_bytes,
-            payload_bytes=self._limits.max_payload_bytes,
-            place=self._payload_place,
-        )
+        limits = self._event_limits
         if not is_large(event, over=limits.inline_bytes):
             return encode_event(event, state_delta=delta, limits=limits)
         # Hashing and compressing megabytes would hold up the event loop.

@@ -199,7 +199,7 @@ def _raise_as(error: Callable[[BaseException, str], Exception], exc: BaseExcepti
 
 def _written(item: Write | Delete, result: Any) -> Written:
     incremented = {}
-    if isinstance(item, Write):
+    if isinstance(item, Write) and item.increment:
         # Results come in the order the transforms were sent: unions first.
         results = result.transform_results[len(item.union) :]
         incremented = {

@@ -62,7 +62,7 @@ class Marker:
 
     def advanced(self, update_time: str, expiry: Expiry | None) -> "Marker":
         """Return this marker after one more append, which left the session with *expiry*."""
-        return replace(self, revision=self.revision + 1, update_time=update_time, expiry=expiry)
+        return Marker(epoch=self.epoch, revision=self.revision + 1, update_time=update_time, expiry=expiry)
 
     def __str__(self) -> str:
         text = f"{self.epoch}/{self.revision}/{self.update_time}"

@@ -47,12 +47,15 @@ print(emulator.address, flush=True)
 signal.pause()
 """
 INTERRUPTED: Final = """
-import signal, urllib.request
+import os, select, signal, urllib.request
 from gcp_adk_store.testing.emulators import storage_emulator
+heard, woken = os.pipe()
+os.set_blocking(woken, False)
+signal.set_wakeup_fd(woken)  # signal.pause() sleeps through a signal that comes just before it
 with storage_emulator() as emulator:
     try:
         print(emulator.address, flush=True)
-        signal.pause()
+        select.select([heard], [], [])
     except KeyboardInterrupt:
         print(urllib.request.urlopen(emulator.address).status, flush=True)
 """

@@ -175,4 +175,4 @@ def test_looking_over_takes_time_in_proportion_to_the_length() -> None:
         assert count == len(lint_template(template))
         return time.process_time() - began
 
-    assert seconds(64_000) < 24 * min(seconds(8_000) for _ in range(3))
+    assert min(seconds(64_000) for _ in range(3)) < 24 * min(seconds(8_000) for _ in range(3))
