@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, assert_never
 
 from google.cloud.firestore_v1.types import common, document, firestore, write
 from google.protobuf.timestamp_pb2 import Timestamp
@@ -59,6 +59,8 @@ def put_value(message: Any, value: FieldValue) -> None:
             message.bytes_value = value
         case datetime():
             message.timestamp_value.FromDatetime(value)
+        case _:
+            assert_never(value)  # left empty, it would be another value
 
 
 def put_values(messages: Any, values: Iterable[FieldValue]) -> None:
@@ -136,8 +138,9 @@ def put_write(message: Any, item: Write | Delete, *, root: str) -> None:
             message.update_mask.SetInParent()  # an empty one keeps all fields, none replaces them
             message.update_mask.field_paths.extend(_paths(item.mask))
         for field, values in item.union.items():
-            transform = message.update_transforms.add(field_path=field)
-            put_values(transform.append_missing_elements.values, values)
+            added = message.update_transforms.add(field_path=field).append_missing_elements
+            added.SetInParent()  # of nothing, it is one, too
+            put_values(added.values, values)
         for field, amount in item.increment.items():
             message.update_transforms.add(field_path=field).increment.integer_value = amount
     match item.must:

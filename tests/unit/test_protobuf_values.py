@@ -187,6 +187,20 @@ def test_a_masked_write_is_spelled_out() -> None:
     } == MessageToDict(message)
 
 
+def test_a_union_with_nothing_is_still_a_transform() -> None:
+    """One without its kind is no transform, and the whole commit would be refused."""
+    message = written(Write(path="c/d", fields={}, union={"tail": []}))
+
+    assert [{"fieldPath": "tail", "appendMissingElements": {}}] == MessageToDict(message)["updateTransforms"]
+
+
+@pytest.mark.parametrize("value", [("a", "b"), {"k": [frozenset()]}])
+def test_what_is_no_field_is_never_sent_as_an_empty_one(value: Any) -> None:
+    """A mistake of the codec's is told, not stored."""
+    with pytest.raises(AssertionError):
+        to_value(value)
+
+
 @pytest.mark.parametrize(
     ("must", "condition"),
     [
