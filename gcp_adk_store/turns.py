@@ -73,7 +73,9 @@ class Turns:
         self._at_once = at_once
         self._max_waiting = max_waiting
         self._longest_wait_s = longest_wait_s
-        self._guard = threading.Lock()
+        # Reentrant: the garbage collector may close a call of a closed loop, which leaves, within any block
+        # here. Each block does what must go together without making an object in between.
+        self._guard = threading.RLock()
         self._lines: dict[Hashable, _Line] = {}
         self._waiting = 0
 
@@ -84,18 +86,18 @@ class Turns:
             OverloadedError: too many calls wait, or this one did for too long; it has no turn.
         """
         with self._guard:
-            line = self._lines.get(key)
-            if line is None:
-                line = self._lines[key] = _Line()
-            if line.running < self._at_once:
-                line.running += 1
+            if self._busy_line(key) is None:
                 return
             if self._waiting >= self._max_waiting:
                 raise OverloadedError(
                     f"{self._waiting} calls of this process wait for their turn, as many as may "
                     "(max_waiting); send fewer at a time"
                 )
-            mine = _Waiter()
+        mine = _Waiter()
+        with self._guard:
+            line = self._busy_line(key)
+            if line is None:  # passed on meanwhile
+                return
             line.waiting.append(mine)
             self._waiting += 1
         timer = mine.end_after(deadlines.at_most(self._longest_wait_s))
@@ -112,6 +114,16 @@ class Turns:
         finally:
             if timer is not None:
                 timer.cancel()
+
+    def _busy_line(self, key: Hashable) -> _Line | None:
+        """Return the line of *key* to wait in; ``None`` if a turn was free, and is taken."""
+        line = self._lines.get(key)
+        if line is None:
+            line = self._lines[key] = _Line()
+        if line.running >= self._at_once:
+            return line
+        line.running += 1
+        return None
 
     def _leave(self, line: _Line, mine: _Waiter) -> bool:
         """Stop waiting; tell whether the turn had been given already."""

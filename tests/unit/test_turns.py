@@ -176,3 +176,43 @@ def test_a_turn_is_not_lost_to_a_waiter_whose_loop_was_closed() -> None:
     gc.collect()
 
     asyncio.run(line.take("key"))
+
+
+@pytest.mark.parametrize("given", [False, True])
+def test_the_garbage_collector_may_come_while_a_turn_is_taken(*, given: bool) -> None:
+    """It closes calls of closed loops wherever it comes, which then leave: nobody waits for himself."""
+
+    async def leave_one_waiting(line: Turns) -> None:
+        await line.take("key")
+        await waiting(line, "key")
+        if given:
+            line.pass_on("key")
+
+    def take_as_it_comes(line: Turns, allocations: int) -> None:
+        taking = line.take("other")
+        gc.set_threshold(gc.get_count()[0] + allocations)
+        gc.enable()
+        with pytest.raises(StopIteration):
+            taking.send(None)
+        gc.disable()
+
+    thresholds = gc.get_threshold()
+    try:
+        for allocations in range(1, 8):
+            line = turns()
+            gc.disable()
+            gc.collect()
+            loop = asyncio.new_event_loop()
+            loop.run_until_complete(leave_one_waiting(line))
+            loop.close()
+            if not given:
+                line.pass_on("key")
+            taker = threading.Thread(target=take_as_it_comes, args=(line, allocations), daemon=True)
+            taker.start()
+            taker.join(HANGS_S)
+            assert not taker.is_alive()
+            gc.collect()
+            asyncio.run(asyncio.wait_for(line.take("key"), HANGS_S))
+    finally:
+        gc.set_threshold(*thresholds)
+        gc.enable()
