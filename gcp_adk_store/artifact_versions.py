@@ -193,9 +193,9 @@ class ArtifactVersions:
         """Return what *read* gives for the latest version, without a listing, where this process knows it.
 
         It is the latest if there is none of the next number beside it, which is looked at in the same moment.
+        Unless others delete single versions: that is no reason to know it for longer.
         """
-        look = self._latest.look(key)
-        number = look.version
+        number = self._latest.look(key).version
         if number is None:
             return None
         found, following = await beside(
@@ -203,7 +203,6 @@ class ArtifactVersions:
         )
         if found is None or following is not None:
             return None
-        self._latest.learn(key, number, look)
         return number, found
 
     async def forget_while(self, key: ArtifactKey, remove: Callable[[], Awaitable[None]]) -> None:
@@ -248,7 +247,7 @@ class _Look(NamedTuple):
 
 
 class _LatestVersions:
-    """The latest version of each artifact that this process met lately: where saves and loads start.
+    """The latest version of each artifact that this process saved or listed lately: where both start.
 
     Only a hint: a number that is taken meanwhile is refused by Cloud Storage, and who loads looks whether the
     next one is there. It ages, because a number that is free may be no longer the next one where others
@@ -266,6 +265,8 @@ class _LatestVersions:
         """Return what is known now, for :meth:`learn` to tell whether it still is."""
         with self._guard:
             entry = self._versions.get(key)
+            if entry is not None:
+                self._versions.move_to_end(key)
             is_young = entry is not None and time.monotonic() - entry[1] < self._lifetime_s
             return _Look(entry[0] if entry and is_young else None, entry, self._forgotten)
 

@@ -3,6 +3,7 @@
 import asyncio
 import io
 import threading
+import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -457,6 +458,25 @@ async def test_a_load_of_the_latest_finds_what_another_process_did_since(
 
     assert described is None
     assert [text("0"), text("1"), text("2"), None, text("anew")] == loaded
+
+
+async def test_loading_again_and_again_does_not_keep_what_is_known_from_ageing(
+    artifacts: GcsArtifactService,
+) -> None:
+    """Where others took the next number out of the middle, the latest is found after ``known_for_s``."""
+    service = GcsArtifactService(artifacts.bucket_name, limits=ArtifactLimits(known_for_s=0.3))
+    await service.save_artifact(**REPORT, artifact=text("0"))
+    for number in (1, 2):
+        await artifacts.save_artifact(**REPORT, artifact=text(f"{number}"))
+    bucket = Client(project="demo", credentials=AnonymousCredentials()).bucket(artifacts.bucket_name)
+    bucket.delete_blob("app/user/session/report.txt/1")
+    loaded = None
+    until = time.monotonic() + 2
+    while loaded != text("2") and time.monotonic() < until:
+        loaded = await service.load_artifact(**REPORT)
+    await service.close()
+
+    assert text("2") == loaded
 
 
 @pytest.mark.parametrize("remove", ["delete_artifact", "delete_session_artifacts"])
