@@ -209,8 +209,10 @@ class ArtifactVersions:
         """Let *remove* remove versions; the next save asks what is left."""
         async with self._turns.turn(key):
             self._latest.forget(key)
-            await remove()
-            self._latest.forget(key)
+            try:
+                await remove()
+            finally:
+                self._latest.forget(key)
 
     def forget_scope(self, scope: ArtifactScope) -> None:
         """Let the next saves of a session, or without one of all a user has, ask what is left."""

@@ -735,10 +735,12 @@ class GcsArtifactService(BaseArtifactService):
         names = {stored.name: stored for stored in infos}
         found = sorted(filenames(names, prefix))
         if not dry_run:
-            await self._delete(
-                (stored for name, stored in names.items() if filenames([name], prefix)), what=what
-            )
-            self._versions.forget_scope(scope)
+            try:
+                await self._delete(
+                    (stored for name, stored in names.items() if filenames([name], prefix)), what=what
+                )
+            finally:
+                self._versions.forget_scope(scope)
         return found
 
     async def _delete(self, versions: Iterable[StoredObject], *, what: str) -> None:

@@ -480,6 +480,36 @@ async def test_loading_again_and_again_does_not_keep_what_is_known_from_ageing(
 
 
 @pytest.mark.parametrize("remove", ["delete_artifact", "delete_session_artifacts"])
+async def test_a_load_beside_a_delete_that_fails_leaves_nothing_to_number_from(
+    artifacts: GcsArtifactService, remove: str
+) -> None:
+    """Some of it is gone, and what was the latest may be: the next save asks what is left."""
+    for number in range(3):
+        await artifacts.save_artifact(**REPORT, artifact=text(f"{number}"))
+
+    class Refusing(requests.Session):
+        def request(self, method: str, url: str, *args: Any, **kwargs: Any) -> requests.Response:  # type: ignore[override]  # whatever the client passes
+            if method == "DELETE":
+                asyncio.run_coroutine_threadsafe(service.load_artifact(**REPORT), loop).result(10)
+                if url.partition("?")[0].endswith("0"):
+                    raise requests.exceptions.InvalidURL("refused on purpose")
+            return super().request(method, url, *args, **kwargs)
+
+    loop = asyncio.get_running_loop()
+    client = Client(project="demo", credentials=AnonymousCredentials(), _http=Refusing())
+    service = GcsArtifactService(artifacts.bucket_name, client=client)
+    ids = REPORT if remove == "delete_artifact" else WHO
+    with pytest.raises(OutcomeUnknownError):
+        await getattr(service, remove)(**ids)
+    left = await artifacts.list_versions(**REPORT)
+    saved = await service.save_artifact(**REPORT, artifact=text("again"))
+    await service.close()
+
+    assert [0] == left
+    assert 1 == saved
+
+
+@pytest.mark.parametrize("remove", ["delete_artifact", "delete_session_artifacts"])
 async def test_a_load_that_a_delete_overtakes_leaves_nothing_to_number_from(
     artifacts: GcsArtifactService, remove: str
 ) -> None:
