@@ -1,5 +1,6 @@
 """Remember events by the JSON text they were read from, up to a bound of memory."""
 
+import sys
 import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
@@ -13,8 +14,18 @@ from gcp_adk_store.pauses import Pauses
 _AT_ONCE: Final = 8
 """Events between two looks at the clock: 256 KB of JSON each, at most, take some milliseconds."""
 
-_OBJECT_BYTES: Final = 5000
-"""What the objects of an event take, beside its strings: measured with tracemalloc, for one part of text."""
+# What the objects of an event take, beside its strings, measured with tracemalloc. The largest of each kind:
+# a map of a state is smaller than a part of a content, and a number than a key and its value.
+_EVENT_BYTES: Final = 2500
+_OBJECT_BYTES: Final = 850
+_ITEM_BYTES: Final = 75
+_OBJECTS_OF_EACH: Final = 7
+"""The event, its actions and their empty maps."""
+
+_ORDINARY_BYTES: Final = 5000
+"""All of that in an ordinary event."""
+
+_UNKNOWN: Final = (None, 0)
 
 
 class EventCache:
@@ -27,7 +38,7 @@ class EventCache:
     def __init__(self, capacity_bytes: int) -> None:
         self._capacity = capacity_bytes
         self._size = 0
-        self._events: OrderedDict[str, StoredEvent] = OrderedDict()
+        self._events: OrderedDict[str, tuple[StoredEvent, int]] = OrderedDict()
         self._guard = threading.Lock()
 
     async def decode(
@@ -62,33 +73,36 @@ class EventCache:
 
         Of a history that is larger, each event would push out the one that is read next.
         """
-        return 2 * sum(_size_of(text) for texts in runs for text in texts) <= self._capacity
+        # Roughly: each read of a long history asks. What is larger than that has the other half.
+        return 2 * sum(_ORDINARY_BYTES + 2 * len(text) for texts in runs for text in texts) <= self._capacity
 
-    def put(self, text: str, event: StoredEvent) -> None:
-        """Keep *event*, which nobody else may hold any more."""
+    def put(self, text: str, event: StoredEvent) -> bool:
+        """Keep *event*, which nobody else may hold any more; tell whether it is kept."""
         size = _size_of(text)
         with self._guard:
             if text in self._events or size > self._capacity:
-                return
-            self._events[text] = event
+                return False
+            self._events[text] = (event, size)
             self._size += size
             while self._size > self._capacity:
-                forgotten, _ = self._events.popitem(last=False)
-                self._size -= _size_of(forgotten)
+                _, (_, forgotten) = self._events.popitem(last=False)
+                self._size -= forgotten
+            return True
 
     def _look_up(self, texts: Sequence[str]) -> list[tuple[str, StoredEvent | None]]:
         with self._guard:
-            found = [(text, self._events.get(text)) for text in texts]
-            for text, known in found:
-                if known is not None:
+            found: list[tuple[str, StoredEvent | None]] = []
+            for text in texts:
+                event, _ = self._events.get(text, _UNKNOWN)
+                if event is not None:
                     self._events.move_to_end(text)
+                found.append((text, event))
         return found
 
     def _decode(self, text: str, *, remember: bool) -> StoredEvent:
         read = decode_event(text)
-        if not remember or _size_of(text) > self._capacity:
+        if not remember or not self.put(text, read):
             return read
-        self.put(text, read)
         return _copied(read)
 
 
@@ -97,4 +111,13 @@ def _copied(known: StoredEvent) -> StoredEvent:
 
 
 def _size_of(text: str) -> int:
-    return _OBJECT_BYTES + 2 * len(text)
+    """Return about what an event and its *text* take, rather too much than too little.
+
+    Counted in the text, which is compact JSON: an object begins as those do, and a comma in a sentence has a
+    space after it.
+    """
+    objects = text.count('{"') + text.count("{}")
+    items = text.count(",") - text.count(", ") + text.count("[")
+    # The text and the strings that were read from it; Python keeps what is not ASCII as UTF-8, too.
+    strings = sys.getsizeof(text) * (2 if text.isascii() else 4)
+    return _EVENT_BYTES + _OBJECT_BYTES * max(0, objects - _OBJECTS_OF_EACH) + _ITEM_BYTES * items + strings

@@ -2,7 +2,9 @@
 
 import asyncio
 import enum
-from collections.abc import Iterator
+import gc
+import tracemalloc
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import Any
 
@@ -114,7 +116,7 @@ def test_the_event_that_was_asked_for_least_lately_is_forgotten_first() -> None:
     """The bound is of bytes, and one that is larger than all of it is never kept."""
     texts = [Event(author=name, timestamp=1).model_dump_json(exclude_none=True) for name in "abc"]
     marks = [StoredEvent(event=Event(author=f"kept {name}", timestamp=1), missing={}) for name in "abc"]
-    cache = EventCache(2 * (5000 + 2 * len(texts[0])))
+    cache = EventCache(9000)
     for text, mark in zip(texts[:2], marks[:2], strict=True):
         cache.put(text, mark)
     decode(cache, texts[:1], remember=False)
@@ -122,6 +124,44 @@ def test_the_event_that_was_asked_for_least_lately_is_forgotten_first() -> None:
     cache.put("x" * 10_000, marks[0])
 
     assert ["kept a", "b", "kept c"] == [one.event.author for one in decode(cache, texts, remember=False)]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda number: Event(author=f"{number}"),
+        lambda number: said(*(types.Part(text=f"{number}, {place}") for place in range(60))),
+        lambda number: said(types.Part(text=f"{number}"), *(types.Part() for _ in range(60))),
+        lambda number: said(types.Part(text=f"{number}" + "\u6587\U0001f600" * 1000)),
+        lambda number: said(types.Part(text=f"{number}" + "{a, b}, [c]" * 100)),
+        lambda number: said(types.Part(inline_data=types.Blob(data=b"%9d" % number * 500))),
+        lambda number: said(
+            types.Part(
+                function_response=types.FunctionResponse(
+                    name="f", response={"rows": [{"n": number + row, "x": [], "y": {}} for row in range(60)]}
+                )
+            )
+        ),
+        lambda number: Event(author="a", actions=EventActions(state_delta={"k": [[number + 0.5], "v"] * 60})),
+    ],
+    ids=["bare", "parts", "empty parts", "no ASCII", "code", "bytes", "rows", "values"],
+)
+def test_the_bound_of_memory_holds_whatever_is_in_the_events(make: Callable[[int], Event]) -> None:
+    """As tracemalloc measures it, with texts of the cache's own; a tenth over it is no harm."""
+    capacity = 300_000
+    cache = EventCache(capacity)
+    decode(cache, [make(0).model_dump_json(exclude_none=True)], remember=False)  # what a first time takes
+    tracemalloc.start()
+    try:
+        for number in range(90):
+            decode(cache, [make(number).model_dump_json(exclude_none=True)], remember=True)
+        gc.collect()
+        taken, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert taken < 1.1 * capacity
+    assert taken > 0.1 * capacity
 
 
 def test_a_history_has_place_only_beside_another() -> None:
@@ -167,6 +207,11 @@ async def test_others_have_their_turn_while_thousands_of_events_are_read() -> No
     busy.cancel()
 
     assert turns >= 3
+
+
+def said(*parts: types.Part) -> Event:
+    """Return an event of these parts."""
+    return Event(author="a", timestamp=1, content=types.Content(parts=list(parts)))
 
 
 def decode(cache: EventCache, texts: list[str], *, remember: bool) -> list[StoredEvent]:
