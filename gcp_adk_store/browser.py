@@ -16,6 +16,7 @@ from gcp_adk_store.codec.cursors import (
     encode_page_cursor,
 )
 from gcp_adk_store.codec.documents import HEADER_FIELDS, HEADER_WITHOUT_STATE, Layout, read_header
+from gcp_adk_store.codec.event_copies import copy_value
 from gcp_adk_store.codec.writes import Document, Page
 from gcp_adk_store.errors import (
     InvalidInputError,
@@ -259,7 +260,7 @@ class SessionBrowser:
         pauses = Pauses()
         for start in range(0, len(living), _COMPLETED_AT_ONCE):
             some = [
-                Found(stored=one, shared=states[one.key.owner], events=[])
+                Found(stored=one, shared=_own(states[one.key.owner]), events=[])
                 for one in living[start : start + _COMPLETED_AT_ONCE]
             ]
             if any(refers(one.stored.state) for one in some):  # most have nothing to fetch
@@ -305,6 +306,11 @@ class SessionBrowser:
                 owner: ScopedState(app=app, user=user) for owner, user in zip(some, found, strict=True)
             }
         return states
+
+
+def _own(shared: ScopedState) -> ScopedState:
+    """Return what several sessions show for one of them: a caller may change what he gets."""
+    return ScopedState(app=copy_value(dict(shared.app)), user=copy_value(dict(shared.user)))
 
 
 def _is_count(given: object) -> bool:

@@ -462,6 +462,22 @@ async def test_a_handle_from_a_listing_appends_like_any_other(sessions: Firestor
     assert ["from the listing"] == texts(found.events)
 
 
+async def test_the_sessions_of_a_listing_share_nothing(sessions: FirestoreSessionService) -> None:
+    """What a caller does to one of them, the others do not show; app and user state are read once for all."""
+    for number in range(2):
+        await sessions.create_session(app_name=APP, user_id=USER, session_id=f"{number}")
+    state = {"app:a": {"deep": [1]}, "user:u": [[1]]}
+    await sessions.create_session(app_name=APP, user_id=USER, state=state)
+    listed = await sessions.list_sessions(app_name=APP, user_id=USER)
+    of_app = await sessions.list_sessions(app_name=APP)
+    page = await sessions.list_sessions_page(app_name=APP, user_id=USER)
+
+    for first, *others in (listed.sessions, of_app.sessions, page.sessions):
+        first.state["app:a"]["deep"].append("mine")
+        first.state["user:u"][0].append("mine")
+        assert [state] * 2 == [session.state for session in others]
+
+
 async def test_listings_are_ordered_by_last_update_and_merge_state(
     sessions: FirestoreSessionService,
 ) -> None:
