@@ -12,7 +12,7 @@ from gcp_adk_store.errors import StoredDataError
 from gcp_adk_store.pauses import Pauses
 
 _AT_ONCE: Final = 8
-"""Events between two looks at the clock: 256 KB of JSON each, at most, take some milliseconds."""
+"""Events that are looked up at a time."""
 
 # What the objects of an event take, beside its strings, measured with tracemalloc. The largest of each kind:
 # a map of a state is smaller than a part of a content, and a number than a key and its value.
@@ -62,8 +62,8 @@ class EventCache:
             for start in range(0, len(texts), _AT_ONCE):
                 for text, known in self._look_up(texts[start : start + _AT_ONCE]):
                     events.append(self._decode(text, remember=remember) if known is None else _copied(known))
-                if pauses.is_due:
-                    await pauses.take()
+                    if pauses.is_due:  # an event can be of 256 KB of JSON
+                        await pauses.take()
         except StoredDataError as exc:
             raise StoredDataError(f"{where}: event {first + len(events)}: {exc}") from exc.__cause__
         return events
