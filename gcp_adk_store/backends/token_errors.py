@@ -17,6 +17,9 @@ from gcp_adk_store.errors import CredentialsError, StoreError, UnavailableError
 _FOR_NOW: Final = frozenset({408, 429, 500, 502, 503, 504})
 _LONGEST_SILENCE_S: Final = 10.0
 
+NO_TOKEN: Final = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+"""What Google's library raises where an answer has the status of success and is no token: a proxy's page."""
+
 EMULATORS: Final = "set FIRESTORE_EMULATOR_HOST and STORAGE_EMULATOR_HOST to use emulators"
 _LOGIN: Final = "run `gcloud auth application-default login`"
 
@@ -83,6 +86,8 @@ def not_refreshed(exc: Exception, identity: Identity, exchange: Exchange) -> Sto
     """Return what to raise where *identity* got no token: try again, or do what the message says."""
     if is_for_now(exc, exchange.status):
         answered = f"status {exchange.status}" if exchange.status else type(exc).__name__
+        if exchange.status == HTTPStatus.OK:
+            answered += ", and no token: does a proxy answer?"
         return UnavailableError(f"no token for the {identity} ({answered}); try again later")
     answered = f"refused with status {exchange.status}" if exchange.status else type(exc).__name__
     return CredentialsError(f"no token for the {identity}: {answered}; {_remedy(identity, exchange)}")
@@ -96,6 +101,8 @@ def is_for_now(exc: BaseException | None, status: int | None) -> bool:
         return status in _FOR_NOW
     while exc is not None:
         if isinstance(exc, auth.TransportError | auth.TimeoutError | TimeoutError):
+            return True
+        if status == HTTPStatus.OK and isinstance(exc, NO_TOKEN):
             return True
         exc = exc.__cause__
     return False

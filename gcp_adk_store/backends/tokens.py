@@ -27,7 +27,7 @@ _BETWEEN_FAILURES_S: Final = 10.0
 
 @dataclass(frozen=True, slots=True)
 class _Failure:
-    cause: auth.GoogleAuthError
+    cause: Exception
     exchange: Exchange
 
 
@@ -113,6 +113,10 @@ class Token:
                 try:
                     self.credentials.refresh(exchange)
                 except auth.GoogleAuthError as exc:
+                    failure = _Failure(exc, exchange)
+                except token_errors.NO_TOKEN as exc:
+                    if exchange.status is None:
+                        raise  # no answer is to blame
                     failure = _Failure(exc, exchange)
         finally:
             with self._guard:

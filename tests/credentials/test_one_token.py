@@ -260,6 +260,52 @@ async def test_a_token_endpoint_that_is_away_for_now_is_one_to_try_again(
     assert credentials.find().token.credentials.valid
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"<html>secret of a proxy</html>",
+        b"\xff\xfe",
+        b"[]",
+        b"{}",
+        b'{"access_token": "secret", "expires_in": "soon"}',
+        b'{"access_token": "secret", "expires_in": 1e300}',
+    ],
+)
+@pytest.mark.parametrize(("kind", "before"), [("login", 0), ("key", 0), ("pool", 0), ("acting", 1)])
+async def test_an_answer_that_is_no_token_is_one_to_try_again(
+    make: Callable[[str], StoreCredentials], endpoints: TokenEndpoints, kind: str, before: int, body: bytes
+) -> None:
+    """Such as the page of a proxy, with the status of success; it is not shown."""
+    credentials = make(kind)
+    endpoints.refuse_after(before, 200, body)
+    error = await failure_of(credentials)
+    await credentials.find().token.ready()
+
+    assert UnavailableError is type(error)
+    assert "status 200, and no token" in str(error)
+    assert "secret" not in str(error)
+    assert credentials.find().token.credentials.valid
+
+
+async def test_a_page_of_a_proxy_does_not_end_a_token_that_serves(
+    token: Token, endpoints: TokenEndpoints
+) -> None:
+    """Who wants the next one asks again after a while, not with each request."""
+    endpoints.lives_s = STALE_S
+    await token.ready()
+    endpoints.refuse_after(0, 200, b"<html>")
+    endpoints.may_answer.clear()
+    await token.ready()
+    running = token._running
+    endpoints.may_answer.set()
+    assert running is not None
+    running.exception()
+    for _ in range(3):
+        await token.ready()
+
+    assert 2 == len(endpoints.asked)
+
+
 @pytest.mark.parametrize("client", ["documents", "objects"])
 async def test_an_operation_without_a_token_was_not_sent(
     key_file: Written, endpoints: TokenEndpoints, client: str

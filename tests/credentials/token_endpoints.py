@@ -26,7 +26,7 @@ class TokenEndpoints:
 
     def __init__(self) -> None:
         self.asked: list[Asked] = []
-        self.refusals: dict[int, tuple[int, Mapping[str, Any]]] = {}
+        self.refusals: dict[int, tuple[int, Mapping[str, Any] | bytes]] = {}
         self.lives_s = 3600
         self.arrived = threading.Event()
         self.may_answer = threading.Event()
@@ -41,7 +41,7 @@ class TokenEndpoints:
                 fields = json.loads(body) if is_json else dict(parse_qsl(body.decode()))
                 bearer = self.headers.get("Authorization", "").removeprefix("Bearer ")
                 status, answer = endpoints.answer(Asked(self.path, fields, bearer))
-                data = json.dumps(answer).encode()
+                data = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
                 self.send_response(status)
                 self.send_header("Content-Type", "application/json")
                 self.send_header("Content-Length", str(len(data)))
@@ -57,11 +57,11 @@ class TokenEndpoints:
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
         self._thread.start()
 
-    def refuse_after(self, number: int, status: int, body: Mapping[str, Any]) -> None:
-        """Refuse the request that comes after *number* more."""
+    def refuse_after(self, number: int, status: int, body: Mapping[str, Any] | bytes) -> None:
+        """Refuse the request that comes after *number* more; bytes are sent as they are."""
         self.refusals = {len(self.asked) + number: (status, body)}
 
-    def answer(self, asked: Asked) -> tuple[int, Mapping[str, Any]]:
+    def answer(self, asked: Asked) -> tuple[int, Mapping[str, Any] | bytes]:
         """Return status and body for one request."""
         with self._guard:
             self.asked.append(asked)
