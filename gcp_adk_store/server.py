@@ -1,5 +1,6 @@
 """Fit the FastAPI app of ADK's server to the store: how it ends, and how it answers errors."""
 
+import logging
 import math
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -19,6 +20,9 @@ from gcp_adk_store.errors import (
 )
 from gcp_adk_store.registry import close_services
 
+logger = logging.getLogger(__name__)
+
+_FAILED: Final = 500
 _STATUSES: Final[dict[type[StoreError], int]] = {
     InvalidInputError: 400,
     SessionMissingError: 404,
@@ -49,7 +53,8 @@ def answer_errors(app: FastAPI) -> None:
     | ``UnavailableError``, ``OverloadedError`` | 503, with ``Retry-After`` |
 
     ADK answers most of them with 500. The others stay so: a client can do nothing about missing permissions,
-    and must not repeat by itself what may have happened (``OutcomeUnknownError``). Within ``/run_sse`` the
+    and must not repeat by itself what may have happened (``OutcomeUnknownError``). From 500 on the answer
+    names the error's class alone: its message, which is for the operator, is logged. Within ``/run_sse`` the
     answer has begun: ADK sends the error as the stream's last event.
 
     Raises:
@@ -63,13 +68,19 @@ def answer_errors(app: FastAPI) -> None:
 
 async def _answer(request: Request, exc: Exception) -> Response:
     # Where ADK catches everything it raises a 500 from what it caught.
-    told = exc.__cause__ if isinstance(exc, HTTPException) and exc.status_code == 500 else exc  # noqa: PLR2004
-    status = next((status for kind, status in _STATUSES.items() if isinstance(told, kind)), None)
-    if isinstance(told, StoreError) and status is not None:
-        headers = {}
+    told = exc.__cause__ if isinstance(exc, HTTPException) and exc.status_code == _FAILED else exc
+    if isinstance(told, StoreError):
+        status = next((status for kind, status in _STATUSES.items() if isinstance(told, kind)), _FAILED)
+        detail, headers = type(told).__name__, {}
+        # From 500 on it names accounts, files and projects, which are no business of who calls.
         if isinstance(told, UnavailableError):
             headers["Retry-After"] = str(math.ceil(told.retry_after_s or 1))
-        exc = HTTPException(status, detail=f"{type(told).__name__}: {told}", headers=headers)
+            logger.warning("%s: %s", detail, told)
+        elif status == _FAILED:
+            logger.error("%s: %s", detail, told, exc_info=told)
+        else:
+            detail += f": {told}"
+        exc = HTTPException(status, detail=detail, headers=headers)
     elif not isinstance(exc, HTTPException):
         raise exc
     return await http_exception_handler(request, exc)

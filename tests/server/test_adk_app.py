@@ -72,6 +72,11 @@ async def served(registry: ServiceRegistry, monkeypatch: pytest.MonkeyPatch) -> 
 
 async def request(served: Served, what: str) -> int:
     """Make the request that a row of the document names; return its status."""
+    return (await answer_to(served, what)).status_code
+
+
+async def answer_to(served: Served, what: str) -> httpx.Response:
+    """Make the request that a row of the document names."""
     method, path = what.split()
     path = re.sub(r"^(\.\.\.|/apps/A/users/U/sessions/S)", SESSION, path)
     path = path.replace("/apps/A/users/U/sessions", SESSIONS).replace("NAME", "notes.txt")
@@ -83,7 +88,7 @@ async def request(served: Served, what: str) -> int:
         f"{SESSION}/artifacts": ARTIFACT,
     }
     body = bodies[path] if method in ("POST", "PATCH") else None
-    return (await served.client.request(method, path, json=body)).status_code
+    return await served.client.request(method, path, json=body)
 
 
 async def test_each_request_asks_of_the_store_what_the_document_says(served: Served) -> None:
@@ -148,7 +153,31 @@ async def test_an_answer_says_what_happened_and_when_to_come_again(served: Serve
     answers = [await served.client.get(SESSION) for _ in range(3)]
 
     assert ["1", "1", "3"] == [answer.headers["Retry-After"] for answer in answers]
-    assert {"detail": "UnavailableError: told"} == answers[0].json()
+    assert {"detail": "UnavailableError"} == answers[0].json()
+
+
+@pytest.mark.parametrize(
+    ("what", "method"),
+    [
+        ("POST /apps/A/users/U/sessions", "create_session"),
+        ("POST .../artifacts", "save_artifact"),
+        ("GET /apps/A/users/U/sessions/S", "get_session"),
+    ],
+)
+@pytest.mark.parametrize("error", [errors.UnavailableError, errors.CredentialsError, errors.StoreError])
+async def test_what_only_an_operator_can_mend_is_in_the_log_and_not_in_the_answer(
+    served: Served, what: str, method: str, error: type[errors.StoreError], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Who calls is not told of accounts, files, projects and buckets."""
+    answer_errors(served.app)
+    told = "no token for the service account key of agent@demo from /secrets/key.json"
+    plan = only(method, from_nth(0, Refuse(error=lambda: error(told))))
+    served.sessions.plan = served.artifacts.plan = plan
+    answer = await answer_to(served, what)
+
+    assert answer.status_code in (500, 503)
+    assert {"detail": error.__name__} == answer.json()
+    assert told in caplog.text
 
 
 async def test_answers_that_are_adks_own_stay(served: Served) -> None:
