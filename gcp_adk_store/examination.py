@@ -49,6 +49,7 @@ async def examine(
 
     Raises:
         NotProvisionedError: nothing names a project.
+        InvalidInputError: what the credentials name cannot be one.
     """
     on_firestore = settings.firestore_emulator_host() is not None
     on_storage = settings.storage_emulator_url() is not None
@@ -76,6 +77,7 @@ async def _asked(facts: Facts, chosen: StoreSettings, endpoints: Endpoints | Non
         project = project or await asyncio.to_thread(credentials.find_project)
         if project is None:
             raise translate.project_error()
+        StoreSettings(project=project)  # refuses what credentials name and cannot be one
         place = replace(facts.place, project=project)
         with AdminApi(found.shared, endpoints=endpoints) as admin:
             answers = await asyncio.to_thread(

@@ -1,5 +1,6 @@
 """Judge who a store is, and what it may do."""
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -53,7 +54,7 @@ def credentials(whose: Whose, place: Place) -> Finding:
             "credentials",
             f"{says}; a key can be lost: attach the service account, impersonate it, or use workload "
             "identity federation",
-            f"gcloud run services update SERVICE --service-account={whose.principal or 'EMAIL'}",
+            f"gcloud run services update SERVICE --service-account={shlex.quote(whose.principal or 'EMAIL')}",
         )
     return ok("credentials", says)
 
@@ -101,7 +102,7 @@ def database_access(answer: Answer, place: Place, whose: Whose, *, works: bool) 
     return fail(
         check,
         f"{whose.member} lacks {', '.join(missing)}",
-        f"gcloud projects add-iam-policy-binding {place.project} --member={whose.member} "
+        f"gcloud projects add-iam-policy-binding {place.project} --member={shlex.quote(whose.member)} "
         "--role=roles/datastore.user --condition='title=adk-store,expression=resource.name == "
         f'"{place.database_path}"\'',
         terraform='google_project_iam_member: role = "roles/datastore.user"',
@@ -121,8 +122,8 @@ def bucket_access(answer: Answer, place: Place, whose: Whose) -> Finding:
     return fail(
         check,
         f"{whose.member} lacks {', '.join(missing)}",
-        f"gcloud storage buckets add-iam-policy-binding gs://{place.bucket} --member={whose.member} "
-        "--role=roles/storage.objectUser",
+        f"gcloud storage buckets add-iam-policy-binding gs://{place.bucket} "
+        f"--member={shlex.quote(whose.member)} --role=roles/storage.objectUser",
         terraform='google_storage_bucket_iam_member: role = "roles/storage.objectUser"',
     )
 

@@ -1,5 +1,6 @@
 """Hold what an API answered, and decide what it means that it did not."""
 
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -62,7 +63,7 @@ def unanswered(check: str, answer: Answer, *, needs: str, project: str) -> Findi
         return skipped(
             check,
             f"{answer.disabled_service} is not enabled in {project}",
-            f"gcloud services enable {answer.disabled_service} --project={project}",
+            f"gcloud services enable {shlex.quote(answer.disabled_service)} --project={project}",
         )
     if answer.status == HTTPStatus.FORBIDDEN:
         return skipped(check, f"this identity may not look: it lacks {needs}; a store does not need it")

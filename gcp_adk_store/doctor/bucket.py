@@ -1,5 +1,7 @@
 """Judge a bucket by its settings."""
 
+import json
+import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -58,7 +60,8 @@ def location(answer: Answer, place: Place, database_location: str | None) -> Fin
     return warn(
         check,
         f"in {where}, away from the database in {database_location}: every payload crosses, and is paid for",
-        f"gcloud storage buckets create gs://NEW --location={database_location} --project={place.project}",
+        f"gcloud storage buckets create gs://NEW --location={shlex.quote(database_location)} "
+        f"--project={place.project}",
         terraform=f'google_storage_bucket: location = "{database_location.upper()}"',
     )
 
@@ -137,11 +140,12 @@ def lifecycle(answer: Answer, place: Place) -> Finding:
     ]
     payloads = f"{place.prefix}-payloads/"
     taking = [condition for condition in deletes if _takes(condition)]
+    in_use = next((condition for condition in taking if _touches(condition, payloads)), None)
     listing = f"gcloud storage buckets describe gs://{place.bucket} --format='default(lifecycle_config)'"
-    if any(_covers(condition, payloads) for condition in taking):
+    if in_use is not None:
         return fail(
             check,
-            f"a rule deletes payloads and artifacts that are in use ({_shown(taking[0])}); restrict it",
+            f"a rule deletes payloads and artifacts that are in use ({_shown(in_use)}); restrict it",
             listing,
             terraform="google_storage_bucket: lifecycle_rule with days_since_custom_time instead of age",
         )
@@ -152,22 +156,29 @@ def lifecycle(answer: Answer, place: Place) -> Finding:
             "app of that name would go",
             listing,
         )
-    missing = []
-    if not any("daysSinceCustomTime" in one and _covers(one, payloads) for one in deletes):
-        missing.append(f"payloads of sessions that have ended ({payloads})")
-    if not any("age" in one and _covers(one, f"{UPLOADS}/") for one in deletes):
-        missing.append(f"files that browsers put and nobody finalized ({UPLOADS}/)")
+    needed = (
+        (f"payloads of sessions that have ended ({payloads})", payloads, "daysSinceCustomTime"),
+        (f"files that browsers put and nobody finalized ({UPLOADS}/)", f"{UPLOADS}/", "age"),
+    )
+    missing = [
+        (what, rule)
+        for (what, below, by), rule in zip(needed, LIFECYCLE["rule"], strict=True)
+        if not any(_removes(condition, below, by) for condition in deletes)
+    ]
     if missing:
+        # A file of rules replaces all that there are.
+        file = json.dumps({"rule": [*rules, *(rule for _, rule in missing)]})
         return warn(
             check,
-            f"nothing removes {' and '.join(missing)}",
+            f"nothing removes {' and '.join(what for what, _ in missing)}",
+            f"printf %s {shlex.quote(file)} > lifecycle.json",
             f"gcloud storage buckets update gs://{place.bucket} --lifecycle-file=lifecycle.json",
             terraform="google_storage_bucket: lifecycle_rule of the module adk_store",
         )
     return ok(check, "removes what has ended and what was never finalized, and nothing in use")
 
 
-LIFECYCLE: Final = {
+LIFECYCLE: Final[Mapping[str, Sequence[Mapping[str, Any]]]] = {
     "rule": [
         {"action": {"type": "Delete"}, "condition": {"daysSinceCustomTime": 0}},
         {"action": {"type": "Delete"}, "condition": {"age": 1, "matchesPrefix": [f"{UPLOADS}/"]}},
@@ -186,10 +197,17 @@ def _takes(condition: Mapping[str, Any]) -> bool:
     return not prefixes or any(not prefix.startswith(f"{UPLOADS}/") for prefix in prefixes)
 
 
-def _covers(condition: Mapping[str, Any], name: str) -> bool:
+def _touches(condition: Mapping[str, Any], name: str) -> bool:
     """Tell whether a rule is about objects below *name*, all or some."""
     prefixes = condition.get("matchesPrefix") or ("",)
     return any(name.startswith(prefix) or prefix.startswith(name) for prefix in prefixes)
+
+
+def _removes(condition: Mapping[str, Any], name: str, by: str) -> bool:
+    """Tell whether a rule is about all objects below *name*, and asks for the time *by* alone."""
+    asked = {key for key, value in condition.items() if (key, value) != ("isLive", True)}
+    prefixes = condition.get("matchesPrefix") or ("",)
+    return asked - {"matchesPrefix"} == {by} and any(name.startswith(prefix) for prefix in prefixes)
 
 
 def _shown(condition: Mapping[str, Any]) -> str:

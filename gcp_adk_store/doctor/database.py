@@ -1,5 +1,6 @@
 """Judge a Firestore database by what the Admin API says of it."""
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -32,7 +33,7 @@ def database(answer: Answer, place: Place) -> Finding:
             check,
             f"{place.database} in {location} is of the type {mode}; a store needs FIRESTORE_NATIVE",
             "gcloud firestore databases create --database=NEW --type=firestore-native "
-            f"--location={location} --project={place.project}",
+            f"--location={shlex.quote(location)} --project={place.project}",
             terraform='google_firestore_database: type = "FIRESTORE_NATIVE"',
         )
     if answer.body.get("databaseEdition") == "ENTERPRISE":

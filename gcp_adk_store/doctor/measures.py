@@ -1,5 +1,6 @@
 """Judge what was measured: the clock, how long requests take, and whether a canary lived."""
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC
@@ -53,7 +54,7 @@ def latency(check: str, samples_ms: Sequence[float], *, location: str | None) ->
     return warn(
         check,
         f"{says}: each turn waits for several; let the agent run beside its data",
-        f"gcloud run deploy SERVICE --region={region}",
+        f"gcloud run deploy SERVICE --region={shlex.quote(region)}",
     )
 
 

@@ -1,6 +1,8 @@
 """A deployment that APIs on this machine describe."""
 
+import json
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from google.auth.credentials import Credentials
@@ -11,6 +13,7 @@ from gcp_adk_store.doctor.access import Whose
 from gcp_adk_store.doctor.findings import Finding, Place
 from gcp_adk_store.doctor.measures import Canary
 from gcp_adk_store.doctor.report import Facts, findings_of
+from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, STORAGE_VARIABLE
 from tests.credentials.conftest import new_private_key
 from tests.doctor.google_apis import BUCKET, DATABASE, PROJECT, GoogleApis
 
@@ -81,3 +84,33 @@ def look(endpoints: Endpoints) -> Look:
         return {finding.check: finding for finding in findings_of(facts)}
 
     return asked
+
+
+@pytest.fixture
+def in_production(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let neither emulators nor anything beyond this machine be there."""
+    for name in (FIRESTORE_VARIABLE, STORAGE_VARIABLE, "GOOGLE_CLOUD_PROJECT"):
+        monkeypatch.delenv(name, raising=False)
+    for name in ("HTTPS_PROXY", "https_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    for name in ("NO_PROXY", "no_proxy"):
+        monkeypatch.setenv(name, "127.0.0.1")
+
+
+@pytest.fixture
+def key_file(tmp_path: Path, private_key: str) -> Path:
+    """A key of another universe, which signs its tokens by itself."""
+    file = tmp_path / "key.json"
+    file.write_text(
+        json.dumps(
+            {
+                "type": "service_account",
+                "project_id": PROJECT,
+                "private_key": private_key,
+                "client_email": "agent@demo.iam.gserviceaccount.com",
+                "token_uri": "http://127.0.0.1:9/",
+                "universe_domain": "example.test",
+            }
+        )
+    )
+    return file

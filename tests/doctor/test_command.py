@@ -17,7 +17,7 @@ from gcp_adk_store.doctor.bucket import LIFECYCLE
 from gcp_adk_store.doctor.findings import CHECKS, Finding, Place, Status
 from gcp_adk_store.examination import examine
 from gcp_adk_store.settings import StoreSettings
-from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, STORAGE_VARIABLE, Emulator
+from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, Emulator
 from tests.doctor.google_apis import BUCKET, DATABASE, PROJECT, GoogleApis
 
 DOCS = (Path(__file__).parents[2] / "docs/doctor.md").read_text()
@@ -120,17 +120,6 @@ def test_what_cannot_be_looked_at_ends_it_with_2(arguments: list[str], says: str
     assert "skipped" not in result.output
 
 
-@pytest.fixture
-def in_production(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let neither emulators nor anything beyond this machine be there."""
-    for name in (FIRESTORE_VARIABLE, STORAGE_VARIABLE, "GOOGLE_CLOUD_PROJECT"):
-        monkeypatch.delenv(name, raising=False)
-    for name in ("HTTPS_PROXY", "https_proxy"):
-        monkeypatch.setenv(name, "http://127.0.0.1:9")
-    for name in ("NO_PROXY", "no_proxy"):
-        monkeypatch.setenv(name, "127.0.0.1")
-
-
 @pytest.mark.usefixtures("in_production")
 def test_missing_credentials_are_one_finding(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """With the command that gets some; the rest is skipped."""
@@ -142,25 +131,6 @@ def test_missing_credentials_are_one_finding(monkeypatch: pytest.MonkeyPatch, tm
     assert "fail" == findings.pop("credentials")["status"]
     assert {"skipped"} == {one["status"] for one in findings.values()}
     assert {"there are no credentials to look with"} == {one["says"] for one in findings.values()}
-
-
-@pytest.fixture
-def key_file(tmp_path: Path, private_key: str) -> Path:
-    """A key of another universe, which signs its tokens by itself."""
-    file = tmp_path / "key.json"
-    file.write_text(
-        json.dumps(
-            {
-                "type": "service_account",
-                "project_id": PROJECT,
-                "private_key": private_key,
-                "client_email": "agent@demo.iam.gserviceaccount.com",
-                "token_uri": "http://127.0.0.1:9/",
-                "universe_domain": "example.test",
-            }
-        )
-    )
-    return file
 
 
 @pytest.mark.usefixtures("in_production")
