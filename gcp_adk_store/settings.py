@@ -44,6 +44,18 @@ _FORMS: Final = {
 }
 
 
+_ARTIFACT_FORMS: Final = {
+    "kms_key_name": _Form(
+        re.compile(r"projects/[\w.:-]+/locations/[\w-]+/keyRings/[\w-]+/cryptoKeys/[\w-]+", re.ASCII),
+        "the full name of a key, projects/P/locations/L/keyRings/R/cryptoKeys/K",
+    ),
+    "signing_service_account": _Form(
+        re.compile(r"[A-Za-z0-9.+_-]+@[A-Za-z0-9.-]+"), "the email of a service account"
+    ),
+}
+"""What a service takes as it is given, and a URI must not get wrong."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreSettings:
     """Where a store keeps its data, and as whom it does.
@@ -71,12 +83,7 @@ class StoreSettings:
     """``None`` takes that of the credentials, which is ``googleapis.com`` for nearly all."""
 
     def __post_init__(self) -> None:
-        for name, form in _FORMS.items():
-            value = getattr(self, name)
-            if value is None:
-                continue
-            if not isinstance(value, str) or not form.shape.fullmatch(value):
-                raise InvalidInputError(f"{name} {str(value)[:80]!r} must be {form.says}")
+        _require_forms({name: getattr(self, name) for name in _FORMS}, _FORMS)
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str] | None = None) -> Self:
@@ -232,6 +239,7 @@ def artifact_service_arguments(uri: str) -> dict[str, Any]:
         ArtifactLimits,
     )
     StoreSettings(bucket=parts.authority, project=given.get("project"))
+    _require_forms(given, _ARTIFACT_FORMS)
     return {"bucket_name": parts.authority} | given
 
 
@@ -250,6 +258,8 @@ def require_known(names: Iterable[str], known: Iterable[str], *, of: str) -> Non
 
 
 _URI: Final = re.compile(r"([a-z]+)://([^/?#]*)([^?#]*)(?:\?([^#]*))?", re.IGNORECASE)
+_USER: Final = re.compile(r"//[^/?#]*@")
+"""It may have a password, and belongs to URIs of other services."""
 _NOT_ENCODED: Final = re.compile(r"%(?![0-9A-Fa-f]{2})")
 
 
@@ -263,8 +273,10 @@ class _ServiceUri(NamedTuple):
     def parse(cls, uri: str, scheme: str) -> Self:
         # Not urlsplit(): it drops line breaks and blanks, and reads a port out of example.com:project.
         found = _URI.fullmatch(uri)
-        if found is None or found[1].lower() != scheme or not uri.isprintable() or " " in uri:
-            raise InvalidInputError(f"{uri[:80]!r} is no URI of the form {scheme}://...?name=value&...")
+        fits = found is not None and found[1].lower() == scheme and "@" not in found[2]
+        if found is None or not fits or not uri.isprintable() or " " in uri:
+            shown = _USER.sub("//...@", uri)[:80]
+            raise InvalidInputError(f"{shown!r} is no URI of the form {scheme}://...?name=value&...")
         query: dict[str, str] = {}
         for pair in (found[4] or "").split("&") if found[4] else []:
             name, _, value = (_decoded(text) for text in pair.partition("="))
@@ -342,6 +354,15 @@ def default_credentials_file() -> str | None:
 def universe_domain() -> str | None:
     """Return ``GOOGLE_CLOUD_UNIVERSE_DOMAIN``, which the credentials must belong to."""
     return os.environ.get("GOOGLE_CLOUD_UNIVERSE_DOMAIN") or None
+
+
+def _require_forms(values: Mapping[str, Any], forms: Mapping[str, _Form]) -> None:
+    for name, form in forms.items():
+        value = values.get(name)
+        if value is None:
+            continue
+        if not isinstance(value, str) or not form.shape.fullmatch(value):
+            raise InvalidInputError(f"{name} {str(value)[:80]!r} must be {form.says}")
 
 
 def _require_sizes(limits: Any, *, at_least_one: tuple[str, ...], above_zero: tuple[str, ...]) -> None:

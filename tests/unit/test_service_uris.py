@@ -98,7 +98,8 @@ def test_a_uri_of_artifacts_is_read(uri: str, expected: dict[str, Any]) -> None:
         ("firestore://p/data/more", "database 'data/more' must be "),
         ("firestore://p/data/", "database 'data/' must be "),
         ("firestore://p//data", "database '/data' must be "),
-        ("firestore://u:secret@p", "project 'u:secret@p' must be "),
+        ("firestore://u:secret@p", "'firestore://...@p' is no URI of the form"),
+        ("postgresql://u:secret@host/db?x=@", "'postgresql://...@host/db?x=@' is no URI of the form"),
         ("firestore://p%zz", "in 'p%zz' a % is not followed by two hexadecimal digits"),
         ("firestore://p?prefix=%ff", "'%ff' is not percent-encoded UTF-8"),
         ("firestore://p?prefix=a#b", "is no URI of the form firestore://...?name=value&..."),
@@ -111,11 +112,12 @@ def test_a_uri_of_artifacts_is_read(uri: str, expected: dict[str, Any]) -> None:
     ],
 )
 def test_a_mistake_in_a_uri_of_sessions_is_told(uri: str, message: str) -> None:
-    """What it is, and for a name what may have been meant."""
+    """What it is, and for a name what may have been meant; never a password."""
     with pytest.raises(InvalidInputError) as caught:
         session_service_arguments(uri)
 
     assert message in str(caught.value)
+    assert "secret" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -128,6 +130,13 @@ def test_a_mistake_in_a_uri_of_sessions_is_told(uri: str, message: str) -> None:
         ("gs://my-bucket?prefix=adk", "a URI gs:// has no 'prefix'; it has "),
         ("gs://my-bucket?project=a%2Fb", "project 'a/b' must be"),
         ("gs://my-bucket?max_workers=0", "max_workers is 0, it must be at least 1"),
+        ("gs://my-bucket?kms_key_name=K", "kms_key_name 'K' must be the full name of a key"),
+        (
+            "gs://my-bucket?kms_key_name=projects/P/locations/L/keyRings/R/cryptoKeys/K%0D%0AX:1",
+            "must be the full name of a key",
+        ),
+        ("gs://my-bucket?signing_service_account=me", "'me' must be the email of a service account"),
+        ("gs://my-bucket?signing_service_account=a/../b@p", "must be the email of a service account"),
         ("firestore://p", "is no URI of the form gs://"),
     ],
 )
