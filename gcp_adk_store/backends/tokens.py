@@ -4,7 +4,7 @@ import asyncio
 import logging
 import threading
 import time
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -21,6 +21,8 @@ from gcp_adk_store.errors import UnavailableError
 logger = logging.getLogger(__name__)
 
 _LONGEST_WAIT_S: Final = 30.0
+_LONGEST_REFRESH_S: Final = 90.0
+"""A server that answers a byte every few seconds is never silent; another request is sent then."""
 _BETWEEN_FAILURES_S: Final = 10.0
 """A token that still serves is used meanwhile."""
 
@@ -43,6 +45,7 @@ class Token:
         self._identity = identity
         self._guard = threading.Lock()
         self._running: Future[_Failure | None] | None = None
+        self._begun_at = 0.0
         self._failed_at: float | None = None
         self._sent = threading.local()
 
@@ -81,7 +84,7 @@ class Token:
         with self._guard:
             if self.credentials.token != getattr(self._sent, "token", None):
                 return
-            running = self._running or self._start()
+            running = self._under_way() or self._start()
         self._wait_for(running)
 
     def _needed(self) -> "Future[_Failure | None] | None":
@@ -92,20 +95,35 @@ class Token:
             if self.credentials.valid:
                 return None
             serves = self.credentials.token_state is TokenState.STALE
-            if self._running is None and not (serves and self._failed_lately()):
-                self._start()
-            return None if serves else self._running
+            running = self._under_way()
+            if running is None and not (serves and self._failed_lately()):
+                running = self._start()
+            return None if serves else running
+
+    def _under_way(self) -> "Future[_Failure | None] | None":
+        is_stuck = time.monotonic() - self._begun_at >= _LONGEST_REFRESH_S
+        return None if is_stuck else self._running
 
     def _failed_lately(self) -> bool:
         return self._failed_at is not None and time.monotonic() - self._failed_at < _BETWEEN_FAILURES_S
 
     def _start(self) -> "Future[_Failure | None]":
-        thread = ThreadPoolExecutor(1, thread_name_prefix="adk-store-token")
-        self._running = thread.submit(self._refresh)
-        thread.shutdown(wait=False)
-        return self._running
+        running: Future[_Failure | None] = Future()
+        running.set_running_or_notify_cancel()  # from now on nobody who waits for it can cancel it
+        self._running, self._begun_at = running, time.monotonic()
+        # A daemon: the process may end before an endpoint does.
+        threading.Thread(target=self._settle, args=(running,), name="adk-store-token", daemon=True).start()
+        return running
 
-    def _refresh(self) -> _Failure | None:
+    def _settle(self, running: "Future[_Failure | None]") -> None:
+        try:
+            failure = self._refresh(running)
+        except BaseException as exc:  # noqa: BLE001  # whatever it is, each who waits gets it
+            running.set_exception(exc)
+        else:
+            running.set_result(failure)
+
+    def _refresh(self, running: "Future[_Failure | None]") -> _Failure | None:
         failure: _Failure | None = None
         try:
             with requests.Session() as session:
@@ -120,7 +138,8 @@ class Token:
                     failure = _Failure(exc, exchange)
         finally:
             with self._guard:
-                self._running = None
+                if self._running is running:
+                    self._running = None
                 self._failed_at = time.monotonic() if failure else None
         if failure and self.credentials.token_state is TokenState.STALE:
             logger.warning("%s; the present token is used on", self._error(failure))

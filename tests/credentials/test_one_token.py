@@ -14,6 +14,7 @@ from google.genai import types
 from google.oauth2.credentials import Credentials
 
 from gcp_adk_store import CredentialsError, Store, StoreCredentials, StoreError, UnavailableError
+from gcp_adk_store.backends import tokens
 from gcp_adk_store.backends.tokens import Token
 from tests.credentials.conftest import EMAIL, TARGET, Written
 from tests.credentials.token_endpoints import TokenEndpoints
@@ -70,6 +71,27 @@ async def test_who_gives_up_gives_up_alone(token: Token, endpoints: TokenEndpoin
     await second
 
     assert 1 == len(endpoints.asked)
+
+
+async def test_an_endpoint_that_never_ends_its_answer_is_given_up(
+    token: Token, endpoints: TokenEndpoints, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a while another request is sent; and nothing keeps the process from ending meanwhile."""
+    endpoints.may_answer.clear()
+    first = asyncio.create_task(token.ready())
+    await asyncio.to_thread(endpoints.arrived.wait)
+    asking = [thread for thread in threading.enumerate() if thread.name.startswith("adk-store-token")]
+    monkeypatch.setattr(tokens, "_LONGEST_REFRESH_S", 0.0)
+    endpoints.arrived.clear()
+    second = asyncio.create_task(token.ready())
+    arrived = await asyncio.to_thread(endpoints.arrived.wait, 10)
+    endpoints.may_answer.set()
+    await asyncio.gather(first, second)
+
+    assert arrived
+    assert 2 == len(endpoints.asked)
+    assert [True] == [thread.daemon for thread in asking]
+    assert token._running is None
 
 
 async def test_a_token_that_has_ended_is_replaced(token: Token, endpoints: TokenEndpoints) -> None:
