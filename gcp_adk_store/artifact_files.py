@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, BinaryIO, Final, TypeVar
 
+from gcp_adk_store import telemetry
 from gcp_adk_store.backends.gcs import Objects
 from gcp_adk_store.backends.resumable import RunningChecksum
 from gcp_adk_store.codec.objects import StoredObject
@@ -46,7 +47,9 @@ class Progress:
             self._on_progress(moved, self._size)
         except Exception:
             # It says nothing about the transfer, which must not end in doubt because of it.
-            logger.exception("on_progress failed; the transfer goes on without it")
+            logger.exception(
+                "on_progress failed; the transfer goes on without it", extra=telemetry.log_fields()
+            )
             self._on_progress = None
 
 
@@ -63,6 +66,7 @@ class ArtifactReader:
         self._stored = stored
         self._what = what
         self._key = key
+        self._app = telemetry.running_app()
         self._position = 0
         self._checksum: RunningChecksum | None = RunningChecksum()
 
@@ -101,16 +105,22 @@ class ArtifactReader:
             StoredDataError: the version was deleted meanwhile, or is damaged.
             UnavailableError, AccessDeniedError: as the service's methods.
         """
-        try:
-            return await self._read(size)
-        except StoreError as exc:
-            exc.operation, exc.key = "open_artifact", self._key
-            raise
+        if telemetry.running() is not None:  # a part of writing the whole to a file
+            return await self._told(size)
+        with telemetry.measured(telemetry.STORAGE, "read_artifact").begin(self._app):
+            return await self._told(size)
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         """Yield what is left in pieces of 8 MiB."""
         while piece := await self.read(_PIECE):
             yield piece
+
+    async def _told(self, size: int) -> bytes:
+        try:
+            return await self._read(size)
+        except StoreError as exc:
+            exc.operation, exc.key = "open_artifact", self._key
+            raise
 
     async def _read(self, size: int) -> bytes:
         end = self.size if size < 0 else min(self.size, self._position + size)

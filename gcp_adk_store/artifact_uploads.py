@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from google.adk.platform import time as platform_time
 
+from gcp_adk_store import telemetry
 from gcp_adk_store.artifact_versions import ArtifactVersions
 from gcp_adk_store.backends.gcs import ObjectGoneError, Objects
 from gcp_adk_store.backends.signing import UrlSigner
@@ -124,7 +125,12 @@ class ArtifactUploads:
             await self._objects.delete(staged.name, generation=staged.generation, what=what)
         except StoreError as exc:
             # The version is saved; that must not look like a failure of it.
-            logger.warning("%s: what was put is left for a collector: %s", what, type(exc).__name__)
+            logger.warning(
+                "%s: what was put is left for a collector: %s",
+                what,
+                type(exc).__name__,
+                extra=telemetry.log_fields(exc),
+            )
         return version
 
     async def abandoned(self, *, older_than_s: float) -> AsyncIterator[Garbage]:

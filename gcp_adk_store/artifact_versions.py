@@ -7,6 +7,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any, NamedTuple, TypeVar
 
+from gcp_adk_store import telemetry
 from gcp_adk_store.backends import retry
 from gcp_adk_store.backends.gcs import Objects
 from gcp_adk_store.backends.translate import ConditionFailedError
@@ -66,6 +67,7 @@ class ArtifactVersions:
                 version = next_version(infos)
             else:
                 known = self._latest.look(key).version
+                _count_lookup(hit=known is not None)
                 version = next_version(await self.numbers(key, what=what)) if known is None else known + 1
             for attempt in range(self._attempts):
                 name = object_name(key, version)
@@ -74,6 +76,7 @@ class ArtifactVersions:
                 except ConditionFailedError as exc:
                     winner = await self._winner(name, exc, what=what)
                     if winner is None or winner.save_id != save_id:
+                        telemetry.count_conflict()
                         # Who saved last knows the next number, who lost has to look: a wait evens that out.
                         await asyncio.sleep(retry.jitter(attempt))
                         version = next_version([version, *await self.numbers(key, what=what)])
@@ -197,11 +200,14 @@ class ArtifactVersions:
         """
         number = self._latest.look(key).version
         if number is None:
+            _count_lookup(hit=False)
             return None
         found, following = await beside(
             read(object_name(key, number)), self._objects.info(object_name(key, number + 1), what=what)
         )
-        if found is None or following is not None:
+        is_latest = found is not None and following is None
+        _count_lookup(hit=is_latest)
+        if found is None or not is_latest:
             return None
         return number, found
 
@@ -229,6 +235,10 @@ class ArtifactVersions:
             if generation == stored.generation:
                 return stored, data
             # Deleted and saved anew between the two requests: neither half fits the other.
+
+
+def _count_lookup(*, hit: bool) -> None:
+    telemetry.count_lookups("versions", hits=int(hit), misses=int(not hit))
 
 
 def _saved_as(save_id: str, infos: Mapping[int, StoredObject]) -> int | None:

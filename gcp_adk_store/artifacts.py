@@ -14,6 +14,7 @@ from google.auth.credentials import Credentials
 from google.genai import types
 from pydantic import Field
 
+from gcp_adk_store import settings, telemetry
 from gcp_adk_store.artifact_files import (
     ArtifactReader,
     OnProgress,
@@ -120,7 +121,13 @@ class GcsArtifactService(BaseArtifactService):
         self._storage_class = storage_class
         limits = limits or ArtifactLimits()
         # What bounds their number is the threads that their requests take.
-        self.operations = Operations(GcsArtifactService, deadlines_s=limits.deadlines_s, turns=None)
+        self.operations = Operations(
+            GcsArtifactService,
+            system=telemetry.STORAGE,
+            deadlines_s=limits.deadlines_s,
+            turns=None,
+            names_ids=settings.names_ids,
+        )
         credentials = StoreCredentials.of(credentials)
         calls = StorageCalls(
             bucket_name, project=project, client=client, credentials=credentials, limits=limits

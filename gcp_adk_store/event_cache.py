@@ -6,6 +6,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from gcp_adk_store import telemetry
 from gcp_adk_store.codec.event_copies import copy_event
 from gcp_adk_store.codec.events import StoredEvent, decode_event
 from gcp_adk_store.errors import StoredDataError
@@ -58,14 +59,18 @@ class EventCache:
                 by its place.
         """
         events: list[StoredEvent] = []
+        hits = 0
         try:
             for start in range(0, len(texts), _AT_ONCE):
                 for text, known in self._look_up(texts[start : start + _AT_ONCE]):
                     events.append(self._decode(text, remember=remember) if known is None else _copied(known))
+                    hits += known is not None
                     if pauses.is_due:  # an event can be of 256 KB of JSON
                         await pauses.take()
         except StoredDataError as exc:
             raise StoredDataError(f"{where}: event {first + len(events)}: {exc}") from exc.__cause__
+        if events:
+            telemetry.count_lookups("events", hits=hits, misses=len(events) - hits)
         return events
 
     def has_place_for(self, runs: Iterable[Sequence[str]]) -> bool:

@@ -1,11 +1,12 @@
-"""What every call of a service has: a bound in time and number, and its name and ids in every error."""
+"""What every call of a service has: a bound in time and number, a span, its name and ids in every error."""
 
+import enum
 import functools
 import inspect
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from typing import Any, Final, ParamSpec, TypeVar
 
-from gcp_adk_store import deadlines
+from gcp_adk_store import deadlines, telemetry
 from gcp_adk_store.errors import InvalidInputError, StoreError
 from gcp_adk_store.turns import Turns
 
@@ -16,11 +17,30 @@ _IDS: Final = ("app_name", "user_id", "session_id", "filename", "version")
 _ALL: Final = None  # the one key of the turns of all operations
 
 
+class _End(enum.Enum):
+    END = enum.auto()
+
+
 class Operations:
     """The bounds of one service's operations, which keeps them as ``operations``."""
 
-    def __init__(self, service: type, *, deadlines_s: Mapping[str, float], turns: Turns | None) -> None:
+    def __init__(
+        self,
+        service: type,
+        *,
+        system: str,
+        deadlines_s: Mapping[str, float],
+        turns: Turns | None,
+        names_ids: Callable[[], bool],
+    ) -> None:
         """Prepare bounds; without *turns* any number may run.
+
+        Args:
+            service: The service's class.
+            system: What is behind it, for telemetry.
+            deadlines_s: Deadlines by the method's name.
+            turns: Those that operations take.
+            names_ids: Whether spans tell the ids of users and sessions; asked again for each.
 
         Raises:
             InvalidInputError: *deadlines_s* names what is no operation of *service*.
@@ -30,12 +50,26 @@ class Operations:
                 raise InvalidInputError(
                     f"deadlines_s names {name!r}, which is no method of {service.__name__}"
                 )
+        self._system = system
         self._deadlines_s = dict(deadlines_s)
         self._turns = turns
+        self._names_ids = names_ids
 
     def deadline_s(self, name: str) -> float | None:
         """Return how long the operation *name* may take, ``None`` without a bound."""
         return self._deadlines_s.get(name)
+
+    def begin(self, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> telemetry.Tally:
+        """Return the tally of a call of the operation *name*."""
+        session = kwargs.get("session") or (args[1] if len(args) > 1 else None)
+        app = kwargs.get("app_name") or getattr(session, "app_name", None)
+        tally = telemetry.measured(self._system, name).begin(app)
+        if tally.is_recording and self._names_ids():
+            tally.name(
+                kwargs.get("user_id", getattr(session, "user_id", None)),
+                kwargs.get("session_id", getattr(session, "id", None)),
+            )
+        return tally
 
     async def run(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Run *work* as one of those that may run at a time.
@@ -86,12 +120,25 @@ def operation_that_yields(
 
     @functools.wraps(method)
     async def iterate(*args: P.args, **kwargs: P.kwargs) -> AsyncIterator[T]:
+        tally = _of(args).begin(method.__name__, args, kwargs)
+        items = method(*args, **kwargs)
+        failure: BaseException | None = None
         try:
-            async for item in method(*args, **kwargs):
+            # Step by step: between two of them the caller's own code runs, in the same context.
+            while True:
+                item = await _step(items, tally)
+                if item is _End.END:
+                    return
                 yield item
-        except StoreError as exc:
-            _fill_in(exc, method, args, kwargs)
+        except GeneratorExit:
+            raise  # the caller has seen enough
+        except BaseException as exc:
+            failure = exc
+            if isinstance(exc, StoreError):
+                _fill_in(exc, method, args, kwargs)
             raise
+        finally:
+            tally.finish(failure)
 
     return iterate
 
@@ -103,15 +150,30 @@ async def _reported(
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
 ) -> T:
-    deadline_s = operations.deadline_s(method.__name__)
+    name = method.__name__
+    deadline_s = operations.deadline_s(name)
+    tally = operations.begin(name, args, kwargs)
+    with tally:
+        try:
+            if deadline_s is None:
+                return await work
+            with deadlines.operation_of(deadline_s):
+                return await work
+        except StoreError as exc:
+            _fill_in(exc, method, args, kwargs)
+            raise
+
+
+async def _step(items: AsyncIterator[T], tally: telemetry.Tally) -> T | _End:
+    """Return the next of *items*, as a part of the operation."""
+    tally.enter()
     try:
-        if deadline_s is None:
-            return await work
-        with deadlines.operation_of(deadline_s):
-            return await work
-    except StoreError as exc:
-        _fill_in(exc, method, args, kwargs)
+        item = await anext(items, _End.END)
+    except BaseException as exc:
+        tally.leave(exc)
         raise
+    tally.leave()
+    return item
 
 
 def _of(args: tuple[Any, ...]) -> Operations:

@@ -10,6 +10,7 @@ from google.adk.events import Event
 from google.adk.platform import time as platform_time
 from google.adk.sessions.base_session_service import GetSessionConfig
 
+from gcp_adk_store import telemetry
 from gcp_adk_store.backends.firestore import Documents
 from gcp_adk_store.backends.payloads import Payloads
 from gcp_adk_store.codec.documents import (
@@ -222,6 +223,7 @@ class SessionReader:
         paths = self._layout.segments(stored.key, stored.epoch, numbers)
         known = {path: segment for path in paths if (segment := self._known_segments.get(path)) is not None}
         unknown = [path for path in paths if path not in known]
+        telemetry.count_lookups("segments", hits=len(known), misses=len(unknown))
         pauses = Pauses()
         for start in range(0, len(unknown), _SEGMENTS_PER_READ):
             some = unknown[start : start + _SEGMENTS_PER_READ]
@@ -328,7 +330,9 @@ class SessionReader:
             except PayloadMissingError as exc:
                 if not placeholders:
                     raise
-                logger.warning("an event is read without its content: %s", exc)
+                logger.warning(
+                    "an event is read without its content: %s", exc, extra=telemetry.log_fields(exc)
+                )
                 return None
 
         wanted = sorted(refs, key=lambda ref: ref.sha256)

@@ -9,6 +9,7 @@ from typing import Final
 
 from google.adk.platform import time as platform_time
 
+from gcp_adk_store import telemetry
 from gcp_adk_store.backends import retry
 from gcp_adk_store.backends.firestore import Documents
 from gcp_adk_store.backends.payloads import Payloads
@@ -219,7 +220,10 @@ class SessionRecorder:
     ) -> Settlement:
         looked_at = None if stored is None else events_to_settle(base, stored)
         newest = await self._reader.newest(stored, at_least=looked_at, what=what)
-        return settle(append, marker=base, stored=stored, newest=newest)
+        settlement = settle(append, marker=base, stored=stored, newest=newest)
+        if settlement is Settlement.STALE:
+            telemetry.count_conflict()
+        return settlement
 
     async def holds(self, key: SessionKey, append: Append) -> bool:
         """Tell whether exactly this event is stored already, however long ago."""
@@ -251,7 +255,7 @@ class SessionRecorder:
             return marker
         except StoreError as exc:
             # The append that led here is stored; that must not look like a failure of it.
-            logger.warning("%s is put off: %s", what, type(exc).__name__)
+            logger.warning("%s is put off: %s", what, type(exc).__name__, extra=telemetry.log_fields(exc))
             return marker
         if marker != stored.marker:
             return marker
@@ -309,7 +313,12 @@ class SessionRecorder:
             await self.finish_deletions(key, ended, what=what)
         except StoreError as exc:
             # The id is free; a note says what is left, for the next deletion of it.
-            logger.warning("%s: an expired session is not removed whole: %s", what, type(exc).__name__)
+            logger.warning(
+                "%s: an expired session is not removed whole: %s",
+                what,
+                type(exc).__name__,
+                extra=telemetry.log_fields(exc),
+            )
 
     async def finish_deletions(self, key: SessionKey, ended: Sequence[Deletion], *, what: str) -> None:
         """Remove what is left of sessions that ended; harmless when repeated.

@@ -14,6 +14,7 @@ from google.adk.sessions import BaseSessionService, Session
 from google.adk.sessions.base_session_service import GetSessionConfig, ListSessionsResponse
 from google.auth.credentials import Credentials
 
+from gcp_adk_store import settings, telemetry
 from gcp_adk_store.backends.channels import ClientInterceptor, FirestoreClient
 from gcp_adk_store.backends.credentials import StoreCredentials
 from gcp_adk_store.backends.firestore import open_documents
@@ -166,8 +167,10 @@ class FirestoreSessionService(BaseSessionService):
         turns = partial(Turns, max_waiting=self._limits.max_waiting, longest_wait_s=self._limits.deadline_s)
         self.operations = Operations(
             FirestoreSessionService,
+            system=telemetry.FIRESTORE,
             deadlines_s=self._limits.deadlines_s,
             turns=turns(at_once=self._limits.max_in_flight),
+            names_ids=settings.names_ids,
         )
         self._collector = Collector(self._documents, payloads, layout, self._reader, self._recorder)
         # One handle shared by several tasks, threads or loops never conflicts with itself.
@@ -465,7 +468,10 @@ class FirestoreSessionService(BaseSessionService):
         except StoreError as exc:
             # The event is stored; that must not look like a failure. The next append conflicts and learns.
             logger.warning(
-                "append_event %s: merged, but what others wrote is not read yet: %s", key, type(exc).__name__
+                "append_event %s: merged, but what others wrote is not read yet: %s",
+                key,
+                type(exc).__name__,
+                extra=telemetry.log_fields(exc),
             )
             found = None
         return Missed(marker=marker, found=found)
@@ -505,4 +511,9 @@ class FirestoreSessionService(BaseSessionService):
 
 def _report_unawaited(task: asyncio.Task[Any], what: str) -> None:
     if not task.cancelled() and (failure := task.exception()) is not None:
-        logger.warning("%s failed after its caller was cancelled: %s", what, type(failure).__name__)
+        logger.warning(
+            "%s failed after its caller was cancelled: %s",
+            what,
+            type(failure).__name__,
+            extra=telemetry.log_fields(failure),
+        )

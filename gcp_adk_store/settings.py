@@ -341,6 +341,11 @@ def storage_emulator_url() -> str | None:
     return os.environ.get("STORAGE_EMULATOR_HOST") or None
 
 
+def names_ids() -> bool:
+    """Tell whether ``ADK_STORE_TELEMETRY_IDS`` lets spans name users and sessions: ``true`` or ``1``."""
+    return os.environ.get("ADK_STORE_TELEMETRY_IDS", "").lower() in ("true", "1")
+
+
 def default_project() -> str | None:
     """Return ``GOOGLE_CLOUD_PROJECT``, which overrides the project of the credentials."""
     return os.environ.get("GOOGLE_CLOUD_PROJECT") or None

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Hashable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
-from gcp_adk_store import deadlines
+from gcp_adk_store import deadlines, telemetry
 from gcp_adk_store.errors import OverloadedError
 
 
@@ -101,6 +101,9 @@ class Turns:
             line.waiting.append(mine)
             self._waiting += 1
         timer = mine.end_after(deadlines.at_most(self._longest_wait_s))
+        tally = telemetry.running()
+        if tally is not None:
+            tally.waiting += 1
         try:
             await mine.turn
         except BaseException as exc:  # one whose loop was closed under it ends by GeneratorExit
@@ -112,6 +115,8 @@ class Turns:
                 ) from exc
             raise
         finally:
+            if tally is not None:
+                tally.waiting -= 1
             if timer is not None:
                 timer.cancel()
 

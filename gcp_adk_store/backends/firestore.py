@@ -6,6 +6,7 @@ from typing import Any, Final, NoReturn, Protocol
 
 from google.auth.credentials import Credentials
 
+from gcp_adk_store import telemetry
 from gcp_adk_store.backends import retry, translate, values
 from gcp_adk_store.backends.channels import (
     BorrowedChannel,
@@ -67,10 +68,13 @@ class Documents:
             values.put_write(request.writes.add(), item, root=root)
 
         async def attempt(timeout_s: float) -> list[Written]:
+            tally = telemetry.count_rpc(request)
             try:
                 answer = await connection.commit(request, metadata=connection.metadata, timeout=timeout_s)
             except translate.FIRESTORE_FAILURES as exc:
                 _raise_as(translate.firestore_write_error, exc, f"{what}: {connection.where}")
+            if tally is not None and tally.is_recording:
+                tally.received_bytes += answer.ByteSize()
             return [_written(item, result) for item, result in zip(writes, answer.write_results, strict=True)]
 
         return await retry.call(
@@ -110,9 +114,12 @@ class Documents:
 
         async def attempt(timeout_s: float) -> list[Document | None]:
             found: dict[str, Document] = {}
+            tally = telemetry.count_rpc(request)
             try:
                 stream = connection.batch_get(request, metadata=connection.metadata, timeout=timeout_s)
                 async for message in stream:
+                    if tally is not None and tally.is_recording:
+                        tally.received_bytes += message.ByteSize()
                     if message.WhichOneof("result") == "found":
                         document = values.from_document(message.found, root=root)
                         found[document.path] = document
@@ -154,15 +161,18 @@ class Documents:
         )
 
         async def attempt(timeout_s: float) -> list[Document]:
+            found: list[Document] = []
+            tally = telemetry.count_rpc(request)
             try:
                 stream = connection.run_query(request, metadata=connection.metadata, timeout=timeout_s)
-                return [
-                    values.from_document(message.document, root=root)
-                    async for message in stream
-                    if message.HasField("document")
-                ]
+                async for message in stream:
+                    if tally is not None and tally.is_recording:
+                        tally.received_bytes += message.ByteSize()
+                    if message.HasField("document"):
+                        found.append(values.from_document(message.document, root=root))
             except translate.FIRESTORE_FAILURES as exc:
                 _raise_as(translate.firestore_read_error, exc, f"{what}: {connection.where}")
+            return found
 
         return await retry.call(attempt, policy=self._policy, repeatable_when_unanswered=True)
 

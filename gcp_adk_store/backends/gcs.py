@@ -7,6 +7,7 @@ from typing import Any, Final, TypeVar
 
 from google.api_core import exceptions as api
 
+from gcp_adk_store import telemetry
 from gcp_adk_store.backends.storage_calls import Permission, StorageCalls
 from gcp_adk_store.backends.translate import RefusedError
 from gcp_adk_store.codec.objects import ObjectFields, ScannedObject, StoredObject, Upload
@@ -64,6 +65,7 @@ class Objects:
             )
 
         await self._calls.write(send, Permission.CREATE, what=what)
+        telemetry.count_content(sent=len(upload.data))
 
     async def copy(self, source: StoredObject, name: str, fields: ObjectFields, *, what: str) -> None:
         """Write an object that must not exist yet from the bytes of *source*, within Cloud Storage.
@@ -163,6 +165,8 @@ class Objects:
         found = await self._calls.read(download, Permission.GET, what=what)
         if found is None:
             await self._calls.require_bucket(what=what)
+        else:
+            telemetry.count_content(received=len(found[0]))
         return found
 
     async def keep_until(self, prefix: str, time: datetime, *, what: str) -> None:

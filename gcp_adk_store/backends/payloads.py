@@ -12,6 +12,7 @@ from typing import Final, Protocol
 from google.adk.platform import time as platform_time
 from google.auth.credentials import Credentials
 
+from gcp_adk_store import telemetry
 from gcp_adk_store.backends.credentials import StoreCredentials
 from gcp_adk_store.backends.firestore import Documents
 from gcp_adk_store.backends.gcs import Objects
@@ -258,6 +259,8 @@ class Payloads:
             self._store(payload.ref.place, what=what).put(owner, payload, parts_at=parts_at, what=what)
             for payload in payloads
         )
+        for payload in payloads:
+            telemetry.count_spilled(payload.ref.size, payload.ref.place.value)
 
     async def renew_all(self, owner: PayloadOwner, place: PayloadPlace, *, parts_at: int, what: str) -> None:
         """Keep all payloads of *owner* in one place until *parts_at* at least.

@@ -10,6 +10,7 @@ from typing import Any, Final
 import google_crc32c
 from google.api_core import exceptions as api
 
+from gcp_adk_store import telemetry
 from gcp_adk_store.backends.gcs import Objects
 from gcp_adk_store.backends.storage_calls import Permission, StorageCalls
 from gcp_adk_store.codec.objects import ObjectFields
@@ -83,6 +84,7 @@ class ResumableUploads:
             done = await self._calls.write(
                 _Piece(url, piece, have=have, size=size), Permission.CREATE, what=what
             )
+            telemetry.count_content(sent=(done if isinstance(done, int) else size) - have)
             if not isinstance(done, int):
                 break
             have = done

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_before_delay
 from tenacity.wait import wait_base, wait_random_exponential
 
-from gcp_adk_store import deadlines
+from gcp_adk_store import deadlines, telemetry
 from gcp_adk_store.backends.translate import RefusedError
 from gcp_adk_store.errors import OutcomeUnknownError, OverloadedError, StoreError, UnavailableError
 
@@ -55,16 +55,22 @@ async def call(
     deadline_s = deadlines.at_most(policy.deadline_s)
     ends_at = time.monotonic() + deadline_s
     tried = 0
+    failure: StoreError | None = None
     unanswered: OutcomeUnknownError | None = None
+    tally = telemetry.running()
 
     async def bounded() -> T:
-        nonlocal tried, unanswered
+        nonlocal tried, failure, unanswered
         tried += 1
+        if tally is not None:
+            tally.count_attempt(tried, failure)
         left = max(ends_at - time.monotonic(), 0.001)
         try:
             return await attempt(min(policy.attempt_s, left))
-        except OutcomeUnknownError as exc:
-            unanswered = exc
+        except StoreError as exc:
+            failure = exc
+            if isinstance(exc, OutcomeUnknownError):
+                unanswered = exc
             raise
 
     kinds = (UnavailableError, OutcomeUnknownError) if repeatable_when_unanswered else (UnavailableError,)
@@ -132,4 +138,5 @@ def jitter(attempt: int, *, longest_s: float = _LONGEST_RACE_S) -> float:
 
 def _report_first(state: RetryCallState) -> None:
     if state.attempt_number == 1 and state.outcome is not None:
-        logger.warning("%s; it is tried again", state.outcome.exception())
+        failure = state.outcome.exception()
+        logger.warning("%s; it is tried again", failure, extra=telemetry.log_fields(failure, attempts=1))

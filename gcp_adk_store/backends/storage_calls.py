@@ -1,6 +1,7 @@
 """Run blocking calls of the Cloud Storage client on threads of this library's own."""
 
 import asyncio
+import contextvars
 import enum
 import threading
 from collections.abc import Callable
@@ -12,7 +13,7 @@ from google.auth.transport.requests import AuthorizedSession
 from google.cloud.storage import Client
 from requests.adapters import HTTPAdapter
 
-from gcp_adk_store import deadlines, settings
+from gcp_adk_store import deadlines, settings, telemetry
 from gcp_adk_store.backends import retry, translate
 from gcp_adk_store.backends.credentials import StoreCredentials
 from gcp_adk_store.errors import OverloadedError, StoreError
@@ -130,11 +131,15 @@ class StorageCalls:
 
         def begin(timeout_s: float) -> T:
             begun.append(timeout_s)
+            if self.is_borrowed:
+                telemetry.count_storage_request()
             return run(timeout_s)
 
         async def attempt(timeout_s: float) -> T:
             async with self._turns.turn(self.bucket):
-                return await loop.run_in_executor(self._executor(), begin, timeout_s)
+                # With the caller's context: what is counted or traced on the thread is of its operation.
+                in_context = contextvars.copy_context().run
+                return await loop.run_in_executor(self._executor(), in_context, begin, timeout_s)
 
         try:
             # A server that sends a byte now and then is never silent: this bounds it.
@@ -198,11 +203,19 @@ class StorageCalls:
             # Objects are named by their bucket: which project acts says little, and is not worth a request.
             project = self._project or settings.default_project() or self._credentials.find().project
             options = {"universe_domain": credentials.universe_domain}
-        session = AuthorizedSession(credentials)
+        session = _CountedSession(credentials)  # type: ignore[no-untyped-call]  # google-auth types half
         adapter = HTTPAdapter(pool_maxsize=self._limits.max_workers)
         session.mount("https://", adapter)
         session.mount("http://", adapter)
         return Client(project=project, credentials=credentials, _http=session, client_options=options)
+
+
+class _CountedSession(AuthorizedSession):
+    """Counts each request where it is sent: one call of the client may send several."""
+
+    def request(self, *args: Any, **kwargs: Any) -> Any:
+        telemetry.count_storage_request()
+        return super().request(*args, **kwargs)  # type: ignore[no-untyped-call]  # google-auth types half
 
 
 def _on_emulator() -> str:

@@ -13,7 +13,7 @@ from google.auth import exceptions as auth
 from google.auth.credentials import Credentials, TokenState
 from google.auth.transport.requests import Request
 
-from gcp_adk_store import deadlines
+from gcp_adk_store import deadlines, telemetry
 from gcp_adk_store.backends import token_errors
 from gcp_adk_store.backends.token_errors import Exchange, Identity
 from gcp_adk_store.errors import UnavailableError
@@ -142,7 +142,8 @@ class Token:
                     self._running = None
                 self._failed_at = time.monotonic() if failure else None
         if failure and self.credentials.token_state is TokenState.STALE:
-            logger.warning("%s; the present token is used on", self._error(failure))
+            error = self._error(failure)
+            logger.warning("%s; the present token is used on", error, extra=telemetry.log_fields(error))
         return failure
 
     def _wait_for(self, running: "Future[_Failure | None]") -> None:

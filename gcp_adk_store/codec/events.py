@@ -17,6 +17,7 @@ from google.genai import types
 from pydantic import ValidationError
 from pydantic_core import PydanticSerializationError
 
+from gcp_adk_store import telemetry
 from gcp_adk_store.codec.event_payloads import (
     WHOLE,
     Place,
@@ -136,7 +137,9 @@ def decode_event(text: str) -> StoredEvent:
             raise StoredDataError(
                 f"a stored event does not fit the installed google-adk at: {_places(exc)}"
             ) from None
-        logger.warning("a newer google-adk wrote an event; left out: %s", _places(exc))
+        logger.warning(
+            "a newer google-adk wrote an event; left out: %s", _places(exc), extra=telemetry.log_fields()
+        )
         event = Event.model_validate(pruned)
     if "timestamp" not in event.model_fields_set or not math.isfinite(event.timestamp):
         # ADK would give it the time of its reading.

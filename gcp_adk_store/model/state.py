@@ -8,6 +8,7 @@ from typing import Any
 from google.adk.sessions import State
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
+from gcp_adk_store import telemetry
 from gcp_adk_store.errors import InvalidInputError
 
 logger = logging.getLogger(__name__)
@@ -81,6 +82,7 @@ def _json_or_text(key: str, value: Any) -> Any:
             "state key %r holds a %s, which JSON cannot hold; its text is stored instead",
             key,
             type(value).__name__,
+            extra=telemetry.log_fields(),
         )
     except (ValueError, RecursionError) as exc:
         raise InvalidInputError(

@@ -1,0 +1,78 @@
+"""What telemetry says of ids and errors, and what it leaves out without an SDK."""
+
+import pytest
+from opentelemetry import trace
+
+from gcp_adk_store import OutcomeUnknownError, SessionConflictError, telemetry
+from gcp_adk_store.telemetry import error_type, log_fields, measured, shown
+
+
+class ForeignError(Exception):
+    """One of somebody else."""
+
+
+@pytest.mark.parametrize(
+    ("text", "as_shown"),
+    [
+        ("support", "support"),
+        ("a" * 128, "a" * 128),
+        ("a" * 129, "a" * 127 + "…"),
+        ("\ud800" * 2, "\\ud800\\ud800"),
+        ("\ud800" * 100, ("\\ud800" * 100)[:127] + "…"),
+    ],
+)
+def test_an_id_is_shown_as_text_of_bounded_length(text: str, as_shown: str) -> None:
+    """What UTF-8 cannot spell is escaped: one such attribute would end the export of a whole batch."""
+    assert as_shown == shown(text)
+
+
+@pytest.mark.parametrize(
+    ("failure", "name"),
+    [
+        (SessionConflictError("ids"), "SessionConflictError"),
+        (ValueError("content"), "ValueError"),
+        (ForeignError("content"), f"{__name__}.ForeignError"),
+    ],
+)
+def test_an_error_is_told_by_its_type(failure: Exception, name: str) -> None:
+    """Never by its message."""
+    assert name == error_type(failure)
+
+
+def test_a_call_without_an_sdk_has_a_tally_and_no_span() -> None:
+    """The name that tells whether there is one is that of the API that is installed."""
+    assert hasattr(trace, "_TRACER_PROVIDER")
+    with measured(telemetry.FIRESTORE, "get_session").begin("app") as inside:
+        tally = telemetry.running()
+
+        assert inside is None
+        assert tally is not None
+        assert not tally.is_recording or trace._TRACER_PROVIDER is not None
+
+    assert telemetry.running() is None
+
+
+def test_fields_of_a_record_are_those_of_the_running_operation() -> None:
+    """Of an error its attempts; outside of operations only what is known of the error."""
+    failure = OutcomeUnknownError("lost")
+    failure.attempts = 3
+    with measured(telemetry.FIRESTORE, "append_event").begin("app"):
+        inside, of_failure = log_fields(), log_fields(failure)
+
+    assert {"operation": "append_event", "app": "app", "attempts": 0} == inside
+    assert {**inside, "attempts": 3, "error_type": "OutcomeUnknownError"} == of_failure
+    assert {"attempts": 3, "error_type": "OutcomeUnknownError"} == log_fields(failure)
+    assert {"attempts": 1, "error_type": "ValueError"} == log_fields(ValueError(), attempts=1)
+    assert {} == log_fields()
+
+
+def test_what_is_counted_outside_of_all_operations_is_nowhere() -> None:
+    """As of the commands' own looks at storage."""
+    telemetry.count_conflict()
+    telemetry.count_content(sent=1)
+    telemetry.count_lookups("events", hits=1, misses=0)
+    telemetry.count_spilled(1, "bucket")
+    telemetry.count_storage_request()
+
+    assert telemetry.running() is None
+    assert telemetry.running_app() is None
