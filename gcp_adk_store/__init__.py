@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from gcp_adk_store.artifacts import GcsArtifactService, StoredArtifactVersion
     from gcp_adk_store.backends.credentials import StoreCredentials
     from gcp_adk_store.browser import SessionEvent, SessionPage
+    from gcp_adk_store.cloud_logging import CloudLoggingFormatter
     from gcp_adk_store.errors import (
         AccessDeniedError,
         ArtifactConflictError,
@@ -41,6 +42,7 @@ __all__ = [
     "ArtifactConflictError",
     "ArtifactLimits",
     "ArtifactReader",
+    "CloudLoggingFormatter",
     "CredentialsError",
     "FirestoreSessionService",
     "Garbage",
@@ -83,6 +85,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "ArtifactLimits": "settings",
     "ArtifactReader": "artifact_files",
+    "CloudLoggingFormatter": "cloud_logging",
     "FirestoreSessionService": "sessions",
     "Garbage": "model.garbage",
     "GarbageKind": "model.garbage",
