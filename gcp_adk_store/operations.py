@@ -61,8 +61,10 @@ class Operations:
 
     def begin(self, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> telemetry.Tally:
         """Return the tally of a call of the operation *name*."""
-        session = kwargs.get("session") or (args[1] if len(args) > 1 else None)
-        app = kwargs.get("app_name") or getattr(session, "app_name", None)
+        session = kwargs.get("session")
+        if session is None and len(args) > 1:
+            session = args[1]
+        app = kwargs.get("app_name") if session is None else getattr(session, "app_name", None)
         tally = telemetry.measured(self._system, name).begin(app)
         if tally.is_recording and self._names_ids():
             tally.name(

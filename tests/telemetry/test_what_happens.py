@@ -362,6 +362,20 @@ def test_spans_of_a_turn_are_below_those_of_adk(watched: Watched, adk_store: Sto
         assert parent.context.trace_id == span.context.trace_id
 
 
+async def test_an_operation_of_a_trace_that_nobody_keeps_is_in_the_metrics_alone(
+    watched: Watched, connect: Connect
+) -> None:
+    """What is called in it learns that it is not kept either, instead of beginning a trace of its own."""
+    service = connect()
+    context = trace.SpanContext(1, 2, is_remote=True, trace_flags=trace.TraceFlags(0))
+    with trace.use_span(trace.NonRecordingSpan(context)):
+        await service.get_user_state(app_name="app", user_id="user")
+
+    assert [] == watched.take_all_spans()
+    assert 1 == watched.take_metrics().of("operation.duration", "get_user_state", outcome="ok")
+    await service.close()
+
+
 @pytest.mark.parametrize(
     ("setting", "named"),
     [("", {}), ("false", {}), ("true", {"user.id": "user", "gen_ai.conversation.id": "session"})],
