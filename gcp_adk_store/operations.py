@@ -51,6 +51,7 @@ class Operations:
                     f"deadlines_s names {name!r}, which is no method of {service.__name__}"
                 )
         self._system = system
+        self._measured: dict[str, telemetry.Measured] = {}
         self._deadlines_s = dict(deadlines_s)
         self._turns = turns
         self._names_ids = names_ids
@@ -65,7 +66,10 @@ class Operations:
         if session is None and len(args) > 1:
             session = args[1]
         app = kwargs.get("app_name") if session is None else getattr(session, "app_name", None)
-        tally = telemetry.measured(self._system, name).begin(app)
+        measured = self._measured.get(name)
+        if measured is None:
+            measured = self._measured[name] = telemetry.measured(self._system, name)
+        tally = telemetry.Tally(measured, app)
         if tally.is_recording and self._names_ids():
             tally.name(
                 kwargs.get("user_id", getattr(session, "user_id", None)),

@@ -230,25 +230,28 @@ async def test_versions_that_this_process_knows_are_counted(
 async def test_operations_that_run_and_those_that_wait_are_observed(
     watched: Watched, firestore_proxy: FirestoreProxy, connect: Connect
 ) -> None:
-    """While one is on its way and another waits for its turn; none when both are done."""
+    """While one is on its way and another waits for its turn; then that one, then none."""
     service = connect(limits=SessionLimits(max_in_flight=1))
     held = [
         await service.create_session(app_name="app", user_id="user", session_id=f"{number}")
         for number in range(2)
     ]
-    on_its_way = Hold()
-    firestore_proxy.plan = only("Commit", nth(0, on_its_way))
+    on_their_way = [Hold(), Hold()]
+    firestore_proxy.plan = only("Commit", lambda call: on_their_way[call.number])
     appends = [asyncio.create_task(service.append_event(session, said())) for session in held]
-    await until(on_its_way.reached.is_set)
-    meanwhile = watched.take_metrics()
-    on_its_way.release()
+    observed = []
+    for hold in on_their_way:
+        await until(hold.reached.is_set)
+        observed.append(watched.take_metrics())
+        hold.release()
     await asyncio.gather(*appends)
-    after = watched.take_metrics()
+    observed.append(watched.take_metrics())
 
-    assert 2 == meanwhile.of("operations.in_flight", "append_event", db__system__name="gcp.firestore")
-    assert 1 == meanwhile.of("operations.waiting", "append_event")
-    assert 0 == after.of("operations.in_flight", "append_event")
-    assert 0 == after.of("operations.waiting", "append_event")
+    system = "gcp.firestore"
+    assert [2, 1, 0] == [
+        one.of("operations.in_flight", "append_event", db__system__name=system) for one in observed
+    ]
+    assert [1, 0, 0] == [one.of("operations.waiting", "append_event") for one in observed]
     await service.close()
 
 

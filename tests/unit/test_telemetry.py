@@ -1,5 +1,8 @@
 """What telemetry says of ids and errors, and what it leaves out without an SDK."""
 
+import sys
+from types import FrameType
+
 import pytest
 from opentelemetry import trace
 
@@ -9,6 +12,14 @@ from gcp_adk_store.telemetry import error_type, log_fields, measured, shown
 
 class ForeignError(Exception):
     """One of somebody else."""
+
+
+class Message:
+    """One whose size nobody asks for."""
+
+    def ByteSize(self) -> int:  # noqa: N802  # protobuf's name
+        """Fail the test."""
+        raise AssertionError
 
 
 @pytest.mark.parametrize(
@@ -76,3 +87,26 @@ def test_what_is_counted_outside_of_all_operations_is_nowhere() -> None:
 
     assert telemetry.running() is None
     assert telemetry.running_app() is None
+
+
+def test_a_call_without_an_sdk_takes_few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What an append does: each step more is CPU time of all who watch nothing."""
+    monkeypatch.setattr(trace, "_TRACER_PROVIDER", None)
+    steps: list[str] = []
+
+    def learn(frame: FrameType, event: str, _: object) -> None:
+        if event == "call" and frame.f_code.co_filename == telemetry.__file__:
+            steps.append(frame.f_code.co_name)
+
+    sys.setprofile(learn)
+    try:
+        with measured(telemetry.FIRESTORE, "append_event").begin("app"):
+            tally = telemetry.running()
+            assert tally is not None
+            tally.count_attempt(1, None)
+            telemetry.count_rpc(Message())
+    finally:
+        sys.setprofile(None)
+
+    assert ["measured", "begin", "__init__", "enter", "running", "count_attempt", "count_rpc"] == steps[:7]
+    assert ["__exit__", "leave", "finish"] == steps[7:]
