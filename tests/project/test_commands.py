@@ -35,6 +35,8 @@ RUN = {
     "test_the_benchmark_takes_the_options_of_the_documents": (
         'make bench OPTIONS="--only append --rounds 500"',
         'make bench OPTIONS="--rtt 0,10"',
+        'make bench OPTIONS="--only append --uvloop"',
+        'make bench OPTIONS="--only append --profile 8"',
     ),
     "test_the_command_of_the_documentation_runs": (
         "gcp-adk-store doctor --project my-project --database '(default)' --bucket my-bucket --prefix adk",
@@ -64,10 +66,12 @@ PYTHON = {
     "docs/credentials.md": 1,
     "docs/deploying.md": 1,
     "docs/migrating.md": 1,
+    "docs/telemetry.md": 2,
     "docs/templates.md": 2,
     "docs/testing.md": 2,
 }
-"""How many blocks of Python a document has; test_documents_for_readers.py runs all of them."""
+"""How many blocks of Python a document has, all of which test_documents_for_readers.py runs; those of telemetry.md
+tests/telemetry does."""
 
 CONFIGURATION = {
     "docs/adk-server.md": "test_the_services_yaml_of_the_documents_is_loaded",
@@ -101,11 +105,11 @@ def inline(document: str) -> Iterator[tuple[str, str]]:
 
 def test_a_block_is_of_a_language_that_is_looked_at() -> None:
     """One without a language has no commands; indented code without a fence would not be seen at all."""
-    known = {"", "bash", "hcl", "json", "python", "yaml"}
+    known = {"", "bash", "hcl", "json", "python", "text", "yaml"}
     hidden = [
         (block.document, line)
         for block in every_block()
-        if not block.language
+        if block.language in ("", "text")
         for line in block.lines
         if line.split()[0] in PROGRAMS
     ]
@@ -263,12 +267,13 @@ def test_the_benchmark_takes_the_options_of_the_documents(environ: Mapping[str, 
     )
     options = [word for option in named for word in shlex.split(option.split("  ")[0])]
     ((_, *words),) = made("bench", f"OPTIONS={' '.join(options)}")
-    short = ["--only", "create", "--rounds", "2", "--json", str(tmp_path / "bench.json")]
+    # What is said last holds: figures, and no profile, which has none.
+    short = ["--only", "create", "--rounds", "2", "--profile", "0", "--json", str(tmp_path / "bench.json")]
     run = subprocess.run(
         [sys.executable, *words, *short], cwd=ROOT, env=environ, capture_output=True, text=True, check=False
     )
 
-    assert {"--only", "--rounds", "--rtt", "--quick"} <= set(options)
+    assert {"--only", "--rounds", "--rtt", "--quick", "--uvloop", "--profile"} <= set(options)
     assert 0 == run.returncode, run.stderr
     assert (tmp_path / "bench.json").exists()
 
