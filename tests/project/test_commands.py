@@ -70,8 +70,8 @@ PYTHON = {
     "docs/templates.md": 2,
     "docs/testing.md": 2,
 }
-"""How many blocks of Python a document has, all of which test_documents_for_readers.py runs; those of telemetry.md
-tests/telemetry does."""
+"""How many blocks of Python a document has: tests/telemetry runs those of telemetry.md, and
+test_documents_for_readers.py all others."""
 
 CONFIGURATION = {
     "docs/adk-server.md": "test_the_services_yaml_of_the_documents_is_loaded",
