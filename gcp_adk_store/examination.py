@@ -7,18 +7,17 @@ from typing import Final
 from gcp_adk_store import settings
 from gcp_adk_store.backends import translate
 from gcp_adk_store.backends.admin import AdminApi, Endpoints
-from gcp_adk_store.backends.canaries import document_canary, object_canary
+from gcp_adk_store.backends.canaries import document_canary, object_calls, object_canary
 from gcp_adk_store.backends.credentials import PLATFORM_SCOPES, StoreCredentials
 from gcp_adk_store.backends.firestore import open_documents
 from gcp_adk_store.backends.gcs import Objects
-from gcp_adk_store.backends.storage_calls import StorageCalls
 from gcp_adk_store.backends.token_errors import Identity
 from gcp_adk_store.doctor.access import Whose
 from gcp_adk_store.doctor.findings import Finding, Place
 from gcp_adk_store.doctor.measures import Canary
 from gcp_adk_store.doctor.report import Facts, findings_of
 from gcp_adk_store.errors import CredentialsError, UnavailableError
-from gcp_adk_store.settings import ArtifactLimits, SessionLimits, StoreSettings
+from gcp_adk_store.settings import SessionLimits, StoreSettings
 
 DEADLINE_S: Final = 15.0
 SAMPLES: Final = 20
@@ -117,9 +116,8 @@ async def _flown(facts: Facts, chosen: StoreSettings, *, samples: int, deadline_
     async def of_objects() -> Canary | None:
         if place.bucket is None or (facts.refusal and not facts.on_storage_emulator):
             return None
-        limits = ArtifactLimits(deadline_s=deadline_s, request_timeout_s=deadline_s, max_workers=1)
-        calls = StorageCalls(
-            place.bucket, project=place.project, client=None, credentials=credentials, limits=limits
+        calls = object_calls(
+            place.bucket, project=place.project, credentials=credentials, deadline_s=deadline_s
         )
         try:
             return await object_canary(Objects(calls), samples=samples)

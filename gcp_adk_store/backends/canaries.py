@@ -5,13 +5,16 @@ import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
+from gcp_adk_store.backends.credentials import StoreCredentials
 from gcp_adk_store.backends.firestore import Documents
 from gcp_adk_store.backends.gcs import Objects
+from gcp_adk_store.backends.storage_calls import StorageCalls
 from gcp_adk_store.backends.translate import ConditionFailedError, RefusedError
 from gcp_adk_store.codec.objects import Upload
 from gcp_adk_store.codec.writes import Delete, Page, Write
 from gcp_adk_store.doctor.measures import Canary
 from gcp_adk_store.errors import OutcomeUnknownError, StoreError
+from gcp_adk_store.settings import ArtifactLimits
 
 _FOLDER = "adk-store-doctor"
 _WHAT = "doctor"
@@ -50,6 +53,17 @@ async def document_canary(documents: Documents, prefix: str, *, samples: int) ->
         return (await documents.get([path], what=_WHAT)) == [None]
 
     return await _let_live(path, write, live, read, remove, samples=samples)
+
+
+def object_calls(
+    bucket: str, *, project: str, credentials: StoreCredentials | None, deadline_s: float
+) -> StorageCalls:
+    """Return calls to *bucket* for :func:`object_canary`.
+
+    One at a time: a request goes on where its caller gives up, and a deletion beside it could come first.
+    """
+    limits = ArtifactLimits(deadline_s=deadline_s, request_timeout_s=deadline_s, max_workers=1)
+    return StorageCalls(bucket, project=project, client=None, credentials=credentials, limits=limits)
 
 
 async def object_canary(objects: Objects, *, samples: int) -> Canary:

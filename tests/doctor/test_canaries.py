@@ -10,7 +10,7 @@ from google.cloud.firestore import Client
 from google.cloud.storage import Client as StorageClient
 
 from gcp_adk_store import Store
-from gcp_adk_store.backends.canaries import document_canary, object_canary
+from gcp_adk_store.backends.canaries import document_canary, object_calls, object_canary
 from gcp_adk_store.backends.channels import Channels
 from gcp_adk_store.backends.firestore import Documents, open_documents
 from gcp_adk_store.backends.gcs import Objects
@@ -191,6 +191,33 @@ async def test_an_object_whose_answer_is_lost_lives_all_the_same(
         monkeypatch.setenv(STORAGE_VARIABLE, storage_emulator.address)
 
     assert found.lived
+    assert [] == objects_left()
+
+
+async def test_a_caller_who_gives_up_leaves_no_object(
+    adk_store_bucket: str,
+    objects_left: Callable[[], list[str]],
+    storage_emulator: Emulator,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Ctrl-C while it is on its way: its deletion waits for it."""
+    writing, deleting = Hold("before"), Hold("before")
+    held = {0: writing, 1: deleting}
+    with StorageProxy(storage_emulator.address, lambda call: held.get(call.number)) as proxy:
+        monkeypatch.setenv(STORAGE_VARIABLE, proxy.address)
+        calls = object_calls(adk_store_bucket, project="demo", credentials=None, deadline_s=10)
+        task = asyncio.create_task(object_canary(Objects(calls), samples=1))
+        await asyncio.to_thread(writing.reached.wait)
+        task.cancel()
+        came_first = await asyncio.to_thread(deleting.reached.wait, 0.2)
+        deleting.release()
+        writing.release()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await calls.close()
+        monkeypatch.setenv(STORAGE_VARIABLE, storage_emulator.address)
+
+    assert not came_first
     assert [] == objects_left()
 
 
