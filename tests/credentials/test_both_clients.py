@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from gcp_adk_store.backends.credentials import STORE_SCOPES
 from tests.credentials.cloud import Cloud
 from tests.credentials.conftest import Written
 from tests.credentials.token_endpoints import TokenEndpoints
@@ -72,6 +73,25 @@ def test_one_token_serves_documents_payloads_and_artifacts(
     assert len(cloud.storage) >= 5
     assert [{"authorization": "Bearer token-1", "x-goog-user-project": "paying"}] * len(sent) == sent
     assert {"firestore.googleapis.com:443", "storage.googleapis.com:443"} <= set(cloud.hosts)
+
+
+def test_the_service_account_that_is_attached_serves_without_a_file(
+    take_a_turn: Callable[..., None], cloud: Cloud, endpoints: TokenEndpoints, tmp_path: Path
+) -> None:
+    """As on Cloud Run: the metadata server is asked for one token, of the scopes of a store."""
+    server = endpoints.url.removeprefix("http://")
+    take_a_turn(
+        ADK_STORE_PROJECT="",
+        CLOUDSDK_CONFIG=str(tmp_path),
+        GCE_METADATA_HOST=server,
+        GCE_METADATA_IP=server,
+    )
+    tokens = {sent["authorization"] for sent in (*cloud.firestore, *cloud.storage)}
+
+    assert {"Bearer token-1"} == tokens
+    assert [set(STORE_SCOPES)] == [set(asked.fields["scopes"].split(",")) for asked in endpoints.asked]
+    assert cloud.firestore
+    assert cloud.storage
 
 
 def test_all_clients_ask_the_universe_of_the_credentials(

@@ -1,6 +1,7 @@
 """Serve what hands out tokens at Google, over HTTP on this machine, in the documented shapes.
 
-The token endpoint of OAuth 2.0, the token exchange of STS, ``generateAccessToken`` and ``signBlob`` of IAM.
+The token endpoint of OAuth 2.0, the token exchange of STS, ``generateAccessToken`` and ``signBlob`` of IAM,
+and the metadata server of Cloud Run, GKE and machines.
 """
 
 import base64
@@ -10,7 +11,9 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, urlsplit
+
+ATTACHED = "attached@demo.iam.gserviceaccount.com"
 
 
 class Asked(NamedTuple):
@@ -44,6 +47,18 @@ class TokenEndpoints:
                 data = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
                 self.send_response(status)
                 self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", str(len(data)))
+                self.end_headers()
+                self.wfile.write(data)
+
+            def do_GET(self) -> None:
+                # The metadata server's answers, asked of with a header that no browser sends.
+                url = urlsplit(self.path)
+                is_asked = self.headers["Metadata-Flavor"] == "Google"
+                status, data = endpoints.metadata(Asked(url.path, dict(parse_qsl(url.query)), ""))
+                self.send_response(status if is_asked else 403)
+                self.send_header("Metadata-Flavor", "Google")
+                self.send_header("Content-Type", "application/json" if data[:1] == b"{" else "text/plain")
                 self.send_header("Content-Length", str(len(data)))
                 self.end_headers()
                 self.wfile.write(data)
@@ -87,6 +102,23 @@ class TokenEndpoints:
         assert asked.path.endswith(":signBlob")
         signed = base64.b64encode(b"signed:" + base64.b64decode(asked.fields["payload"])[:8]).decode()
         return 200, {"keyId": "key", "signedBlob": signed}
+
+    def metadata(self, asked: Asked) -> tuple[int, bytes]:
+        """Return status and body of one question to the metadata server; only tokens are counted."""
+        about = asked.path.removeprefix("/computeMetadata/v1/")
+        account = "instance/service-accounts/default/"
+        if about == f"{account}token":
+            with self._guard:
+                self.asked.append(asked)
+            token = {"access_token": f"token-{len(self.asked)}", "expires_in": self.lives_s}
+            return 200, json.dumps({**token, "token_type": "Bearer"}).encode()
+        known = {
+            "/": b"",
+            account: json.dumps({"email": ATTACHED, "scopes": [], "aliases": ["default"]}).encode(),
+            "project/project-id": b"demo",
+            "universe/universe-domain": b"googleapis.com",
+        }
+        return (200, known[about]) if about in known else (404, b"")
 
     @property
     def paths(self) -> list[str]:
