@@ -408,7 +408,7 @@ class FirestoreSessionService(BaseSessionService):
         ADK's servers call it when they end, and close nothing. Every acknowledged write is durable already.
         """
         loop = asyncio.get_running_loop()
-        mine = [task for task in self._unawaited if task.get_loop() is loop]
+        mine = [task for task in tuple(self._unawaited) if task.get_loop() is loop]
         if mine:
             await asyncio.wait(mine)
 

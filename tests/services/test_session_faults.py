@@ -2,7 +2,9 @@
 
 import asyncio
 import gc
+import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import grpc
@@ -12,6 +14,7 @@ from google.cloud.firestore import AsyncClient
 
 from gcp_adk_store import (
     FirestoreSessionService,
+    InvalidInputError,
     OutcomeUnknownError,
     SessionConflictError,
     SessionExistsError,
@@ -340,6 +343,39 @@ async def test_closing_waits_for_an_append_that_nobody_awaits(connect: Connect, 
 
     assert ["last"] == stored
     assert held == await connect().get_session(**WHO)
+
+
+def test_flushing_is_not_disturbed_by_appends_of_other_threads() -> None:
+    """It waits for those of its own loop, whatever begins and ends meanwhile; these are never sent."""
+    service = FirestoreSessionService(project="demo")
+    held = [Session(id=f"{number}", app_name=APP, user_id=USER) for number in range(20)]
+    broken = event("half")
+    broken.custom_metadata = {"half": "\ud800"}
+    done = threading.Event()
+
+    async def append() -> None:
+        while not done.is_set():
+            ends = await asyncio.gather(
+                *(service.append_event(one, broken) for one in held), return_exceptions=True
+            )
+            assert {InvalidInputError} == {type(end) for end in ends}
+
+    async def flush() -> None:
+        for _ in range(5000):
+            await service.flush()
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor() as threads:
+            appending = threads.submit(asyncio.run, append())
+            try:
+                asyncio.run(flush())
+            finally:
+                done.set()
+            appending.result()
+    finally:
+        sys.setswitchinterval(interval)
 
 
 def test_one_service_serves_one_event_loop_after_another(connect: Connect) -> None:
