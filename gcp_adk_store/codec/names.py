@@ -23,7 +23,7 @@ _EMPTY: Final = "%"  # never written otherwise: an escaped '%' is '%25'
 _AMBIGUOUS_PERCENT: Final = re.compile(r"%(?=2F|25)")
 
 
-@lru_cache(maxsize=2048)  # every write spells the same few ids and keys; at most some MB of them
+@lru_cache(maxsize=2048)  # every write spells the same few ids and keys; 17 MB, all as long as may be
 def escape_name(text: str, *, what: str) -> str:
     """Return *text* as a legal document id or field name; no two texts share one.
 
