@@ -74,9 +74,11 @@ def calm_collector() -> Iterator[None]:
     gc.collect()
     gc.freeze()
     gc.set_threshold(10_000, 20, 20)
-    yield
-    gc.set_threshold(*before)
-    gc.unfreeze()
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+        gc.unfreeze()
 
 
 async def longest_stall_ms(step: Step, *, rounds: int) -> float:

@@ -61,7 +61,7 @@ def targets(found: Sequence[Figure]) -> list[Target]:
         *_flat(figures),
         *_pages(figures),
         *_artifacts(figures),
-        _stalls(figures),
+        *_stalls(figures),
     ]
 
 
@@ -148,9 +148,15 @@ def _artifacts(figures: Figures) -> Iterable[Target]:
         yield _faster(name or pattern.strip("^"), times, figures.ms(name, ADKS), figures.ms(name))
 
 
-def _stalls(figures: Figures) -> Target:
-    what, wanted = "event-loop stall during any of it", f"< {_STALL_MS:.0f} ms"
-    stalls = [(f.stall_ms, f.scenario) for f in figures.all if f.subject == OURS and f.stall_ms is not None]
+def _stalls(figures: Figures) -> Iterable[Target]:
+    ours = [figure for figure in figures.all if figure.subject == OURS]
+    yield _stall("collector as advised", [(figure.stall_ms, figure.scenario) for figure in ours])
+    yield _stall("collector by default", [(figure.stall_by_default_ms, figure.scenario) for figure in ours])
+
+
+def _stall(how: str, found: Iterable[tuple[float | None, str]]) -> Target:
+    what, wanted = f"event-loop stall during any of it, {how}", f"< {_STALL_MS:.0f} ms"
+    stalls = [(stall, scenario) for stall, scenario in found if stall is not None]
     if not stalls:
         return Target(what, wanted, "", None)
     worst, where = max(stalls)
