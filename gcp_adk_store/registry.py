@@ -94,7 +94,7 @@ async def close_services() -> None:
         services = [service for _, service in _made]
         _made.clear()
         _as_whom.clear()
-    # Side by side, and all of them: one that waits for a request to end holds up or spoils none of the others.
+    # Side by side, and all of them: one that waits for a request to end, or fails, is in nobody's way.
     failures = await asyncio.gather(*(service.close() for service in services), return_exceptions=True)
     for failure in failures:
         if isinstance(failure, BaseException):
