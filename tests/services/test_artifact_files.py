@@ -327,9 +327,10 @@ async def test_an_upload_that_is_cancelled_stops(artifacts: GcsArtifactService) 
     saving = asyncio.create_task(artifacts.save_artifact_file(**FILM, source=Slow(LARGE)))
     await begun.wait()
     saving.cancel()
+    await asyncio.sleep(0)  # it is told, and waits for the read that its file is needed for
+    left.set()
     with pytest.raises(asyncio.CancelledError):
         await saving
-    left.set()
     await artifacts.close()  # waits for the thread
 
     assert [] == await artifacts.list_versions(**FILM)
