@@ -15,8 +15,9 @@ from gcp_adk_store.codec.cursors import (
     encode_cursor,
     encode_page_cursor,
 )
-from gcp_adk_store.codec.documents import HEADER_FIELDS, HEADER_WITHOUT_STATE, Layout, read_header
+from gcp_adk_store.codec.documents import Layout
 from gcp_adk_store.codec.event_copies import copy_value
+from gcp_adk_store.codec.stored import HEADER_FIELDS, HEADER_WITHOUT_STATE, read_header
 from gcp_adk_store.codec.writes import Document, Page
 from gcp_adk_store.errors import (
     InvalidInputError,

@@ -7,10 +7,11 @@ from google.adk.platform import time as platform_time
 
 from gcp_adk_store.backends.firestore import Documents
 from gcp_adk_store.backends.payloads import Payloads
-from gcp_adk_store.codec.documents import Layout, read_deletions, read_session, read_state
+from gcp_adk_store.codec.documents import Layout
 from gcp_adk_store.codec.event_payloads import WHOLE, references
 from gcp_adk_store.codec.events import unpack_text
 from gcp_adk_store.codec.owners import ids_of, level_of, session_at
+from gcp_adk_store.codec.stored import read_deletions, read_session, read_state
 from gcp_adk_store.codec.writes import Document, Page
 from gcp_adk_store.errors import PayloadMissingError, StoredDataError
 from gcp_adk_store.model.garbage import Garbage, GarbageKind, StoredPayload, require_age

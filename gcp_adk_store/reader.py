@@ -13,16 +13,10 @@ from google.adk.sessions.base_session_service import GetSessionConfig
 from gcp_adk_store import telemetry
 from gcp_adk_store.backends.firestore import Documents
 from gcp_adk_store.backends.payloads import Payloads
-from gcp_adk_store.codec.documents import (
-    HEADER_FIELDS,
-    Layout,
-    read_header,
-    read_segment,
-    read_session,
-    read_state,
-)
+from gcp_adk_store.codec.documents import Layout
 from gcp_adk_store.codec.events import StoredEvent, complete_event
 from gcp_adk_store.codec.payloads import unpack_value
+from gcp_adk_store.codec.stored import HEADER_FIELDS, read_header, read_segment, read_session, read_state
 from gcp_adk_store.codec.writes import Document
 from gcp_adk_store.errors import PayloadMissingError, StoredDataError
 from gcp_adk_store.event_cache import EventCache

@@ -15,9 +15,10 @@ from gcp_adk_store.backends.firestore import Documents
 from gcp_adk_store.backends.payloads import Payloads
 from gcp_adk_store.backends.renewals import renew
 from gcp_adk_store.backends.translate import RefusedError, TargetExistsError
-from gcp_adk_store.codec.documents import Deletion, Layout, read_deletions
+from gcp_adk_store.codec.documents import Deletion, Layout
 from gcp_adk_store.codec.events import event_timestamp
 from gcp_adk_store.codec.payloads import Spilled
+from gcp_adk_store.codec.stored import read_deletions
 from gcp_adk_store.codec.writes import Document, Write
 from gcp_adk_store.errors import (
     AccessDeniedError,

@@ -19,9 +19,10 @@ from gcp_adk_store.backends.gcs import Objects
 from gcp_adk_store.backends.renewals import renew
 from gcp_adk_store.backends.storage_calls import StorageCalls, StorageClient
 from gcp_adk_store.backends.translate import ConditionFailedError, RefusedError
-from gcp_adk_store.codec.documents import Layout, read_chunk
+from gcp_adk_store.codec.documents import Layout
 from gcp_adk_store.codec.objects import DEFAULT_CONTENT_TYPE, ScannedObject, Upload
 from gcp_adk_store.codec.owners import OWNER, PUT_TIME, chunk_owner, object_owner, owner_digest
+from gcp_adk_store.codec.stored import read_chunk
 from gcp_adk_store.codec.writes import Delete, Document, Page
 from gcp_adk_store.errors import (
     NotProvisionedError,

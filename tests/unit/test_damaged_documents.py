@@ -14,8 +14,12 @@ from google.genai import types
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from gcp_adk_store.codec.documents import (
-    Layout,
+from gcp_adk_store.codec.documents import Layout
+from gcp_adk_store.codec.events import event_timestamp
+from gcp_adk_store.codec.names import is_unicode
+from gcp_adk_store.codec.owners import session_at
+from gcp_adk_store.codec.segments import pack_segment
+from gcp_adk_store.codec.stored import (
     read_chunk,
     read_deletions,
     read_header,
@@ -23,10 +27,6 @@ from gcp_adk_store.codec.documents import (
     read_session,
     read_state,
 )
-from gcp_adk_store.codec.events import event_timestamp
-from gcp_adk_store.codec.names import is_unicode
-from gcp_adk_store.codec.owners import session_at
-from gcp_adk_store.codec.segments import pack_segment
 from gcp_adk_store.codec.values import Foreign, decode_value
 from gcp_adk_store.codec.writes import Document
 from gcp_adk_store.errors import InvalidInputError, StoredDataError

@@ -11,11 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gcp_adk_store.codec.documents import (
+from gcp_adk_store.codec.documents import Deletion, Layout
+from gcp_adk_store.codec.payloads import CHUNK_BYTES
+from gcp_adk_store.codec.segments import pack_segment
+from gcp_adk_store.codec.stored import (
     HEADER_FIELDS,
     HEADER_WITHOUT_STATE,
-    Deletion,
-    Layout,
     read_chunk,
     read_deletions,
     read_header,
@@ -23,8 +24,6 @@ from gcp_adk_store.codec.documents import (
     read_session,
     read_state,
 )
-from gcp_adk_store.codec.payloads import CHUNK_BYTES
-from gcp_adk_store.codec.segments import pack_segment
 from gcp_adk_store.codec.writes import Delete, Document, Must, Write
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
 from gcp_adk_store.model.expiry import MAX_TTL_S, PARTS_GRACE_S, Expiry
