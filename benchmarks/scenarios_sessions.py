@@ -223,8 +223,8 @@ def _at_history(stock: Stock, events: int) -> Callable[[str], Awaitable[Session]
     async def session(subject: str) -> Session:
         if events < _LOCAL_AT_MOST:
             return await stock.new_session(subject, events)
-        # The one that was read: it hardly grows. Its last event is enough to append to it.
-        return await stock.read(subject, await stock.conversation(subject, events), last=1)
+        # Its last event is enough to append to it.
+        return await stock.read(subject, await stock.copied_conversation(subject, events), last=1)
 
     return session
 
