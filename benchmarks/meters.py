@@ -78,7 +78,7 @@ def calm_collector() -> Iterator[None]:
     before = gc.get_threshold()
     gc.collect()
     gc.freeze()
-    gc.set_threshold(10_000, 20, 20)
+    gc.set_threshold(2_000, 10, 100)
     try:
         yield
     finally:

@@ -89,7 +89,7 @@ def test_the_example_keeps_pythons_collector_from_holding_up_the_event_loop() ->
         check=False,
     )
 
-    assert "True 10000 20 20 True\n" == run.stdout, run.stderr
+    assert "True 2000 10 100 True\n" == run.stdout, run.stderr
 
 
 def test_the_example_does_not_start_without_a_bucket() -> None:
