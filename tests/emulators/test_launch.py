@@ -52,6 +52,7 @@ from gcp_adk_store.testing.emulators import storage_emulator
 heard, woken = os.pipe()
 os.set_blocking(woken, False)
 signal.set_wakeup_fd(woken)  # signal.pause() sleeps through a signal that comes just before it
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell has its background jobs ignore it
 with storage_emulator() as emulator:
     try:
         print(emulator.address, flush=True)
