@@ -5,10 +5,12 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 # What stands in for Terraform's providers needs an older protobuf than Google's clients.
 TERRAFORM_TOOLS := .venv-terraform/.installed
+# What user code runs in: an interpreter with the packages of the platform's releases.
+CES_ENVIRONMENT := .cache/ces/interpreter.json
 # Two workers: what a small CI machine has cores for.
 WORKERS ?= 2
 
-.PHONY: demo test test-oldest check format bench bench-templates browser chaos emulators terraform-tools clean
+.PHONY: demo test test-oldest check format bench bench-sandbox bench-templates browser chaos emulators sandbox terraform-tools clean
 .DEFAULT_GOAL := test
 
 $(INSTALLED): pyproject.toml
@@ -25,15 +27,20 @@ $(TERRAFORM_TOOLS): tests/terraform/requirements.txt
 
 terraform-tools: $(TERRAFORM_TOOLS)
 
+$(CES_ENVIRONMENT): gcp_adk_store/runtime/sandbox/environment.py | $(INSTALLED)
+	$(BIN)/gcp-adk-store ces install --folder $(@D)
+	@touch $@
+
 # The main job: a real agent on the emulators, then a second process that goes on where it stopped.
 demo: $(INSTALLED)
 	$(BIN)/python -m examples.demo
 
 # Fast tests first; the emulators are started by the tests that need them. What is missing for them is said
 # once, before anything runs, instead of by every test.
-test: $(INSTALLED) $(TERRAFORM_TOOLS)
+test: $(INSTALLED) $(TERRAFORM_TOOLS) $(CES_ENVIRONMENT)
 	@$(BIN)/python -m gcp_adk_store.testing --check
 	@$(BIN)/python -m tests.server.chromium --check
+	@$(BIN)/python -m tests.runtime.sandbox.debian --check
 	@$(BIN)/python -m tests.terraform
 	$(BIN)/python -m pytest -q -n0 tests/unit
 	$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadgroup --ignore=tests/unit tests
@@ -41,6 +48,10 @@ test: $(INSTALLED) $(TERRAFORM_TOOLS)
 # Chromium, in which the page of adk web is opened; root installs it with apt-get, others are told how.
 browser: $(INSTALLED)
 	@$(BIN)/python -m tests.server.chromium --install
+
+# What user code is tested in: bubblewrap and libseccomp, by apt-get as root, and the packages of the platform.
+sandbox: $(INSTALLED) $(CES_ENVIRONMENT)
+	@$(BIN)/python -m tests.runtime.sandbox.debian --install
 
 # The oldest ADK that is supported; `make test` runs on the one that pyproject.toml pins, which templates are
 # compared with.
@@ -68,6 +79,10 @@ bench: $(INSTALLED)
 # Instructions beside ADK's own and Jinja; needs no emulator.
 bench-templates: $(INSTALLED)
 	$(BIN)/python -W ignore -m benchmarks.templates --json benchmarks/results/templates.json
+
+# How long the sandbox takes to start, and a call in it; needs no emulator.
+bench-sandbox: $(INSTALLED) $(CES_ENVIRONMENT)
+	$(BIN)/python -W ignore -m benchmarks.sandbox --environment $(dir $(CES_ENVIRONMENT)) --json benchmarks/results/sandbox.json
 
 # Workers that are killed while the network fails; nothing may be lost. `make chaos SECONDS=60 SEED=7`
 SECONDS ?= 60

@@ -1,5 +1,6 @@
 """Connect services to a database of the test's own, and fail a run that skipped a test."""
 
+import shutil
 import uuid
 from collections.abc import Callable
 from typing import Any
@@ -8,6 +9,15 @@ import pytest
 
 from gcp_adk_store import FirestoreSessionService
 from gcp_adk_store.testing.emulators import Emulator
+
+
+def pytest_report_header() -> str | None:
+    """Say what is not tested because it is optional, and not installed."""
+    return (
+        None
+        if shutil.which("runsc")
+        else "gVisor: runsc is not installed; tests/runtime/sandbox/test_gvisor.py is left out"
+    )
 
 
 @pytest.hookimpl(trylast=True)

@@ -4,6 +4,7 @@ import click
 
 import gcp_adk_store
 from gcp_adk_store.cli.adk import adk
+from gcp_adk_store.cli.ces import ces
 from gcp_adk_store.cli.cost import cost
 from gcp_adk_store.cli.doctor import doctor
 from gcp_adk_store.cli.gc import gc
@@ -17,6 +18,7 @@ def command() -> None:
 
 
 command.add_command(adk)
+command.add_command(ces)
 command.add_command(cost)
 command.add_command(doctor)
 command.add_command(gc)

@@ -4,7 +4,7 @@ import asyncio
 import os
 import uuid
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pytest
 
@@ -12,7 +12,13 @@ from gcp_adk_store.testing import emulators
 from gcp_adk_store.testing.buckets import create_bucket
 
 if TYPE_CHECKING:
+    from gcp_adk_store.runtime import PythonRuntime
+    from gcp_adk_store.runtime.sandbox import Sandbox
     from gcp_adk_store.store import Store
+
+
+SANDBOX_RUNS: Final = 48
+"""As many as a runtime with its own settings may have at a time: 8, each with 5 levels of calls below it."""
 
 
 @pytest.fixture(scope="session")
@@ -53,6 +59,41 @@ def adk_store(firestore_emulator: emulators.Emulator, adk_store_bucket: str) -> 
     store = Store.connect(project=f"demo-{uuid.uuid4().hex[:20]}", bucket=adk_store_bucket)
     yield store
     asyncio.run(store.close())
+
+
+@pytest.fixture(scope="session")
+def ces_sandbox() -> "Iterator[Sandbox]":
+    """The sandbox of this run's runtimes of customer-engagement agents; needs the extra ``ces``.
+
+    What it needs is said where it cannot start: a failure, since a skipped test shows nothing.
+    """
+    try:
+        from gcp_adk_store.runtime.sandbox import (  # noqa: PLC0415  # of an extra, where it is used
+            BubblewrapSandbox,
+            SandboxUnavailableError,
+        )
+    except ModuleNotFoundError as exc:
+        pytest.fail(f"{exc.msg}: pip install 'gcp-adk-store[ces]'", pytrace=False)
+    sandbox = BubblewrapSandbox(runs_at_once=SANDBOX_RUNS)
+    try:
+        asyncio.run(sandbox.start())
+    except SandboxUnavailableError as exc:
+        pytest.fail(str(exc), pytrace=False)
+    yield sandbox
+    asyncio.run(sandbox.close())
+
+
+@pytest.fixture
+def ces_runtime(adk_store: "Store", ces_sandbox: "Sandbox") -> "Iterator[PythonRuntime]":
+    """A :class:`~gcp_adk_store.runtime.PythonRuntime` on ``adk_store``: without tools, and reaching no host.
+
+    For another, ``PythonRuntime(adk_store.sessions, tools=..., sandbox=ces_sandbox)``.
+    """
+    from gcp_adk_store.runtime import PythonRuntime  # noqa: PLC0415  # of an extra, where it is used
+
+    runtime = PythonRuntime(adk_store.sessions, artifact_service=adk_store.artifacts, sandbox=ces_sandbox)
+    yield runtime
+    asyncio.run(runtime.close())
 
 
 def _announced(start: Callable[[], emulators.Emulator]) -> Iterator[emulators.Emulator]:

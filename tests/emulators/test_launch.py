@@ -20,7 +20,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 import pytest
-import yaml  # type: ignore[import-untyped]  # ships no type information
+import yaml
 
 from gcp_adk_store.testing import emulators
 from gcp_adk_store.testing.__main__ import main

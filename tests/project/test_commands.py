@@ -19,8 +19,9 @@ from gcp_adk_store.cli.command import command as gcp_adk_store
 from gcp_adk_store.testing.emulators import Emulator
 from tests.documents import ROOT, Block, all_blocks, blocks, command, documents
 
-TAKEN = ("gcp-adk-store adk ", "PORT=", "URL=")
-"""How blocks begin that tests/server/test_servers.py takes from the documents and runs as they are."""
+TAKEN = ("gcp-adk-store adk ", "gcp-adk-store ces ", "PORT=", "URL=")
+"""How blocks begin that tests/server/test_servers.py and tests/runtime/sample/test_sample.py take from the
+documents and run as they are."""
 
 RUN = {
     "test_a_short_storm_ends_well": ("make chaos SECONDS=60 SEED=7",),
@@ -63,19 +64,21 @@ RUN = {
 
 PYTHON = {
     "README.md": 2,
+    "docs/ces-runtime.md": 3,
     "docs/credentials.md": 1,
     "docs/deploying.md": 1,
     "docs/migrating.md": 1,
     "docs/performance.md": 1,
     "docs/telemetry.md": 2,
     "docs/templates.md": 2,
-    "docs/testing.md": 2,
+    "docs/testing.md": 3,
 }
-"""How many blocks of Python a document has: tests/telemetry runs those of telemetry.md, and
-test_documents_for_readers.py all others."""
+"""How many blocks of Python a document has: tests/telemetry runs those of telemetry.md, tests/runtime those
+of the runtime, and test_documents_for_readers.py all others."""
 
 CONFIGURATION = {
     "docs/adk-server.md": "test_the_services_yaml_of_the_documents_is_loaded",
+    "docs/ces-runtime.md": "test_the_tests_of_the_page_can_be_read",
     "docs/doctor.md": "test_every_check_is_explained",
     "terraform/modules/adk_store/README.md": "test_the_configurations_of_the_readme_are_valid",
 }

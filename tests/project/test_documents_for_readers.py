@@ -48,19 +48,21 @@ async def test_the_first_example_runs(firestore_emulator: Emulator, storage_emul
     assert "You help Ada." in (said.parts[0].text or "")
 
 
-@pytest.mark.parametrize(("document", "first", "passes"), [("README.md", 1, 1), ("docs/testing.md", 0, 3)])
+@pytest.mark.parametrize(
+    ("document", "which", "passes"), [("README.md", slice(1, 2), 1), ("docs/testing.md", slice(2), 3)]
+)
 def test_the_example_of_an_own_test_passes(
     tmp_path: Path,
     firestore_emulator: Emulator,
     storage_emulator: Emulator,
     document: str,
-    first: int,
+    which: slice,
     passes: int,
 ) -> None:
     """In a folder of its own, with nothing but the installed plugin; one file for blocks that go on."""
     assert firestore_emulator.address
     assert storage_emulator.address
-    (tmp_path / "test_own.py").write_text("\n\n".join(blocks(document, "python")[first:]))
+    (tmp_path / "test_own.py").write_text("\n\n".join(blocks(document, "python")[which]))
     run = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "."],
         cwd=tmp_path,

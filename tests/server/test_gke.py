@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml  # type: ignore[import-untyped]  # ships no type information
+import yaml
 
 from gcp_adk_store import StoreSettings
 from gcp_adk_store.cli.command import command

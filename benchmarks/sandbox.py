@@ -1,0 +1,86 @@
+"""Measure the sandbox: its start, a run in a fresh process, a call of the host, and many runs at a time.
+
+``make bench-sandbox`` runs it; it prints the load of the machine beside the figures, which they depend on.
+"""
+
+import argparse
+import asyncio
+import json
+import os
+import statistics
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from gcp_adk_store.runtime.sandbox import BubblewrapSandbox, default_folder
+
+ENTRY = "benchmarks.sandboxed.entry:run"
+STARTS = 10
+RUNS = 200
+AT_A_TIME = 32
+
+
+async def echo(call: dict[str, Any]) -> dict[str, Any]:
+    """Answer a host call with itself."""
+    return call
+
+
+async def timed(times: int, act: Callable[[], Awaitable[object]]) -> list[float]:
+    """Return milliseconds of each of so many acts, one after the other."""
+    took = []
+    for _ in range(times):
+        start = time.perf_counter()
+        await act()
+        took.append((time.perf_counter() - start) * 1000)
+    return took
+
+
+async def measure(folder: Path) -> dict[str, list[float]]:
+    """Return milliseconds by what was measured."""
+    rows: dict[str, list[float]] = {}
+    for name, preload in (("start", ("numpy", "google.protobuf.struct_pb2")), ("start without numpy", ())):
+        took = []
+        for _ in range(STARTS):
+            box = BubblewrapSandbox(entry=ENTRY, environment=folder, preload=preload)
+            began = time.perf_counter()
+            await box.run({"calls": 0}, echo)
+            took.append((time.perf_counter() - began) * 1000)
+            await box.close()
+        rows[f"{name}, with its first run"] = took
+    box = BubblewrapSandbox(entry=ENTRY, environment=folder, runs_at_once=AT_A_TIME)
+    await box.start()
+    try:
+        rows["run"] = await timed(RUNS, lambda: box.run({"calls": 0}, echo))
+        rows["run with 10 host calls"] = await timed(RUNS, lambda: box.run({"calls": 10}, echo))
+        together = lambda: asyncio.gather(*(box.run({"calls": 0}, echo) for _ in range(AT_A_TIME)))  # noqa: E731
+        rows[f"{AT_A_TIME} runs at a time, each"] = [each / AT_A_TIME for each in await timed(10, together)]
+    finally:
+        await box.close()
+    return rows
+
+
+def main() -> None:
+    """Print the table, and keep it as JSON where that is asked for."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--environment", type=Path, default=default_folder())
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    before = os.getloadavg()[0]
+    rows = asyncio.run(measure(options.environment.absolute()))
+    table = Table("", "p50 ms", "p95 ms", box=None)
+    for name, took in rows.items():
+        table.add_row(name, f"{statistics.median(took):.1f}", f"{sorted(took)[int(len(took) * 0.95)]:.1f}")
+    console = Console()
+    console.print(table)
+    console.print(f"load of the last minute: {before:.1f} before, {os.getloadavg()[0]:.1f} after")
+    if options.json is not None:
+        options.json.parent.mkdir(parents=True, exist_ok=True)
+        options.json.write_text(json.dumps(rows))
+
+
+if __name__ == "__main__":
+    main()

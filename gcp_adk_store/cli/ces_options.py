@@ -1,0 +1,232 @@
+"""Read what the commands that run code are told, and open what they run it on."""
+
+import json
+import uuid
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from ipaddress import ip_address
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import click
+
+from gcp_adk_store.cli.failures import CannotLookError
+from gcp_adk_store.errors import InvalidInputError
+from gcp_adk_store.store import Store
+
+if TYPE_CHECKING:
+    from google.adk.artifacts import BaseArtifactService
+    from google.adk.sessions import BaseSessionService, Session
+
+    from gcp_adk_store.runtime import HttpPolicy, PythonRuntime, RuntimeSettings, SessionKey
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+_SANDBOXES: Final = ("bubblewrap", "gvisor", "inprocess")
+_IN_MEMORY: Final = "local/local"
+
+
+def object_option(name: str, **attributes: Any) -> Callable[[Command], Command]:
+    """Return an option of a JSON object, or of ``@FILE`` with one."""
+    return click.option(name, callback=_object, metavar="JSON|@FILE", **attributes)
+
+
+def _object(ctx: click.Context, param: click.Parameter, value: str | None) -> dict[str, Any] | None:
+    if value is None:
+        return None
+    try:
+        text = Path(value[1:]).read_text(encoding="utf-8") if value.startswith("@") else value
+        read = json.loads(text)
+    except (OSError, ValueError) as exc:
+        raise click.BadParameter(f"it is no JSON: {exc}", ctx, param) from exc
+    if not isinstance(read, dict):
+        raise click.BadParameter(f"a JSON object is wanted, not {type(read).__name__}", ctx, param)
+    return read
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chosen:
+    """What a command was told of the runtime."""
+
+    tools: Path | None
+    allow_host: tuple[str, ...]
+    sandbox: str
+    setting: tuple[str, ...]
+    timeout: float | None
+
+    def http(self) -> "HttpPolicy":
+        """Return where requests may go; naming this machine allows it."""
+        from gcp_adk_store.runtime import HttpPolicy  # noqa: PLC0415  # of the extra
+
+        return HttpPolicy(allow=self.allow_host, allow_loopback=any(map(_is_loopback, self.allow_host)))
+
+    def settings(self) -> "RuntimeSettings":
+        """Return the settings of code.
+
+        Raises:
+            CannotLookError: one is none.
+        """
+        from gcp_adk_store.runtime import RuntimeSettings  # noqa: PLC0415  # of the extra
+        from gcp_adk_store.runtime.guest.contract import RequestError, RunSettings  # noqa: PLC0415  # likewise
+        from gcp_adk_store.runtime.sandbox import Limits  # noqa: PLC0415  # likewise
+
+        given: dict[str, Any] = {}
+        for each in self.setting:
+            name, _, value = each.partition("=")
+            try:
+                given[name] = json.loads(value)
+            except ValueError as exc:
+                raise CannotLookError(f"--setting {each}: write NAME=JSON, such as coerce_args=true") from exc
+        try:
+            guest = RunSettings.of(given)
+        except RequestError as exc:
+            raise CannotLookError(f"--setting: {exc}") from exc
+        limits = None if self.timeout is None else Limits(wall_s=self.timeout)
+        return RuntimeSettings(guest=guest, limits=limits)
+
+
+def runtime_options(command: Command) -> Command:
+    """Add the options of `Chosen` to *command*."""
+    tools = click.option(
+        "--tools",
+        metavar="DIR",
+        type=click.Path(path_type=Path, exists=True, file_okay=False),
+        help="App, or folder of tools, that tools.X is looked for in.",
+    )
+    return with_options(command, tools, *_options_of_every_run())
+
+
+def test_options(command: Command) -> Command:
+    """Add the options of `Chosen` without the tools, which are those of the app."""
+    return with_options(command, *_options_of_every_run())
+
+
+def with_options(command: Command, *options: Callable[[Command], Command]) -> Command:
+    """Return *command* with *options*, which its help lists in this order."""
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def _options_of_every_run() -> tuple[Callable[[Command], Command], ...]:
+    return (
+        click.option(
+            "--allow-host",
+            metavar="HOST[:PORT]",
+            multiple=True,
+            help="Host that ces_requests may reach; by default none. May be given several times.",
+        ),
+        click.option(
+            "--sandbox",
+            type=click.Choice(_SANDBOXES),
+            default=_SANDBOXES[0],
+            show_default=True,
+            help="What the code runs in; inprocess protects nothing, and is for debuggers.",
+        ),
+        click.option(
+            "--timeout",
+            metavar="SECONDS",
+            type=click.FloatRange(min=0, min_open=True),
+            help="Of each run; by default the sandbox's 30.",
+        ),
+        click.option(
+            "--setting",
+            metavar="NAME=JSON",
+            multiple=True,
+            help="Of docs/ces-runtime.md, such as strict_typing=true.",
+        ),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """What code runs on."""
+
+    sessions: "BaseSessionService"
+    artifacts: "BaseArtifactService | None"
+    key: "SessionKey"
+    session: "Session"
+    """As it is before the run."""
+
+
+@asynccontextmanager
+async def opened(
+    session: str | None, *, create: bool, variables: Mapping[str, Any] | None
+) -> AsyncIterator[Place]:
+    """Open the session that is named, or one in memory.
+
+    Raises:
+        CannotLookError: there is no such session, or it is there although it was to be made.
+    """
+    from google.adk.sessions import InMemorySessionService  # noqa: PLC0415  # half of ADK
+
+    from gcp_adk_store.runtime import SessionKey  # noqa: PLC0415  # of the extra
+
+    if session is None:
+        key = SessionKey.of(f"{_IN_MEMORY}/{uuid.uuid4().hex}")
+        memory = InMemorySessionService()
+        made = await memory.create_session(**_named(key), state=dict(variables or {}))
+        yield Place(sessions=memory, artifacts=None, key=key, session=made)
+        return
+    try:
+        key = SessionKey.of(session)
+    except InvalidInputError as exc:
+        raise CannotLookError(f"--session {session} must be APP/USER/ID; write a / in an id as %2F") from exc
+    if variables is not None and not create:
+        raise CannotLookError("--variables are of a new session: add --create, or leave out --session")
+    async with Store.from_env() as store:
+        found = await store.sessions.get_session(**_named(key))
+        if found is None and not create:
+            raise CannotLookError(f"there is no session {session}; --create makes it")
+        if found is not None and create:
+            raise CannotLookError(f"there is a session {session} already; leave out --create")
+        if found is None:
+            found = await store.sessions.create_session(**_named(key), state=dict(variables or {}))
+        artifacts = store.artifacts if store.has_artifacts else None
+        yield Place(sessions=store.sessions, artifacts=artifacts, key=key, session=found)
+
+
+def make_runtime(place: Place, chosen: Chosen, mocks: Mapping[str, Any] | None) -> "PythonRuntime":
+    """Return the runtime that was asked for.
+
+    Raises:
+        InvalidInputError: a tool or a mock is none.
+    """
+    from gcp_adk_store.runtime import MockConfig, PythonRuntime  # noqa: PLC0415  # of the extra
+    from gcp_adk_store.runtime.apps.layout import read_app  # noqa: PLC0415  # likewise
+    from gcp_adk_store.runtime.apps.loading import load_tools  # noqa: PLC0415  # likewise
+
+    return PythonRuntime(
+        place.sessions,
+        artifact_service=place.artifacts,
+        tools=[] if chosen.tools is None else load_tools(read_app(chosen.tools)),
+        http=chosen.http(),
+        sandbox=chosen.sandbox,
+        settings=chosen.settings(),
+        mocks=None if mocks is None else MockConfig.from_json(mocks),
+    )
+
+
+async def say(place: Place, said: str, invocation_id: str) -> None:
+    """Append what the user said to the session."""
+    from google.adk.events import Event  # noqa: PLC0415  # half of ADK
+    from google.genai import types  # noqa: PLC0415  # likewise
+
+    content = types.Content(role="user", parts=[types.Part(text=said)])
+    event = Event(author="user", invocation_id=invocation_id, content=content)
+    await place.sessions.append_event(place.session, event)
+
+
+def _named(key: "SessionKey") -> dict[str, Any]:
+    return {"app_name": key.app, "user_id": key.user, "session_id": key.session}
+
+
+def _is_loopback(host: str) -> bool:
+    name = host.rpartition(":")[0] if host.count(":") == 1 else host.partition("]")[0].removeprefix("[")
+    if (name or host) == "localhost":
+        return True
+    try:
+        return ip_address(name or host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,168 @@
+"""The command that runs the tests of an agent app."""
+
+import asyncio
+import dataclasses
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from gcp_adk_store.cli.ces_options import Chosen, object_option, test_options
+from gcp_adk_store.cli.extras import needs_ces
+from gcp_adk_store.cli.failures import CannotLookError
+from gcp_adk_store.errors import StoreError
+
+if TYPE_CHECKING:
+    from gcp_adk_store.runtime.apps.outcomes import Outcome
+
+_COLORS: Final = {"passed": "green", "failed": "red", "error": "red", "skipped": "yellow"}
+# By name: it is loaded in a process apart, and what is used in production imports nothing of the testing kit.
+_PLUGIN: Final = "gcp_adk_store.testing.callback_tests"
+_FINISHED: Final = (0, 1, 5)
+"""pytest's exit codes after which its report is whole: all passed, some failed, there was none."""
+
+
+@click.command("test")
+@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+@click.option("--only", type=click.Choice(["tools", "callbacks"]), help="Leave out the others.")
+@object_option("--variables", default="{}", help="In place of the app's declared defaults.")
+@test_options
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+def test(folder: Path, only: str | None, **given: Any) -> None:
+    """Run the tests of an agent app: of tools, in YAML, and of callbacks, in Python.
+
+    Tests of tools are all YAML files in folders tool_tests; those of callbacks are the files test.py and
+    test_*.py beside their python_code.py, which pytest runs, as you: look at those of others first. Ends with
+    1 if one fails or is none, with 2 if there is none, or they cannot be run.
+    """
+    with needs_ces():
+        import gcp_adk_store.runtime.apps.tool_tests  # noqa: F401, PLC0415  # of the extra
+    as_json, variables = given.pop("as_json"), given.pop("variables")
+    chosen = Chosen(tools=folder, **given)
+    if not folder.is_dir():
+        raise CannotLookError(f"there is no folder {folder}")
+    of_tools = [] if only == "callbacks" else _tool_files(folder)
+    of_callbacks = [] if only == "tools" else _callback_files(folder)
+    if not (of_tools or of_callbacks):
+        raise CannotLookError(
+            f"{folder} has no tests: no tool_tests/*.yaml, no test.py beside python_code.py"
+        )
+    try:
+        outcomes = asyncio.run(_tool_outcomes(folder, of_tools, variables, chosen))
+    except StoreError as exc:
+        raise CannotLookError(str(exc)) from exc
+    if of_callbacks:
+        outcomes += _callback_outcomes(folder, of_callbacks, chosen.sandbox)
+    if not outcomes:
+        raise CannotLookError(f"no file of tests in {folder} has a test")
+    if as_json:
+        click.echo(json.dumps([dataclasses.asdict(each) for each in outcomes], ensure_ascii=False))
+    else:
+        _show(outcomes)
+    sys.exit(any(each.status in {"failed", "error"} for each in outcomes))
+
+
+def _tool_files(folder: Path) -> list[Path]:
+    found = [path for suffix in ("yaml", "yml") for path in folder.rglob(f"*.{suffix}")]
+    return sorted(path for path in found if "tool_tests" in path.relative_to(folder).parts[:-1])
+
+
+def _callback_files(folder: Path) -> list[Path]:
+    beside = folder.glob("agents/*/*_callbacks/*/test*.py")
+    apart = folder.rglob("callback_tests/tests/**/test*.py")
+    return sorted(
+        {path for path in (*beside, *apart) if path.stem == "test" or path.stem.startswith("test_")}
+    )
+
+
+async def _tool_outcomes(
+    folder: Path, files: list[Path], variables: dict[str, Any], chosen: Chosen
+) -> "list[Outcome]":
+    from google.adk.sessions import InMemorySessionService  # noqa: PLC0415  # half of ADK
+
+    from gcp_adk_store.runtime import PythonRuntime  # noqa: PLC0415  # of the extra
+    from gcp_adk_store.runtime.apps.layout import read_app  # noqa: PLC0415  # likewise
+    from gcp_adk_store.runtime.apps.loading import load_tools  # noqa: PLC0415  # likewise
+    from gcp_adk_store.runtime.apps.tool_checks import ToolChecks, malformed  # noqa: PLC0415  # likewise
+    from gcp_adk_store.runtime.apps.tool_tests import MalformedTestError, read_tool_tests  # noqa: PLC0415  # likewise
+
+    outcomes: list[Outcome] = []
+    if not files:
+        return outcomes
+    app = read_app(folder)
+    sessions = InMemorySessionService()
+    async with PythonRuntime(
+        sessions,
+        tools=load_tools(app),
+        http=chosen.http(),
+        sandbox=chosen.sandbox,
+        settings=chosen.settings(),
+    ) as runtime:
+        checks = ToolChecks(runtime=runtime, sessions=sessions, app=app, variables=variables)
+        for file in files:
+            try:
+                tests = read_tool_tests(file, str(file))
+            except MalformedTestError as exc:
+                outcomes.append(malformed(exc))
+                continue
+            outcomes += [await checks.run(each) for each in tests]
+    return outcomes
+
+
+def _callback_outcomes(folder: Path, files: list[Path], sandbox: str) -> "list[Outcome]":
+    from gcp_adk_store.runtime.apps.outcomes import Outcome  # noqa: PLC0415  # of the extra
+
+    if importlib.util.find_spec("pytest") is None:
+        raise CannotLookError(
+            "callbacks are tested by pytest: pip install 'gcp-adk-store[testing]'; or --only tools"
+        )
+    with tempfile.TemporaryDirectory() as place:
+        report = Path(place) / "report.json"
+        command = [
+            *(sys.executable, "-m", "pytest", "-q", "-p", _PLUGIN, "-p", "no:cacheprovider"),
+            *("-c", os.devnull, f"--rootdir={folder}", "--import-mode=importlib"),
+            "--continue-on-collection-errors",
+            *(f"--ces-report={report}", f"--ces-sandbox={sandbox}", *map(str, files)),
+        ]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)  # noqa: S603  # of our own making
+        if done.returncode not in _FINISHED or not report.is_file():
+            raise CannotLookError(
+                f"pytest ended with {done.returncode}:\n{(done.stdout + done.stderr).strip()}"
+            )
+        told = json.loads(report.read_text(encoding="utf-8"))
+    return [
+        Outcome(**{**each, "path": str(folder / each["path"]), "says": tuple(each["says"])}) for each in told
+    ]
+
+
+def _show(outcomes: "list[Outcome]") -> None:
+    console = Console()
+    table = Table("", "of", "test", "ms", box=None)
+    table.columns[3].justify = "right"
+    for each in outcomes:
+        status = Text(each.status, style=_COLORS[each.status])
+        row = [Text(text, overflow="fold") for text in (each.subject, each.name)]
+        table.add_row(status, *row, f"{each.duration_s * 1000:,.0f}")
+    console.print(table)
+    for each in outcomes:
+        if each.says:
+            click.echo(f"\n{each.path}:{each.line}: {each.name}")
+            for text in each.says:
+                click.echo("\n".join(f"  {line}" for line in text.splitlines()))
+            if each.stdout:
+                click.echo("\n".join(("  printed:", *(f"    {line}" for line in each.stdout.splitlines()))))
+    counts = Counter[str](each.status for each in outcomes)
+    console.print()
+    console.print(
+        ", ".join(f"{counts[status]} {status}" for status in _COLORS if counts[status]), highlight=False
+    )

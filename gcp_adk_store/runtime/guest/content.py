@@ -1,0 +1,174 @@
+"""Hold what users and agents say: content, its parts, and calls of functions in them."""
+
+import base64
+import json as json_text
+from typing import Any, Final, Self
+
+import pydantic
+
+from .models import MessageModel, decode_base64
+
+JSON: Final = "application/json"
+AUDIO: Final = "application/json+audio"
+CUSTOMIZED_RESPONSE: Final = "application/json+agentResponse"
+
+TRANSFER: Final = "transfer_to_agent"
+END_SESSION: Final = "end_session"
+
+
+class Blob(MessageModel):
+    """Bytes of one media type."""
+
+    display_name: str | None = None
+    data: bytes | None = None
+    """Base64 text."""
+    mime_type: str | None = None
+    transcript_field: str | None = pydantic.Field(default=None, alias="transcript")
+
+    @property
+    def raw_data(self) -> bytes:
+        """The bytes themselves.
+
+        Raises:
+            TypeError: there are none.
+        """
+        return decode_base64(self.data)
+
+    @raw_data.setter
+    def raw_data(self, value: bytes) -> None:
+        self.data = base64.b64encode(value)
+
+    def transcript(self) -> str | None:
+        """Return what was said, of audio whose transcript is known."""
+        return self.transcript_field
+
+    @classmethod
+    def from_json(cls, data: str) -> Self:
+        """Return the JSON text *data* as a blob."""
+        return cls._of_text(data, JSON)
+
+    @classmethod
+    def _of_text(cls, text: str, mime_type: str) -> Self:
+        return cls(data=base64.b64encode(text.encode()), mime_type=mime_type)
+
+
+class FunctionCall(MessageModel):
+    """A call that a model, or a callback in its place, asks for."""
+
+    id: str | None = None
+    args: dict[str, Any] | None = None
+    name: str | None = None
+
+
+class FunctionResponse(MessageModel):
+    """What came of a call: the key ``output`` or ``error``, or all of it is the output."""
+
+    will_continue: bool | None = None
+    id: str | None = None
+    name: str | None = None
+    response: dict[str, Any] | None = None
+
+
+class Part(MessageModel):
+    """One piece of a message; exactly one field is set."""
+
+    function_call: FunctionCall | None = None
+    function_response: FunctionResponse | None = None
+    text: str | None = None
+    inline_data: Blob | None = None
+
+    def text_or_transcript(self) -> str | None:
+        """Return what is written or was said, if anything."""
+        if self.text is not None:
+            return self.text
+        return self.inline_data.transcript() if self.inline_data else None
+
+    def has_function_call(self, name: str) -> bool:
+        """Return whether it calls the function *name*."""
+        return self.function_call is not None and self.function_call.name == name
+
+    def has_function_response(self, name: str) -> bool:
+        """Return whether it holds what came of calling *name*."""
+        return self.function_response is not None and self.function_response.name == name
+
+    @classmethod
+    def from_text(cls, text: str) -> Self:
+        """Return a part that says *text*."""
+        return cls(text=text)
+
+    @classmethod
+    def from_function_call(cls, name: str, args: dict[str, Any]) -> Self:
+        """Return a part that calls *name*."""
+        return cls(function_call=FunctionCall(name=name, args=args))
+
+    @classmethod
+    def from_function_response(cls, name: str, response: dict[str, Any]) -> Self:
+        """Return a part that answers a call of *name*."""
+        return cls(function_response=FunctionResponse(name=name, response=response))
+
+    @classmethod
+    def from_inline_data(cls, data: bytes, mime_type: str) -> Self:
+        """Return a part of *data*, which is kept as it is: base64 is expected."""
+        return cls(inline_data=Blob(data=data, mime_type=mime_type))
+
+    @classmethod
+    def from_json(cls, data: str) -> Self:
+        """Return a part of the JSON text *data*, a payload for the client."""
+        return cls(inline_data=Blob.from_json(data))
+
+    @classmethod
+    def from_audio(
+        cls,
+        audio_uri: str,
+        cancellable: bool = False,  # noqa: FBT001, FBT002  # the platform's signature
+        interruptable: bool = True,  # noqa: FBT001, FBT002  # likewise
+    ) -> Self:
+        """Return a part that plays the recording at *audio_uri*."""
+        played = {"audioUri": audio_uri, "cancellable": cancellable, "interruptable": interruptable}
+        return cls(inline_data=Blob._of_text(json_text.dumps(played), AUDIO))  # noqa: SLF001  # of this module
+
+    @classmethod
+    def from_agent_transfer(cls, agent: str) -> Self:
+        """Return a part that hands over to the agent named *agent*."""
+        return cls.from_function_call(TRANSFER, {"agent_name": agent})
+
+    @classmethod
+    def from_end_session(cls, *, reason: str, escalated: bool = False) -> Self:
+        """Return a part that ends the session."""
+        return cls.from_function_call(END_SESSION, {"reason": reason, "session_escalated": escalated})
+
+    @classmethod
+    def from_customized_response(
+        cls,
+        *,
+        content: str,
+        disable_barge_in: bool = False,
+        enable_dtmf: bool = False,
+        dtmf_finish_digit: str = "#",
+        dtmf_endpointing_timeout: int = 3,
+    ) -> Self:
+        """Return a part that says *content* with a behaviour of its own on the telephone."""
+        said = {
+            "content": content,
+            "disableBargeIn": disable_barge_in,
+            "enableDtmf": enable_dtmf,
+            "dtmfFinishDigit": dtmf_finish_digit,
+            "dtmfEndpointingTimeout": dtmf_endpointing_timeout,
+        }
+        return cls(inline_data=Blob._of_text(json_text.dumps(said), CUSTOMIZED_RESPONSE))  # noqa: SLF001  # as above
+
+
+class Content(MessageModel):
+    """A message."""
+
+    parts: list[Part] | None = None
+    role: str | None = None
+    """``user``, or ``model`` of an agent."""
+
+    def is_user(self) -> bool:
+        """Return whether a user says it."""
+        return self.role == "user"
+
+    def is_model(self) -> bool:
+        """Return whether a model says it."""
+        return self.role == "model"

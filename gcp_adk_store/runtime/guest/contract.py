@@ -1,0 +1,219 @@
+"""Say what a run is given and what it answers: JSON objects of version 1.
+
+Model objects travel in the shape of Google's APIs: camelCase names (snake_case is read too), what is absent
+left out, bytes as standard base64. What this package does not know of a part, a request or a response comes
+back as it was given.
+"""
+
+from dataclasses import dataclass, fields
+from typing import Any, Final, Literal, NotRequired, Self, TypedDict
+
+VERSION: Final = 1
+
+Kind = Literal["tool", "callback"]
+Callback = Literal["before_agent", "after_agent", "before_model", "after_model", "before_tool", "after_tool"]
+
+KINDS: Final[tuple[str, ...]] = ("tool", "callback")
+CALLBACKS: Final[tuple[str, ...]] = (
+    "before_agent",
+    "after_agent",
+    "before_model",
+    "after_model",
+    "before_tool",
+    "after_tool",
+)
+
+MAX_VARIABLE_BYTES: Final = (
+    262_144  # Where the platform lets the whole turn fail, measured on a variable's JSON.
+)
+
+IMPORTABLE: Final = (
+    "annotated_types",
+    "ces_internal",
+    "ces_public",
+    "google.protobuf",
+    "numpy",
+    "pydantic",
+    "pydantic_core",
+    "typing_extensions",
+    "typing_inspection",
+)
+
+
+class Code(TypedDict):
+    """One file of user code."""
+
+    source: str
+    filename: str
+    """As tracebacks show it; need not exist."""
+    name: NotRequired[str]
+    """The function to call; left out of a callback it is ``before_model_callback`` and the like."""
+
+
+class Request(TypedDict):
+    """One run: a tool call, or the callbacks of one kind in their order."""
+
+    version: NotRequired[int]
+    kind: Kind
+    callback: NotRequired[Callback]
+    """Of a callback alone."""
+    code: list[Code]
+    """One of a tool; callbacks in order. Disabled ones are left out by the host."""
+    args: NotRequired[dict[str, Any]]
+    """The tool's arguments; the ``input`` of tool callbacks."""
+    context: NotRequired[dict[str, Any]]
+    """``state``, ``events``, ``userContent`` and the other fields of ToolContext."""
+    llm_request: NotRequired[dict[str, Any]]
+    """Of before_model."""
+    llm_response: NotRequired[dict[str, Any]]
+    """Of after_model."""
+    tool: NotRequired[dict[str, Any]]
+    """``name`` and ``description``, of tool callbacks."""
+    tool_response: NotRequired[dict[str, Any]]
+    """Of after_tool."""
+    tools: NotRequired[list[str]]
+    """Every name that ``tools.X`` and ``async_tools.X`` may have."""
+    settings: NotRequired[dict[str, Any]]
+    """Fields of RunSettings."""
+
+
+class StateDelta(TypedDict):
+    """How variables changed."""
+
+    changed: dict[str, Any]
+    """New values by name, of new variables too."""
+    removed: list[str]
+
+
+class RunError(TypedDict):
+    """Why a run failed."""
+
+    type: str
+    """Name of the exception's class, such as ``KeyError``, also of this package: ``NotJsonError``."""
+    message: str
+    traceback: str
+    """As Python prints it, with the frames of user code alone."""
+
+
+class Answer(TypedDict):
+    """What became of a run; JSON whatever the code did."""
+
+    version: int
+    result: Any
+    """What the tool returned, or what the callback returned that overrides."""
+    response: dict[str, Any] | None
+    """What the function response of a tool holds: ``{"result": ...}``; None of callbacks."""
+    override: bool
+    """Whether a callback returned something other than None."""
+    overridden_by: int | None
+    """Index in ``code`` of the callback that did; those after it were not run."""
+    state: dict[str, Any]
+    """The variables afterwards; after a failure those that were given."""
+    state_delta: StateDelta
+    actions: dict[str, Any] | None
+    """``context.actions``, where the code changed them; what follows of them is up to the host."""
+    args: dict[str, Any] | None
+    """As callbacks changed them in place; None where they did not."""
+    tool_response: dict[str, Any] | None
+    llm_request: dict[str, Any] | None
+    llm_response: dict[str, Any] | None
+    uncollected: list[int]
+    """Ids of background calls whose answers the code did not ask for."""
+    stdout: str
+    """Beginning of what the code printed, to stdout or stderr."""
+    warnings: list[str]
+    """What works here and may not on the platform."""
+    error: RunError | None
+
+
+class HostCall(TypedDict):
+    """What the code asks of the host.
+
+    The host answers ``tool`` and ``http`` with a HostReply. With ``background`` it begins the call, answers
+    ``{}`` at once and gives the reply to the ``collect`` of the same id: so calls run side by side over a
+    channel that carries one question at a time. The guest never has two questions open.
+    """
+
+    call: Literal["tool", "http", "collect"]
+    id: int
+    """From 1, one a call within its run; that of ``collect`` is its call's."""
+    background: NotRequired[bool]
+    tool: NotRequired[str]
+    args: NotRequired[dict[str, Any]]
+    state: NotRequired[dict[str, Any]]
+    """The variables as they are, for a tool that reads them; where the setting share_state is on."""
+    method: NotRequired[str]
+    """``GET`` and so on."""
+    url: NotRequired[str]
+    params: NotRequired[Any]
+    headers: NotRequired[Any]
+    data: NotRequired[Any]
+    """Text, or form fields by name."""
+    json: NotRequired[Any]
+
+
+class HostReply(TypedDict, total=False):
+    """What the host answers."""
+
+    id: int
+    status_code: int
+    """0 where there was no answer at all; then ``reason`` is ``Error fetching from URL``."""
+    reason: str
+    text: str
+    state_delta: StateDelta
+    """What the called tool changed; applied to the variables of the calling code."""
+    error: dict[str, str]
+    """``type`` and ``message``: ends the run, and no except clause of the code prevents it."""
+
+
+class RequestError(ValueError):
+    """The request is none that a host should make."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSettings:
+    """What is chosen where the platform's behaviour is not known, or differs between its versions."""
+
+    strict_typing: bool = False
+    """Whether ``Optional`` and the like must be imported, instead of being there with a warning."""
+    coerce_args: bool = False
+    """Whether arguments are converted to a tool's annotations, such as 3.0 to int."""
+    lenient_json: bool = False
+    """Whether values that pydantic can write as JSON, such as dates, are converted instead of refused."""
+    allow_async_functions: bool = False
+    """Whether an ``async def`` is run to its end, instead of refused."""
+    first_def_is_entry: bool = True
+    """Whether a tool without a function of its name is its first function, with a warning."""
+    allow_tool_keywords: bool = True
+    """Whether ``tools.X(a=1)`` is taken for ``tools.X({"a": 1})``, with a warning."""
+    share_state: bool = True
+    """Whether called tools see the variables, and change them."""
+    track_nested_changes: bool = True
+    """Whether a change inside of a variable counts that is not set again; it is a warning in any case."""
+    error_in_result: bool = True
+    """Whether a tool that raised has the response ``{"result": {"error": "Type: message"}}``, or none."""
+    measured_globals: bool = False
+    """Whether only the globals exist that were seen on the platform, instead of every documented name."""
+    logger: bool = False
+    """Whether there is a global ``logger``, which prints."""
+    capture: bool = True
+    """Whether stdin, stdout and stderr are the run's; without it a debugger works in the same process."""
+    importable: tuple[str, ...] | None = IMPORTABLE
+    """What can be imported beside the standard library; None is everything that is installed."""
+    max_variable_bytes: int | None = MAX_VARIABLE_BYTES
+    max_stdout_chars: int = 262_144
+
+    @classmethod
+    def of(cls, given: dict[str, Any]) -> Self:
+        """Return the settings of a request.
+
+        Raises:
+            RequestError: there is no such setting.
+        """
+        unknown = sorted(set(given) - {known.name for known in fields(cls)})
+        if unknown:
+            raise RequestError(f"unknown settings: {', '.join(unknown)}")
+        chosen = dict(given)
+        if chosen.get("importable") is not None:
+            chosen["importable"] = tuple(chosen["importable"])
+        return cls(**chosen)

@@ -1,0 +1,139 @@
+"""Gather the names that user code finds: classes, functions, globals, and the module that has them all."""
+
+import importlib
+import logging
+import sys
+import types
+import typing
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+from . import content, context, events, external, llm, tools, web
+from .context import CallbackContext
+from .contract import RunSettings
+from .scanning import TYPING_NAMES
+
+PUBLIC_MODULE: Final = "ces_public"
+INTERNAL_MODULE: Final = "ces_internal"
+
+CLASSES: Final[dict[str, type]] = {
+    "AsyncTools": tools.AsyncTools,
+    "Blob": content.Blob,
+    "CallbackContext": context.CallbackContext,
+    "Content": content.Content,
+    "Event": events.Event,
+    "EventActions": events.EventActions,
+    "ExternalResponse": external.ExternalResponse,
+    "FunctionCall": content.FunctionCall,
+    "FunctionDeclaration": tools.FunctionDeclaration,
+    "FunctionResponse": content.FunctionResponse,
+    "GenerateContentConfig": llm.GenerateContentConfig,
+    "HttpMethod": web.HttpMethod,
+    "LlmRequest": llm.LlmRequest,
+    "LlmResponse": llm.LlmResponse,
+    "Part": content.Part,
+    "Requests": web.Requests,
+    "StatusError": external.StatusError,
+    "Tool": tools.Tool,
+    "ToolContext": context.ToolContext,
+    "ToolDeclaration": tools.ToolDeclaration,
+    "Tools": tools.Tools,
+}
+
+# Documented, and yet absent where the globals of a tool were listed on the platform.
+_NOT_MEASURED: Final = frozenset(
+    {
+        "AsyncTools",
+        "Event",
+        "EventActions",
+        "FunctionDeclaration",
+        "Requests",
+        "ToolContext",
+        "ToolDeclaration",
+    }
+    | {"Tools", PUBLIC_MODULE}
+)
+
+for _class in CLASSES.values():
+    _class.__module__ = INTERNAL_MODULE  # as their names and tracebacks show it on the platform
+
+
+def runtime_names(
+    session: CallbackContext,
+    *,
+    synchronous: tools.Tools,
+    asynchronous: tools.AsyncTools,
+    requests: web.Requests,
+    logger_stream: Any,
+) -> dict[str, Any]:
+    """Return the names of one run, also as the contents of two modules.
+
+    Args:
+        session: What ``context`` and the functions for variables work on.
+        synchronous: ``tools``.
+        asynchronous: ``async_tools``.
+        requests: ``ces_requests``.
+        logger_stream: Where ``logger`` writes; None is no ``logger``.
+    """
+
+    def get_variable(key: str, default: Any = None) -> Any:
+        return session.state.get(key, default)
+
+    def set_variable(key: str, value: Any) -> None:
+        session.state[key] = value
+
+    def remove_variable(key: str) -> None:
+        del session.state[key]
+
+    public = types.ModuleType(PUBLIC_MODULE)
+    internal = types.ModuleType(INTERNAL_MODULE)
+    names: dict[str, Any] = {
+        **CLASSES,
+        "context": session,
+        "tools": synchronous,
+        "async_tools": asynchronous,
+        "ces_requests": requests,
+        "requests": requests,
+        "get_variable": get_variable,
+        "set_variable": set_variable,
+        "remove_variable": remove_variable,
+        "importlib": importlib,
+        PUBLIC_MODULE: public,
+        INTERNAL_MODULE: internal,
+    }
+    if logger_stream is not None:
+        names["logger"] = _logger(logger_stream)
+    for module in (public, internal):
+        vars(module).update({name: value for name, value in names.items() if value is not module})
+    return names
+
+
+def module_globals(names: dict[str, Any], settings: RunSettings) -> dict[str, Any]:
+    """Return those of *names* that are globals where *settings* hold, and names of typing beside them."""
+    typed = {} if settings.strict_typing else {name: getattr(typing, name) for name in TYPING_NAMES}
+    hidden = _NOT_MEASURED if settings.measured_globals else frozenset()
+    return {**typed, **{name: value for name, value in names.items() if name not in hidden}}
+
+
+@contextmanager
+def importable(modules: dict[str, types.ModuleType]) -> Iterator[None]:
+    """Let *modules* be imported by name, and what was there before again afterwards."""
+    before = {name: sys.modules.get(name) for name in modules}
+    sys.modules.update(modules)
+    try:
+        yield
+    finally:
+        for name, module in before.items():
+            if module is None:
+                sys.modules.pop(name, None)
+            else:
+                sys.modules[name] = module
+
+
+def _logger(stream: Any) -> logging.Logger:
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(logging.Formatter("%(levelname)s: %(message)s"))
+    logger = logging.Logger("ces_code")  # noqa: LOG001  # one in the hierarchy would outlive the run
+    logger.addHandler(handler)
+    return logger

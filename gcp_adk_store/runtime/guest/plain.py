@@ -1,0 +1,89 @@
+"""Make plain JSON values of what user code leaves behind, or say where one is none."""
+
+import json
+import math
+from typing import Any, Final
+
+import pydantic_core
+
+MAX_DEPTH: Final = 200
+"""Levels of lists and dicts; a value that contains itself goes deeper."""
+
+_MAX_INT_BITS: Final = 14_000  # Python turns integers into text up to 4,300 digits.
+
+
+class NotJsonError(TypeError):
+    """A value cannot be JSON; the message says which and where."""
+
+
+def plain(value: Any, where: str, *, lenient: bool = False, depth: int = MAX_DEPTH) -> Any:
+    """Return a deep copy of *value* of None, bool, int, float, str, list and dict alone.
+
+    Tuples become lists, subclasses what they derive from.
+
+    Args:
+        value: Anything.
+        where: How *value* is spelt in messages.
+        lenient: Whether pydantic may convert what is no JSON.
+        depth: Levels that are left.
+
+    Raises:
+        NotJsonError: there is something else in it.
+    """
+    if value is None or isinstance(value, bool | str | int | float):
+        return _scalar(value, where)
+    if depth == 0:
+        raise NotJsonError(f"{where[:200]}: nested deeper than {MAX_DEPTH} levels, or refers to itself")
+    if isinstance(value, dict):
+        return {
+            _key(key, where): plain(below, f"{where}[{key!r}]", lenient=lenient, depth=depth - 1)
+            for key, below in value.items()
+        }
+    if isinstance(value, list | tuple):
+        return [
+            plain(below, f"{where}[{index}]", lenient=lenient, depth=depth - 1)
+            for index, below in enumerate(value)
+        ]
+    if lenient:
+        return plain(_converted(value, where), where, depth=depth)
+    raise _refused(value, where)
+
+
+def same_json(one: Any, other: Any) -> bool:
+    """Return whether two plain values are the same JSON, in which 1, 1.0 and True differ."""
+    if type(one) is not type(other):
+        return False
+    if not isinstance(one, dict | list):
+        return bool(one == other)
+    return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
+
+
+def _scalar(value: Any, where: str) -> Any:
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise NotJsonError(f"{where}: {value} is no JSON number")
+        return float.__float__(value)
+    if value.bit_length() > _MAX_INT_BITS:
+        raise NotJsonError(f"{where}: an integer of {value.bit_length()} bits is too large")
+    return int.__int__(value)
+
+
+def _key(key: object, where: str) -> str:
+    if not isinstance(key, str):
+        raise NotJsonError(f"{where}: the key {key!r} is {type(key).__name__}, JSON has only str")
+    return str.__str__(key)
+
+
+def _converted(value: object, where: str) -> Any:
+    try:
+        return pydantic_core.to_jsonable_python(value)
+    except (pydantic_core.PydanticSerializationError, UnicodeDecodeError):
+        raise _refused(value, where) from None
+
+
+def _refused(value: object, where: str) -> NotJsonError:
+    return NotJsonError(f"{where}: Object of type {type(value).__name__} is not JSON serializable")

@@ -1,0 +1,271 @@
+"""Run user code: a tool, or the callbacks of one kind in their order.
+
+`run` is the whole of it: a JSON object in, a JSON object out, and a function that asks the host in between;
+contract describes all three. It reads and writes nothing else. Runs of one process may nest, as they do where
+a host answers a call with a run; they must not overlap, for standard streams and modules are the process's.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import Any, Final, Self
+
+from .capture import Capture, standard_streams
+from .coercion import coerce
+from .context import CallbackContext, ToolContext
+from .contract import (
+    CALLBACKS,
+    KINDS,
+    VERSION,
+    Answer,
+    Callback,
+    Code,
+    Kind,
+    RequestError,
+    RunError,
+    RunSettings,
+)
+from .failures import describe
+from .host_calls import CallHost, HostCalls
+from .models import to_wire
+from .namespace import INTERNAL_MODULE, PUBLIC_MODULE, importable, runtime_names
+from .plain import plain, same_json
+from .source import Source, finished, shown_in_tracebacks
+from .subjects import Subjects
+from .tools import AsyncTools, ToolCaller, Tools
+from .variables import Variables
+from .web import Requests
+
+_MAX_WARNINGS: Final = 100
+
+
+def run(request: Mapping[str, Any], call_host: CallHost) -> Answer:
+    """Return what became of running the code of *request*; whatever the code does is an answer.
+
+    Args:
+        request: A `contract.Request`.
+        call_host: Given a `contract.HostCall`, returns a `contract.HostReply`; never called twice at a time.
+    """
+    warnings = Warnings()
+    try:
+        job = Job.of(request, warnings)
+    except (ValueError, TypeError) as exc:
+        answer = _empty(_given_state(request), warnings)
+        answer["error"] = describe(exc, ())
+        return answer
+    return job.run(call_host)
+
+
+class Warnings:
+    """What is said of code, each thing once."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+
+    def add(self, text: str) -> None:
+        """Keep *text*, where it is new and there is room."""
+        if text not in self.texts and len(self.texts) < _MAX_WARNINGS:
+            self.texts.append(text)
+
+    def add_all(self, texts: Iterable[str]) -> None:
+        """Keep each of *texts*."""
+        for text in texts:
+            self.add(text)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """A request that was understood."""
+
+    kind: Kind
+    settings: RunSettings
+    code: Sequence[Code]
+    variables: Variables
+    args: dict[str, Any]
+    """Of a tool."""
+    subjects: Subjects | None
+    """Of callbacks."""
+    tools: frozenset[str]
+    warnings: Warnings
+
+    @classmethod
+    def of(cls, request: Mapping[str, Any], warnings: Warnings) -> Self:
+        """Return *request* as a job.
+
+        Raises:
+            ValueError, TypeError: the request is none.
+        """
+        kind, callback = _kind(request)
+        of_tool = kind == "tool" or callback in {"before_tool", "after_tool"}
+        context = (ToolContext if of_tool else CallbackContext).model_validate(request.get("context", {}))
+        return cls(
+            kind=kind,
+            settings=RunSettings.of(request.get("settings", {})),
+            code=_code(request, kind),
+            variables=Variables(context=context, before=_given_state(request)),
+            args=plain(request.get("args", {}), "args"),
+            subjects=Subjects.of(callback, request) if callback else None,
+            tools=frozenset(request.get("tools", ())),
+            warnings=warnings,
+        )
+
+    def run(self, call_host: CallHost) -> Answer:
+        """Return what became of it."""
+        try:
+            sources = [Source.of(code) for code in self.code]
+        except (SyntaxError, ValueError, RecursionError, MemoryError) as exc:  # what compile() may raise
+            return self._failed(describe(exc, ()))
+        for source in sources:
+            if error := source.unknown_tool(self.tools):
+                return self._failed(error)
+            if not self.settings.strict_typing:
+                self.warnings.add_all(source.missing_imports())
+        calls = HostCalls(call_host)
+        printed = Capture(self.settings.max_stdout_chars)
+        with shown_in_tracebacks(sources):
+            try:
+                with standard_streams(printed) if self.settings.capture else nullcontext():
+                    answer = self._succeeded(sources, calls, printed)
+                calls.check()
+            except BaseException as exc:  # noqa: BLE001  # user code raises anything, SystemExit included
+                error = describe(calls.ending or exc, [source.filename for source in sources])
+                answer = self._failed(error)
+        answer["stdout"] = printed.text
+        answer["uncollected"] = calls.uncollected
+        return answer
+
+    def _succeeded(self, sources: Sequence[Source], calls: HostCalls, printed: Capture) -> Answer:
+        """Return the answer of code that ends well; raise whatever else it does."""
+        names = self._names(calls, printed)
+        lenient = self.settings.lenient_json
+        actions = to_wire(self.variables.context.actions, "actions")
+        answer = _empty(self.variables.before, self.warnings)
+        with importable({name: names[name] for name in (PUBLIC_MODULE, INTERNAL_MODULE)}):
+            if self.subjects is None:
+                answer["result"] = plain(self._call_tool(sources[0], names), "result", lenient=lenient)
+                answer["response"] = {"result": answer["result"]}
+            else:
+                index, returned = self._call_callbacks(sources, self.subjects, names)
+                if index is not None:
+                    answer["override"], answer["overridden_by"] = True, index
+                    answer["result"] = self.subjects.override(returned, lenient=lenient)
+                for name, value in self.subjects.changed(lenient=lenient).items():
+                    answer[name] = value  # type: ignore[literal-required]  # of the fields that subjects name
+            self._add_changes(answer, actions)
+        if calls.uncollected:
+            self.warnings.add(
+                f"background calls {calls.uncollected} were begun and their answers never asked for"
+            )
+        return answer
+
+    def _names(self, calls: HostCalls, printed: Capture) -> dict[str, Any]:
+        caller = ToolCaller(
+            calls,
+            self.variables,
+            names=self.tools,
+            keywords=self.settings.allow_tool_keywords,
+            share_state=self.settings.share_state,
+            warn=self.warnings.add,
+        )
+        return runtime_names(
+            self.variables.context,
+            synchronous=Tools(caller),
+            asynchronous=AsyncTools(caller),
+            requests=Requests(calls),
+            logger_stream=printed if self.settings.logger else None,
+        )
+
+    def _call_tool(self, source: Source, names: dict[str, Any]) -> Any:
+        with source.module(names, self.settings) as namespace:
+            function = source.entry(
+                namespace, None, or_first=self.settings.first_def_is_entry, warn=self.warnings.add
+            )
+            args = coerce(function, self.args, self.warnings.add) if self.settings.coerce_args else self.args
+            returned = function(**args)
+            return finished(function, returned, run_coroutines=self.settings.allow_async_functions)
+
+    def _call_callbacks(
+        self, sources: Sequence[Source], subjects: Subjects, names: dict[str, Any]
+    ) -> tuple[int | None, Any]:
+        """Return which of the callbacks overrides and what it returned; the rest is not run."""
+        for index, source in enumerate(sources):
+            with source.module(names, self.settings) as namespace:
+                function = source.entry(
+                    namespace, f"{subjects.callback}_callback", or_first=False, warn=self.warnings.add
+                )
+                returned = function(**subjects.keywords(self.variables.context))
+                returned = finished(function, returned, run_coroutines=self.settings.allow_async_functions)
+            if returned is not None:
+                return index, returned
+        return None, None
+
+    def _add_changes(self, answer: Answer, actions: dict[str, Any]) -> None:
+        changes = self.variables.changes(
+            lenient=self.settings.lenient_json,
+            nested=self.settings.track_nested_changes,
+            max_bytes=self.settings.max_variable_bytes,
+        )
+        for name in changes.nested:
+            self.warnings.add(
+                f"variable {name!r} was changed inside and not set again: the platform may miss it"
+            )
+        answer["state"], answer["state_delta"] = changes.state, changes.delta
+        after = to_wire(self.variables.context.actions, "actions")
+        answer["actions"] = None if same_json(actions, after) else after
+
+    def _failed(self, error: RunError) -> Answer:
+        answer = _empty(self.variables.before, self.warnings)
+        answer["error"] = error
+        if self.kind == "tool" and self.settings.error_in_result:
+            answer["response"] = {"result": {"error": f"{error['type']}: {error['message']}"}}
+        return answer
+
+
+def _empty(state: dict[str, Any], warnings: Warnings) -> Answer:
+    """Return the answer of a run that did nothing yet."""
+    return {
+        "version": VERSION,
+        "result": None,
+        "response": None,
+        "override": False,
+        "overridden_by": None,
+        "state": state,
+        "state_delta": {"changed": {}, "removed": []},
+        "actions": None,
+        "args": None,
+        "tool_response": None,
+        "llm_request": None,
+        "llm_response": None,
+        "uncollected": [],
+        "stdout": "",
+        "warnings": warnings.texts,
+        "error": None,
+    }
+
+
+def _kind(request: Mapping[str, Any]) -> tuple[Kind, Callback | None]:
+    if request.get("version", VERSION) != VERSION:
+        raise RequestError(f"version {request['version']!r} is not {VERSION}")
+    kind, callback = request.get("kind"), request.get("callback")
+    if kind == "tool":
+        return "tool", None
+    if kind == "callback" and callback in CALLBACKS:
+        return "callback", callback
+    raise RequestError(
+        f"kind {kind!r}, callback {callback!r}: one of {KINDS}, and of a callback one of {CALLBACKS}"
+    )
+
+
+def _code(request: Mapping[str, Any], kind: Kind) -> list[Code]:
+    code = request.get("code")
+    if not isinstance(code, list) or not code or (kind == "tool" and len(code) > 1):
+        raise RequestError("code is a list: one file of a tool, at least one of callbacks")
+    for number, file in enumerate(code):
+        if not all(isinstance(file.get(name), str) for name in ("source", "filename")):
+            raise RequestError(f"code[{number}] needs a source and a filename")
+    return code
+
+
+def _given_state(request: Mapping[str, Any]) -> dict[str, Any]:
+    context = request.get("context") or {}
+    return dict(context.get("state") or context.get("variables") or {})

@@ -1,0 +1,90 @@
+"""Read user code without running it: which tools it names, what it defines, and what it forgot to import."""
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+TYPING_NAMES: Final = frozenset(
+    {
+        "Any",
+        "Callable",
+        "Dict",
+        "Iterable",
+        "Iterator",
+        "List",
+        "Literal",
+        "Mapping",
+        "Optional",
+        "Sequence",
+        "Set",
+    }
+    | {"Tuple", "Type", "Union"}
+)
+
+_OWNERS: Final = ("tools", "async_tools")
+_MODULES: Final = ("ces_public", "ces_internal")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolName:
+    """A place where code names a tool."""
+
+    owner: str
+    """``tools`` or ``async_tools``."""
+    name: str
+    line: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scan:
+    """What one file of user code says of itself."""
+
+    functions: tuple[str, ...]
+    """Those of the module, in order."""
+    tools: tuple[ToolName, ...]
+    missing_imports: tuple[tuple[str, int], ...]
+    """Names of typing that are used and never bound, with the first line that does."""
+
+
+def scan(tree: ast.Module) -> Scan:
+    """Return what the code of *tree* names."""
+    bound = set(_bound(tree))
+    functions = [node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    used: dict[str, int] = {}
+    tools = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and (owner := _owner(node.value, bound)):
+            tools.append(ToolName(owner=owner, name=node.attr, line=node.lineno))
+        elif isinstance(node, ast.Name) and node.id in TYPING_NAMES - bound:
+            used[node.id] = min(node.lineno, used.get(node.id, node.lineno))
+    tools.sort(key=lambda found: found.line)
+    return Scan(functions=tuple(functions), tools=tuple(tools), missing_imports=tuple(sorted(used.items())))
+
+
+def _owner(node: ast.expr, bound: set[str]) -> str | None:
+    """Return which of the two globals *node* is; none where the code binds the name itself, as tests do."""
+    if isinstance(node, ast.Name) and node.id in _OWNERS and node.id not in bound:
+        return node.id
+    if isinstance(node, ast.Attribute) and node.attr in _OWNERS:
+        module = node.value
+        return node.attr if isinstance(module, ast.Name) and module.id in _MODULES else None
+    return None
+
+
+def _bound(tree: ast.Module) -> Iterator[str]:
+    """Yield every name that the code binds anywhere; not the runtime's own under its own name."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Name(id=name, ctx=ast.Store()) | ast.arg(arg=name):
+                yield name
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                yield name
+            case ast.Import(names=names) | ast.ImportFrom(names=names):
+                from_runtime = isinstance(node, ast.ImportFrom) and node.module in _MODULES
+                for alias in names:
+                    name = alias.asname or alias.name.partition(".")[0]
+                    if not (from_runtime and name == alias.name):
+                        yield name
+                    if alias.name == "*" and not from_runtime:
+                        yield from TYPING_NAMES  # nobody knows what it brings

@@ -1,0 +1,149 @@
+"""Make modules of user code, and find the function in them that is meant."""
+
+import ast
+import asyncio
+import builtins
+import inspect
+import linecache
+import types
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+from .contract import Code, RunError, RunSettings
+from .failures import told_of_line
+from .imports import import_gate
+from .namespace import importable, module_globals
+from .scanning import Scan, scan
+from .tools import unknown_tool
+
+MODULE: Final = "ces_code"
+
+
+class EntryPointError(Exception):
+    """The code does not define the function that is to be called, or as something that cannot be."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """A file of user code, compiled and not yet run."""
+
+    filename: str
+    name: str | None
+    """The function that is wanted."""
+    text: str
+    compiled: types.CodeType
+    scanned: Scan
+
+    @classmethod
+    def of(cls, code: Code) -> "Source":
+        """Return *code*, compiled.
+
+        Raises:
+            SyntaxError, ValueError: it is no Python.
+        """
+        tree = ast.parse(code["source"], code["filename"])
+        return cls(
+            filename=code["filename"],
+            name=code.get("name"),
+            text=code["source"],
+            compiled=compile(tree, code["filename"], "exec", dont_inherit=True),
+            scanned=scan(tree),
+        )
+
+    def unknown_tool(self, names: Collection[str]) -> RunError | None:
+        """Return what is wrong with the first tool that does not exist, if the code names one."""
+        for found in self.scanned.tools:
+            if found.name not in names and not found.name.startswith("_"):
+                return told_of_line(
+                    "UnknownToolError",
+                    unknown_tool(found.owner, found.name, names),
+                    filename=self.filename,
+                    line=found.line,
+                    source=self.text,
+                )
+        return None
+
+    def missing_imports(self) -> Iterator[str]:
+        """Yield what is to be said of names of typing that are not imported."""
+        for name, line in self.scanned.missing_imports:
+            yield f"{self.filename}:{line}: {name} is not imported from typing: the platform may refuse it"
+
+    @contextmanager
+    def module(self, names: dict[str, Any], settings: RunSettings) -> Iterator[dict[str, Any]]:
+        """Run the code as a module that can be found by its name; yield its namespace.
+
+        Args:
+            names: The runtime's names.
+            settings: What it can import, and whether names of typing are there.
+        """
+        made = types.ModuleType(MODULE)
+        namespace = vars(made)
+        namespace.update(module_globals(names, settings), __file__=self.filename)
+        if settings.importable is not None:
+            namespace["__builtins__"] = {**vars(builtins), "__import__": import_gate(settings.importable)}
+        with importable({MODULE: made}):
+            exec(self.compiled, namespace)  # noqa: S102  # what this package is for
+            yield namespace
+
+    def entry(
+        self, namespace: dict[str, Any], wanted: str | None, *, or_first: bool, warn: Callable[[str], None]
+    ) -> Callable[..., Any]:
+        """Return the function to call.
+
+        Args:
+            namespace: Of the module, after it ran.
+            wanted: Name of the function, unless the code came with another.
+            or_first: Whether the first function will do.
+            warn: Gets what is said where it had to.
+
+        Raises:
+            EntryPointError: there is none.
+        """
+        name = self.name or wanted
+        defined = self.scanned.functions
+        found: Callable[..., Any] | None = namespace.get(name) if name else None
+        # The runtime's own names are in the namespace too; what the code binds instead has another origin.
+        if callable(found) and (name in defined or getattr(found, "__module__", MODULE) == MODULE):
+            return found
+        if or_first and defined:
+            if name:
+                warn(f"{self.filename}: there is no function {name!r}; its first, {defined[0]!r}, is called")
+            return cast("Callable[..., Any]", namespace[defined[0]])
+        raise EntryPointError(
+            f"{self.filename}: there is no function {name or ''!r}; it defines {list(defined)}"
+        )
+
+
+@contextmanager
+def shown_in_tracebacks(sources: Sequence[Source]) -> Iterator[None]:
+    """Let tracebacks show lines of *sources*, whose files need not exist."""
+    before = {source.filename: linecache.cache.get(source.filename) for source in sources}
+    for source in sources:
+        lines = source.text.splitlines(keepends=True)
+        linecache.cache[source.filename] = (len(source.text), None, lines, source.filename)
+    try:
+        yield
+    finally:
+        for filename, entry in before.items():
+            if entry is None:
+                linecache.cache.pop(filename, None)
+            else:
+                linecache.cache[filename] = entry
+
+
+def finished(function: Callable[..., Any], returned: Any, *, run_coroutines: bool) -> Any:
+    """Return what *function* returned, which is a result unless it is an ``async def``.
+
+    Raises:
+        EntryPointError: it is one, and that is not allowed.
+    """
+    if not inspect.iscoroutine(returned):
+        return returned
+    if run_coroutines:
+        return asyncio.run(returned)
+    returned.close()
+    raise EntryPointError(
+        f"{getattr(function, '__name__', function)!r} is an async def (allow_async_functions)"
+    )

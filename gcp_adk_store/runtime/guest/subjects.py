@@ -1,0 +1,125 @@
+"""Hand callbacks what they are about, and tell what they made of it."""
+
+import copy
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Self
+
+import pydantic
+
+from .content import Content
+from .context import CallbackContext
+from .contract import Callback, RequestError
+from .llm import LlmRequest, LlmResponse
+from .models import MessageModel, to_wire
+from .plain import plain, same_json
+from .tools import Tool
+
+_PARAMETERS: Final[dict[str, tuple[str, ...]]] = {
+    "before_agent": (),
+    "after_agent": (),
+    "before_model": ("llm_request",),
+    "after_model": ("llm_response",),
+    "before_tool": ("tool", "input"),
+    "after_tool": ("tool", "input", "tool_response"),
+}
+"""Beside ``callback_context``; callbacks are called by these names."""
+
+_OVERRIDES: Final[dict[str, type[MessageModel] | None]] = {
+    "before_agent": Content,
+    "after_agent": Content,
+    "before_model": LlmResponse,
+    "after_model": LlmResponse,
+    "before_tool": None,
+    "after_tool": None,
+}
+"""What may be returned; None is a dict."""
+
+_MODELS: Final[dict[str, type[MessageModel]]] = {"llm_request": LlmRequest, "llm_response": LlmResponse}
+
+_IN_REQUEST: Final = {"input": "args"}
+
+
+class CallbackResultError(TypeError):
+    """A callback returned, or made of what it got, something that its kind does not allow."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subjects:
+    """What the callbacks of one kind get, one after the other the same objects."""
+
+    callback: Callback
+    values: dict[str, Any]
+    """By the name of the parameter."""
+    before: dict[str, Any]
+    """Those that may be changed in place, as JSON."""
+
+    @classmethod
+    def of(cls, callback: Callback, request: Mapping[str, Any]) -> Self:
+        """Return what *request* has for *callback*.
+
+        Raises:
+            RequestError: something is missing.
+            pydantic.ValidationError: something is not what it should be.
+        """
+        values: dict[str, Any] = {}
+        for name in _PARAMETERS[callback]:
+            given = request.get(_IN_REQUEST.get(name, name))
+            if not isinstance(given, dict):
+                raise RequestError(f"{callback} needs {_IN_REQUEST.get(name, name)}")
+            if name == "tool":
+                values[name] = Tool.model_validate(given)
+            elif name in _MODELS:
+                values[name] = _MODELS[name].model_validate(copy.deepcopy(given))
+            else:
+                values[name] = plain(given, name)
+        before = {name: _json(name, value) for name, value in values.items() if name != "tool"}
+        return cls(callback=callback, values=values, before=before)
+
+    def keywords(self, session: CallbackContext) -> dict[str, Any]:
+        """Return what a callback is called with."""
+        return {**self.values, "callback_context": session}
+
+    def override(self, returned: Any, *, lenient: bool) -> dict[str, Any]:
+        """Return what a callback *returned* as JSON.
+
+        Raises:
+            CallbackResultError: it is of another type.
+            NotJsonError: something in it cannot be JSON.
+        """
+        expected = _OVERRIDES[self.callback]
+        if expected is None and isinstance(returned, dict):
+            result: dict[str, Any] = plain(returned, "result", lenient=lenient)
+            return result
+        if expected is not None and isinstance(returned, expected):
+            return _checked("result", returned)
+        wanted = "dict" if expected is None else expected.__name__
+        raise CallbackResultError(
+            f"{self.callback}_callback returned {type(returned).__name__}, not {wanted} or None"
+        )
+
+    def changed(self, *, lenient: bool) -> dict[str, Any]:
+        """Return, by their names in an answer, those that were changed in place.
+
+        Raises:
+            CallbackResultError: one is no longer of its type.
+            NotJsonError: something in one cannot be JSON.
+        """
+        changed: dict[str, Any] = {}
+        for name, before in self.before.items():
+            value = self.values[name]
+            after = _checked(name, value) if name in _MODELS else plain(value, name, lenient=lenient)
+            if not same_json(before, after):
+                changed[_IN_REQUEST.get(name, name)] = after
+        return changed
+
+
+def _json(name: str, value: Any) -> Any:
+    return to_wire(value, name) if isinstance(value, MessageModel) else plain(value, name)
+
+
+def _checked(name: str, value: MessageModel) -> dict[str, Any]:
+    try:
+        return to_wire(value, name)
+    except pydantic.ValidationError as exc:
+        raise CallbackResultError(f"{name} is no {type(value).__name__}: {exc}") from None

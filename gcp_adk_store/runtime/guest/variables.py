@@ -1,0 +1,89 @@
+"""Tell how code changed the variables of its session."""
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+from .context import CallbackContext
+from .contract import StateDelta
+from .plain import NotJsonError, plain, same_json
+
+
+class VariableTooLargeError(ValueError):
+    """A variable is larger than the platform takes; the whole turn would fail."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Changes:
+    """The variables after a run, and what is new in them."""
+
+    state: dict[str, Any]
+    delta: StateDelta
+    nested: list[str]
+    """Names of variables that were not set again: something inside of them changed."""
+
+
+@dataclass(slots=True)
+class Variables:
+    """The variables of a context, beside what they were."""
+
+    context: CallbackContext
+    before: dict[str, Any]
+    """Plain JSON; never handed to the code."""
+    given: dict[str, Any] = field(init=False)
+    """Copies of those values, as the code got them."""
+
+    def __post_init__(self) -> None:
+        self.given = plain(self.before, "variables")
+        self.context.state = dict(self.given)
+
+    @property
+    def state(self) -> dict[str, Any]:
+        """The variables as the code left them so far."""
+        return self.context.state
+
+    def apply(self, delta: StateDelta) -> None:
+        """Change the variables as *delta* says."""
+        self.state.update(delta["changed"])
+        for name in delta["removed"]:
+            self.state.pop(name, None)
+
+    def changes(self, *, lenient: bool, nested: bool, max_bytes: int | None) -> Changes:
+        """Return how the variables changed.
+
+        Args:
+            lenient: Whether pydantic may convert what is no JSON.
+            nested: Whether changes inside of a variable count that was not set again.
+            max_bytes: The largest JSON that a changed variable may have, in UTF-8; None is any.
+
+        Raises:
+            NotJsonError: a variable cannot be JSON.
+            VariableTooLargeError: one is too large.
+        """
+        current = self.context.state
+        if not isinstance(current, dict):
+            raise NotJsonError(f"variables: {type(current).__name__} is no dict")
+        state: dict[str, Any] = plain(current, "variables", lenient=lenient)
+        changed = {name: value for name, value in state.items() if self._differs(name, value)}
+        inside = [name for name in changed if name in self.given and current[name] is self.given[name]]
+        if not nested:
+            for name in inside:
+                state[name] = self.before[name]
+                del changed[name]
+        for name, value in changed.items():
+            _check_size(name, value, max_bytes)
+        removed = [name for name in self.before if name not in state]
+        return Changes(state=state, delta={"changed": changed, "removed": removed}, nested=inside)
+
+    def _differs(self, name: str, value: Any) -> bool:
+        return name not in self.before or not same_json(self.before[name], value)
+
+
+def _check_size(name: str, value: Any, max_bytes: int | None) -> None:
+    if max_bytes is None:
+        return
+    size = len(json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass"))
+    if size > max_bytes:
+        raise VariableTooLargeError(
+            f"variable {name!r} has {size:,} bytes of JSON, the limit is {max_bytes:,} (max_variable_bytes)"
+        )

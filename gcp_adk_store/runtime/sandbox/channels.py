@@ -1,0 +1,66 @@
+"""Read and write a file descriptor without blocking, in whichever event loop runs."""
+
+import asyncio
+import os
+from collections.abc import Callable
+from typing import Final, Self
+
+_READ_BYTES: Final = 256 * 1024
+
+
+class Channel:
+    """One end of a socket or pipe, closed with its block; one reader and one writer at a time."""
+
+    def __init__(self, reads: int, writes: int | None = None) -> None:
+        """Own *reads*, and *writes* where another descriptor is written to."""
+        self._reads = reads
+        self._writes = reads if writes is None else writes
+        self._is_open = True
+        for each in {self._reads, self._writes}:
+            os.set_blocking(each, False)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close it, once."""
+        if self._is_open:
+            self._is_open = False
+            for each in {self._reads, self._writes}:
+                os.close(each)
+
+    async def read(self) -> bytes:
+        """Return what there is, at least a byte; nothing once the other end is closed."""
+        while True:
+            try:
+                return os.read(self._reads, _READ_BYTES)
+            except BlockingIOError:
+                loop = asyncio.get_running_loop()
+                await _ready(self._reads, loop.add_reader, loop.remove_reader)
+            except ConnectionResetError:  # closed with something unread
+                return b""
+
+    async def write(self, data: bytes) -> bool:
+        """Write all of *data*; tell whether the other end was there for it."""
+        rest = memoryview(data)
+        while rest:
+            try:
+                rest = rest[os.write(self._writes, rest) :]
+            except BlockingIOError:
+                loop = asyncio.get_running_loop()
+                await _ready(self._writes, loop.add_writer, loop.remove_writer)
+            except (BrokenPipeError, ConnectionResetError):
+                return False
+        return True
+
+
+async def _ready(handle: int, add: Callable[..., object], remove: Callable[[int], object]) -> None:
+    came: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    add(handle, lambda: None if came.done() else came.set_result(None))
+    try:
+        await came
+    finally:
+        remove(handle)

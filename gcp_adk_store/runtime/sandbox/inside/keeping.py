@@ -1,0 +1,140 @@
+"""Keep one call: put it into namespaces of its own, watch it, end it, and say how it ended.
+
+The keeper is forked from the zygote for one call, and forks the call's process. It holds the one end of the
+status socket; when the host closes the other, it kills. The call's process is the first of its PID namespace,
+so that it sees nobody else, and whatever it might start would end with it.
+"""
+
+import fcntl
+import json
+import os
+import select
+import signal
+from collections.abc import Mapping
+from typing import Any, Final, NoReturn
+
+from . import kernel, running
+from .conversation import Entry
+
+_GRACE_S: Final = 5.0  # the host's own clock comes first
+_FRAMES: Final = 3
+_READY: Final = 4
+_OK: Final = b"ready"
+_INSIDE_ID: Final = 1000
+
+
+def isolate(uid: int | None) -> None:
+    """Enter namespaces of this process's own, as a user without any right outside of them.
+
+    Args:
+        uid: Who to be outside, where this is root; ``None`` stays who this is.
+    """
+    if uid is not None:
+        os.setgroups([])
+        os.setresgid(uid, uid, uid)
+        os.setresuid(uid, uid, uid)
+    # Its files in /proc are root's while nobody may look into it. No call's process ever sees it.
+    kernel.set_dumpable(True)
+    user, group = os.geteuid(), os.getegid()
+    kernel.unshare(kernel.CLONE_NEWUSER | kernel.CLONE_NEWNS | kernel.CLONE_NEWPID | kernel.CLONE_NEWIPC)
+    for name, text in (
+        ("setgroups", "deny"),
+        ("uid_map", f"{_INSIDE_ID} {user} 1"),
+        ("gid_map", f"{_INSIDE_ID} {group} 1"),
+    ):
+        _write(f"/proc/self/{name}", text)
+    kernel.set_dumpable(False)
+
+
+def keep(
+    entry: Entry, *, status: int, frames: int, output: int, limits: Mapping[str, Any], seal: Mapping[str, Any]
+) -> NoReturn:
+    """Run a call, send how it ended to *status*, and end this process."""
+    try:
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        os.setsid()
+        isolate(seal["uid"])
+        said, says = os.pipe()
+        child = os.fork()
+        if child == 0:
+            _become_call(entry, frames=frames, output=output, ready=says, limits=limits, seal=seal)
+        for each in (frames, output, says):
+            os.close(each)
+        ended = _watch(child, status, said, limits["wall_s"] + _GRACE_S)
+    except OSError as exc:
+        ended = {"failed": str(exc)}
+    try:
+        os.write(status, json.dumps(ended).encode())
+    finally:
+        os._exit(0)
+
+
+def _watch(child: int, status: int, said: int, seconds: float) -> dict[str, Any]:
+    word = os.read(said, select.PIPE_BUF)
+    os.close(said)
+    if word == _OK:
+        os.write(status, json.dumps({"began": True}).encode())
+        handle = os.pidfd_open(child)
+        poll = select.poll()
+        poll.register(handle, select.POLLIN)
+        poll.register(status, select.POLLIN)
+        poll.poll(seconds * 1000)
+        # Killing what has ended already changes nothing: it is not waited for yet.
+    os.kill(child, signal.SIGKILL)
+    _, how, used = os.wait4(child, 0)
+    if word != _OK:
+        return {"failed": word.decode(errors="replace") or "the call's process ended while it was set up"}
+    return {"status": how, "cpu_s": used.ru_utime + used.ru_stime, "peak_bytes": used.ru_maxrss * 1024}
+
+
+def _become_call(
+    entry: Entry, *, frames: int, output: int, ready: int, limits: Mapping[str, Any], seal: Mapping[str, Any]
+) -> NoReturn:
+    """Give up everything but a channel, then run the entry; never returns into the zygote's code."""
+    try:
+        kernel.die_with_parent(signal.SIGKILL)
+        os.setsid()  # kill(0) reaches a process group whatever the namespace
+        _arrange(frames=frames, output=output, ready=ready)
+        try:
+            _seal(limits, seal["filter"])
+        except (OSError, ValueError) as exc:
+            os.write(_READY, str(exc).encode()[: select.PIPE_BUF])
+            os._exit(1)
+        os.write(_READY, _OK)
+        os.close(_READY)
+        running.run(entry, _FRAMES, _FRAMES, limits)
+    finally:
+        os._exit(1)
+
+
+def _arrange(*, frames: int, output: int, ready: int) -> None:
+    """Keep standard input, both outputs, the frames and, until all is done, the word to the keeper."""
+    # Copies above all targets, so that none is overwritten before it was copied.
+    frames, output, ready = (fcntl.fcntl(each, fcntl.F_DUPFD, _READY + 1) for each in (frames, output, ready))
+    nothing = os.open("/dev/null", os.O_RDONLY)
+    for source, target in ((nothing, 0), (output, 1), (output, 2), (frames, _FRAMES), (ready, _READY)):
+        os.dup2(source, target)
+    os.closerange(_READY + 1, os.sysconf("SC_OPEN_MAX"))
+
+
+def _seal(limits: Mapping[str, Any], program: bytes) -> None:
+    plain = kernel.MS_NOSUID | kernel.MS_NODEV | kernel.MS_NOEXEC
+    kernel.mount_tmpfs("/proc", flags=plain | kernel.MS_RDONLY, options="size=4k,nr_inodes=2,mode=0555")
+    kernel.mount_tmpfs(
+        "/tmp",  # noqa: S108  # of the sandbox, and empty
+        flags=plain,
+        options=f"size={limits['file_bytes']},nr_inodes={limits['files']},mode=0700",
+    )
+    os.chdir("/tmp")  # noqa: S108
+    running.forget()
+    running.limit(limits)
+    kernel.gain_nothing()
+    kernel.filter_system_calls(program)
+
+
+def _write(path: str, text: str) -> None:
+    handle = os.open(path, os.O_WRONLY)
+    try:
+        os.write(handle, text.encode())
+    finally:
+        os.close(handle)

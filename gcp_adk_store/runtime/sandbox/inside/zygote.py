@@ -1,0 +1,92 @@
+"""Load what every call needs, once, and fork a keeper for each call that the host asks for.
+
+No user code ever runs in this process. It has one thread, so that a fork has all of it, and speaks over a
+socket of packets that no call's process holds.
+"""
+
+import array
+import base64
+import gc
+import importlib
+import json
+import os
+import platform
+import signal
+import socket
+import sys
+import traceback
+from typing import Any, Final, NoReturn
+
+from . import keeping, kernel, running
+
+_PACKET_BYTES: Final = 64 * 1024
+_HANDLES: Final = 3
+
+
+def main(control: int) -> NoReturn:
+    """Serve the host on the socket *control* until it closes it."""
+    host = socket.socket(fileno=control)
+    try:
+        _serve(host, json.loads(host.recv(_PACKET_BYTES)))
+    except BaseException:  # noqa: BLE001  # the host shows it; a traceback elsewhere nobody reads
+        host.send(json.dumps({"failed": traceback.format_exc()[-4000:]}).encode())
+    finally:
+        os._exit(0)
+
+
+def _serve(host: socket.socket, config: dict[str, Any]) -> None:
+    kernel.set_dumpable(False)
+    seal = {"uid": config["uid"], "filter": base64.b64decode(config["filter"])}
+    refused = _why_not_isolated(seal["uid"])
+    if refused:
+        host.send(json.dumps({"refused": refused}).encode())
+        return
+    sys.path[:0] = config["paths"]
+    entry = running.load(config["entry"])
+    for name in config["preload"]:
+        importlib.import_module(name)
+    gc.collect()
+    gc.freeze()  # a collection in a call would copy every page
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # keepers are reaped by the kernel
+    host.send(json.dumps({"python": platform.python_version()}).encode())
+    while True:
+        packet, handles = _receive(host)
+        if not packet:
+            return
+        if len(handles) == _HANDLES:
+            frames, output, status = handles
+            if os.fork() == 0:
+                host.close()
+                keeping.keep(
+                    entry, status=status, frames=frames, output=output, limits=json.loads(packet), seal=seal
+                )
+        for each in handles:
+            os.close(each)
+
+
+def _receive(host: socket.socket) -> tuple[bytes, list[int]]:
+    handles = array.array("i")
+    packet, ancillary, _, _ = host.recvmsg(_PACKET_BYTES, socket.CMSG_SPACE(_HANDLES * handles.itemsize))
+    for level, kind, data in ancillary:
+        if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+            handles.frombytes(data[: len(data) - len(data) % handles.itemsize])
+    return packet, list(handles)
+
+
+def _why_not_isolated(uid: int | None) -> str:
+    """Return what the kernel refuses of what every call needs; nothing where it refuses nothing."""
+    reads, writes = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            keeping.isolate(uid)
+            kernel.mount_tmpfs("/tmp", flags=kernel.MS_NOSUID, options="size=4k")  # noqa: S108
+        except OSError as exc:
+            os.write(writes, str(exc).encode())
+        finally:
+            os._exit(0)
+    os.close(writes)
+    says = os.read(reads, _PACKET_BYTES)
+    os.close(reads)
+    os.waitpid(child, 0)
+    return says.decode(errors="replace")

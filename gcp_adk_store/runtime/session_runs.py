@@ -1,0 +1,308 @@
+"""Run something on a session, and append what it changed in one event."""
+
+import logging
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Self, TypeAlias, TypedDict
+
+from google.adk.artifacts import BaseArtifactService
+from google.adk.errors import StaleSessionError
+from google.adk.events import Event, EventActions
+from google.adk.platform import uuid as platform_uuid
+from google.adk.sessions import BaseSessionService, Session
+from google.adk.sessions.base_session_service import GetSessionConfig
+from google.genai import types
+
+from gcp_adk_store.errors import InvalidInputError, SessionMissingError
+from gcp_adk_store.runtime.keys import SessionKey, SessionKeyLike
+from gcp_adk_store.runtime.mocks import MockConfig
+from gcp_adk_store.runtime.questions import Answer, Delta
+from gcp_adk_store.runtime.results import Call, RunFailure
+from gcp_adk_store.runtime.session_context import events_of, user_content
+from gcp_adk_store.runtime.settings import RuntimeSettings
+from gcp_adk_store.runtime.toolbox import Situation, new_call_id
+from gcp_adk_store.runtime.variables import fleeting, state_delta, visible
+from gcp_adk_store.runtime.wire import to_object
+from gcp_adk_store.turns import Turns
+
+logger = logging.getLogger(__name__)
+
+_USER: Final = "user"
+_UNCHANGED: Final = Delta(changed={}, removed=[])
+
+
+class RunOptions(TypedDict, total=False):
+    """What may be said of a run, beside its code."""
+
+    agent_name: str | None
+    """By default that of the settings."""
+    invocation_id: str | None
+    """By default a new one."""
+    function_call_id: str | None
+    """Of a tool, or of callbacks of tools; by default a new one."""
+    user_content: Any
+    """What the user said last, where the session does not have it yet: ADK's Content, or JSON."""
+    context: Mapping[str, Any] | None
+    """Further fields of ``context``, such as ``language_code``."""
+    mocks: MockConfig | None
+    """Answers to the calls that the code makes of tools."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Invocation:
+    """What is said of one run, beside its code."""
+
+    what: str
+    """The public operation and what it is about, for messages: names, never content."""
+    key: SessionKey
+    agent_name: str
+    invocation_id: str
+    function_call_id: str
+    user_content: Any
+    context: Mapping[str, Any]
+    mocks: MockConfig | None
+
+    @classmethod
+    def of(
+        cls,
+        what: str,
+        key: SessionKeyLike,
+        settings: RuntimeSettings,
+        *,
+        agent_name: str | None = None,
+        invocation_id: str | None = None,
+        function_call_id: str | None = None,
+        user_content: Any = None,
+        context: Mapping[str, Any] | None = None,
+        mocks: MockConfig | None = None,
+    ) -> Self:
+        """Return what is said of a run, with what was left out.
+
+        Raises:
+            InvalidInputError: *key* is none, or the agent has the user's name.
+        """
+        if agent_name == _USER:
+            raise InvalidInputError(f"agent_name cannot be {_USER!r}")
+        return cls(
+            what=what,
+            key=SessionKey.of(key),
+            agent_name=agent_name or settings.agent_name,
+            invocation_id=invocation_id or f"e-{platform_uuid.new_uuid()}",
+            function_call_id=function_call_id or new_call_id(),
+            user_content=user_content,
+            context=context or {},
+            mocks=mocks,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opened:
+    """A session as a run sees it."""
+
+    session: Session
+    state: dict[str, Any]
+    situation: Situation
+    warnings: list[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What a run came to, before it is stored."""
+
+    state: Mapping[str, Any]
+    delta: Delta = _UNCHANGED
+    response: Mapping[str, Any] | None = None
+    stdout: str = ""
+    warnings: Sequence[str] = ()
+    calls: Sequence[Call] = ()
+    actions: Mapping[str, Any] | None = None
+    error: RunFailure | None = None
+    answer: Answer | None = None
+
+
+Work: TypeAlias = Callable[[Opened], Awaitable[Outcome]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Done:
+    """What a run came to, and where it is stored."""
+
+    outcome: Outcome
+    warnings: Sequence[str]
+    invocation_id: str
+    event_id: str | None
+    duration_s: float
+
+    def fields(self) -> dict[str, Any]:
+        """Return what the results of all runs have."""
+        return {
+            "error": self.outcome.error,
+            "variables": self.outcome.state,
+            "stdout": self.outcome.stdout,
+            "warnings": tuple(self.warnings),
+            "calls": tuple(self.outcome.calls),
+            "actions": self.outcome.actions,
+            "event_id": self.event_id,
+            "invocation_id": self.invocation_id,
+            "duration_s": self.duration_s,
+        }
+
+
+@dataclass(slots=True)
+class SessionRuns:
+    """Runs on the sessions of one service; those of one session take turns within this process."""
+
+    sessions: BaseSessionService
+    artifacts: BaseArtifactService | None
+    settings: RuntimeSettings
+    _turns: Turns = field(default_factory=Turns)
+
+    async def run(self, invocation: Invocation, work: Work) -> Done:
+        """Do *work* on a session, and append what it changed.
+
+        Raises:
+            SessionMissingError: there is no such session.
+            SessionConflictError: another writer was first, more often than ``reruns_on_conflict``.
+        """
+        started = time.monotonic()
+        async with self._turns.turn(invocation.key):
+            for left in range(self.settings.reruns_on_conflict, -1, -1):
+                opened = await self.open(invocation)
+                outcome = await work(opened)
+                try:
+                    event_id = await self._append(opened.session, outcome, invocation)
+                except StaleSessionError:
+                    if not left:
+                        raise
+                    logger.info(
+                        "%s on %s runs again: another writer was first", invocation.what, invocation.key
+                    )
+                    continue
+                return self._done(invocation, opened, outcome, event_id, started)
+        raise AssertionError("unreachable")
+
+    async def open(self, invocation: Invocation) -> Opened:
+        """Return the session as a run sees it.
+
+        Raises:
+            SessionMissingError: there is none.
+            InvalidInputError: something in it, or in *invocation*, cannot be JSON.
+        """
+        session = await self._load(invocation, self.settings.recent_events)
+        warnings: list[str] = []
+        content = await user_content(session, invocation.user_content, self.artifacts, warnings)
+        context = {
+            **to_object(self.settings.context, "settings.context"),
+            "events": events_of(session, media=self.settings.history_media),
+            "invocationId": invocation.invocation_id,
+            "agentName": invocation.agent_name,
+            "sessionId": invocation.key.session,
+            **({} if content is None else {"userContent": content}),
+            **to_object(invocation.context, "context"),
+        }
+        state = visible(session.state, shared=self.settings.shared_variables)
+        return Opened(
+            session=session,
+            state=to_object(state, "the variables"),
+            situation=Situation(context=context, mocks=invocation.mocks),
+            warnings=warnings,
+        )
+
+    async def finish_late(self, invocation: Invocation, name: str, opened: Opened, work: Work) -> Done:
+        """Do *work*, and append its response as the user's, to the session as it is then.
+
+        What it changed counts beside what others wrote meanwhile.
+
+        Raises:
+            SessionMissingError: the session is gone.
+            SessionConflictError: others were first each time.
+        """
+        started = time.monotonic()
+        outcome = await work(opened)
+        event_id = Event.new_id()
+        for left in range(self.settings.appends_of_late_responses - 1, -1, -1):
+            async with self._turns.turn(invocation.key):
+                session = await self._load(invocation, 0)
+                event = self._event(session, outcome, invocation)
+                event.id, event.author = event_id, _USER
+                response = types.FunctionResponse(
+                    id=invocation.function_call_id, name=name, response=dict(outcome.response or {})
+                )
+                event.content = types.Content(role=_USER, parts=[types.Part(function_response=response)])
+                try:
+                    await self.sessions.append_event(session, event)
+                except StaleSessionError:
+                    if not left:
+                        raise
+                else:
+                    break
+        return self._done(invocation, opened, outcome, event_id, started)
+
+    async def _load(self, invocation: Invocation, recent_events: int | None) -> Session:
+        key = invocation.key
+        session = await self.sessions.get_session(
+            app_name=key.app,
+            user_id=key.user,
+            session_id=key.session,
+            config=None if recent_events is None else GetSessionConfig(num_recent_events=recent_events),
+        )
+        if session is None:
+            raise SessionMissingError(
+                f"there is no session {key}", operation=invocation.what.split()[0], key=str(key)
+            )
+        return session
+
+    async def _append(self, session: Session, outcome: Outcome, invocation: Invocation) -> str | None:
+        event = self._event(session, outcome, invocation)
+        if not event.actions.state_delta:
+            return None
+        event_id = event.id
+        await self.sessions.append_event(session, event)
+        return event_id
+
+    def _event(self, session: Session, outcome: Outcome, invocation: Invocation) -> Event:
+        delta = {}
+        if outcome.error is None:
+            delta = state_delta(
+                outcome.delta.changed,
+                outcome.delta.removed,
+                session.state,
+                shared=self.settings.shared_variables,
+            )
+        gone = set(fleeting([*delta]))
+        return Event(
+            author=invocation.agent_name,
+            invocation_id=invocation.invocation_id,
+            actions=EventActions(
+                state_delta={name: value for name, value in delta.items() if name not in gone}
+            ),
+        )
+
+    def _done(
+        self, invocation: Invocation, opened: Opened, outcome: Outcome, event_id: str | None, started: float
+    ) -> Done:
+        duration_s = time.monotonic() - started
+        fading = fleeting([*outcome.delta.changed])
+        logger.info(
+            "%s on %s: %s in %.0f ms, %d variables changed, %d removed, %d calls, %d characters printed",
+            invocation.what,
+            invocation.key,
+            "failed" if outcome.error else "done",
+            duration_s * 1000,
+            len(outcome.delta.changed),
+            len(outcome.delta.removed),
+            len(outcome.calls),
+            len(outcome.stdout),
+        )
+        return Done(
+            outcome=outcome,
+            warnings=(
+                *opened.warnings,
+                *outcome.warnings,
+                *(f"the variable {name!r} lasts for this run alone, as ADK has it" for name in fading),
+            ),
+            invocation_id=invocation.invocation_id,
+            event_id=event_id,
+            duration_s=duration_s,
+        )

@@ -1,0 +1,60 @@
+"""Hold what is chosen of the runtime where the platform's behaviour is not known."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from gcp_adk_store.errors import InvalidInputError
+from gcp_adk_store.runtime.guest.contract import RunSettings
+from gcp_adk_store.runtime.sandbox.limits import Limits
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuntimeSettings:
+    """How runs are made; ``guest`` has what concerns the code alone.
+
+    Raises:
+        InvalidInputError: a number is too small, or the agent has the user's name.
+    """
+
+    guest: RunSettings = field(default_factory=RunSettings)
+    limits: Limits | None = None
+    """Of each run; None is the sandbox's own."""
+    agent_name: str = "agent"
+    """Author of the events that runs append, and ``context.agent_name``, where a call names no other."""
+    context: Mapping[str, Any] = field(default_factory=dict)
+    """Further fields of ``context``, such as ``language_code``."""
+    recent_events: int | None = None
+    """How many of the latest events ``context.events`` has; None is all."""
+    history_media: bool = False
+    """Whether inline data of earlier turns stays in ``context.events``; the platform strips it."""
+    shared_variables: bool = True
+    """Whether ``user:`` and ``app:`` keys are variables as well, which other sessions share."""
+    reruns_on_conflict: int = 0
+    """How often code runs again where another writer was first; what it asked of the host happens again."""
+    finish_uncollected: bool = True
+    """Whether background calls that the code did not wait for are finished, instead of cancelled."""
+    background_calls_at_once: int = 16
+    """Background calls of one run at a time."""
+    runs_at_once: int = 8
+    """Runs at a time; others wait for their turn. Nested runs count by their depth."""
+    max_depth: int = 5
+    """How deep tools may call each other."""
+    appends_of_late_responses: int = 10
+    """How often the response of an asynchronous tool is appended anew where another writer was first."""
+
+    def __post_init__(self) -> None:
+        least = {
+            "recent_events": 0,
+            "reruns_on_conflict": 0,
+            "background_calls_at_once": 1,
+            "runs_at_once": 1,
+            "max_depth": 0,
+            "appends_of_late_responses": 1,
+        }
+        for name, number in least.items():
+            value = getattr(self, name)
+            if value is not None and value < number:
+                raise InvalidInputError(f"{name} must be at least {number}, not {value}")
+        if self.agent_name in {"", "user"}:
+            raise InvalidInputError(f"agent_name cannot be {self.agent_name!r}")

@@ -1,0 +1,292 @@
+"""``gcp-adk-store ces test`` says of each test what became of it, and of each that is none why."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from gcp_adk_store.cli.command import command
+
+PAGE = Path(__file__).parents[3] / "docs/ces-runtime.md"
+TOOL = '''def half(number: int) -> dict:
+    """Half a number."""
+    print("halving", number)
+    set_variable("seen", get_variable("seen", 0) + 1)
+    said = context.user_content.parts[0].text if context.user_content else None
+    return {"half": 10 / number, "said": said}
+'''
+SLOW = '''def slow() -> dict:
+    """Answer later."""
+    return {"late": tools.half({"number": 2}).json()["result"]["half"]}
+'''
+TOOL_TESTS = """\
+tests:
+  - name: right
+    tool: half
+    args: {number: 4}
+    variables: [seen]
+    expectations:
+      response: [{path: $.result.half, operator: equals, value: 2.5}]
+      variables: [{path: $.seen, operator: equals, value: 8}]
+  - name: wrong
+    tool: half
+    args: {number: 4}
+    expectations:
+      response:
+        - {path: $.result.half, operator: equals, value: 3}
+  - name: raises
+    tool: half
+    args: {number: 0}
+    expectations: {response: [{path: $.result.half, operator: is_not_null}]}
+  - name: raises as expected
+    tool: half
+    args: {number: 0}
+    expectations: {response: [{path: $.result.error, operator: contains, value: ZeroDivisionError}]}
+  - {name: nobody, tool: double}
+  - {name: undeclared, tool: half, args: {number: 1}, variables: [other]}
+  - name: context
+    tool: half
+    args: {number: 1}
+    context: {state: {seen: 1}, userContent: {role: user, parts: [{text: hi}]}}
+    expectations:
+      response: [{path: $.result.said, operator: equals, value: hi}]
+      variables: [{path: $.seen, operator: equals, value: 2}]
+  - name: later
+    tool: slow
+    expectations: {response: [{path: $.result.late, operator: equals, value: 5}]}
+  - name: mocked
+    tool: slow
+    mockConfig: {mockedToolCalls: [{toolId: half, mockResponse: {result: {half: 1}}}]}
+    expectations: {response: [{path: $.result.late, operator: equals, value: 1}]}
+  - name: a stand-in
+    tool: web_search
+    expectations: {response: [{path: $.error, operator: contains, value: runs on the platform alone}]}
+"""
+FIRST = """from typing import Any
+
+
+def before_model_callback(callback_context: CallbackContext, llm_request: Any) -> LlmResponse:
+    print("thinking")
+    number = tools.half({"number": 4}).json()["result"]["half"]
+    callback_context.set_variable("number", number)
+    return LlmResponse.from_parts([Part.from_text(text=str(number))])
+"""
+FIRST_TEST = """import sys
+from unittest.mock import MagicMock
+
+import pytest
+
+import python_code
+from cxas_scrapi.utils.callback_libs import *
+from python_code import before_model_callback
+
+
+def test_with_mocks():
+    python_code.tools = MagicMock()
+    python_code.tools.half.return_value.json.return_value = {"result": {"half": 7}}
+    context = CallbackContext(state={})
+    assert before_model_callback(context, LlmRequest()).content.parts[0].text == "7"
+    assert context.state["number"] == 7
+
+
+def test_wrong():
+    print("looking")
+    assert python_code.__file__.endswith("other.py")
+
+
+def test_in_the_sandbox(ces_callback):
+    assert ces_callback().variables == {"seen": 8, "number": 2.5}
+    assert ces_callback(tools={"half": {"result": {"half": 3}}}, state={"seen": 1}).variables["number"] == 3
+
+
+def test_that_raises(ces_callback):
+    ces_callback(tools={"half": {"result": None}})
+
+
+@pytest.mark.skip(reason="not yet")
+def test_left_out():
+    pass
+"""
+SECOND = """def after_agent_callback(callback_context: CallbackContext) -> None:
+    callback_context.state["second"] = tools.half({"number": 1}).ok
+"""
+SECOND_TEST = """import pytest
+from ces_public import CallbackContext
+
+
+def test_that_imports_late():
+    import python_code
+    assert python_code.after_agent_callback.__code__.co_argcount == 1
+    with pytest.raises(AttributeError, match="replace python_code.tools"):
+        python_code.after_agent_callback(CallbackContext())
+"""
+
+
+APART_TEST = """import os
+import sys
+
+HERE = os.path.dirname(__file__)
+AGENT = os.path.join(HERE, "..", "..", "..", "..", "..", "..", "agents", "root")
+sys.path.insert(0, os.path.join(AGENT, "before_model_callbacks", "first"))
+
+from python_code import before_model_callback
+
+
+def test_apart():
+    assert before_model_callback.__code__.co_argcount == 2
+"""
+
+
+@pytest.fixture(scope="module")
+def app(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An app whose tests end in every way that there is."""
+    folder = tmp_path_factory.mktemp("app")
+    callbacks = "agents/root/before_model_callbacks"
+    for name, content in {
+        "app.json": {"variableDeclarations": [{"name": "seen", "schema": {"type": "INTEGER", "default": 7}}]},
+        "tools/half/python_function/python_code.py": TOOL,
+        "tools/slow/slow.json": {"executionType": "ASYNCHRONOUS", "pythonFunction": {"name": "slow"}},
+        "tools/slow/python_function/python_code.py": SLOW,
+        "tools/web_search/web_search.json": {"googleSearchTool": {}},
+        "evals/tool_tests/half.yaml": TOOL_TESTS,
+        "evals/tool_tests/malformed.yml": "tests:\n  - {name: a, tool: half, expect: 1}\n",
+        "evals/other.yaml": "not: tests",
+        f"{callbacks}/first/python_code.py": FIRST,
+        f"{callbacks}/first/test.py": FIRST_TEST,
+        "agents/root/after_agent_callbacks/second/python_code.py": SECOND,
+        "agents/root/after_agent_callbacks/second/test_second.py": SECOND_TEST,
+        "evals/callback_tests/tests/root/before_model_callbacks/first/test.py": APART_TEST,
+        f"{callbacks}/broken/python_code.py": "def before_model_callback(",
+        f"{callbacks}/broken/test.py": "import python_code\n",
+        f"{callbacks}/documented/test.py": page_block(),
+        f"{callbacks}/documented/python_code.py": (
+            PAGE.parents[1]
+            / "examples/ces/app/agents/support/before_model_callbacks"
+            / "before_model_callbacks_02/python_code.py"
+        ).read_text(),
+    }.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content if isinstance(content, str) else json.dumps(content))
+    return folder
+
+
+def page_block() -> str:
+    """Return the test of a callback that docs/ces-runtime.md shows."""
+    blocks: list[str] = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.DOTALL | re.MULTILINE)
+    (block,) = (each for each in blocks if "ces_callback" in each)
+    return block
+
+
+@pytest.fixture(scope="module")
+def ended(app: Path, ces_environment: Path) -> Result:
+    """The command on that app."""
+    assert ces_environment.is_dir()
+    return CliRunner().invoke(command, ["ces", "test", str(app), "--json"])
+
+
+@pytest.fixture(scope="module")
+def told(ended: Result) -> dict[str, dict[str, Any]]:
+    """What became of each test, by its name."""
+    return {each["name"]: each for each in json.loads(ended.stdout) if each["name"] != "the file"}
+
+
+def test_every_test_ends_as_it_should(ended: Result, told: dict[str, dict[str, Any]]) -> None:
+    """And one that failed ends the command with 1."""
+    assert 1 == ended.exit_code
+    assert {
+        "right": "passed",
+        "wrong": "failed",
+        "raises": "failed",
+        "raises as expected": "passed",
+        "nobody": "error",
+        "undeclared": "error",
+        "context": "passed",
+        "later": "passed",
+        "mocked": "passed",
+        "a stand-in": "passed",
+        "test_with_mocks": "passed",
+        "test_wrong": "failed",
+        "test_in_the_sandbox": "passed",
+        "test_that_raises": "failed",
+        "test_apart": "passed",
+        "test_left_out": "skipped",
+        "test_that_imports_late": "passed",
+        "test_the_second_wish_hands_over": "passed",
+    } == {name: each["status"] for name, each in told.items()}
+
+
+def test_a_failed_expectation_says_where_and_what_there_was(
+    app: Path, told: dict[str, dict[str, Any]]
+) -> None:
+    """With what the tool printed."""
+    path = f"{app}/evals/tool_tests/half.yaml"
+
+    assert [f"response $.result.half equals 3: it is 2.5 ({path}:14)"] == told["wrong"]["says"]
+    assert ("halving 4\n", path, 9) == tuple(told["wrong"][name] for name in ("stdout", "path", "line"))
+    assert f'{app}/tools/half/python_function/python_code.py", line 6' in told["raises"]["says"][1]
+    assert ["there is no tool double; known: half, slow, web_search"] == told["nobody"]["says"]
+    assert ["the app declares no variable other with a default"] == told["undeclared"]["says"]
+
+
+def test_a_failed_test_of_a_callback_says_where(app: Path, told: dict[str, dict[str, Any]]) -> None:
+    """With the lines of the test, or those of the callback in the sandbox, and what was printed."""
+    wrong, raised = told["test_wrong"], told["test_that_raises"]
+
+    assert ("root/first", "looking\n") == (wrong["subject"], wrong["stdout"])
+    assert f"{app}/agents/root/before_model_callbacks/first/test.py" == wrong["path"]
+    assert "endswith" in wrong["says"][0]
+    assert "thinking\n" in raised["says"][0]
+    assert 'first/python_code.py", line 6, in before_model_callback' in raised["says"][0]
+    assert "not yet" in told["test_left_out"]["says"][0]
+
+
+def test_files_that_are_none_are_errors_with_their_line(app: Path, ended: Result) -> None:
+    """Beside all others, which are run."""
+    wrong = {Path(each["path"]): each for each in json.loads(ended.stdout) if each["name"] == "the file"}
+    malformed = wrong[app / "evals/tool_tests/malformed.yml"]
+    broken = wrong[app / "agents/root/before_model_callbacks/broken/test.py"]
+
+    assert ("error", 2) == (malformed["status"], malformed["line"])
+    assert "there is no expect in a test" in malformed["says"][0]
+    assert "error" == broken["status"]
+    assert "SyntaxError" in broken["says"][0]
+    assert 2 == len(wrong)
+
+
+@pytest.mark.usefixtures("ces_environment")
+def test_the_table_has_each_failure_below_it(app: Path) -> None:
+    """As JSON has it; of the tools alone."""
+    result = CliRunner().invoke(command, ["ces", "test", str(app), "--only", "tools"], env={"COLUMNS": "120"})
+
+    assert 1 == result.exit_code
+    assert re.search(r"passed +half +right +\d", result.stdout)
+    assert f"{app}/evals/tool_tests/half.yaml:9: wrong\n  response $.result.half equals 3" in result.stdout
+    assert "  printed:\n    halving 4\n" in result.stdout
+    assert "6 passed, 2 failed, 3 error" in result.stdout
+
+
+@pytest.mark.usefixtures("ces_environment")
+@pytest.mark.parametrize(
+    ("files", "says"),
+    [
+        (None, "there is no folder"),
+        ({"tool_test.yaml": TOOL_TESTS}, "has no tests: no tool_tests/*.yaml"),
+        ({"tool_tests/a.yaml": "tests: []\n"}, "has a test"),
+    ],
+)
+def test_where_there_is_nothing_to_run_it_ends_with_2(
+    tmp_path: Path, files: dict[str, str] | None, says: str
+) -> None:
+    """Instead of passing."""
+    for name, content in (files or {}).items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(content)
+    folder = tmp_path if files is not None else tmp_path / "nowhere"
+    result = CliRunner().invoke(command, ["ces", "test", str(folder)])
+
+    assert 2 == result.exit_code
+    assert says in result.stderr

@@ -1,0 +1,256 @@
+"""Code reads its session, and changes its variables."""
+
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.runtime.guest.runs import of_tool, result_of
+
+
+def said(author: str, *texts: str, **more: Any) -> dict[str, Any]:
+    """Return an event in which *author* says *texts*."""
+    parts = [{"text": text} for text in texts]
+    event = {"id": "e", "invocationId": "i", "author": author, "timestamp": 1.75, "content": {"parts": parts}}
+    return {**event, **more}
+
+
+USER_THEN_AGENT = [
+    said("user", "old"),
+    said("root", "old answer"),
+    said("user", "a", "b"),
+    said("user", "c"),
+    said("root", "x"),
+    said("helper", "y", "z"),
+]
+
+
+@pytest.mark.parametrize(
+    ("events", "user", "agent"),
+    [
+        ([], [], []),
+        ([said("root", "x")], [], ["x"]),
+        ([said("user", "a")], ["a"], []),
+        (USER_THEN_AGENT, ["a", "b", "c"], ["x", "y", "z"]),
+        ([*USER_THEN_AGENT, said("user", "new")], ["new"], ["x", "y", "z"]),
+        ([said("user", "a"), said("root", "x", content=None)], ["a"], []),
+    ],
+)
+def test_the_last_input_and_output_are_whole_blocks_in_order(
+    events: list[dict[str, Any]], user: list[str], agent: list[str]
+) -> None:
+    """Of the user's latest run of events and of the agents', whoever spoke last."""
+    found = result_of(
+        """
+        texts = lambda parts: [part.text for part in parts]
+        return [texts(context.get_last_user_input()), texts(context.get_last_agent_output())]
+        """,
+        context={"events": events},
+    )
+
+    assert found == [user, agent]
+
+
+def test_parts_are_those_of_the_whole_history() -> None:
+    """In order."""
+    found = result_of("return [part.text for part in context.parts()]", context={"events": USER_THEN_AGENT})
+
+    assert found == ["old", "old answer", "a", "b", "c", "x", "y", "z"]
+
+
+def test_an_event_knows_its_author_and_its_error() -> None:
+    """An agent is whoever is not the user."""
+    events = [said("user", "a"), said("root", "x", errorCode="SAFETY", content=None)]
+    found = result_of(
+        """
+        return [[event.is_user(), event.is_agent(), event.is_agent("root"), event.has_error(),
+                 len(event.parts()), event.timestamp] for event in context.events]
+        """,
+        context={"events": events},
+    )
+
+    assert found == [[True, False, False, False, 1, 1], [False, True, True, True, 0, 1]]
+
+
+def test_the_context_has_the_fields_of_the_session() -> None:
+    """Under both spellings, also those that newer versions have."""
+    given = {
+        "userContent": {"role": "user", "parts": [{"text": "hi"}]},
+        "invocation_id": "i",
+        "agentName": "root",
+        "sessionId": "s",
+        "functionCallId": "f",
+        "languageCode": "fr",
+        "projectNumber": 7,
+        "turn_index": 3,
+    }
+    found = result_of(
+        """
+        return [context.user_content.parts[0].text, context.invocation_id, context.agent_name,
+                context.session_id, context.function_call_id, context.language_code, context.project_number,
+                context.turn_index]
+        """,
+        context=given,
+    )
+
+    assert found == ["hi", "i", "root", "s", "f", "fr", 7, 3]
+
+
+def test_state_and_variables_are_the_same_plain_dict() -> None:
+    """Either can be replaced; every function works on what is there then."""
+    found = result_of(
+        """
+        same = context.state is context.variables and type(context.state) is dict
+        context.variables = {"b": 2}
+        set_variable("c", 3)
+        context.set_variable("d", 4)
+        return [same, context.state, get_variable("b"), get_variable("a"), get_variable("a", 0),
+                context.get_variable("a", 1)]
+        """,
+        state={"a": 1},
+    )
+
+    assert found == [True, {"b": 2, "c": 3, "d": 4}, 2, None, 0, 1]
+
+
+@pytest.mark.parametrize(
+    "call", ["remove_variable('a')", "context.remove_variable('a')", "del context.state['a']"]
+)
+def test_removing_what_is_not_there_is_a_key_error(call: str) -> None:
+    """However it is spelt."""
+    assert of_tool(f"def tool():\n    {call}")["error"]["type"] == "KeyError"
+
+
+def test_the_delta_is_what_changed() -> None:
+    """Set to what it was is no change; a number that becomes a truth value is one, as is a nested change."""
+    answer = of_tool(
+        """
+        def tool():
+            set_variable("same", [1, {"x": None}])
+            set_variable("new", "n")
+            set_variable("one", True)
+            remove_variable("gone")
+            context.state["nested"]["deep"].append(2)
+            set_variable("again", 1)
+            remove_variable("again")
+        """,
+        state={"same": [1, {"x": None}], "one": 1, "gone": 1, "nested": {"deep": [1]}, "kept": 0},
+    )
+
+    assert answer["state_delta"] == {
+        "changed": {"new": "n", "one": True, "nested": {"deep": [1, 2]}},
+        "removed": ["gone"],
+    }
+    assert answer["state"] == {
+        "same": [1, {"x": None}],
+        "one": True,
+        "nested": {"deep": [1, 2]},
+        "kept": 0,
+        "new": "n",
+    }
+    assert any("'nested' was changed inside" in text for text in answer["warnings"])
+
+
+def test_a_change_inside_can_be_ignored() -> None:
+    """As where only what is set again is noticed."""
+    source = """
+        def tool():
+            context.state["nested"].append(2)
+            context.state["set"].append(2)
+            set_variable("set", list(context.state["set"]))
+        """
+    answer = of_tool(source, state={"nested": [1], "set": [1]}, settings={"track_nested_changes": False})
+
+    assert answer["state_delta"] == {"changed": {"set": [1, 2]}, "removed": []}
+    assert answer["state"] == {"nested": [1], "set": [1, 2]}
+
+
+def test_changed_actions_are_told() -> None:
+    """What follows of them is the host's to decide."""
+    changed = of_tool("def tool():\n    context.actions.transfer_to_agent = 'billing'")
+    unchanged = of_tool("def tool(): pass", context={"actions": {"escalate": True}})
+
+    assert changed["actions"] == {
+        "stateDelta": {},
+        "artifactDelta": {},
+        "requestedAuthConfigs": {},
+        "transferToAgent": "billing",
+    }
+    assert unchanged["actions"] is None
+
+
+def test_a_failure_changes_nothing() -> None:
+    """Neither variables that were set nor ones that were changed inside."""
+    source = """
+        def tool():
+            set_variable("a", 2)
+            context.state["nested"].append(2)
+            raise ValueError("late")
+        """
+    answer = of_tool(source, state={"a": 1, "nested": [1]})
+
+    assert answer["error"]["type"] == "ValueError"
+    assert answer["state"] == {"a": 1, "nested": [1]}
+    assert answer["state_delta"] == {"changed": {}, "removed": []}
+
+
+@pytest.mark.parametrize(
+    ("statement", "message"),
+    [
+        ("set_variable('a', {1, 2})", "variables['a']: Object of type set is not JSON serializable"),
+        ("set_variable('a', [float('nan')])", "variables['a'][0]: nan is no JSON number"),
+        ("set_variable('a', {1: 2})", "variables['a']: the key 1 is int, JSON has only str"),
+        ("set_variable(1, 2)", "variables: the key 1 is int, JSON has only str"),
+        ("context.state = 5", "variables: int is no dict"),
+        ("a = []; a.append(a); set_variable('a', a)", "nested deeper than 200 levels, or refers to itself"),
+        ("set_variable('a', 10 ** 5000)", "an integer of 16610 bits is too large"),
+    ],
+)
+def test_a_variable_that_json_cannot_hold_is_an_error_that_says_where(statement: str, message: str) -> None:
+    """And nothing is changed."""
+    answer = of_tool(f"def tool():\n    {statement}", state={"kept": 1})
+
+    assert answer["error"]["type"] == "NotJsonError"
+    assert message in answer["error"]["message"]
+    assert answer["state"] == {"kept": 1}
+
+
+def test_a_variable_over_the_platforms_limit_is_an_error() -> None:
+    """Of its JSON in UTF-8; the setting raises it, or lifts it."""
+    source = "def tool():\n    set_variable('big', 'é' * 131_071)"
+    too_large = of_tool(source.replace("131_071", "131_072"))
+
+    assert of_tool(source.replace("131_071", "131_070"))["error"] is None
+    assert too_large["error"]["type"] == "VariableTooLargeError"
+    assert "262,146 bytes" in too_large["error"]["message"]
+    assert (
+        of_tool(source.replace("131_071", "131_072"), settings={"max_variable_bytes": None})["error"] is None
+    )
+
+
+def test_a_large_variable_that_was_there_is_none_of_the_codes_business() -> None:
+    """Only what changes is measured."""
+    assert of_tool("def tool(): pass", state={"big": "x" * 300_000})["error"] is None
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda below: st.lists(below, max_size=3) | st.dictionaries(st.text(), below, max_size=3),
+    max_leaves=8,
+)
+
+
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    before=st.dictionaries(st.text(), JSON, max_size=4), after=st.dictionaries(st.text(), JSON, max_size=4)
+)
+def test_the_delta_leads_from_one_state_to_the_other(before: dict[str, Any], after: dict[str, Any]) -> None:
+    """Whatever JSON it is; what was read and not changed is no part of it."""
+    source = "def tool(after: dict):\n    context.variables = {**context.variables, **after}"
+    answer = of_tool(source, state=before, args={"after": after})
+    delta = answer["state_delta"]
+
+    assert {**before, **delta["changed"]} == {**before, **after} == answer["state"]
+    assert set(delta["changed"]) <= set(after)
+    assert of_tool(source, state=answer["state"], args={"after": after})["state_delta"]["changed"] == {}

@@ -1,0 +1,171 @@
+"""What a sandbox sends is believed in nothing but its own authority."""
+
+import contextlib
+from typing import Any
+
+import pytest
+from google.adk.sessions import BaseSessionService
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from gcp_adk_store.errors import InvalidInputError
+from gcp_adk_store.runtime.questions import Answer, Question
+from gcp_adk_store.runtime.sandbox import SandboxProtocolError
+from tests.runtime.host.runs import KEY, MakeRuntime, ran, stored
+
+HONEST = {
+    "version": 1,
+    "result": 1,
+    "response": {"result": 1},
+    "override": False,
+    "overridden_by": None,
+    "state": {"name": "Ada"},
+    "state_delta": {"changed": {}, "removed": []},
+    "actions": None,
+    "args": None,
+    "tool_response": None,
+    "llm_request": None,
+    "llm_response": None,
+    "uncollected": [],
+    "stdout": "",
+    "warnings": [],
+    "error": None,
+}
+
+
+class Forging:
+    """A sandbox whose process asks and answers what a test says."""
+
+    def __init__(self, answer: dict[str, Any], *questions: dict[str, Any]) -> None:
+        self._answer = answer
+        self._questions = questions
+        self.replies: list[dict[str, Any]] = []
+
+    async def run(self, request: Any, answer: Any, **_: Any) -> dict[str, Any]:
+        """Ask, then answer."""
+        assert request["version"] == 1
+        for question in self._questions:
+            self.replies.append(await answer(question))
+        return self._answer
+
+    async def close(self) -> None:
+        """Do nothing."""
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        {"state_delta": None},
+        {"state_delta": {"changed": [], "removed": []}},
+        {"state_delta": {"changed": {}, "removed": [1]}},
+        {"state_delta": {"changed": {}, "removed": "name"}},
+        {"state": []},
+        {"stdout": 3},
+        {"warnings": "all"},
+        {"warnings": [None]},
+        {"response": "text"},
+        {"actions": 3},
+        {"error": "text"},
+        {"error": {"type": "E"}},
+        {"override": 1},
+        {"override": True, "overridden_by": None, "result": {}},
+        {"override": True, "overridden_by": True, "result": {}},
+        {"override": True, "overridden_by": 0, "result": "text"},
+        {"llm_request": []},
+    ],
+)
+async def test_an_answer_that_is_none_is_a_protocol_error(
+    forged: dict[str, Any], make: MakeRuntime, sessions: BaseSessionService
+) -> None:
+    """Nothing is stored."""
+    with pytest.raises(SandboxProtocolError):
+        await ran(make(sandbox=Forging({**HONEST, **forged})), "return 1")
+    assert (await stored(sessions)).events == []
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        {},
+        {"call": "shell", "id": 1},
+        {"call": ["tool"], "id": 1},
+        {"call": "tool", "id": "1", "tool": "a", "args": {}},
+        {"call": "tool", "id": True, "tool": "a", "args": {}},
+        {"call": "tool", "id": 1, "args": {}},
+        {"call": "tool", "id": 1, "tool": "a", "args": []},
+        {"call": "tool", "id": 1, "tool": "a", "args": {}, "state": []},
+        {"call": "http", "id": 1, "method": "GET"},
+        {"call": "http", "id": 1, "method": 3, "url": "http://a"},
+        {"call": "collect", "id": 1},
+    ],
+)
+async def test_a_question_that_is_none_is_a_protocol_error(
+    question: dict[str, Any], make: MakeRuntime, sessions: BaseSessionService
+) -> None:
+    """The run is over."""
+    with pytest.raises(SandboxProtocolError):
+        await ran(make(sandbox=Forging(HONEST, question)), "return 1")
+    assert (await stored(sessions)).events == []
+
+
+async def test_a_call_that_is_begun_twice_is_a_protocol_error(make: MakeRuntime) -> None:
+    """One of them could never be ended."""
+    begin = {"call": "http", "id": 1, "method": "GET", "url": "http://a", "background": True}
+
+    with pytest.raises(SandboxProtocolError, match="twice"):
+        await ran(make(sandbox=Forging(HONEST, begin, begin)), "return 1")
+
+
+async def test_a_tool_that_is_not_there_ends_a_run_that_asks_for_it(make: MakeRuntime) -> None:
+    """Though its code was found to name none."""
+    sandbox = Forging(HONEST, {"call": "tool", "id": 1, "tool": "hidden", "args": {}})
+
+    await ran(make(sandbox=sandbox), "return 1")
+    assert sandbox.replies[0]["error"]["type"] == "UnknownToolError"
+
+
+async def test_a_delta_cannot_touch_marks(make: MakeRuntime, sessions: BaseSessionService) -> None:
+    """Though the guest would never send one."""
+    forged = {"state_delta": {"changed": {"ces_removed:name": True}, "removed": []}}
+
+    with pytest.raises(InvalidInputError):
+        await ran(make(sandbox=Forging({**HONEST, **forged})), "return 1")
+    assert (await stored(sessions)).events == []
+
+
+async def test_a_failed_run_has_no_delta_whatever_it_says(
+    make: MakeRuntime, sessions: BaseSessionService
+) -> None:
+    """Nor an override."""
+    forged = {
+        **HONEST,
+        "error": {"type": "E", "message": "m", "traceback": "t"},
+        "state_delta": {"changed": {"name": "Eve"}, "removed": []},
+        "override": True,
+        "overridden_by": 0,
+        "result": {},
+    }
+    run = await make(sandbox=Forging(forged)).run_callback("before_agent", "pass", KEY)
+
+    assert (run.override, run.event_id) == (None, None)
+    assert (await stored(sessions)).state == {"name": "Ada"}
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda below: st.lists(below, max_size=3) | st.dictionaries(st.text(max_size=5), below, max_size=3),
+    max_leaves=5,
+)
+
+
+FRAMES = st.fixed_dictionaries({}, optional=dict.fromkeys([*HONEST, "call", "id", "tool", "method"], JSON))
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow], database=None)
+@given(frame=FRAMES)
+def test_any_frame_is_read_or_refused(frame: dict[str, Any]) -> None:
+    """By one type of error; whatever is read is an answer or a question."""
+    with contextlib.suppress(SandboxProtocolError):
+        assert isinstance(Answer.of({**HONEST, **frame}), Answer)
+    with contextlib.suppress(SandboxProtocolError):
+        assert isinstance(Question.of(frame), Question)

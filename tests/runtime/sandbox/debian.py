@@ -1,0 +1,65 @@
+"""Tell whether the sandbox's Debian packages are there, ``--check``, or install them, ``--install``."""
+
+import argparse
+import ctypes.util
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+_PACKAGES: Final = ("bubblewrap", "libseccomp2")
+_TO_INSTALL: Final = f"""\
+User code is tested in a sandbox. Install Debian's packages:
+  sudo apt-get install --no-install-recommends {" ".join(_PACKAGES)}
+or run `make sandbox` as root."""
+
+
+class PackagesMissingError(RuntimeError):
+    """bubblewrap or libseccomp is missing; the message says how to install both."""
+
+
+def require(environ: Mapping[str, str] = os.environ) -> None:
+    """Raise a PackagesMissingError where a package is missing."""
+    has_bubblewrap = shutil.which("bwrap", path=environ.get("PATH", "")) is not None
+    if not has_bubblewrap or ctypes.util.find_library("seccomp") is None:
+        raise PackagesMissingError(_TO_INSTALL)
+
+
+def install(environ: Mapping[str, str] = os.environ) -> None:
+    """Install what is missing.
+
+    Raises:
+        PackagesMissingError: there is no apt-get, or this is not root.
+        subprocess.CalledProcessError: apt-get failed, and said why.
+    """
+    try:
+        require(environ)
+    except PackagesMissingError:
+        apt = shutil.which("apt-get", path=environ.get("PATH", ""))
+        if apt is None or os.geteuid() != 0:
+            raise
+        quietly = {**environ, "DEBIAN_FRONTEND": "noninteractive"}
+        subprocess.run([apt, "update", "-q"], check=True, env=quietly)
+        subprocess.run(
+            [apt, "install", "-q", "-y", "--no-install-recommends", *_PACKAGES], check=True, env=quietly
+        )
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Check or install; return the exit status."""
+    parser = argparse.ArgumentParser(prog=f"python -m {__package__}.debian", description=__doc__)
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("--check", action="store_true", help="fail if a package is missing")
+    what.add_argument("--install", action="store_true", help="install what is missing, as root")
+    try:
+        install() if parser.parse_args(arguments).install else require()
+    except (PackagesMissingError, subprocess.CalledProcessError) as exc:
+        sys.stderr.write(f"{exc}\n")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""What the tests run inside: the standard library alone."""
