@@ -14,6 +14,8 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Final
 
+from tests.debian_packages import install_packages
+
 _NAMES: Final = ("chromium", "chromium-browser", "google-chrome")
 _PACKAGE: Final = "chromium"
 _TO_INSTALL: Final = f"""\
@@ -52,14 +54,8 @@ def install(environ: Mapping[str, str] = os.environ) -> None:
     try:
         find_chromium(environ)
     except BrowserMissingError:
-        apt = shutil.which("apt-get", path=environ.get("PATH", ""))
-        if apt is None or os.geteuid() != 0:
+        if not install_packages(_PACKAGE, environ=environ):
             raise
-        quietly = {**environ, "DEBIAN_FRONTEND": "noninteractive"}
-        subprocess.run([apt, "update", "-q"], check=True, env=quietly)
-        subprocess.run(
-            [apt, "install", "-q", "-y", "--no-install-recommends", _PACKAGE], check=True, env=quietly
-        )
 
 
 def shown_on(url: str, *, screenshot: Path, profile: Path) -> str:

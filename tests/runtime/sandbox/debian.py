@@ -9,6 +9,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from tests.debian_packages import install_packages
+
 _PACKAGES: Final = ("bubblewrap", "libseccomp2")
 _TO_INSTALL: Final = f"""\
 User code is tested in a sandbox. Install Debian's packages:
@@ -37,14 +39,8 @@ def install(environ: Mapping[str, str] = os.environ) -> None:
     try:
         require(environ)
     except PackagesMissingError:
-        apt = shutil.which("apt-get", path=environ.get("PATH", ""))
-        if apt is None or os.geteuid() != 0:
+        if not install_packages(*_PACKAGES, environ=environ):
             raise
-        quietly = {**environ, "DEBIAN_FRONTEND": "noninteractive"}
-        subprocess.run([apt, "update", "-q"], check=True, env=quietly)
-        subprocess.run(
-            [apt, "install", "-q", "-y", "--no-install-recommends", *_PACKAGES], check=True, env=quietly
-        )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
