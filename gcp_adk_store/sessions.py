@@ -408,7 +408,9 @@ class FirestoreSessionService(BaseSessionService):
         ADK's servers call it when they end, and close nothing. Every acknowledged write is durable already.
         """
         loop = asyncio.get_running_loop()
-        mine = [task for task in tuple(self._unawaited) if task.get_loop() is loop]
+        # Copied by the set itself: tuple() makes room while it iterates, which can run the garbage collector,
+        # with it finalizers, and other threads, which append.
+        mine = [task for task in self._unawaited.copy() if task.get_loop() is loop]
         if mine:
             await asyncio.wait(mine)
 

@@ -351,21 +351,30 @@ def test_flushing_is_not_disturbed_by_appends_of_other_threads() -> None:
     held = [Session(id=f"{number}", app_name=APP, user_id=USER) for number in range(20)]
     broken = event("half")
     broken.custom_metadata = {"half": "\ud800"}
-    done = threading.Event()
+    started, done = threading.Event(), threading.Event()
 
     async def append() -> None:
         while not done.is_set():
+            started.set()
             ends = await asyncio.gather(
                 *(service.append_event(one, broken) for one in held), return_exceptions=True
             )
             assert {InvalidInputError} == {type(end) for end in ends}
 
     async def flush() -> None:
-        for _ in range(5000):
+        started.wait()
+        for _ in range(20_000):
             await service.flush()
 
-    interval = sys.getswitchinterval()
+    def collected(_phase: str, _info: dict[str, int]) -> None:
+        """Python code inside of what is one step of the interpreter, as finalizers are: threads change."""
+        for _ in range(1000):
+            pass
+
+    interval, thresholds = sys.getswitchinterval(), gc.get_threshold()
     sys.setswitchinterval(1e-6)
+    gc.callbacks.append(collected)
+    gc.set_threshold(1)
     try:
         with ThreadPoolExecutor() as threads:
             appending = threads.submit(asyncio.run, append())
@@ -375,6 +384,8 @@ def test_flushing_is_not_disturbed_by_appends_of_other_threads() -> None:
                 done.set()
             appending.result()
     finally:
+        gc.set_threshold(*thresholds)
+        gc.callbacks.pop()
         sys.setswitchinterval(interval)
 
 
