@@ -285,12 +285,13 @@ def _get(stock: Stock, events: int, *, cold: bool, last: int | None) -> Scenario
         return Step(parse)
 
     whole = "whole" if last is None else f"last {last}"
+    length = events if last is None else min(events, last)
     return Scenario(
         name=f"get {events:,} events, {whole}, {'cold' if cold else 'warm'}",
         subjects={**_of(_who_has(events), make), RAW_BATCH_GET: batch_get, PARSING: parsing},
-        share=min(0.5, 50 / events),
+        share=min(0.5, 50 / length),
         # ADK's own takes seconds for the longest, and does the same cold.
-        at_least=3 if events <= _LOCAL_AT_MOST else 1 if cold else 2,
+        at_least=3 if length <= _LOCAL_AT_MOST else 1 if cold else 2,
         large=last is None and not cold and events >= _LOCAL_AT_MOST,
     )
 
