@@ -72,7 +72,7 @@ class AdminApi:
         """Return the state of the APIs that a store calls."""
         names = [
             f"projects/{place.project}/services/{name}"
-            for name in access.required_services(place, self._universe_domain)
+            for name in access.services(place, self._universe_domain)
         ]
         url = f"{self._endpoints.service_usage}/v1/projects/{place.project}/services:batchGet"
         return self._ask("GET", url, params={"names": names})

@@ -14,6 +14,7 @@ DATABASE_PERMISSIONS: Final = tuple(
 BUCKET_PERMISSIONS: Final = tuple(
     f"storage.objects.{verb}" for verb in ("create", "delete", "get", "list", "update")
 )
+_SIGNING: Final = "iamcredentials"
 _KEY: Final = "service account key"
 _LOGIN: Final = "user login"
 
@@ -59,13 +60,13 @@ def credentials(whose: Whose, place: Place) -> Finding:
     return ok("credentials", says)
 
 
-def required_services(place: Place, universe_domain: str) -> tuple[str, ...]:
-    """Return the APIs that a store calls."""
-    names = ("firestore", "storage") if place.bucket else ("firestore",)
+def services(place: Place, universe_domain: str) -> tuple[str, ...]:
+    """Return the APIs that a store calls; the last signs URLs where there is a bucket and no key."""
+    names = ("firestore", "storage", _SIGNING) if place.bucket else ("firestore",)
     return tuple(f"{name}.{universe_domain}" for name in names)
 
 
-def apis(answer: Answer, place: Place, required: Sequence[str]) -> Finding:
+def apis(answer: Answer, place: Place, whose: Whose) -> Finding:
     """Judge ``services:batchGet`` of Service Usage."""
     if not answer.is_ok:
         return unanswered("APIs", answer, needs="serviceusage.services.get", project=place.project)
@@ -74,15 +75,18 @@ def apis(answer: Answer, place: Place, required: Sequence[str]) -> Finding:
         for service in answer.body.get("services", ())
         if service.get("state") == "ENABLED"
     }
-    missing = [name for name in required if name not in enabled]
-    if missing:
-        return fail(
-            "APIs",
-            f"{' and '.join(missing)} not enabled in {place.project}",
-            f"gcloud services enable {' '.join(missing)} --project={place.project}",
-            terraform="; ".join(f'google_project_service: service = "{name}"' for name in missing),
-        )
-    return ok("APIs", f"{' and '.join(required)} enabled")
+    called = services(place, whose.universe_domain)
+    if whose.kind == _KEY:
+        called = tuple(name for name in called if not _signs(name))
+    missing = [name for name in called if name not in enabled]
+    if not missing:
+        return ok("APIs", f"{', '.join(called)} enabled")
+    says = f"{', '.join(missing)} not enabled in {place.project}"
+    remedy = f"gcloud services enable {' '.join(missing)} --project={place.project}"
+    terraform = "; ".join(f'google_project_service: service = "{name}"' for name in missing)
+    if all(map(_signs, missing)):
+        return warn("APIs", f"{says}; without a key, signed URLs need it", remedy, terraform=terraform)
+    return fail("APIs", says, remedy, terraform=terraform)
 
 
 def database_access(answer: Answer, place: Place, whose: Whose, *, works: bool) -> Finding:
@@ -126,6 +130,10 @@ def bucket_access(answer: Answer, place: Place, whose: Whose) -> Finding:
         f"--member={shlex.quote(whose.member)} --role=roles/storage.objectUser",
         terraform='google_storage_bucket_iam_member: role = "roles/storage.objectUser"',
     )
+
+
+def _signs(service: str) -> bool:
+    return service.startswith(f"{_SIGNING}.")
 
 
 def _missing(answer: Answer, needed: Sequence[str]) -> list[str]:

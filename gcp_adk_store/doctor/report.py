@@ -93,8 +93,7 @@ def _answered(facts: Facts) -> list[Finding]:
         return []
     found = [access.credentials(whose, place), measures.clock(answers.all)]
     if answers.services is not None:
-        required = access.required_services(place, whose.universe_domain)
-        found.append(access.apis(answers.services, place, required))
+        found.append(access.apis(answers.services, place, whose))
     if answers.database is not None:
         found += [judge(answers.database, place) for judge in (database.database, database.recovery)]
         found.append(database.protection(answers.database, place))

@@ -151,7 +151,7 @@ class GoogleApis:
                 {
                     "services": [
                         {"name": f"projects/123/services/{name}.googleapis.com", "state": "ENABLED"}
-                        for name in ("firestore", "storage")
+                        for name in ("firestore", "storage", "iamcredentials")
                     ]
                 },
             ),

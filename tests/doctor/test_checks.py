@@ -65,9 +65,10 @@ def test_nothing_but_questions_is_asked(look: Look, apis: GoogleApis) -> None:
     assert len(pages) > 1
     assert {"indexConfig.usesAncestorConfig:false OR ttlConfig:*"} == {page["filter"][0] for page in pages}
     services = next(request.params for request in apis.asked if request.path.endswith(SERVICES))
-    assert [f"projects/{PROJECT}/services/{name}.googleapis.com" for name in ("firestore", "storage")] == (
-        services["names"]
-    )
+    assert [
+        f"projects/{PROJECT}/services/{name}.googleapis.com"
+        for name in ("firestore", "storage", "iamcredentials")
+    ] == services["names"]
 
 
 @pytest.mark.parametrize("wrong", WRONG, ids=lambda wrong: f"{wrong.check}: {wrong.says[:40]}")

@@ -70,6 +70,15 @@ WRONG = [
         'google_project_service: service = "storage.googleapis.com"',
     ),
     Wrong(
+        SERVICES,
+        lambda body: body["services"][2].update(state="DISABLED"),
+        "APIs",
+        Status.WARN,
+        "iamcredentials.googleapis.com not enabled in demo; without a key, signed URLs need it",
+        f"gcloud services enable iamcredentials.googleapis.com --project={PROJECT}",
+        'google_project_service: service = "iamcredentials.googleapis.com"',
+    ),
+    Wrong(
         DATABASE_OF,
         with_(type="DATASTORE_MODE"),
         "database",
