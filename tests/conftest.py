@@ -3,12 +3,14 @@
 import shutil
 import uuid
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from gcp_adk_store import FirestoreSessionService
 from gcp_adk_store.testing.emulators import Emulator
+
+if TYPE_CHECKING:
+    from gcp_adk_store import FirestoreSessionService
 
 
 def pytest_report_header() -> str | None:
@@ -37,8 +39,9 @@ def project(firestore_emulator: Emulator) -> str:
 
 
 @pytest.fixture
-def connect(project: str) -> Callable[..., FirestoreSessionService]:
+def connect(project: str) -> "Callable[..., FirestoreSessionService]":
     """Make services of one database: as many processes would."""
+    from gcp_adk_store import FirestoreSessionService  # noqa: PLC0415  # where ADK is used
 
     def service(**options: Any) -> FirestoreSessionService:
         return FirestoreSessionService(project=project, **options)
