@@ -1,11 +1,13 @@
 """Hold the counts of the model to what the emulators' meters bill, for this store and for ADK's services."""
 
+import asyncio
 import itertools
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
+import grpc
 import pytest
 from google.adk.artifacts import BaseArtifactService
 from google.adk.artifacts import GcsArtifactService as AdkGcsArtifactService
@@ -14,6 +16,9 @@ from google.adk.integrations.firestore import FirestoreSessionService as AdkFire
 from google.adk.sessions import BaseSessionService
 from google.auth.credentials import AnonymousCredentials
 from google.cloud import firestore
+from google.cloud.firestore_v1.services.firestore import FirestoreClient
+from google.cloud.firestore_v1.services.firestore.transports import FirestoreGrpcTransport
+from google.cloud.firestore_v1.types import Document, Write
 from google.cloud.storage import Client
 from google.genai import types
 
@@ -23,14 +28,21 @@ from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, Emulator
 from gcp_adk_store.testing.firestore_meter import FirestoreMeter
 from gcp_adk_store.testing.storage_meter import MeteredSession
 
+# One worker lets the conversations grow.
+pytestmark = pytest.mark.xdist_group("counts")
+
 USER: Final[dict[str, Any]] = {"app_name": "app", "user_id": "user"}
 HISTORIES: Final = (0, 10, 100, 400)
+EVENT_BYTES: Final = 660
+ALL_SCOPES: Final = {"mine": 1, "user:n": 1, "app:m": 1}
 DELTAS: Final[dict[frozenset[Scope], dict[str, int]]] = {
     frozenset(): {},
     frozenset({"session"}): {"mine": 1},
-    frozenset({"session", "user", "app"}): {"mine": 1, "user:n": 1, "app:m": 1},
+    frozenset({"session", "user", "app"}): ALL_SCOPES,
 }
 Connect = Callable[[], BaseSessionService]
+Kind = Callable[[str], BaseSessionService]
+"""Makes services of one kind on a project."""
 
 
 @pytest.fixture
@@ -48,16 +60,32 @@ def metered(meter: FirestoreMeter) -> Iterator[None]:
         yield
 
 
+def store_service(project: str) -> BaseSessionService:
+    """Make a service of this store, as a process of its own would."""
+    return FirestoreSessionService(project=project)
+
+
+def adk_service(project: str) -> BaseSessionService:
+    """Make a service of ADK's."""
+    return AdkFirestoreSessionService(client=firestore.AsyncClient(project=project))
+
+
 @pytest.fixture
 def ours(project: str) -> Connect:
-    """Make services of this store, each as a process of its own would."""
-    return lambda: FirestoreSessionService(project=project)
+    """Make services of this store."""
+    return lambda: store_service(project)
 
 
 @pytest.fixture
 def builtin(project: str) -> Connect:
     """Make services of ADK's."""
-    return lambda: AdkFirestoreSessionService(client=firestore.AsyncClient(project=project))
+    return lambda: adk_service(project)
+
+
+@pytest.fixture(scope="module")
+def conversations(firestore_emulator: Emulator) -> "Conversations":
+    """One that grows for each kind of service."""
+    return Conversations(firestore_emulator.address)
 
 
 def named(scopes: frozenset[Scope]) -> str:
@@ -103,23 +131,80 @@ async def take_turn(service: BaseSessionService, session_id: str, turn: Turn) ->
 
 
 async def grow(service: BaseSessionService, session_id: str, events: int, *, size: int) -> None:
-    """Append until the session has so many events."""
+    """Append until the session has so many events, the first of which changes the state of every scope."""
     session = await service.get_session(**USER, session_id=session_id)
     assert session is not None
     for number in range(len(session.events), events):
-        await service.append_event(session, event(number, size=size, delta={}))
+        delta = {} if number else ALL_SCOPES
+        await service.append_event(session, event(number, size=size, delta=delta))
 
 
-async def measured(
-    connect: Connect, meter: FirestoreMeter, turns: list[Turn], *, cold: bool
+class Conversations:
+    """One conversation of each kind of service, which grows once and is copied at every length."""
+
+    def __init__(self, address: str) -> None:
+        """*address* is the emulator's."""
+        transport = FirestoreGrpcTransport(channel=grpc.insecure_channel(address))
+        self._client = FirestoreClient(transport=transport)
+        self._stored: dict[tuple[Kind, int], list[Document]] = {}
+
+    async def copy(self, kind: Kind, events: int) -> str:
+        """Return a project of its own that has the session ``s`` with so many of :data:`HISTORIES`."""
+        if (kind, events) not in self._stored:
+            await self._grow(kind)
+        project = new_project()
+        database = f"projects/{project}/databases/(default)"
+        writes = [
+            Write(
+                update=Document(
+                    name=database + each.name[each.name.index("/documents/") :], fields=each.fields
+                )
+            )
+            for each in self._stored[kind, events]
+        ]
+        await asyncio.to_thread(self._client.commit, request={"database": database, "writes": writes})
+        return project
+
+    async def _grow(self, kind: Kind) -> None:
+        project = new_project()
+        service = kind(project)
+        await service.create_session(**USER, session_id="s")
+        query = {"from_": [{"all_descendants": True}]}
+        request = {"parent": f"projects/{project}/databases/(default)/documents", "structured_query": query}
+        for events in HISTORIES:
+            await grow(service, "s", events, size=EVENT_BYTES)
+            found = await asyncio.to_thread(lambda: list(self._client.run_query(request=request)))
+            self._stored[kind, events] = [answer.document for answer in found if answer.document.name]
+
+
+def new_project() -> str:
+    """Return a project that nothing has seen."""
+    return f"demo-{uuid.uuid4().hex[:20]}"
+
+
+async def measured_cold(
+    kind: Kind, conversations: Conversations, meter: FirestoreMeter, turns: list[Turn]
 ) -> list[Operations]:
-    """Take turns of one growing conversation, each by a cold process or by that of the turn before."""
+    """Take each turn by a process that does not know the session."""
+    found = []
+    for turn in turns:
+        project = await conversations.copy(kind, turn.history)
+        with metered(meter):
+            service = kind(project)
+            meter.take()
+            await take_turn(service, "s", turn)
+            found.append(billed(meter))
+    return found
+
+
+async def measured_warm(connect: Connect, meter: FirestoreMeter, turns: list[Turn]) -> list[Operations]:
+    """Take turns of one growing conversation, each by the process of the turn before."""
     session_id = uuid.uuid4().hex
     preparing = connect()
     await preparing.create_session(**USER, session_id=session_id)
     held, found = 0, []
     for turn in turns:
-        before = turn.history if cold else max(held, turn.history - turn.events)
+        before = max(held, turn.history - turn.events)
         await grow(preparing, session_id, before, size=turn.event_bytes)
         with metered(meter):
             service = connect()
@@ -141,13 +226,13 @@ def conversation(*, events: int, size: int, scopes: frozenset[Scope]) -> list[Tu
 @pytest.mark.parametrize("scopes", DELTAS, ids=named)
 @pytest.mark.parametrize("events", [2, 6])
 async def test_turns_of_the_store_cost_what_the_model_says(
-    ours: Connect, meter: FirestoreMeter, events: int, scopes: frozenset[Scope]
+    conversations: Conversations, meter: FirestoreMeter, events: int, scopes: frozenset[Scope]
 ) -> None:
     """In a process that does not know the session: 100 events to a segment, so 0, 0, 1 and 4 segments."""
-    turns = conversation(events=events, size=660, scopes=scopes)
+    turns = conversation(events=events, size=EVENT_BYTES, scopes=scopes)
 
-    assert [StoreServices().turn(turn, cold=True) for turn in turns] == await measured(
-        ours, meter, turns, cold=True
+    assert [StoreServices().turn(turn, cold=True) for turn in turns] == await measured_cold(
+        store_service, conversations, meter, turns
     )
 
 
@@ -158,21 +243,21 @@ async def test_turns_of_a_process_that_knows_the_session_cost_what_the_model_say
     """It reads the segments that were sealed since; of 100 or 17 events, some sealed in the turn itself."""
     turns = conversation(events=events, size=size, scopes=frozenset({"session", "user", "app"}))
 
-    assert [StoreServices().turn(turn, cold=False) for turn in turns] == await measured(
-        ours, meter, turns, cold=False
+    assert [StoreServices().turn(turn, cold=False) for turn in turns] == await measured_warm(
+        ours, meter, turns
     )
 
 
 @pytest.mark.parametrize("scopes", DELTAS, ids=named)
 @pytest.mark.parametrize("events", [2, 6])
 async def test_turns_of_adks_services_cost_what_the_model_says(
-    builtin: Connect, meter: FirestoreMeter, events: int, scopes: frozenset[Scope]
+    conversations: Conversations, meter: FirestoreMeter, events: int, scopes: frozenset[Scope]
 ) -> None:
     """Every event is read again, whoever read it before."""
-    turns = conversation(events=events, size=660, scopes=scopes)
+    turns = conversation(events=events, size=EVENT_BYTES, scopes=scopes)
 
-    assert [BuiltinServices().turn(turn, cold=True) for turn in turns] == await measured(
-        builtin, meter, turns, cold=True
+    assert [BuiltinServices().turn(turn, cold=True) for turn in turns] == await measured_cold(
+        adk_service, conversations, meter, turns
     )
 
 
@@ -180,8 +265,8 @@ async def test_adks_services_know_nothing_of_the_turn_before(builtin: Connect, m
     """A process that took it reads as much as another."""
     turns = conversation(events=6, size=660, scopes=frozenset())[:3]
 
-    assert [BuiltinServices().turn(turn, cold=False) for turn in turns] == await measured(
-        builtin, meter, turns, cold=False
+    assert [BuiltinServices().turn(turn, cold=False) for turn in turns] == await measured_warm(
+        builtin, meter, turns
     )
 
 
