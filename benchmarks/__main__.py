@@ -205,7 +205,7 @@ def main(arguments: Sequence[str]) -> int:
     logging.getLogger("google_adk").setLevel(logging.ERROR)
     columns = (MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
     with ExitStack() as stack:
-        documents = stack.enter_context(firestore_emulator())
+        documents = stack.enter_context(firestore_emulator(lasting=True))
         objects = stack.enter_context(storage_emulator())
         place = Place(
             stamp=uuid.uuid4().hex[:12],

@@ -31,7 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             require_installed()
             return 0
         with (
-            firestore_emulator(port=options.firestore_port, logs=options.logs) as firestore,
+            firestore_emulator(port=options.firestore_port, logs=options.logs, lasting=True) as firestore,
             storage_emulator(port=options.storage_port, logs=options.logs) as storage,
         ):
             place = {}

@@ -28,6 +28,9 @@ _JAR_OF_SDK: Final = "platform/cloud-firestore-emulator/cloud-firestore-emulator
 _JARS_OF_FIREBASE: Final = ".cache/firebase/emulators"
 _MAIN_CLASS: Final = "com.google.cloud.datastore.emulator.firestore.CloudFirestore"
 
+# Java's second compiler takes as much of a processor in these minutes as what it compiles.
+_FOR_MINUTES: Final = ("-XX:TieredStopAtLevel=1",)
+
 _TO_INSTALL: Final = """\
 Install one of:
   - the Cloud SDK's component:   gcloud components install cloud-firestore-emulator
@@ -85,7 +88,11 @@ class Emulator:
 
 
 def firestore_emulator(
-    *, port: int = 0, logs: Path | None = None, environ: Mapping[str, str] = os.environ
+    *,
+    port: int = 0,
+    logs: Path | None = None,
+    environ: Mapping[str, str] = os.environ,
+    lasting: bool = False,
 ) -> Emulator:
     """Return the emulator at ``FIRESTORE_EMULATOR_HOST``, or start the official one.
 
@@ -93,6 +100,8 @@ def firestore_emulator(
         port: Port on 127.0.0.1; 0 takes a free one.
         logs: Folder for its log; by default a new temporary one.
         environ: Where settings, ``PATH`` and ``HOME`` are read from.
+        lasting: Whether it is to run for long, as fast as it can in the end. One that is not takes less of
+            the machine for the minutes of a test run: Java compiles what it runs once, and quickly.
 
     Raises:
         EmulatorError: Java or the jar is missing, the port is taken, or it does not come up.
@@ -103,7 +112,8 @@ def firestore_emulator(
     jar = find_firestore_jar(environ)
     java = find_java(environ)
     port = _claim_port(port, "Firestore emulator")
-    command = [java, *_start_of(jar), "--host", "127.0.0.1", "--port", str(port)]
+    options = [] if lasting else _FOR_MINUTES
+    command = [java, *options, *_start_of(jar), "--host", "127.0.0.1", "--port", str(port)]
     process, log = _launch("firestore", command, port=port, logs=logs)
     return Emulator(FIRESTORE_VARIABLE, f"127.0.0.1:{port}", process=process, log=log)
 

@@ -259,13 +259,21 @@ def test_the_newest_jar_of_firebase_is_found(tmp_path: Path) -> None:
     ],
     ids=["firebase-tools", "Cloud SDK"],
 )
-def test_each_kind_of_jar_is_run_its_own_way(tmp_path: Path, bare: Environ, manifest: str, run: str) -> None:
-    """A jar that names its main class is run as it is, the Cloud SDK's by the class."""
+@pytest.mark.parametrize("lasting", [False, True])
+def test_each_kind_of_jar_is_run_its_own_way(
+    tmp_path: Path,
+    bare: Environ,
+    manifest: str,
+    run: str,
+    lasting: bool,  # noqa: FBT001
+) -> None:
+    """A jar that names its main class is run as it is, the Cloud SDK's by the class; Java as it pays off."""
     jar = _jar(tmp_path / "named.jar", manifest)
     _java(tmp_path, then='echo "$@"; exit 1')
     port = _free_port()
     with pytest.raises(EmulatorError) as caught:
-        emulators.firestore_emulator(port=port, environ=bare)
+        emulators.firestore_emulator(port=port, environ=bare, lasting=lasting)
+    run = run if lasting else f"-XX:TieredStopAtLevel=1 {run}"
 
     assert run.format(jar=jar, port=port, main_class=MAIN_CLASS) == str(caught.value).splitlines()[-1]
 
