@@ -162,7 +162,7 @@ class _Running:
 
 
 class _Proxying(grpc.GenericRpcHandler):
-    """Passes every RPC on as bytes: one handler serves unary and streaming ones alike."""
+    """Passes every RPC on as bytes, as one request with any number of answers, or as a conversation."""
 
     def __init__(
         self,
@@ -187,23 +187,27 @@ class _Proxying(grpc.GenericRpcHandler):
         method = handler_call_details.method
         rpc = method.rpartition("/")[2]
 
-        async def serve(requests: AsyncIterator[bytes], context: Any) -> AsyncIterator[bytes]:
-            metadata = [pair for pair in context.invocation_metadata() if not pair[0].startswith("grpc-")]
-            fault = None if rpc in _CONVERSATIONS else self._injector.next(_owner(metadata), rpc)
+        async def converse(requests: AsyncIterator[bytes], context: Any) -> AsyncIterator[bytes]:
+            answers = self._converse(method, requests, _passed_on(context))
+            async for answer in _answered(context, answers):
+                yield answer
+
+        async def serve(request: bytes, context: Any) -> AsyncIterator[bytes]:
+            metadata = _passed_on(context)
+            fault = self._injector.next(_owner(metadata), rpc)
             answers = (
-                self._forward(method, requests, metadata)
+                self._forward(method, request, metadata)
                 if fault is None
-                else self._suffer(fault, method, [request async for request in requests], metadata)
+                else self._suffer(fault, method, request, metadata)
             )
-            try:
-                async for answer in answers:
-                    yield answer
-            except grpc.aio.AioRpcError as exc:
-                await context.abort(exc.code(), exc.details() or "", tuple(exc.trailing_metadata() or ()))
+            async for answer in _answered(context, answers):
+                yield answer
 
-        return grpc.stream_stream_rpc_method_handler(serve)
+        if rpc in _CONVERSATIONS:
+            return grpc.stream_stream_rpc_method_handler(converse)
+        return grpc.unary_stream_rpc_method_handler(serve)
 
-    async def _forward(
+    async def _converse(
         self, method: str, requests: AsyncIterator[bytes], metadata: Metadata
     ) -> AsyncIterator[bytes]:
         sent: list[bytes] = []
@@ -216,32 +220,41 @@ class _Proxying(grpc.GenericRpcHandler):
                     sent.append(request)
                 yield request
 
-        rpc = method.rpartition("/")[2]
-        # A client may take the last answer for the end: told before it has that one, the observer knows of
-        # every call that a client has done with. A conversation's answers must not wait for the next one.
-        at_once = rpc in _CONVERSATIONS
-        failure: grpc.aio.AioRpcError | None = None
         open_call: Any = self._channel.stream_stream(method)
         try:
             async for answer in open_call(watched(), metadata=metadata):
                 received.append(answer)
-                if at_once or len(received) > 1:
-                    yield received[-1 if at_once else -2]
+                yield answer
+        finally:
+            if observe is not None:
+                observe(method.rpartition("/")[2], sent, received)
+
+    async def _forward(self, method: str, request: bytes, metadata: Metadata) -> AsyncIterator[bytes]:
+        received: list[bytes] = []
+        # A client may take the last answer for the end: told before it has that one, the observer knows of
+        # every call that a client has done with.
+        failure: grpc.aio.AioRpcError | None = None
+        open_call: Any = self._channel.unary_stream(method)
+        try:
+            async for answer in open_call(request, metadata=metadata):
+                received.append(answer)
+                if len(received) > 1:
+                    yield received[-2]
         except grpc.aio.AioRpcError as exc:
             failure = exc
         finally:
-            if observe is not None:
-                observe(rpc, sent, received)
-        if received and not at_once:
+            if self._observe is not None:
+                self._observe(method.rpartition("/")[2], [request], received)
+        if received:
             yield received[-1]
         if failure is not None:
             raise failure
 
     async def _suffer(
-        self, fault: Fault, method: str, requests: list[bytes], metadata: Metadata
+        self, fault: Fault, method: str, request: bytes, metadata: Metadata
     ) -> AsyncIterator[bytes]:
         async def arrive() -> _Outcome:
-            return await self._collect(method, requests, metadata)
+            return await self._collect(method, request, metadata)
 
         outcome = await self._outcome(fault, arrive)
         for answer in outcome.answers:
@@ -266,14 +279,10 @@ class _Proxying(grpc.GenericRpcHandler):
             case Hold(stage):
                 return await self._see_through(self._hold(fault, stage, arrive))
 
-    async def _collect(self, method: str, requests: list[bytes], metadata: Metadata) -> _Outcome:
-        async def given() -> AsyncIterator[bytes]:
-            for request in requests:
-                yield request
-
+    async def _collect(self, method: str, request: bytes, metadata: Metadata) -> _Outcome:
         answers: list[bytes] = []
         try:
-            async for answer in self._forward(method, given(), metadata):
+            async for answer in self._forward(method, request, metadata):
                 answers.append(answer)  # noqa: PERF401  # what came before a failure counts
         except grpc.aio.AioRpcError as exc:
             return _Outcome(answers, exc)
@@ -296,6 +305,20 @@ class _Proxying(grpc.GenericRpcHandler):
         self._detached.add(task)
         task.add_done_callback(self._detached.discard)
         return await asyncio.shield(task)
+
+
+def _passed_on(context: Any) -> Metadata:
+    """Return what a client sent beside its request, without gRPC's own."""
+    return [pair for pair in context.invocation_metadata() if not pair[0].startswith("grpc-")]
+
+
+async def _answered(context: Any, answers: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """Yield *answers*, and end the call as they end."""
+    try:
+        async for answer in answers:
+            yield answer
+    except grpc.aio.AioRpcError as exc:
+        await context.abort(exc.code(), exc.details() or "", tuple(exc.trailing_metadata() or ()))
 
 
 async def _later(seconds: float, arrive: _Arrive) -> _Outcome:

@@ -12,8 +12,10 @@ from functools import cached_property
 from typing import Any
 
 import grpc
+import pytest
 import requests
 from google.adk.platform import time as platform_time
+from google.cloud.firestore import AsyncClient
 from google.cloud.firestore_v1._helpers import decode_dict
 from google.cloud.firestore_v1.services.firestore import FirestoreClient
 from google.cloud.firestore_v1.services.firestore.transports import FirestoreGrpcTransport
@@ -28,6 +30,7 @@ from gcp_adk_store import (
 )
 from gcp_adk_store.codec.objects import UPLOADS
 from gcp_adk_store.testing.buckets import create_bucket
+from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE
 from gcp_adk_store.testing.faults import Call, Fault, Plan, Plans
 
 DAY_S = 24 * 3600
@@ -103,12 +106,20 @@ class World:
             limits |= dict.fromkeys(("deadline_s", "rpc_timeout_s", "payload_deadline_s"), HASTY_S)
         service = FirestoreSessionService(
             project=self.project,
+            client=None if acting else self._undisturbed,
             bucket=self.bucket if bucket else None,
             limits=SessionLimits(**limits),
             **options,
         )
         self._opened.append(service)
         return service
+
+    @cached_property
+    def _undisturbed(self) -> AsyncClient:
+        """A client past the proxy, for all that comes before and after what may go wrong."""
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv(FIRESTORE_VARIABLE, self.emulators.firestore)
+            return AsyncClient(project=self.project)
 
     def artifacts(self, *, acting: bool = False) -> GcsArtifactService:
         """Return an artifact service that knows nothing yet; one that is *acting* may be a hasty one."""
