@@ -9,8 +9,12 @@ TERRAFORM_TOOLS := .venv-terraform/.installed
 CES_ENVIRONMENT := .cache/ces/interpreter.json
 # Two workers: what a small CI machine has cores for.
 WORKERS ?= 2
+# Tests start some hundred processes: each would compile the same modules, where containers forbid to keep it.
+export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test test-oldest check format bench bench-sandbox bench-templates browser chaos emulators sandbox terraform-tools clean
+# One after the other, as they are listed, however many jobs make is given.
+.NOTPARALLEL:
+.PHONY: demo test ready unit test-oldest check lint format bench bench-sandbox bench-templates browser chaos emulators sandbox terraform-tools clean
 .DEFAULT_GOAL := test
 
 $(INSTALLED): pyproject.toml
@@ -35,15 +39,20 @@ $(CES_ENVIRONMENT): gcp_adk_store/runtime/sandbox/environment.py | $(INSTALLED)
 demo: $(INSTALLED)
 	$(BIN)/python -m examples.demo
 
-# Fast tests first; the emulators are started by the tests that need them. What is missing for them is said
-# once, before anything runs, instead of by every test.
-test: $(INSTALLED) $(TERRAFORM_TOOLS) $(CES_ENVIRONMENT)
+# Fast tests first, once where `make check test` asks for them twice; the emulators are started by the tests
+# that need them.
+test: ready unit
+	$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadgroup --ignore=tests/unit tests
+
+# What is missing for the tests is said once, before anything runs, instead of by every test.
+ready: $(INSTALLED) $(TERRAFORM_TOOLS) $(CES_ENVIRONMENT)
 	@$(BIN)/python -m gcp_adk_store.testing --check
 	@$(BIN)/python -m tests.server.chromium --check
 	@$(BIN)/python -m tests.runtime.sandbox.debian --check
 	@$(BIN)/python -m tests.terraform
-	$(BIN)/python -m pytest -q -n0 tests/unit
-	$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadgroup --ignore=tests/unit tests
+
+unit: $(INSTALLED)
+	$(BIN)/python -m pytest -q -n $(WORKERS) tests/unit
 
 # Chromium, in which the page of adk web is opened; root installs it with apt-get, others are told how.
 browser: $(INSTALLED)
@@ -61,12 +70,13 @@ test-oldest: $(CES_ENVIRONMENT)
 	.venv-oldest/bin/python -m pip install --quiet --disable-pip-version-check google-adk==2.8.0 2>/dev/null
 	.venv-oldest/bin/python -m pytest -q -n $(WORKERS) tests/unit tests/services tests/conformance/test_ours.py tests/golden tests/property tests/runtime tests/server tests/templates --ignore=tests/templates/test_differential.py
 
-check: $(INSTALLED)
+check: lint unit
+
+lint: $(INSTALLED)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest -q -n0 tests/unit
 
 format: $(INSTALLED)
 	$(BIN)/ruff format .
