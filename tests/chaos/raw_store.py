@@ -31,6 +31,10 @@ class StoredObject:
     data: bytes | None
 
 
+Generations = dict[tuple[str, str], StoredObject]
+"""What was read before, by name and generation: the bytes of one never change."""
+
+
 @dataclass(frozen=True, slots=True)
 class RawStore:
     """All documents and objects of a run."""
@@ -71,8 +75,11 @@ class RawSession:
     """What about it does not fit together."""
 
 
-def read_store(*, project: str, storage_url: str, bucket: str) -> RawStore:
-    """Read everything, straight from the emulators; ``FIRESTORE_EMULATOR_HOST`` names that of Firestore."""
+def read_store(*, project: str, storage_url: str, bucket: str, known: Generations) -> RawStore:
+    """Read everything, straight from the emulators; ``FIRESTORE_EMULATOR_HOST`` names that of Firestore.
+
+    Of the generations that are *known*, which grow, only the names are read again.
+    """
     client = Client(project=project)
     documents: dict[str, Mapping[str, Any]] = {}
     try:
@@ -82,22 +89,26 @@ def read_store(*, project: str, storage_url: str, bucket: str) -> RawStore:
                     documents[found.reference.path] = found.to_dict() or {}
     finally:
         client.close()
-    return RawStore(documents, dict(_objects(storage_url, bucket)))
+    return RawStore(documents, dict(_objects(storage_url, bucket, known)))
 
 
-def _objects(url: str, bucket: str) -> Iterator[tuple[str, StoredObject]]:
+def _objects(url: str, bucket: str, known: Generations) -> Iterator[tuple[str, StoredObject]]:
     objects = f"{url}/storage/v1/b/{bucket}/o"
     token = ""
     with requests.Session() as http:
         while True:
             page = http.get(objects, params={"pageToken": token} if token else {}, timeout=_TIMEOUT_S).json()
             for item in page.get("items", []):
-                name = item["name"]
-                data = http.get(
-                    f"{objects}/{quote(name, safe='')}", params={"alt": "media"}, timeout=_TIMEOUT_S
-                ).content
-                kept = data if "-payloads/" in name else None
-                yield name, StoredObject(hashlib.sha256(data).hexdigest(), len(data), kept)
+                name, generation = item["name"], item["generation"]
+                if (name, generation) not in known:
+                    asked = {"alt": "media", "generation": generation}
+                    data = http.get(
+                        f"{objects}/{quote(name, safe='')}", params=asked, timeout=_TIMEOUT_S
+                    ).content
+                    kept = data if "-payloads/" in name else None
+                    found = StoredObject(hashlib.sha256(data).hexdigest(), len(data), kept)
+                    known[name, generation] = found
+                yield name, known[name, generation]
             token = page.get("nextPageToken", "")
             if not token:
                 return

@@ -15,7 +15,7 @@ from gcp_adk_store.testing.firestore_proxy import FirestoreProxy
 from gcp_adk_store.testing.storage_proxy import StorageProxy
 from tests.chaos.checker import check
 from tests.chaos.journal import Operation, read_journals
-from tests.chaos.raw_store import read_store
+from tests.chaos.raw_store import Generations, read_store
 from tests.chaos.verdict import Verdict
 from tests.chaos.weather import LONGEST_DELAY_S, Weather
 from tests.chaos.worker import Task
@@ -100,9 +100,14 @@ def run(settings: Settings, on_tick: Callable[[float], None] = lambda _: None) -
     return chaos
 
 
-def look(settings: Settings, operations: Sequence[Operation]) -> Verdict:
-    """Check what is stored now."""
-    store = read_store(project=settings.project, storage_url=settings.storage, bucket=settings.bucket)
+def look(settings: Settings, operations: Sequence[Operation], known: Generations | None = None) -> Verdict:
+    """Check what is stored now; of objects that an earlier look has *known*, that they are still there."""
+    store = read_store(
+        project=settings.project,
+        storage_url=settings.storage,
+        bucket=settings.bucket,
+        known={} if known is None else known,
+    )
     return check(store, operations)
 
 

@@ -15,6 +15,7 @@ from google.cloud.firestore import Client
 
 from gcp_adk_store.testing.emulators import Emulator
 from tests.chaos.places import APP, USER, WITH_BUCKET
+from tests.chaos.raw_store import Generations
 from tests.chaos.report import figures
 from tests.chaos.run import Chaos, Settings, look, run
 
@@ -32,6 +33,12 @@ class Store:
         self.client = client
         self._objects = f"{settings.storage}/storage/v1/b/{settings.bucket}/o"
         self._undo = contextlib.ExitStack()
+        self._known: Generations = {}
+
+    def look(self) -> set[str]:
+        """Return the kinds of what the checker finds now."""
+        found = look(self.settings, self.chaos.operations, self._known).violations
+        return {violation.kind for violation in found}
 
     def mend(self) -> None:
         """Put everything back."""
@@ -284,9 +291,8 @@ def remove_chunks(store: Store) -> None:
 def test_the_checker_finds_a_damage(store: Store, damage: Callable[[Store], None], kind: str) -> None:
     """Each by its kind."""
     damage(store)
-    found = look(store.settings, store.chaos.operations).violations
 
-    assert kind in {violation.kind for violation in found}
+    assert kind in store.look()
 
 
 def test_every_damage_was_mended(store: Store) -> None:
