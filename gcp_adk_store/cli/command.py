@@ -1,25 +1,33 @@
 """Put the groups of the command together."""
 
+import importlib
+from typing import Any, Final
+
 import click
 
 import gcp_adk_store
-from gcp_adk_store.cli.adk import adk
-from gcp_adk_store.cli.ces import ces
-from gcp_adk_store.cli.cost import cost
-from gcp_adk_store.cli.doctor import doctor
-from gcp_adk_store.cli.gc import gc
-from gcp_adk_store.cli.template import template
+from gcp_adk_store.cli import or_end_without_extra
+
+_PARTS: Final = ("adk", "ces", "cost", "doctor", "gc", "template")
+"""Modules beside this one, each with the command of its name."""
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+class _Parts(click.Group):
+    """Imports a part when it is asked for: most bring ADK and Google's clients, which take a second."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return [*_PARTS, *super().list_commands(ctx)]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _PARTS:
+            return super().get_command(ctx, cmd_name)
+        with or_end_without_extra():
+            part: Any = importlib.import_module(f"gcp_adk_store.cli.{cmd_name}")
+        found: click.Command = getattr(part, cmd_name)
+        return found
+
+
+@click.group(cls=_Parts, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(gcp_adk_store.__version__)
 def command() -> None:
     """Look after what gcp_adk_store keeps."""
-
-
-command.add_command(adk)
-command.add_command(ces)
-command.add_command(cost)
-command.add_command(doctor)
-command.add_command(gc)
-command.add_command(template)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 import yaml
 
@@ -160,7 +161,9 @@ def test_the_collector_is_a_command_of_the_package() -> None:
     _, agent = pod("Deployment")
     _, container = pod("CronJob")
     name, *arguments = container["args"]
-    parsed = command.commands[name].make_context(name, arguments)
+    part = command.get_command(click.Context(command), name)
+    assert part is not None
+    parsed = part.make_context(name, arguments)
 
     assert agent["image"] == container["image"]
     assert "command" not in agent

@@ -245,6 +245,19 @@ def test_the_command_is_installed() -> None:
     assert (0, True) == (run.returncode, gcp_adk_store.__version__ in run.stdout)
 
 
+def test_a_command_brings_no_more_than_it_needs() -> None:
+    """What costs are is said without ADK and Google's clients, which take longer to import than all else."""
+    code = "import sys; from gcp_adk_store.cli import main\n"
+    code += "try:\n    main()\nfinally:\n    print(*sys.modules, sep='\\n')"
+    run = subprocess.run(
+        [sys.executable, "-c", code, "cost", "--help"], capture_output=True, text=True, check=False
+    )
+
+    assert (0, "") == (run.returncode, run.stderr)
+    assert "gcp_adk_store.cli.cost" in run.stdout.splitlines()
+    assert {"google.adk.sessions", "google.genai", "grpc"}.isdisjoint(run.stdout.splitlines())
+
+
 @pytest.mark.parametrize("missing", ["click", "rich"])
 def test_the_command_names_the_extra_that_it_needs(missing: str) -> None:
     """A message, not a traceback."""

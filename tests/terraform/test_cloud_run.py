@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 
 from gcp_adk_store import StoreSettings
@@ -116,7 +117,9 @@ def test_the_collector_runs_on_the_same_store(plan: Mapping[str, Any]) -> None:
     (container,) = task["containers"]
     told = plan["planned_values"]["outputs"]["environment"]["value"]
     name, *arguments = container["args"]
-    parsed = command.commands[name].make_context(name, arguments)
+    part = command.get_command(click.Context(command), name)
+    assert part is not None
+    parsed = part.make_context(name, arguments)
 
     assert IMAGE == container["image"]
     assert ["gcp-adk-store"] == container["command"]
