@@ -74,7 +74,7 @@ class CallbackContext(Model):
 class ToolContext(CallbackContext):
     """The session that a tool call belongs to."""
 
-    function_call_id: str | None = None
+    function_call_id: str = ""
 
 
 def _parts(events: Iterable[Event]) -> list[Part]:

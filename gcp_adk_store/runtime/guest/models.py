@@ -2,14 +2,20 @@
 
 import base64
 import binascii
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final, TypeVar
 
 import pydantic
 from pydantic.alias_generators import to_camel
 
 from .plain import MAX_DEPTH, NotJsonError, plain
 
-_URL_SAFE = bytes.maketrans(b"-_", b"+/")
+_URL_SAFE: Final = bytes.maketrans(b"-_", b"+/")
+
+_FROM_HOST: Final = object()
+"""Context of reading what the host sent."""
+
+_UNREAD: Final = "_unread"
+"""Where an object keeps what it does not know: pydantic compares, shows and writes fields alone."""
 
 
 class Model(pydantic.BaseModel):
@@ -20,10 +26,14 @@ class Model(pydantic.BaseModel):
     )
 
 
+M = TypeVar("M", bound=Model)
+
+
 class MessageModel(Model):
     """A value that travels back to the host.
 
-    What it was given without knowing it, such as a thought signature, is invisible and travels along.
+    What the host sent that it does not know, such as a thought signature, is invisible and travels along.
+    What code gives it is dropped then.
     """
 
     _known: ClassVar[frozenset[str]] = frozenset()
@@ -36,12 +46,10 @@ class MessageModel(Model):
 
     @pydantic.model_validator(mode="wrap")
     @classmethod
-    def _keep_unread(cls, given: Any, handler: Any) -> Any:
+    def _keep_unread(cls, given: Any, handler: Any, info: pydantic.ValidationInfo) -> Any:
         made = handler(given)
-        if isinstance(given, dict) and not cls._known.issuperset(given):
-            # Where pydantic keeps private attributes; declared, each would cost a call for every model.
-            unread = {name: value for name, value in given.items() if name not in cls._known}
-            object.__setattr__(made, "__pydantic_private__", unread)
+        if info.context is _FROM_HOST and isinstance(given, dict) and not cls._known.issuperset(given):
+            made.__dict__[_UNREAD] = {name: value for name, value in given.items() if name not in cls._known}
         return made
 
 
@@ -58,6 +66,15 @@ def decode_base64(data: bytes | str | None) -> bytes:
     return base64.b64decode(text.translate(_URL_SAFE))
 
 
+def from_wire(of_class: type[M], given: object) -> M:
+    """Return what the host sent as an object.
+
+    Raises:
+        pydantic.ValidationError: it is none.
+    """
+    return of_class.model_validate(given, context=_FROM_HOST)
+
+
 def to_wire(model: MessageModel, where: str, depth: int = MAX_DEPTH) -> dict[str, Any]:
     """Return *model* as JSON; what is None is left out.
 
@@ -67,7 +84,7 @@ def to_wire(model: MessageModel, where: str, depth: int = MAX_DEPTH) -> dict[str
     """
     if depth == 0:
         raise NotJsonError(f"{where[:200]}: refers to itself")
-    wire: dict[str, Any] = plain(model.__pydantic_private__ or {}, where)
+    wire: dict[str, Any] = plain(model.__dict__.get(_UNREAD, {}), where)
     given = {name: getattr(model, name) for name in type(model).model_fields}
     checked = type(model).model_validate(given)
     for name, field in type(model).model_fields.items():

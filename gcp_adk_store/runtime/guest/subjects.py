@@ -11,7 +11,7 @@ from .content import Content
 from .context import CallbackContext
 from .contract import Callback, RequestError
 from .llm import LlmRequest, LlmResponse
-from .models import MessageModel, to_wire
+from .models import MessageModel, from_wire, to_wire
 from .plain import plain, same_json
 from .tools import Tool
 
@@ -68,9 +68,9 @@ class Subjects:
             if not isinstance(given, dict):
                 raise RequestError(f"{callback} needs {_IN_REQUEST.get(name, name)}")
             if name == "tool":
-                values[name] = Tool.model_validate(given)
+                values[name] = from_wire(Tool, given)
             elif name in _MODELS:
-                values[name] = _MODELS[name].model_validate(copy.deepcopy(given))
+                values[name] = from_wire(_MODELS[name], copy.deepcopy(given))
             else:
                 values[name] = plain(given, name)
         before = {name: _json(name, value) for name, value in values.items() if name != "tool"}

@@ -1,7 +1,9 @@
 """Parts, contents, requests and responses have the shapes that travel."""
 
 import base64
+import copy
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pydantic
@@ -9,7 +11,7 @@ import pytest
 
 from gcp_adk_store.runtime.guest.content import Blob, Content, FunctionCall, Part
 from gcp_adk_store.runtime.guest.llm import GenerateContentConfig, LlmRequest, LlmResponse
-from gcp_adk_store.runtime.guest.models import to_wire
+from gcp_adk_store.runtime.guest.models import from_wire, to_wire
 from gcp_adk_store.runtime.guest.plain import NotJsonError
 
 
@@ -131,9 +133,9 @@ def test_raw_data_reads_both_alphabets_of_base64() -> None:
     assert to_wire(Blob(data=base64.urlsafe_b64encode(raw)), "blob") == {"data": "++//"}
 
 
-def test_raw_bytes_that_were_never_encoded_travel_as_base64() -> None:
+@pytest.mark.parametrize("raw", [b"\x89PNG", b"\x89PNGX", b"abcd\n"])
+def test_raw_bytes_that_were_never_encoded_travel_as_base64(raw: bytes) -> None:
     """from_inline_data keeps what it is given; the wire holds base64 alone."""
-    raw = b"\x89PNG"
     part = Part.from_inline_data(raw, "image/png")
     assert part.inline_data is not None
 
@@ -171,12 +173,44 @@ def test_what_is_not_known_travels_along_unseen() -> None:
             "tools": [{"functionDeclarations": [{"name": "f", "parameters": {"type": "OBJECT"}}]}],
         },
     }
-    request = LlmRequest.model_validate(wire)
+    request = from_wire(LlmRequest, wire)
 
     assert wire == to_wire(request, "request")
     assert not hasattr(request.config, "temperature")
     assert "temperature" not in request.model_dump()["config"]
     assert wire == to_wire(request.model_copy(deep=True), "request")
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, Part.model_copy])
+def test_what_is_not_known_is_no_difference(copied: Callable[[Part], Part]) -> None:
+    """To code, a part with a signature is the part that it can see; copies travel with it."""
+    wire = {"text": "a", "thoughtSignature": "c2ln"}
+    part = from_wire(Part, wire)
+
+    assert part == Part(text="a")
+    assert repr(part) == repr(Part(text="a"))
+    assert part.model_dump(exclude_none=True) == {"text": "a"}
+    assert wire == to_wire(copied(part), "part")
+
+
+def test_what_code_makes_up_does_not_travel() -> None:
+    """A name that no class has is ignored for good: ADK's own classes would refuse it."""
+    made = LlmResponse.model_validate({"content": {"parts": [{"text": "a", "txet": "b"}], "rol": "model"}})
+
+    assert to_wire(made, "response") == {"content": {"parts": [{"text": "a"}]}}
+
+
+def test_a_class_of_the_code_that_holds_itself_is_told() -> None:
+    """Not as a recursion of the runtime's own."""
+
+    class Nested(Part):
+        inner: Part | None = None
+
+    part = Nested(text="a")
+    part.inner = part
+
+    with pytest.raises(NotJsonError, match="refers to itself"):
+        to_wire(part, "part")
 
 
 def test_a_model_cannot_hold_what_json_cannot() -> None:

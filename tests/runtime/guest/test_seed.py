@@ -10,31 +10,44 @@ from pydantic.alias_generators import to_camel
 
 from gcp_adk_store.runtime.guest.namespace import CLASSES
 from tests.runtime.guest import seed
-from tests.runtime.guest.runs import Host, as_tool, of_tool, replied, result_of
+from tests.runtime.guest.runs import Host, of_tool, replied, result_of
 
-ATTRIBUTES = [(owner, name) for owner, attributes in seed.ATTRIBUTES.items() for name in attributes]
-METHODS = [(owner, name) for owner, methods in seed.METHODS.items() for name in methods]
+SIGNATURES = {
+    owner: {**seed.METHODS.get(owner, {}), **seed.METHODS_BEYOND.get(owner, {})} for owner in seed.METHODS
+}
+METHODS = [(owner, name) for owner, methods in SIGNATURES.items() for name in methods]
+TYPES = {owner: {**attributes, **seed.BEYOND.get(owner, {})} for owner, attributes in seed.ATTRIBUTES.items()}
+ATTRIBUTES = [(owner, name) for owner, attributes in TYPES.items() for name in attributes]
+PROPERTIES = {"CallbackContext": {"variables"}}
+"""Attributes that are other ones under another name."""
 
 
-def documented_type(annotation: str) -> Any:
+def meant(annotation: str) -> Any:
     """Return what an annotation of the reference means."""
-    return eval(annotation, {**vars(typing), **CLASSES})  # noqa: S307  # of this repository's own table
+    return eval(annotation, {**vars(typing), "List": list, **CLASSES})  # noqa: S307  # of this repository's own table
 
 
-def parameters(signature: str) -> list[inspect.Parameter]:
-    """Return the parameters that a signature of the reference has."""
-    names: dict[str, Any] = {}
-    exec(f"def documented({signature}): ...", names)  # noqa: S102  # as above
-    return list(inspect.signature(names["documented"]).parameters.values())
+def documented(signature: str) -> inspect.Signature:
+    """Return a signature of the reference."""
+    names: dict[str, Any] = {**vars(typing), **CLASSES}
+    exec(f"def documented{signature}: ...", names)  # noqa: S102  # as above
+    return inspect.signature(names["documented"])
 
 
-def accepts(function: Any, signature: str) -> None:
-    """Assert that *function* has the documented parameters, of the same kind, with the same defaults."""
-    ours = list(inspect.signature(function).parameters.values())
-    for documented, own in zip(parameters(signature), ours, strict=True):
-        assert (own.name, own.kind) == (documented.name, documented.kind)
-        if documented.default is not inspect.Parameter.empty:
-            assert own.default == documented.default
+def assert_accepts(function: Any, signature: str, *, of: Any = None) -> None:
+    """Assert that *function* has the documented parameters, of the same kinds, types and defaults.
+
+    Types are compared where the reference has them; Self is the class that the method is *of*.
+    """
+    expected = documented(signature)
+    ours = inspect.signature(function, eval_str=True)
+    assert [(each.name, each.kind, each.default) for each in ours.parameters.values()] == [
+        (each.name, each.kind, each.default) for each in expected.parameters.values()
+    ]
+    for name, parameter in expected.parameters.items():
+        assert parameter.annotation in {inspect.Parameter.empty, ours.parameters[name].annotation}
+    returned = of if ours.return_annotation is typing.Self else ours.return_annotation
+    assert expected.return_annotation in (inspect.Parameter.empty, returned)
 
 
 @pytest.mark.parametrize("name", seed.CLASSES)
@@ -60,49 +73,70 @@ def test_a_global_is_there_in_code_and_in_the_module(name: str) -> None:
 @pytest.mark.parametrize("spelling", [str, to_camel], ids=["snake_case", "camelCase"])
 def test_an_attribute_is_read_under_both_spellings(owner: str, name: str, spelling: Any) -> None:
     """What JSON holds is read, and has the documented type."""
-    annotation, value = seed.ATTRIBUTES[owner][name]
+    annotation, value = TYPES[owner][name]
     made: Any = CLASSES[owner](**{**seed.NEEDED.get(owner, {}), spelling(name): value})
     found = getattr(made, name)
 
     assert found is not None
-    pydantic.TypeAdapter(documented_type(annotation)).validate_python(found, strict=True)
+    assert found != getattr(CLASSES[owner](**seed.NEEDED.get(owner, {})), name, None)
+    pydantic.TypeAdapter(meant(annotation)).validate_python(found, strict=True)
+
+
+@pytest.mark.parametrize("owner", sorted(seed.ATTRIBUTES))
+def test_a_class_has_the_documented_attributes_and_no_others(owner: str) -> None:
+    """Those of newer versions counted in; each of its type, or absent where the reference has no None."""
+    of_class: Any = CLASSES[owner]
+    inherited = getattr(of_class.__base__, "model_fields", {})
+    fields = {name: field for name, field in of_class.model_fields.items() if name not in inherited}
+    fields.pop("transcript_field", None)  # what the method transcript returns
+    expected = {name: meant(annotation) for name, (annotation, _) in TYPES[owner].items()}
+
+    assert set(fields) == set(expected) - PROPERTIES.get(owner, set())
+    for name, field in fields.items():
+        assert field.annotation in (expected[name], expected[name] | None)
 
 
 @pytest.mark.parametrize(("owner", "name"), ATTRIBUTES)
-def test_an_optional_attribute_is_none_by_default(owner: str, name: str) -> None:
-    """Every one that is documented as Optional."""
-    made: Any = CLASSES[owner](**seed.NEEDED.get(owner, {}))
-    optional = seed.ATTRIBUTES[owner][name][0].startswith("Optional")
+def test_an_attribute_has_its_default(owner: str, name: str) -> None:
+    """None, unless the reference's type has none; never one object for all."""
+    needed = seed.NEEDED.get(owner, {})
+    first, second = (getattr(CLASSES[owner](**needed), name) for _ in range(2))
+    default = needed.get(name, meant(seed.DEFAULTS.get(owner, {}).get(name, "None")))
 
-    assert (getattr(made, name) is None) or not optional
+    assert (first, type(first)) == (default, type(default))
+    assert first is not second or not isinstance(first, dict | list | pydantic.BaseModel)
 
 
 @pytest.mark.parametrize("owner", sorted(seed.ATTRIBUTES))
 def test_an_unknown_attribute_is_ignored(owner: str) -> None:
-    """It is neither an error nor there."""
-    made: Any = CLASSES[owner](**seed.NEEDED.get(owner, {}), no_such_attribute=1)
+    """It is neither an error nor there, and two objects are equal that differ in it alone."""
+    needed = seed.NEEDED.get(owner, {})
+    made: Any = CLASSES[owner](**needed, no_such_attribute=1)
 
     assert not hasattr(made, "no_such_attribute")
+    assert made == CLASSES[owner](**needed)
+    assert "no_such_attribute" not in repr(made)
 
 
 @pytest.mark.parametrize(("owner", "name"), METHODS)
-def test_a_method_has_the_documented_parameters(owner: str, name: str) -> None:
-    """Names, kinds and defaults."""
-    method = inspect.getattr_static(CLASSES[owner], name)
-    is_of_class = isinstance(method, classmethod)
-    bound = getattr(CLASSES[owner], name) if is_of_class else getattr(object.__new__(CLASSES[owner]), name)
+def test_a_method_has_the_documented_signature(owner: str, name: str) -> None:
+    """Names, kinds, types and defaults of its parameters, and what it returns."""
+    of_class: Any = CLASSES[owner]
+    is_of_class = isinstance(inspect.getattr_static(of_class, name), classmethod)
+    method = getattr(of_class if is_of_class else object.__new__(of_class), name)
 
-    accepts(bound, seed.METHODS[owner][name])
+    assert_accepts(method, SIGNATURES[owner][name], of=of_class)
 
 
 @pytest.mark.parametrize("name", seed.GLOBAL_FUNCTIONS)
-def test_a_global_function_takes_the_documented_parameters(name: str) -> None:
-    """get_variable takes a default besides, as much code has it."""
-    found = result_of(f"import inspect\nreturn list(inspect.signature({name}).parameters)")
-    documented = [parameter.name for parameter in parameters(seed.GLOBAL_FUNCTIONS[name])]
+def test_a_global_function_has_its_signature(name: str) -> None:
+    """As its example calls it."""
+    found = result_of(f"import inspect\nreturn str(inspect.signature({name}, eval_str=True))")
+    plain = inspect.Signature(
+        [each.replace(annotation=inspect.Parameter.empty) for each in documented(found).parameters.values()]
+    )
 
-    assert found[: len(documented)] == documented
-    assert found[len(documented) :] == (["default"] if name == "get_variable" else [])
+    assert str(plain) == seed.GLOBAL_FUNCTIONS[name]
 
 
 def test_http_methods_are_strings() -> None:
@@ -150,6 +184,27 @@ def test_a_response_is_ok_below_400(status_code: int, ok: bool) -> None:  # noqa
     assert found[3] == ["json", "ok", "raise_for_status", "reason", "status_code", "text"]
 
 
+def test_errors_and_responses_can_be_copied() -> None:
+    """By pickle, as between processes; what a response has by default is that all went well."""
+    found = result_of(
+        """
+        import pickle
+        error = pickle.loads(pickle.dumps(StatusError(404, "gone")))
+        response = pickle.loads(pickle.dumps(ExternalResponse("x", 404, "gone")))
+        return [str(error), error.args, error.reason, response == ExternalResponse("x", 404, "gone"),
+                repr(ExternalResponse())]
+        """
+    )
+
+    assert found == [
+        "404: gone",
+        [404, "gone"],
+        "gone",
+        True,
+        "ExternalResponse(text='', status_code=200, reason='')",
+    ]
+
+
 def test_a_response_that_is_no_json_says_so() -> None:
     """json() raises what the module json does."""
     answer = of_tool("def tool():\n    return ExternalResponse(text='<html>').json()")
@@ -157,54 +212,35 @@ def test_a_response_that_is_no_json_says_so() -> None:
     assert answer["error"]["type"] == "JSONDecodeError"
 
 
-def test_the_examples_of_blobs_run() -> None:
-    """Raw bytes become base64; JSON gets its type."""
-    found = result_of(
-        """
-        blob = Blob(mime_type='text/plain')
-        blob.raw_data = b'hello world'
-        made = Blob.from_json(data='{"key": "value"}')
-        return [blob.data.decode(), blob.raw_data.decode(), made.raw_data.decode(), made.mime_type]
-        """
-    )
+@pytest.mark.parametrize(
+    ("example", "expression", "expected"),
+    [
+        (
+            "Blob",
+            "[blob.data.decode(), blob.raw_data.decode(), blob.mime_type]",
+            ["aGVsbG8gd29ybGQ=", "hello world", "text/plain"],
+        ),
+        ("Blob", "[made.raw_data.decode(), made.mime_type]", ['{"key": "value"}', "application/json"]),
+        ("LlmResponse", "[part.text for part in response.content.parts]", ["hello world"]),
+        (
+            "LlmResponse",
+            "[response.content.role, response.content.is_model(), response.content.is_user()]",
+            ["model", True, False],
+        ),
+        ("Part", "[text_part.text, tool_part.function_call.name]", ["Hello from the user!", "get_weather"]),
+        ("Part", "tool_part.function_call.args", {"location": "Mountain View"}),
+    ],
+)
+def test_the_examples_of_values_run(example: str, expression: str, expected: Any) -> None:
+    """To the letter, as the beginning of a file."""
+    source = seed.EXAMPLES[example].replace("\nBlob.from_json", "\nmade = Blob.from_json")
 
-    assert found == ["aGVsbG8gd29ybGQ=", "hello world", '{"key": "value"}', "application/json"]
-
-
-def test_the_examples_of_parts_and_responses_run() -> None:
-    """Through ces_public and without it."""
-    found = result_of(
-        """
-        text_part = ces_public.Part.from_text(text="Hello from the user!")
-        tool_part = ces_public.Part.from_function_call(
-          name="get_weather",
-          args={"location": "Mountain View"}
-        )
-        response = LlmResponse.from_parts(
-          parts=[
-            Part.from_text(text="hello world")
-          ]
-        )
-        return [text_part.text, tool_part.function_call.args, response.content.parts[0].text,
-                response.content.role, response.content.is_model(), response.content.is_user()]
-        """
-    )
-
-    assert found == [
-        "Hello from the user!",
-        {"location": "Mountain View"},
-        "hello world",
-        "model",
-        True,
-        False,
-    ]
+    assert of_tool(f"{source}\ndef tool():\n    return {expression}")["result"] == expected
 
 
 def test_the_examples_of_variables_run() -> None:
     """Each is its own tool on one session."""
-    get = "def get_a_value() -> int:\n  my_value = get_variable('my_key')\n  return my_value + 5"
-    put = "def set_a_value() -> None:\n  set_variable('my_key', 10)"
-    remove = "def remove_a_value() -> None:\n  remove_variable('my_key')"
+    get, put, remove = (seed.EXAMPLES[name] for name in ("get_variable", "set_variable", "remove_variable"))
 
     assert of_tool(get, name="get_a_value", state={"my_key": 1})["result"] == 6
     assert of_tool(put, name="set_a_value")["state_delta"] == {"changed": {"my_key": 10}, "removed": []}
@@ -214,28 +250,14 @@ def test_the_examples_of_variables_run() -> None:
     }
 
 
-@pytest.mark.parametrize(
-    "call",
-    [
-        "tools.look_up({'id': 1})",
-        "async_tools.look_up({'id': 1})()",
-        "ces_requests.get('https://api.example.com')",
-    ],
-)
+@pytest.mark.parametrize("example", ["tools", "async_tools", "ces_requests"])
 @pytest.mark.parametrize("status_code", [200, 500])
-def test_the_examples_of_calls_run(call: str, status_code: int) -> None:
+def test_the_examples_of_calls_run(example: str, status_code: int) -> None:
     """An error is caught by StatusError; the body is read as JSON."""
     host = Host(lambda _: replied({"found": True}, status_code=status_code))
-    body = f"""
-        response = {call}
-        try:
-          response.raise_for_status()
-        except StatusError:
-          print(f"Request failed with status {{response.status_code}}")
-        data = response.json()
-        return data
-        """
-    answer = of_tool(as_tool(body), host=host, tools=["look_up"])
+    code = seed.EXAMPLES[example]
+    code = code.replace("<TOOL_DISPLAY_NAME>", "look_up").replace("<ARGS_AS_DICT>", "{'id': 1}")
+    answer = of_tool(f"{code}\ndef tool():\n    return data", host=host, tools=["look_up"])
 
     assert answer["result"] == {"found": True}
     assert answer["stdout"] == ("" if status_code == 200 else "Request failed with status 500\n")
