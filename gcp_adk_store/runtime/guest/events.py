@@ -51,11 +51,11 @@ class Event(Model):
 
     def is_agent(self, agent_name: str | None = None) -> bool:
         """Return whether it is an agent's, or that of *agent_name*."""
-        return not self.is_user() if agent_name is None else self.author == agent_name
+        return not self.is_user() and agent_name in {None, self.author}
 
     def has_error(self) -> bool:
         """Return whether it tells of an error."""
-        return self.error_code is not None
+        return bool(self.error_code)
 
     def parts(self) -> list[Part]:
         """Return the parts of its content, if there are any."""

@@ -6,6 +6,7 @@ from typing import Final
 
 from .contract import RunError
 from .host_calls import HostCallError
+from .plain import sendable
 
 _MAX_MESSAGE_CHARS: Final = 8_192
 _MAX_TRACEBACK_CHARS: Final = 32_768
@@ -15,40 +16,64 @@ _MAX_FRAMES: Final = 50
 def describe(error: BaseException, filenames: Collection[str]) -> RunError:
     """Return what is known of *error*, as long as it is bearable.
 
+    Its class is asked for by ``type``: an exception of user code may say anything of itself.
+
     Args:
         error: Anything that was raised, also by ``sys.exit``.
         filenames: Those of user code.
     """
-    kind = error.kind if isinstance(error, HostCallError) else type(error).__name__
-    return {"type": kind, "message": _message(error), "traceback": _traceback(error, filenames)}
+    kind = error.kind if issubclass(type(error), HostCallError) else _name(type(error))  # type: ignore[attr-defined]
+    return {
+        "type": sendable(kind),
+        "message": _message(error),
+        "traceback": _traceback(error, kind, filenames),
+    }
 
 
-def told_of_line(kind: str, message: str, *, filename: str, line: int, source: str) -> RunError:
-    """Return an error that was found in a line of *source* before anything ran."""
-    lines = source.splitlines()
-    shown = f"    {lines[line - 1].strip()}\n" if 0 < line <= len(lines) else ""
-    where = f'Traceback (most recent call last):\n  File "{filename}", line {line}, in <module>\n{shown}'
-    return {"type": kind, "message": message, "traceback": f"{where}{kind}: {message}\n"}
+def told_of_line(kind: str, message: str, *, filename: str, line: int, shown: str) -> RunError:
+    """Return an error that was found before anything ran, in a *line* that is *shown*."""
+    where = f'Traceback (most recent call last):\n  File "{filename}", line {line}, in <module>\n'
+    text = f"{where}    {shown.strip()}\n{kind}: {message}\n"
+    return {"type": kind, "message": sendable(message), "traceback": sendable(text)}
+
+
+def _name(of_class: type) -> str:
+    """Return what a class is called, whatever its metaclass makes of ``__name__``."""
+    name: str = type.__dict__["__name__"].__get__(of_class)
+    return name
 
 
 def _message(error: BaseException) -> str:
-    if isinstance(error, SystemExit):
-        return f"the code called exit ({error.code!r})"[:_MAX_MESSAGE_CHARS]
-    if isinstance(error, KeyError) and len(error.args) == 1 and isinstance(error.args[0], str):
-        return _cut(error.args[0], _MAX_MESSAGE_CHARS)
     try:
-        return _cut(str(error), _MAX_MESSAGE_CHARS)
+        return _cut(_text(error), _MAX_MESSAGE_CHARS)
     except BaseException:  # noqa: BLE001  # the code's own __str__ may raise anything
         return "<the exception cannot be shown>"
 
 
-def _traceback(error: BaseException, filenames: Collection[str]) -> str:
+def _text(error: BaseException) -> str:
+    if issubclass(type(error), SystemExit):
+        return f"the code called exit ({error.code!r})"  # type: ignore[attr-defined]  # of SystemExit
+    if issubclass(type(error), KeyError) and len(error.args) == 1 and isinstance(error.args[0], str):
+        return error.args[0]
+    return str(error)
+
+
+def _traceback(error: BaseException, kind: str, filenames: Collection[str]) -> str:
     try:
         told = traceback.TracebackException.from_exception(error, compact=True)
         _keep_only(told, filenames, set())
-        return _cut("".join(told.format()), _MAX_TRACEBACK_CHARS)
+        return _cut(_named(error, kind, "".join(told.format())), _MAX_TRACEBACK_CHARS)
     except BaseException:  # noqa: BLE001  # suggestions of names look into the code's own objects
-        return f"{type(error).__name__}\n"
+        return sendable(f"{kind}\n")
+
+
+def _named(error: BaseException, kind: str, text: str) -> str:
+    """Return the traceback *text* of *error*, in which an error of this package has no module."""
+    module = type(error).__module__
+    if not module.startswith(f"{__package__}."):
+        return text
+    before, _, message = text.rpartition(f"{module}.{_name(type(error))}")
+    return f"{before}{kind}{message}"
 
 
 def _keep_only(told: traceback.TracebackException, filenames: Collection[str], seen: set[int]) -> None:
@@ -63,4 +88,5 @@ def _keep_only(told: traceback.TracebackException, filenames: Collection[str], s
 
 
 def _cut(text: str, limit: int) -> str:
-    return text if len(text) <= limit else f"{text[:limit]} [cut, {len(text):,} characters]"
+    shown = sendable(str.__str__(text))
+    return shown if len(shown) <= limit else f"{shown[:limit]} [cut, {len(shown):,} characters]"

@@ -36,7 +36,7 @@ def plain(value: Any, where: str, *, lenient: bool = False, depth: int = MAX_DEP
         raise NotJsonError(f"{where[:200]}: nested deeper than {MAX_DEPTH} levels, or refers to itself")
     if isinstance(value, dict):
         return {
-            _key(key, where): plain(below, f"{where}[{key!r}]", lenient=lenient, depth=depth - 1)
+            (name := _key(key, where)): plain(below, f"{where}[{name!r}]", lenient=lenient, depth=depth - 1)
             for key, below in value.items()
         }
     if isinstance(value, list | tuple):
@@ -47,6 +47,11 @@ def plain(value: Any, where: str, *, lenient: bool = False, depth: int = MAX_DEP
     if lenient:
         return plain(_converted(value, where), where, depth=depth)
     raise _refused(value, where)
+
+
+def sendable(text: str) -> str:
+    """Return *text* with halves of surrogate pairs, which UTF-8 cannot hold, as Python escapes them."""
+    return text if text.isascii() else text.encode(errors="backslashreplace").decode()
 
 
 def same_json(one: Any, other: Any) -> bool:
@@ -62,20 +67,32 @@ def _scalar(value: Any, where: str) -> Any:
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):
-        return str.__str__(value)
+        return _text(value, where)
     if isinstance(value, float):
         if not math.isfinite(value):
             raise NotJsonError(f"{where}: {value} is no JSON number")
         return float.__float__(value)
-    if value.bit_length() > _MAX_INT_BITS:
-        raise NotJsonError(f"{where}: an integer of {value.bit_length()} bits is too large")
+    bits = int.bit_length(value)
+    if bits > _MAX_INT_BITS:
+        raise NotJsonError(f"{where}: an integer of {bits} bits is too large")
     return int.__int__(value)
+
+
+def _text(value: str, where: str) -> str:
+    text = str.__str__(value)
+    try:
+        text.encode()
+    except UnicodeEncodeError as exc:
+        raise NotJsonError(
+            f"{where}: {text[exc.start]!r} at {exc.start} is half of a surrogate pair"
+        ) from None
+    return text
 
 
 def _key(key: object, where: str) -> str:
     if not isinstance(key, str):
         raise NotJsonError(f"{where}: the key {key!r} is {type(key).__name__}, JSON has only str")
-    return str.__str__(key)
+    return _text(key, f"{where}, a key")
 
 
 def _converted(value: object, where: str) -> Any:

@@ -27,9 +27,9 @@ from .contract import (
 )
 from .failures import describe
 from .host_calls import CallHost, HostCalls
-from .models import to_wire
+from .models import from_wire, to_wire
 from .namespace import INTERNAL_MODULE, PUBLIC_MODULE, importable, runtime_names
-from .plain import plain, same_json
+from .plain import plain, same_json, sendable
 from .source import Source, finished, shown_in_tracebacks
 from .subjects import Subjects
 from .tools import AsyncTools, ToolCaller, Tools
@@ -37,6 +37,8 @@ from .variables import Variables
 from .web import Requests
 
 _MAX_WARNINGS: Final = 100
+
+_SHAPES: Final[dict[str, type]] = {"context": dict, "args": dict, "tools": list, "settings": dict}
 
 
 def run(request: Mapping[str, Any], call_host: CallHost) -> Answer:
@@ -64,8 +66,9 @@ class Warnings:
 
     def add(self, text: str) -> None:
         """Keep *text*, where it is new and there is room."""
-        if text not in self.texts and len(self.texts) < _MAX_WARNINGS:
-            self.texts.append(text)
+        shown = sendable(text)
+        if shown not in self.texts and len(self.texts) < _MAX_WARNINGS:
+            self.texts.append(shown)
 
     def add_all(self, texts: Iterable[str]) -> None:
         """Keep each of *texts*."""
@@ -96,8 +99,9 @@ class Job:
             ValueError, TypeError: the request is none.
         """
         kind, callback = _kind(request)
+        _check_shapes(request)
         of_tool = kind == "tool" or callback in {"before_tool", "after_tool"}
-        context = (ToolContext if of_tool else CallbackContext).model_validate(request.get("context", {}))
+        context = from_wire(ToolContext if of_tool else CallbackContext, request.get("context", {}))
         return cls(
             kind=kind,
             settings=RunSettings.of(request.get("settings", {})),
@@ -118,6 +122,7 @@ class Job:
         for source in sources:
             if error := source.unknown_tool(self.tools):
                 return self._failed(error)
+            self.warnings.add_all(source.doubts)
             if not self.settings.strict_typing:
                 self.warnings.add_all(source.missing_imports())
         calls = HostCalls(call_host)
@@ -261,11 +266,20 @@ def _code(request: Mapping[str, Any], kind: Kind) -> list[Code]:
     if not isinstance(code, list) or not code or (kind == "tool" and len(code) > 1):
         raise RequestError("code is a list: one file of a tool, at least one of callbacks")
     for number, file in enumerate(code):
-        if not all(isinstance(file.get(name), str) for name in ("source", "filename")):
+        given = file if isinstance(file, dict) else {}
+        texts = (given.get("source"), given.get("filename"), given.get("name", ""))
+        if not all(isinstance(text, str) for text in texts):
             raise RequestError(f"code[{number}] needs a source and a filename")
     return code
 
 
+def _check_shapes(request: Mapping[str, Any]) -> None:
+    for name, shape in _SHAPES.items():
+        if not isinstance(request.get(name, shape()), shape):
+            raise RequestError(f"{name} is {type(request[name]).__name__}, not {shape.__name__}")
+
+
 def _given_state(request: Mapping[str, Any]) -> dict[str, Any]:
-    context = request.get("context") or {}
-    return dict(context.get("state") or context.get("variables") or {})
+    context = request.get("context")
+    given = (context.get("state") or context.get("variables")) if isinstance(context, dict) else None
+    return dict(given) if isinstance(given, dict) else {}

@@ -1,6 +1,7 @@
 """Read user code without running it: which tools it names, what it defines, and what it forgot to import."""
 
 import ast
+import io
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
@@ -45,6 +46,16 @@ class Scan:
     tools: tuple[ToolName, ...]
     missing_imports: tuple[tuple[str, int], ...]
     """Names of typing that are used and never bound, with the first line that does."""
+
+
+def lines_of(source: str) -> list[str]:
+    """Return the lines of *source* as Python counts them, each with its end.
+
+    Form feeds and the separators of Unicode end no line, which ``str.splitlines`` takes for ends; the last
+    line has an end too, for so does the cache of lines that tracebacks are made from.
+    """
+    lines = io.StringIO(source, newline=None).readlines()
+    return [line if line.endswith("\n") else f"{line}\n" for line in lines]
 
 
 def scan(tree: ast.Module) -> Scan:

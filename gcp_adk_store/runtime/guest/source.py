@@ -6,6 +6,7 @@ import builtins
 import inspect
 import linecache
 import types
+import warnings
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from .contract import Code, RunError, RunSettings
 from .failures import told_of_line
 from .imports import import_gate
 from .namespace import importable, module_globals
-from .scanning import Scan, scan
+from .scanning import Scan, lines_of, scan
 from .tools import unknown_tool
 
 MODULE: Final = "ces_code"
@@ -32,9 +33,12 @@ class Source:
     filename: str
     name: str | None
     """The function that is wanted."""
-    text: str
+    lines: list[str]
+    """Each with its end."""
     compiled: types.CodeType
     scanned: Scan
+    doubts: tuple[str, ...]
+    """What Python warns of when it compiles the code."""
 
     @classmethod
     def of(cls, code: Code) -> "Source":
@@ -43,13 +47,23 @@ class Source:
         Raises:
             SyntaxError, ValueError: it is no Python.
         """
-        tree = ast.parse(code["source"], code["filename"])
+        lines = lines_of(code["source"])
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            try:
+                tree = ast.parse(code["source"], code["filename"])
+                compiled = compile(tree, code["filename"], "exec", dont_inherit=True)
+            except SyntaxError as exc:
+                if exc.text is None and exc.lineno:  # the compiler looks for the line in a file
+                    exc.text = "".join(lines[exc.lineno - 1 : exc.lineno])
+                raise
         return cls(
             filename=code["filename"],
             name=code.get("name"),
-            text=code["source"],
-            compiled=compile(tree, code["filename"], "exec", dont_inherit=True),
+            lines=lines,
+            compiled=compiled,
             scanned=scan(tree),
+            doubts=tuple(f"{code['filename']}:{doubt.lineno}: {doubt.message}" for doubt in caught),
         )
 
     def unknown_tool(self, names: Collection[str]) -> RunError | None:
@@ -61,7 +75,7 @@ class Source:
                     unknown_tool(found.owner, found.name, names),
                     filename=self.filename,
                     line=found.line,
-                    source=self.text,
+                    shown=self.lines[found.line - 1],
                 )
         return None
 
@@ -82,7 +96,9 @@ class Source:
         namespace = vars(made)
         namespace.update(module_globals(names, settings), __file__=self.filename)
         if settings.importable is not None:
-            namespace["__builtins__"] = {**vars(builtins), "__import__": import_gate(settings.importable)}
+            # Pickle looks for the code's own classes in its module, by the gate too.
+            gate = import_gate((*settings.importable, MODULE))
+            namespace["__builtins__"] = {**vars(builtins), "__import__": gate}
         with importable({MODULE: made}):
             exec(self.compiled, namespace)  # noqa: S102  # what this package is for
             yield namespace
@@ -121,8 +137,8 @@ def shown_in_tracebacks(sources: Sequence[Source]) -> Iterator[None]:
     """Let tracebacks show lines of *sources*, whose files need not exist."""
     before = {source.filename: linecache.cache.get(source.filename) for source in sources}
     for source in sources:
-        lines = source.text.splitlines(keepends=True)
-        linecache.cache[source.filename] = (len(source.text), None, lines, source.filename)
+        size = sum(map(len, source.lines))
+        linecache.cache[source.filename] = (size, None, source.lines, source.filename)
     try:
         yield
     finally:

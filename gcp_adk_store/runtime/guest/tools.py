@@ -108,6 +108,7 @@ class Tools:
         self._caller = caller
 
     def __getattr__(self, name: str) -> Callable[..., ExternalResponse]:
+        _check_made(name)
         found = self._caller.find("tools", name)
         return lambda *args, **keywords: self._caller.call("tools", found, args, keywords)
 
@@ -122,11 +123,18 @@ class AsyncTools:
         self._caller = caller
 
     def __getattr__(self, name: str) -> Callable[..., Callable[[], ExternalResponse]]:
+        _check_made(name)
         found = self._caller.find("async_tools", name)
         return lambda *args, **keywords: self._caller.begin("async_tools", found, args, keywords)
 
     def __dir__(self) -> Iterable[str]:
         return sorted(self._caller.names)
+
+
+def _check_made(name: str) -> None:
+    """Raise what ``copy`` expects, which looks at objects that have nothing yet."""
+    if name == "_caller":
+        raise AttributeError(name)
 
 
 def unknown_tool(owner: str, name: str, names: Collection[str]) -> str:

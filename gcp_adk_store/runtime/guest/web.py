@@ -119,6 +119,8 @@ class Requests:
         return self.async_request(HttpMethod.OPTIONS, url, **kwargs)
 
 
-def _call(method: str, url: str, **given: Any) -> dict[str, Any]:
+def _call(method: str, url: object, **given: Any) -> dict[str, Any]:
     present = {name: value for name, value in given.items() if value is not None}
-    return {"call": "http", "method": str(method).upper(), "url": str(url), **present}
+    # Bytes are refused with all that is no JSON, instead of as the URL "b'...'".
+    asked = url if isinstance(url, bytes) else str(url)
+    return {"call": "http", "method": str(method).upper(), "url": asked, **present}

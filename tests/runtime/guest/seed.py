@@ -217,6 +217,23 @@ MEASURED_GLOBALS: Final = (
 )
 """What a tool of the platform listed."""
 
+TYPING_NAMES: Final = (
+    *(
+        "Any",
+        "Callable",
+        "Dict",
+        "Iterable",
+        "Iterator",
+        "List",
+        "Literal",
+        "Mapping",
+        "Optional",
+        "Sequence",
+    ),
+    *("Set", "Tuple", "Type", "Union"),
+)
+"""What the platform's own samples use without an import, and their like."""
+
 HTTP_METHODS: Final = ("GET", "POST", "PUT", "DELETE", "PATCH", "HEAD", "OPTIONS")
 
 _CHECK: Final = """

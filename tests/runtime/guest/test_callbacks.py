@@ -238,13 +238,34 @@ def test_the_global_context_is_the_callbacks_own() -> None:
     """Tool callbacks know the call; the others are about no tool."""
     known = "getattr(context, 'function_call_id', '-')"
     same = f"print(context is callback_context, type(context).__name__, {known})"
-    of_tool = of_callbacks(
-        "before_tool", callback("before_tool", same), **TOOL, context={"functionCallId": "f"}
-    )
-    of_agent = of_callbacks("before_agent", callback("before_agent", same), context={"functionCallId": "f"})
+    told = {
+        kind: of_callbacks(kind, callback(kind, same), **given, context={"functionCallId": "f"})["stdout"]
+        for kind, given in GIVEN.items()
+    }
 
-    assert of_tool["stdout"] == "True ToolContext f\n"
-    assert of_agent["stdout"] == "True CallbackContext -\n"
+    assert told == {
+        kind: "True ToolContext f\n" if kind.endswith("_tool") else "True CallbackContext -\n"
+        for kind in GIVEN
+    }
+
+
+def test_an_async_callback_is_refused_or_run_to_its_end() -> None:
+    """As a tool is."""
+    source = "async def before_agent_callback(callback_context):\n    callback_context.state['a'] = 1"
+    refused = of_callbacks("before_agent", source)
+    run = of_callbacks("before_agent", source, settings={"allow_async_functions": True})
+
+    assert (refused["error"]["type"], refused["state"]) == ("EntryPointError", {})
+    assert (run["error"], run["override"], run["state"]) == (None, False, {"a": 1})
+
+
+def test_what_overrides_may_be_converted() -> None:
+    """As a tool's result, where that is chosen."""
+    source = callback("before_tool", "import datetime", "return {'on': datetime.date(2026, 1, 2)}")
+    strict = of_callbacks("before_tool", source, **TOOL)
+    lenient = of_callbacks("before_tool", source, **TOOL, settings={"lenient_json": True})
+
+    assert (strict["error"]["type"], lenient["result"]) == ("NotJsonError", {"on": "2026-01-02"})
 
 
 def test_a_callback_has_the_name_of_its_kind() -> None:

@@ -30,7 +30,7 @@ def test_a_tool_without_arguments_gets_none() -> None:
 
 def test_keywords_are_taken_with_a_warning_or_refused() -> None:
     """One template uses them, the documentation does not."""
-    source = "def tool():\n    return tools.look_up(id=7).json()['result']"
+    source = "def tool():\n    tools.look_up(id=8)\n    return tools.look_up(id=7).json()['result']"
     lenient = of_tool(source, tools=["look_up"])
     strict = of_tool(source, tools=["look_up"], settings={"allow_tool_keywords": False})
 
@@ -86,6 +86,23 @@ def test_an_unknown_tool_of_a_computed_name_ends_the_run(clause: str) -> None:
     assert answer["result"] is None
 
 
+def test_no_exception_clause_sees_that_the_run_is_over() -> None:
+    """Neither of an unknown tool nor of a refusal."""
+    source = """
+        def tool():
+            try:
+                {}
+            except Exception:
+                print("caught")
+        """
+    unknown = of_tool(source.format("getattr(tools, 'no' + 'pe')({})"))
+    refused = of_tool(source.format("tools.look_up({})"), host=lambda _: None, tools=["look_up"])  # type: ignore[arg-type, return-value]  # nonsense
+
+    assert (unknown["stdout"], unknown["error"]["type"]) == ("", "UnknownToolError")
+    assert (refused["stdout"], refused["error"]["type"]) == ("", "HostCallError")
+    assert refused["error"]["message"] == "the host answered NoneType"
+
+
 def test_a_test_may_put_its_own_tools_in_place() -> None:
     """What the code binds itself is not looked up."""
     source = """
@@ -101,9 +118,17 @@ def test_a_test_may_put_its_own_tools_in_place() -> None:
 
 def test_python_may_look_at_tools() -> None:
     """What it asks for by itself is no tool."""
-    source = "import copy, inspect\nreturn [hasattr(tools, '__wrapped__'), dir(tools), callable(tools)]"
+    source = "return [hasattr(tools, '__wrapped__'), dir(tools), callable(tools), tools.__class__.__name__]"
 
-    assert result_of(source, tools=["b", "a"]) == [False, ["a", "b"], False]
+    assert result_of(source, tools=["b", "a"]) == [False, ["a", "b"], False, "Tools"]
+    assert result_of("return hasattr(async_tools, '_x'), dir(async_tools)", tools=["a"]) == [False, ["a"]]
+
+
+def test_where_there_are_no_tools_it_is_said() -> None:
+    """Of either object."""
+    for owner in ("tools", "async_tools"):
+        error = of_tool(f"def tool():\n    getattr({owner}, 'no' + 'pe')")["error"]
+        assert error["message"] == f"{owner}.nope: there is no tool of that name; known: none"
 
 
 def test_background_calls_run_side_by_side() -> None:
@@ -132,7 +157,10 @@ def test_background_calls_run_side_by_side() -> None:
 
 def test_an_answer_that_is_never_asked_for_is_told() -> None:
     """By its id, and as a warning."""
-    answer = of_tool("def tool():\n    async_tools.look_up({})\n    return 1", tools=["look_up"])
+    answer = of_tool(
+        "def tool():\n    async_tools.look_up({})\n    async_tools.look_up({})()\n    return 1",
+        tools=["look_up"],
+    )
 
     assert (answer["result"], answer["uncollected"]) == (1, [1])
     assert "background calls [1]" in answer["warnings"][0]
@@ -228,19 +256,43 @@ def test_any_other_keyword_is_a_type_error_in_the_platforms_words(keyword: str) 
     assert answer["error"]["message"] == f"Requests.request() got an unexpected keyword argument {keyword!r}"
 
 
-@pytest.mark.parametrize("keyword", ["data", "json", "params"])
-def test_bytes_cannot_be_sent(keyword: str) -> None:
+@pytest.mark.parametrize(
+    "given",
+    ["'https://a.example', data=b'x'", "'https://a.example', json=b'x'", "'a', params=b'x'", "b'https://a'"],
+)
+def test_bytes_cannot_be_sent(given: str) -> None:
     """The code may catch it."""
     found = result_of(
         f"""
         try:
-            ces_requests.request("POST", "https://a.example", {keyword}=b"x")
+            ces_requests.request("POST", {given})
         except TypeError as error:
             return str(error)
         """
     )
 
     assert found == "Object of type bytes is not JSON serializable"
+
+
+@pytest.mark.parametrize(
+    "call", ["tools.look_up({'a': text})", "ces_requests.get('https://a', params={'a': text})"]
+)
+def test_half_a_surrogate_pair_cannot_be_sent(call: str) -> None:
+    """The code may catch it, and the host is not asked."""
+    host = Host()
+    found = result_of(
+        f"""
+        text = "\\ud800"
+        try:
+            {call}
+        except UnicodeEncodeError as error:
+            return error.reason
+        """,
+        host=host,
+        tools=["look_up"],
+    )
+
+    assert (found, host.calls) == ("surrogates not allowed", [])
 
 
 def test_an_answer_that_did_not_come_raises_nothing() -> None:

@@ -2,10 +2,12 @@
 
 from typing import Any
 
+import pydantic
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from gcp_adk_store.runtime.guest.events import Event
 from tests.runtime.guest.runs import of_tool, result_of
 
 
@@ -71,6 +73,41 @@ def test_an_event_knows_its_author_and_its_error() -> None:
     )
 
     assert found == [[True, False, False, False, 1, 1], [False, True, True, True, 0, 1]]
+
+
+def test_the_user_is_no_agent() -> None:
+    """Whatever is asked for by name; and an error code that is empty is none."""
+    user, agent = (
+        Event(id="e", invocation_id="i", author=author, timestamp=0, error_code="")
+        for author in ("user", "root")
+    )
+
+    assert [user.is_agent("user"), agent.is_agent("user"), agent.is_agent(""), agent.is_agent("root")] == [
+        False,
+        False,
+        False,
+        True,
+    ]
+    assert [user.has_error(), user.model_copy(update={"error_code": "E"}).has_error()] == [False, True]
+
+
+def test_an_event_may_have_a_content_without_parts() -> None:
+    """There is a list in any case."""
+    event = Event.model_validate({**said("user"), "content": {}})
+
+    assert event.parts() == []
+
+
+@pytest.mark.parametrize(("given", "seconds"), [(1.75, 1), (-1.5, -2), (7, 7)])
+def test_a_time_is_whole_seconds(given: float, seconds: int) -> None:
+    """Those that have passed."""
+    assert Event.model_validate({**said("user"), "timestamp": given}).timestamp == seconds
+
+
+def test_a_time_is_finite() -> None:
+    """Anything else is no event, and not an error of arithmetic."""
+    with pytest.raises(pydantic.ValidationError, match="finite"):
+        Event.model_validate({**said("user"), "timestamp": float("inf")})
 
 
 def test_the_context_has_the_fields_of_the_session() -> None:
@@ -205,6 +242,9 @@ def test_a_failure_changes_nothing() -> None:
         ("context.state = 5", "variables: int is no dict"),
         ("a = []; a.append(a); set_variable('a', a)", "nested deeper than 200 levels, or refers to itself"),
         ("set_variable('a', 10 ** 5000)", "an integer of 16610 bits is too large"),
+        ("set_variable('a', 2 ** 14_000)", "an integer of 14001 bits is too large"),
+        ("set_variable('a', ['b\\ud800'])", "variables['a'][0]: '\\ud800' at 1 is half of a surrogate pair"),
+        ("set_variable('\\udfff', 1)", "variables, a key: '\\udfff' at 0 is half of a surrogate pair"),
     ],
 )
 def test_a_variable_that_json_cannot_hold_is_an_error_that_says_where(statement: str, message: str) -> None:
@@ -214,6 +254,11 @@ def test_a_variable_that_json_cannot_hold_is_an_error_that_says_where(statement:
     assert answer["error"]["type"] == "NotJsonError"
     assert message in answer["error"]["message"]
     assert answer["state"] == {"kept": 1}
+
+
+def test_a_large_integer_is_a_variable() -> None:
+    """As long as Python writes it."""
+    assert of_tool("def tool():\n    set_variable('a', 2 ** 13_999)")["state"] == {"a": 2**13_999}
 
 
 def test_a_variable_over_the_platforms_limit_is_an_error() -> None:

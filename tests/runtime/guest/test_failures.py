@@ -1,13 +1,14 @@
 """Whatever code does is an answer, which shows the lines of the code and nothing of the runtime."""
 
 import io
+import json
 import linecache
 import sys
 from typing import Any
 
 import pytest
 
-from tests.runtime.guest.runs import answered, of_tool
+from tests.runtime.guest.runs import Host, answered, of_tool, result_of
 
 
 def test_a_traceback_shows_the_codes_own_lines() -> None:
@@ -33,6 +34,28 @@ def test_a_traceback_shows_the_codes_own_lines() -> None:
         '  File "tool.py", line 5, in helper',
         "    return json.loads(text)",
     ]
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize("last", ["", "\n"])
+def test_lines_are_those_that_python_counts(end: str, last: str) -> None:
+    """Form feeds and the separators of Unicode end none, and the last line may lack its end."""
+    lines = ['text = "\x0c\x1c\u2028"', "", "def tool():", "    raise ValueError(1)"]
+    code = {"source": end.join(lines) + last, "filename": "tool.py", "name": "tool"}
+    shown = answered({"kind": "tool", "code": [code]})["error"]["traceback"]
+    unknown = {**code, "source": end.join([*lines[:3], "    tools.nope({})"])}
+
+    assert '  File "tool.py", line 4, in tool\n    raise ValueError(1)\n' in shown
+    assert "\n    tools.nope({})\n" in answered({"kind": "tool", "code": [unknown]})["error"]["traceback"]
+
+
+def test_marks_lie_under_what_they_mark() -> None:
+    """In the last line too."""
+    shown = of_tool("def tool():\n    return 1 + {}['k']")["error"]["traceback"].splitlines()
+    line = next(line for line in shown if "return" in line)
+    marks = shown[shown.index(line) + 1]
+
+    assert line[marks.index("~") : len(marks)] == "{}['k']"
 
 
 def test_what_led_to_an_error_is_shown_alike() -> None:
@@ -64,12 +87,31 @@ def test_an_error_of_the_response_is_of_the_documented_pattern() -> None:
 
 def test_code_that_is_no_python_is_an_error_with_its_line() -> None:
     """Nothing is run."""
-    error = of_tool("print(1)\ndef tool(:\n    pass")["error"]
+    answer = of_tool("print(1)\ndef tool(:\n    pass")
 
-    assert error["type"] == "SyntaxError"
-    assert 'File "tool.py", line 2' in error["traceback"]
+    assert (answer["error"]["type"], answer["stdout"]) == ("SyntaxError", "")
+    assert answer["error"]["traceback"].startswith(
+        '  File "tool.py", line 2\n    def tool(:\n             ^\n'
+    )
     assert of_tool("(" * 10_000)["error"]["type"] in {"SyntaxError", "MemoryError", "RecursionError"}
     assert of_tool("\0")["error"]["type"] in {"SyntaxError", "ValueError"}
+
+
+@pytest.mark.parametrize("line", ["await f()", "return 1", "nonlocal x", "f(a=1, a=2)"])
+def test_what_the_compiler_refuses_is_shown_with_its_line(line: str) -> None:
+    """Though it looks for the line in a file, which there is not."""
+    error = of_tool(f"f = None\n{line}\n")["error"]
+
+    assert error["type"] == "SyntaxError"
+    assert error["traceback"].startswith(f'  File "tool.py", line 2\n    {line}\n')
+
+
+def test_what_python_warns_of_is_a_warning() -> None:
+    """And is not printed, nor an error where warnings are."""
+    answer = of_tool("def tool():\n    return 1 is 1")
+
+    assert (answer["result"], answer["stdout"]) == (True, "")
+    assert [text.partition(" with")[0] for text in answer["warnings"]] == ['tool.py:2: "is"']
 
 
 @pytest.mark.parametrize(
@@ -84,6 +126,11 @@ def test_code_that_is_no_python_is_an_error_with_its_line() -> None:
         ("raise BaseExceptionGroup('g', [SystemExit(1)])", "BaseExceptionGroup", "g (1 sub-exception)"),
         ("raise StatusError(500, 'down')", "StatusError", "500: down"),
         ("input()", "EOFError", "EOF when reading a line"),
+        ("raise KeyError('a', 'b')", "KeyError", "('a', 'b')"),
+        ("raise KeyError(7)", "KeyError", "7"),
+        ("raise ValueError('\\ud800')", "ValueError", "\\ud800"),
+        ("getattr(tools, 'no' + 'pe')", "UnknownToolError", "tools.nope: there is no tool"),
+        ("return {1}", "NotJsonError", "result: Object of type set"),
     ],
 )
 def test_whatever_is_raised_is_an_answer(statement: str, kind: str, message: str) -> None:
@@ -92,24 +139,64 @@ def test_whatever_is_raised_is_an_answer(statement: str, kind: str, message: str
 
     assert error["type"] == kind
     assert error["message"].startswith(message)
+    assert "gcp_adk_store" not in error["traceback"]
+    json.dumps(error, ensure_ascii=False).encode()
 
 
-@pytest.mark.parametrize("method", ["__str__", "__repr__", "__dir__"])
-def test_an_exception_that_cannot_be_shown_is_an_answer(method: str) -> None:
-    """Its methods are the code's too."""
-    error = of_tool(
-        f"""
-        class Odd(AttributeError):
-            def {method}(self):
-                raise SystemExit
+@pytest.mark.parametrize(
+    "told",
+    [
+        "def __str__(self): raise SystemExit",
+        "def __repr__(self): raise SystemExit",
+        "def __dir__(self): raise SystemExit",
+        "def __str__(self): return 5",
+        "def __str__(self): return type('Text', (str,), {'__len__': lambda self: 1 / 0})()",
+        "__class__ = property(lambda self: 1 / 0)",
+        "args = code = property(lambda self: 1 / 0)",
+    ],
+)
+@pytest.mark.parametrize("base", ["AttributeError", "SystemExit", "KeyError"])
+def test_an_exception_that_cannot_be_shown_is_an_answer(told: str, base: str) -> None:
+    """What it says of itself is the code's too."""
+    source = f"""
+        class Odd({base}):
             name, obj = "x", property(lambda self: self)
+            {told}
 
         def tool():
-            raise Odd()
+            raise Odd(Odd())
         """
-    )["error"]
+    error = of_tool(source)["error"]
 
     assert error["type"] == "Odd"
+    assert "Odd" in error["traceback"]
+
+
+@pytest.mark.parametrize("name", ["property(lambda self: 1 / 0)", "7"])
+def test_an_exception_is_called_what_its_class_is(name: str) -> None:
+    """Whatever its metaclass says."""
+    source = f"""
+        class Kind(type):
+            __name__ = {name}
+
+        class Odd(Exception, metaclass=Kind):
+            def __str__(self):
+                return "shown"
+
+        def tool():
+            raise Odd("argument")
+        """
+    error = of_tool(source)["error"]
+
+    assert (error["type"], error["message"]) == ("Odd", "shown")
+
+
+def test_an_error_that_the_host_named_is_shown_by_that_name() -> None:
+    """In its traceback too."""
+    host = Host(lambda _: {"error": {"type": "TooManyCallsError", "message": "enough"}})
+    error = of_tool("def tool():\n    tools.look_up({})", host=host, tools=["look_up"])["error"]
+
+    assert error["traceback"].endswith("\nTooManyCallsError: enough\n")
 
 
 def test_a_result_whose_methods_fail_is_an_answer() -> None:
@@ -199,6 +286,9 @@ def test_what_the_platform_does_not_have_cannot_be_imported(module: str, missing
 
     assert error["type"] == "ModuleNotFoundError"
     assert error["message"] == f"No module named {missing!r}"
+    assert missing == result_of(
+        f"try:\n    __import__({missing!r})\nexcept ImportError as error:\n    return error.name"
+    )
 
 
 def test_a_member_of_a_shared_package_is_looked_at_by_itself() -> None:
@@ -211,6 +301,18 @@ def test_a_member_of_a_shared_package_is_looked_at_by_itself() -> None:
         "ImportError",
         "cannot import name 'auth' from 'google'",
     )
+
+
+def test_a_module_below_others_can_be_imported_from_them() -> None:
+    """Where it alone is importable."""
+    source = (
+        "from google import protobuf\nfrom google.protobuf import {0}\ndef tool():\n    return {0}.__name__"
+    )
+    settings = {"importable": ["google.protobuf.struct_pb2"]}
+    refused = of_tool(source.format("json_format"), settings=settings)["error"]
+
+    assert of_tool(source.format("struct_pb2"), settings=settings)["result"] == "google.protobuf.struct_pb2"
+    assert refused["message"] == "cannot import name 'json_format' from 'google.protobuf'"
 
 
 def test_what_the_platform_has_can_be_imported() -> None:
@@ -249,6 +351,14 @@ CODE = [{"source": "def tool(): pass", "filename": "t.py"}]
         ({"kind": "tool", "code": CODE, "settings": {"strict": 1}}, "unknown settings: strict"),
         ({"kind": "tool", "code": CODE, "context": {"events": [{"id": "e"}]}}, "validation error"),
         ({"kind": "tool", "code": [{"source": "def tool(): pass"}]}, "code[0] needs a source and a filename"),
+        ({"kind": "tool", "code": [{"filename": "t.py"}]}, "code[0] needs a source and a filename"),
+        ({"kind": "tool", "code": ["def tool(): pass"]}, "code[0] needs a source and a filename"),
+        ({"kind": "tool", "code": [{**CODE[0], "name": 5}]}, "code[0] needs a source and a filename"),
+        ({"kind": "tool", "code": CODE, "context": None}, "context is NoneType, not dict"),
+        ({"kind": "tool", "code": CODE, "context": {"state": 5}}, "validation error"),
+        ({"kind": "tool", "code": CODE, "args": []}, "args is list, not dict"),
+        ({"kind": "tool", "code": CODE, "tools": "look_up"}, "tools is str, not list"),
+        ({"kind": "tool", "code": CODE, "settings": 1}, "settings is int, not dict"),
     ],
 )
 def test_a_request_that_is_none_is_an_answer(request_: dict[str, Any], message: str) -> None:

@@ -22,6 +22,8 @@ from gcp_adk_store.runtime.guest.scanning import scan
         ("import tools\ntools.a", []),
         ("for tools in []:\n    tools.a", []),
         ("self.tools.a", []),
+        ("found().tools.a", []),
+        ("from ces_public import async_tools as tools\ntools.a({})", []),
         ("'tools.a({})'  # tools.a({})", []),
     ],
 )
@@ -38,6 +40,7 @@ def test_tools_are_found_where_they_are_the_runtimes(source: str, names: list[tu
         ("from somewhere import *\nx: Optional[int] = None", ()),
         ("from ces_public import *\nx: Optional[int] = None", (("Optional", 2),)),
         ("import typing\nx: typing.Optional[int] = None", ()),
+        ("from json import loads\nx: Optional[int] = None", (("Optional", 2),)),
         ("class Any: pass\nx: Any = None", ()),
     ],
 )

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from tests.runtime.guest import seed
 from tests.runtime.guest.runs import of_tool, result_of
 
 
@@ -62,6 +63,7 @@ def test_a_decorated_function_is_called_as_such() -> None:
         """
 
     assert of_tool(source)["result"] == "cached"
+    assert of_tool(source.replace("@functools.lru_cache", "@functools.partial"))["result"] == "cached"
 
 
 @pytest.mark.parametrize(
@@ -191,6 +193,15 @@ def test_names_of_typing_are_there_with_a_warning() -> None:
     )
 
 
+@pytest.mark.parametrize("name", seed.TYPING_NAMES)
+def test_a_name_of_typing_is_the_one_of_typing(name: str) -> None:
+    """And goes unless it is asked for."""
+    found = result_of(f"import typing\nreturn {name} is typing.{name}")
+
+    assert found is True
+    assert result_of(f"return {name!r} in globals()", settings={"strict_typing": True}) is False
+
+
 def test_json_is_not_there_without_an_import() -> None:
     """As on the platform."""
     assert of_tool("def tool():\n    return json.dumps(1)")["error"]["type"] == "NameError"
@@ -209,12 +220,80 @@ def test_what_needs_its_module_finds_it() -> None:
     assert found == [True, "x", "tool.py"]
 
 
+DATACLASSES = """
+from __future__ import annotations
+import dataclasses
+
+@dataclasses.dataclass
+class A:
+    b: B | None = None
+
+@dataclasses.dataclass
+class B:
+    n: int = 1
+"""
+
+MODELS = """
+from __future__ import annotations
+import pydantic
+
+class A(pydantic.BaseModel):
+    b: B | None = None
+
+class B(pydantic.BaseModel):
+    a: Optional[A] = None
+"""
+
+
+@pytest.mark.parametrize(
+    ("source", "expression", "result"),
+    [
+        ("import pickle\nclass A:\n    b = 1", "pickle.loads(pickle.dumps(A())).b", 1),
+        ("import ces_code", "ces_code.tool is tool", True),
+        ("import inspect", "inspect.getsource(tool).splitlines()[0]", "def tool():"),
+        (
+            DATACLASSES,
+            "dataclasses.asdict(A(B()))",
+            {"b": {"n": 1}},
+        ),
+        (
+            MODELS,
+            "A(b={'a': {}}).model_dump()",
+            {"b": {"a": {"b": None}}},
+        ),
+        ("import asyncio\nasync def f(): return 5", "asyncio.run(f())", 5),
+        (
+            "import asyncio",
+            "asyncio.run(asyncio.to_thread(tools.look_up, {'n': 1})).json()",
+            {"result": {"n": 1}},
+        ),
+        ("def f():\n    yield 1\n    yield 2", "[*f()]", [1, 2]),
+        ("import copy", "copy.copy(tools).look_up({}).ok", True),
+        ("if __name__ == '__main__':\n    raise SystemExit", "__name__", "ces_code"),
+        ("json = print = context = Part = str = dict = isinstance = None", "1", 1),
+    ],
+)
+def test_python_is_as_in_any_module(source: str, expression: str, result: Any) -> None:
+    """What the code defines has a module and lines, and its names are its own."""
+    answer = of_tool(f"{source}\ndef tool():\n    return {expression}", tools=["look_up"])
+
+    assert (answer["error"], answer["result"]) == (None, result)
+
+
 def test_globals_can_be_those_that_were_measured() -> None:
     """The rest is still in ces_public."""
-    source = "def tool():\n    import ces_public\n    return ces_public.Event.__name__, 'Event' in globals()"
+    source = """
+        import ces_public
+        names = sorted(name for name in globals() if name.partition("_")[0] and name != "tool")
+        def tool():
+            return names, sorted(set(dir(ces_public)) - set(names))
+        """
+    found, others = of_tool(source, settings={"measured_globals": True, "strict_typing": True})["result"]
 
-    assert of_tool(source)["result"] == ["Event", True]
-    assert of_tool(source, settings={"measured_globals": True})["result"] == ["Event", False]
+    assert found == sorted([*seed.MEASURED_GLOBALS, "ces_public"])
+    assert {"Event", "Requests", "Tools", "ToolContext"} <= set(others)
+    everything, _ = of_tool(source, settings={"strict_typing": True})["result"]
+    assert everything == sorted({*seed.MEASURED_GLOBALS, *seed.CLASSES, *seed.GLOBALS})
 
 
 def test_a_logger_is_there_on_demand() -> None:
