@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from tests.runtime.callbacks import callback
 from tests.runtime.guest.runs import of_callbacks
 
 LLM_REQUEST = {"model": "gemini", "contents": [{"role": "user", "parts": [{"text": "hi"}]}], "config": {}}
@@ -17,15 +18,6 @@ GIVEN: dict[str, dict[str, Any]] = {
     "after_model": {"llm_response": LLM_RESPONSE},
     "before_tool": TOOL,
     "after_tool": {**TOOL, "tool_response": {"result": 1}},
-}
-
-PARAMETERS = {
-    "before_agent": "callback_context",
-    "after_agent": "callback_context",
-    "before_model": "callback_context, llm_request",
-    "after_model": "callback_context, llm_response",
-    "before_tool": "tool, input, callback_context",
-    "after_tool": "tool, input, callback_context, tool_response",
 }
 
 CONTENT = "Content(parts=[Part.from_agent_transfer('billing')], role='model')"
@@ -48,12 +40,6 @@ OVERRIDES: dict[str, tuple[str, dict[str, Any]]] = {
     ),
     **dict.fromkeys(["before_tool", "after_tool"], ("{'output': input['id']}", {"output": 7})),
 }
-
-
-def callback(kind: str, *statements: str) -> str:
-    """Return the file of a callback that does *statements*."""
-    body = "".join(f"    {statement}\n" for statement in statements)
-    return f"def {kind}_callback({PARAMETERS[kind]}):\n{body}"
 
 
 @pytest.mark.parametrize("kind", sorted(GIVEN))

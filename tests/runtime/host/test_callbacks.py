@@ -10,6 +10,7 @@ from google.genai import types
 
 from gcp_adk_store.errors import InvalidInputError
 from gcp_adk_store.runtime import CallbackRun, CodeFile, MockTool
+from tests.runtime.callbacks import callback
 from tests.runtime.host.runs import KEY, MakeRuntime, stored
 
 REQUEST = {"contents": [{"role": "user", "parts": [{"text": "Hello"}]}], "config": {}}
@@ -23,20 +24,7 @@ SUBJECTS: dict[str, dict[str, Any]] = {
     "before_tool": CALL,
     "after_tool": {**CALL, "tool_response": {"result": 1}},
 }
-PARAMETERS = {
-    "before_agent": "callback_context",
-    "after_agent": "callback_context",
-    "before_model": "callback_context, llm_request",
-    "after_model": "callback_context, llm_response",
-    "before_tool": "tool, input, callback_context",
-    "after_tool": "tool, input, callback_context, tool_response",
-}
 TEXT = {"parts": [{"text": "instead"}], "role": "model"}
-
-
-def callback(kind: str, body: str) -> str:
-    """Return the file of a callback of *kind* that does *body*."""
-    return f"def {kind}_callback({PARAMETERS[kind]}):\n    {body}\n"
 
 
 async def called(make: MakeRuntime, kind: str, *bodies: str, **more: Any) -> CallbackRun:
