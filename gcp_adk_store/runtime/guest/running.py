@@ -38,8 +38,6 @@ from .web import Requests
 
 _MAX_WARNINGS: Final = 100
 
-_SHAPES: Final[dict[str, type]] = {"context": dict, "args": dict, "tools": list, "settings": dict}
-
 
 def run(request: Mapping[str, Any], call_host: CallHost) -> Answer:
     """Return what became of running the code of *request*; whatever the code does is an answer.
@@ -274,7 +272,7 @@ def _code(request: Mapping[str, Any], kind: Kind) -> list[Code]:
 
 
 def _check_shapes(request: Mapping[str, Any]) -> None:
-    for name, shape in _SHAPES.items():
+    for name, shape in (("context", dict), ("args", dict), ("tools", list), ("settings", dict)):
         if not isinstance(request.get(name, shape()), shape):
             raise RequestError(f"{name} is {type(request[name]).__name__}, not {shape.__name__}")
 

@@ -4,8 +4,6 @@ from typing import Any
 
 import pydantic
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from gcp_adk_store.runtime.guest.events import Event
 from tests.runtime.guest.runs import of_tool, result_of
@@ -277,25 +275,3 @@ def test_a_variable_over_the_platforms_limit_is_an_error() -> None:
 def test_a_large_variable_that_was_there_is_none_of_the_codes_business() -> None:
     """Only what changes is measured."""
     assert of_tool("def tool(): pass", state={"big": "x" * 300_000})["error"] is None
-
-
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
-    lambda below: st.lists(below, max_size=3) | st.dictionaries(st.text(), below, max_size=3),
-    max_leaves=8,
-)
-
-
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(
-    before=st.dictionaries(st.text(), JSON, max_size=4), after=st.dictionaries(st.text(), JSON, max_size=4)
-)
-def test_the_delta_leads_from_one_state_to_the_other(before: dict[str, Any], after: dict[str, Any]) -> None:
-    """Whatever JSON it is; what was read and not changed is no part of it."""
-    source = "def tool(after: dict):\n    context.variables = {**context.variables, **after}"
-    answer = of_tool(source, state=before, args={"after": after})
-    delta = answer["state_delta"]
-
-    assert {**before, **delta["changed"]} == {**before, **after} == answer["state"]
-    assert set(delta["changed"]) <= set(after)
-    assert of_tool(source, state=answer["state"], args={"after": after})["state_delta"]["changed"] == {}
