@@ -21,7 +21,7 @@ def coerce(function: Callable[..., Any], args: dict[str, Any], warn: Callable[[s
     try:
         hints = typing.get_type_hints(inspect.unwrap(function), include_extras=True)
     except (NameError, TypeError, AttributeError, SyntaxError) as exc:
-        warn(f"{function.__name__}: its annotations cannot be read ({exc})")
+        warn(f"{getattr(function, '__name__', function)}: its annotations cannot be read ({exc})")
         return args
     return {name: _coerced(name, value, hints.get(name, Any), warn) for name, value in args.items()}
 

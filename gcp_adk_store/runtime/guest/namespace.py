@@ -44,15 +44,9 @@ CLASSES: Final[dict[str, type]] = {
 # Documented, and yet absent where the globals of a tool were listed on the platform.
 _NOT_MEASURED: Final = frozenset(
     {
-        "AsyncTools",
-        "Event",
-        "EventActions",
-        "FunctionDeclaration",
-        "Requests",
-        "ToolContext",
-        "ToolDeclaration",
+        *("AsyncTools", "Event", "EventActions", "FunctionDeclaration", "Requests", "ToolContext"),
+        *("ToolDeclaration", "Tools", PUBLIC_MODULE),
     }
-    | {"Tools", PUBLIC_MODULE}
 )
 
 for _class in CLASSES.values():

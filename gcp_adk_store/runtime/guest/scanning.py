@@ -8,20 +8,11 @@ from typing import Final
 
 TYPING_NAMES: Final = frozenset(
     {
-        "Any",
-        "Callable",
-        "Dict",
-        "Iterable",
-        "Iterator",
-        "List",
-        "Literal",
-        "Mapping",
-        "Optional",
-        "Sequence",
-        "Set",
+        *("Any", "Callable", "Dict", "Iterable", "Iterator", "List", "Literal", "Mapping", "Optional"),
+        *("Sequence", "Set", "Tuple", "Type", "Union"),
     }
-    | {"Tuple", "Type", "Union"}
 )
+"""What samples of the platform use without an import, and their like."""
 
 _OWNERS: Final = ("tools", "async_tools")
 _MODULES: Final = ("ces_public", "ces_internal")

@@ -143,6 +143,15 @@ def test_arguments_are_converted_to_annotations_on_demand(
     ]
 
 
+def test_a_function_without_a_name_gets_its_arguments_as_they_are() -> None:
+    """Its annotations are another's; that is said."""
+    source = "import functools\n@functools.partial\ndef tool(value: int):\n    return value"
+    answer = of_tool(source, args={"value": 3.0}, settings={"coerce_args": True})
+
+    assert (answer["error"], answer["result"]) == (None, 3.0)
+    assert "annotations cannot be read" in answer["warnings"][0]
+
+
 def test_an_argument_becomes_a_model_on_demand() -> None:
     """As its annotation says."""
     source = """
