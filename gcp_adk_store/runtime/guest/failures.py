@@ -61,8 +61,8 @@ def _text(error: BaseException) -> str:
 def _traceback(error: BaseException, kind: str, filenames: Collection[str]) -> str:
     try:
         told = traceback.TracebackException.from_exception(error, compact=True)
-        _keep_only(told, filenames, set())
-        return _cut(_named(error, kind, "".join(told.format())), _MAX_TRACEBACK_CHARS)
+        _keep_only(told, filenames)
+        return _cut_within(_named(error, kind, "".join(told.format())), _MAX_TRACEBACK_CHARS)
     except BaseException:  # noqa: BLE001  # suggestions of names look into the code's own objects
         return sendable(f"{kind}\n")
 
@@ -76,17 +76,27 @@ def _named(error: BaseException, kind: str, text: str) -> str:
     return f"{before}{kind}{message}"
 
 
-def _keep_only(told: traceback.TracebackException, filenames: Collection[str], seen: set[int]) -> None:
-    if id(told) in seen:
-        return
-    seen.add(id(told))
-    frames = [frame for frame in told.stack if frame.filename in filenames]
-    told.stack = traceback.StackSummary.from_list(frames[-_MAX_FRAMES:])
-    for other in (told.__cause__, told.__context__, *(told.exceptions or ())):
-        if other is not None:
-            _keep_only(other, filenames, seen)
+def _keep_only(told: traceback.TracebackException, filenames: Collection[str]) -> None:
+    """Leave frames of *filenames* alone in *told*, and in all that led to it, which may be long."""
+    seen: set[int] = set()
+    waiting = [told]
+    while waiting:
+        each = waiting.pop()
+        if id(each) not in seen:
+            seen.add(id(each))
+            frames = [frame for frame in each.stack if frame.filename in filenames]
+            each.stack = traceback.StackSummary.from_list(frames[-_MAX_FRAMES:])
+            before = (each.__cause__, each.__context__, *(each.exceptions or ()))
+            waiting += [other for other in before if other is not None]
 
 
 def _cut(text: str, limit: int) -> str:
     shown = sendable(str.__str__(text))
     return shown if len(shown) <= limit else f"{shown[:limit]} [cut, {len(shown):,} characters]"
+
+
+def _cut_within(text: str, limit: int) -> str:
+    """Return *text* with its beginning and its end, which of a traceback says what was raised."""
+    shown = sendable(text)
+    half = limit // 2
+    return shown if len(shown) <= limit else f"{_cut(shown, half)}\n{shown[-half:]}"

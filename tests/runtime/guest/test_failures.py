@@ -220,8 +220,28 @@ def test_a_long_message_is_cut() -> None:
     error = of_tool("def tool():\n    raise ValueError('x' * 1_000_000)")["error"]
 
     assert len(error["message"]) < 9_000
-    assert len(error["traceback"]) < 40_000
+    assert len(error["traceback"]) < 33_000
     assert error["message"].endswith("[cut, 1,000,000 characters]")
+
+
+def test_of_what_led_to_an_error_at_length_both_ends_are_shown() -> None:
+    """What came first, and what was raised in the end; not more of either than people read."""
+    error = of_tool(
+        """
+        def tool():
+            error = None
+            for number in range(3_000):
+                following = ValueError(number)
+                following.__context__, error = error, following
+            raise error
+        """
+    )["error"]
+
+    assert error["message"] == "2999"
+    assert error["traceback"].startswith("ValueError: 0\n\nDuring handling")
+    assert "[cut, " in error["traceback"]
+    assert error["traceback"].endswith("    raise error\nValueError: 2999\n")
+    assert len(error["traceback"]) < 33_000
 
 
 def test_what_is_printed_is_kept_up_to_a_limit() -> None:
