@@ -5,6 +5,14 @@ import textwrap
 from collections.abc import Callable
 from typing import Any
 
+from gcp_adk_store.runtime.guest.contract import (
+    Answer,
+    HostCall,
+    HostReply,
+    Request,
+    RunError,
+    StateDelta,
+)
 from gcp_adk_store.runtime.guest.running import run
 
 Reply = dict[str, Any]
@@ -19,6 +27,7 @@ class Host:
         self._begun: dict[int, dict[str, Any]] = {}
 
     def __call__(self, call: dict[str, Any]) -> Reply:
+        assert set(call) <= set(HostCall.__annotations__)
         self.calls.append(call)
         if call.get("background"):
             self._begun[call["id"]] = call
@@ -33,16 +42,21 @@ class Host:
 
 def replied(body: Any, *, status_code: int = 200, **more: Any) -> Reply:
     """Return a reply whose text is *body* as JSON."""
+    assert set(more) <= set(HostReply.__annotations__)
     return {"status_code": status_code, "reason": "", "text": json.dumps(body), **more}
 
 
 def answered(
     request: dict[str, Any], host: Callable[[dict[str, Any]], Reply] | None = None
 ) -> dict[str, Any]:
-    """Return the answer to *request*, as it arrives at the other end of a pipe."""
+    """Return the answer to *request*, as the other end of a pipe gets it, with all that is declared."""
+    assert set(request) <= set(Request.__annotations__)
     made: dict[str, Any] = json.loads(
         json.dumps(run(json.loads(json.dumps(request)), host or Host()), allow_nan=False)
     )
+    assert set(made) == set(Answer.__annotations__)
+    assert set(made["state_delta"]) == set(StateDelta.__annotations__)
+    assert made["error"] is None or set(made["error"]) == set(RunError.__annotations__)
     return made
 
 

@@ -1,10 +1,11 @@
 """Callbacks run in order: what they get, what they change in place, and what overrides."""
 
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
-from tests.runtime.callbacks import callback
+from gcp_adk_store.runtime.guest.contract import CALLBACKS, Callback
+from tests.runtime.callbacks import PARAMETERS, callback
 from tests.runtime.guest.runs import of_callbacks
 
 LLM_REQUEST = {"model": "gemini", "contents": [{"role": "user", "parts": [{"text": "hi"}]}], "config": {}}
@@ -40,6 +41,11 @@ OVERRIDES: dict[str, tuple[str, dict[str, Any]]] = {
     ),
     **dict.fromkeys(["before_tool", "after_tool"], ("{'output': input['id']}", {"output": 7})),
 }
+
+
+def test_there_are_six_kinds() -> None:
+    """The type of a request's callback is the list of them."""
+    assert set(GIVEN) == set(PARAMETERS) == set(CALLBACKS) == set(get_args(Callback))
 
 
 @pytest.mark.parametrize("kind", sorted(GIVEN))

@@ -275,24 +275,29 @@ def test_bytes_cannot_be_sent(given: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "call", ["tools.look_up({'a': text})", "ces_requests.get('https://a', params={'a': text})"]
+    "call", ["tools.look_up({'a': value})", "ces_requests.get('https://a', params={'a': value})"]
 )
-def test_half_a_surrogate_pair_cannot_be_sent(call: str) -> None:
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [("'\\ud800'", "surrogates not allowed"), ("float('nan')", "Out of range float values are not JSON")],
+)
+def test_what_json_and_utf_8_cannot_hold_is_not_sent(call: str, value: str, message: str) -> None:
     """The code may catch it, and the host is not asked."""
     host = Host()
     found = result_of(
         f"""
-        text = "\\ud800"
+        value = {value}
         try:
             {call}
-        except UnicodeEncodeError as error:
-            return error.reason
+        except ValueError as error:
+            return str(error)
         """,
         host=host,
         tools=["look_up"],
     )
 
-    assert (found, host.calls) == ("surrogates not allowed", [])
+    assert message in found
+    assert host.calls == []
 
 
 def test_an_answer_that_did_not_come_raises_nothing() -> None:

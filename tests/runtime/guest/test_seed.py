@@ -184,6 +184,14 @@ def test_a_response_is_ok_below_400(status_code: int, ok: bool) -> None:  # noqa
     assert found[3] == ["json", "ok", "raise_for_status", "reason", "status_code", "text"]
 
 
+def test_a_response_has_the_documented_types() -> None:
+    """Of its attributes; ok is derived."""
+    of_class: Any = CLASSES["ExternalResponse"]
+
+    assert typing.get_type_hints(of_class) == {"text": str, "status_code": int, "reason": str}
+    assert typing.get_type_hints(of_class.ok.fget) == {"return": bool}
+
+
 def test_errors_and_responses_can_be_copied() -> None:
     """By pickle, as between processes; what a response has by default is that all went well."""
     found = result_of(
