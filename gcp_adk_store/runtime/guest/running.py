@@ -168,6 +168,7 @@ class Job:
             names=self.tools,
             keywords=self.settings.allow_tool_keywords,
             share_state=self.settings.share_state,
+            lenient=self.settings.lenient_json,
             warn=self.warnings.add,
         )
         return runtime_names(

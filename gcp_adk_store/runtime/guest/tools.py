@@ -40,6 +40,7 @@ class ToolCaller:
         names: Collection[str],
         keywords: bool,
         share_state: bool,
+        lenient: bool,
         warn: Callable[[str], None],
     ) -> None:
         self.names = names
@@ -47,6 +48,7 @@ class ToolCaller:
         self._variables = variables
         self._keywords = keywords
         self._share_state = share_state
+        self._lenient = lenient
         self._warn = warn
 
     def find(self, owner: str, name: str) -> str:
@@ -65,7 +67,12 @@ class ToolCaller:
     def call(
         self, owner: str, name: str, positional: tuple[Any, ...], keywords: dict[str, Any]
     ) -> ExternalResponse:
-        """Call the tool *name*; return its answer."""
+        """Call the tool *name*; return its answer.
+
+        Raises:
+            TypeError: the arguments are not one dict, or no JSON; or a variable is none, which is named.
+            HostCallError: the host refuses.
+        """
         return self._seen(self._calls.ask(self._question(owner, name, positional, keywords)))
 
     def begin(
@@ -92,8 +99,10 @@ class ToolCaller:
         if len(positional) > 1 or (positional and not isinstance(positional[0], dict)):
             raise TypeError(f"{owner}.{name}() takes its arguments as one dict")
         args = {**(positional[0] if positional else {}), **keywords}
-        shared = {"state": self._variables.state} if self._share_state else {}
-        return {"call": "tool", "tool": name, "args": args, **shared}
+        question = {"call": "tool", "tool": name, "args": args}
+        if self._share_state:
+            question["state"] = self._variables.as_json(lenient=self._lenient)
+        return question
 
     def _seen(self, reply: Reply) -> ExternalResponse:
         if self._share_state and (delta := reply.get("state_delta")):

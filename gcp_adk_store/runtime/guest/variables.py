@@ -37,16 +37,26 @@ class Variables:
         self.given = plain(self.before, "variables")
         self.context.state = dict(self.given)
 
-    @property
-    def state(self) -> dict[str, Any]:
-        """The variables as the code left them so far."""
-        return self.context.state
+    def as_json(self, *, lenient: bool) -> dict[str, Any]:
+        """Return the variables as the code left them so far, as JSON.
+
+        Args:
+            lenient: Whether pydantic may convert what is no JSON.
+
+        Raises:
+            NotJsonError: a variable cannot be JSON; or they are no dict.
+        """
+        current: object = self.context.state
+        if not isinstance(current, dict):
+            raise NotJsonError(f"variables: {type(current).__name__} is no dict")
+        state: dict[str, Any] = plain(current, "variables", lenient=lenient)
+        return state
 
     def apply(self, delta: StateDelta) -> None:
         """Change the variables as *delta* says."""
-        self.state.update(delta["changed"])
+        self.context.state.update(delta["changed"])
         for name in delta["removed"]:
-            self.state.pop(name, None)
+            self.context.state.pop(name, None)
 
     def changes(self, *, lenient: bool, nested: bool, max_bytes: int | None) -> Changes:
         """Return how the variables changed.
@@ -60,10 +70,8 @@ class Variables:
             NotJsonError: a variable cannot be JSON.
             VariableTooLargeError: one is too large.
         """
+        state = self.as_json(lenient=lenient)
         current = self.context.state
-        if not isinstance(current, dict):
-            raise NotJsonError(f"variables: {type(current).__name__} is no dict")
-        state: dict[str, Any] = plain(current, "variables", lenient=lenient)
         changed = {name: value for name, value in state.items() if self._differs(name, value)}
         inside = [name for name in changed if name in self.given and current[name] is self.given[name]]
         if not nested:

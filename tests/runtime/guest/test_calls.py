@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.runtime.guest.runs import Host, Reply, of_tool, replied, result_of
+from tests.runtime.guest.runs import Host, Reply, as_tool, of_tool, replied, result_of
 
 
 def test_a_tool_is_called_with_one_dict() -> None:
@@ -21,6 +21,20 @@ def test_a_tool_is_called_with_one_dict() -> None:
     assert host.calls == [
         {"call": "tool", "id": 1, "tool": "look_up", "args": {"id": 7}, "state": {"a": 1, "b": 2}}
     ]
+
+
+def test_variables_that_cannot_be_shared_are_named() -> None:
+    """For the call has no fault of its own; what may be converted is."""
+    source = as_tool("import datetime\nset_variable('on', [datetime.date(2026, 1, 2)])\ntools.look_up({})")
+    host = Host()
+    strict = of_tool(source, host=host, tools=["look_up"])["error"]
+
+    assert (strict["type"], host.calls) == ("NotJsonError", [])
+    assert strict["message"] == "variables['on'][0]: Object of type date is not JSON serializable"
+    assert of_tool(source, host=host, tools=["look_up"], settings={"lenient_json": True})["error"] is None
+    assert host.calls[0]["state"] == {"on": ["2026-01-02"]}
+    none = of_tool(as_tool("context.state = 5\ntools.look_up({})"), tools=["look_up"])["error"]
+    assert (none["type"], none["message"]) == ("NotJsonError", "variables: int is no dict")
 
 
 def test_a_tool_without_arguments_gets_none() -> None:
