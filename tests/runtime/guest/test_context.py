@@ -165,21 +165,30 @@ def test_the_delta_is_what_changed() -> None:
             set_variable("same", [1, {"x": None}])
             set_variable("new", "n")
             set_variable("one", True)
+            set_variable("inner", {"one": True})
             remove_variable("gone")
             context.state["nested"]["deep"].append(2)
             set_variable("again", 1)
             remove_variable("again")
         """,
-        state={"same": [1, {"x": None}], "one": 1, "gone": 1, "nested": {"deep": [1]}, "kept": 0},
+        state={
+            "same": [1, {"x": None}],
+            "one": 1,
+            "inner": {"one": 1},
+            "gone": 1,
+            "nested": {"deep": [1]},
+            "kept": 0,
+        },
     )
 
     assert answer["state_delta"] == {
-        "changed": {"new": "n", "one": True, "nested": {"deep": [1, 2]}},
+        "changed": {"new": "n", "one": True, "inner": {"one": True}, "nested": {"deep": [1, 2]}},
         "removed": ["gone"],
     }
     assert answer["state"] == {
         "same": [1, {"x": None}],
         "one": True,
+        "inner": {"one": True},
         "nested": {"deep": [1, 2]},
         "kept": 0,
         "new": "n",

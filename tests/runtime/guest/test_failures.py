@@ -381,6 +381,7 @@ CODE = [{"source": "def tool(): pass", "filename": "t.py"}]
         ({"kind": "tool", "code": CODE, "args": []}, "args is list, not dict"),
         ({"kind": "tool", "code": CODE, "tools": "look_up"}, "tools is str, not list"),
         ({"kind": "tool", "code": CODE, "settings": 1}, "settings is int, not dict"),
+        ({"kind": "tool", "code": CODE, "settings": {"importable": 5}}, "not iterable"),
     ],
 )
 def test_a_request_that_is_none_is_an_answer(request_: dict[str, Any], message: str) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.runtime.guest import seed
-from tests.runtime.guest.runs import of_tool, result_of
+from tests.runtime.guest.runs import as_tool, of_tool, result_of
 
 
 def test_a_result_is_wrapped_and_stdout_kept() -> None:
@@ -82,6 +82,14 @@ def test_a_result_that_json_cannot_hold_is_an_error_that_says_where(expression: 
     assert (answer["error"]["type"], answer["error"]["message"]) == ("NotJsonError", message)
 
 
+@pytest.mark.parametrize(("levels", "fails"), [(200, False), (201, True)])
+def test_a_result_nests_as_deep_as_documented(levels: int, fails: bool) -> None:  # noqa: FBT001  # a case
+    """Two hundred lists in lists, whatever is in the last."""
+    body = f"value = 1\nfor _ in range({levels}):\n    value = [value]\nreturn value"
+
+    assert (of_tool(as_tool(body))["error"] is not None) == fails
+
+
 def test_what_pydantic_can_write_is_converted_on_demand() -> None:
     """Dates, sets, models; never what JSON has no number for."""
     source = """
@@ -96,6 +104,9 @@ def test_what_pydantic_can_write_is_converted_on_demand() -> None:
 
     assert (found["on"], found["all"], found["part"]["text"]) == ("2026-01-02", [1], "x")
     assert of_tool(source, args={"infinite": True}, settings=lenient)["error"]["type"] == "NotJsonError"
+    for value in ("object()", "b'\\xff'", "{(1, 2): 3}"):
+        refused = of_tool(f"def tool():\n    return [{value}]", settings=lenient)["error"]
+        assert (refused["type"], refused["message"][:9]) == ("NotJsonError", "result[0]")
 
 
 def test_subclasses_of_json_types_are_what_they_derive_from() -> None:
