@@ -2,12 +2,13 @@
 
 import traceback
 from collections.abc import Collection
-from typing import Final
+from typing import Final, cast
 
 from .contract import RunError
 from .host_calls import HostCallError
 from .plain import sendable
 
+# What people read of an error; a frame that the sandbox sends has far more room.
 _MAX_MESSAGE_CHARS: Final = 8_192
 _MAX_TRACEBACK_CHARS: Final = 32_768
 _MAX_FRAMES: Final = 50
@@ -22,7 +23,8 @@ def describe(error: BaseException, filenames: Collection[str]) -> RunError:
         error: Anything that was raised, also by ``sys.exit``.
         filenames: Those of user code.
     """
-    kind = error.kind if issubclass(type(error), HostCallError) else _name(type(error))  # type: ignore[attr-defined]
+    of_class = type(error)
+    kind = cast("HostCallError", error).kind if issubclass(of_class, HostCallError) else _name(of_class)
     return {
         "type": sendable(kind),
         "message": _message(error),
@@ -52,7 +54,7 @@ def _message(error: BaseException) -> str:
 
 def _text(error: BaseException) -> str:
     if issubclass(type(error), SystemExit):
-        return f"the code called exit ({error.code!r})"  # type: ignore[attr-defined]  # of SystemExit
+        return f"the code called exit ({cast('SystemExit', error).code!r})"
     if issubclass(type(error), KeyError) and len(error.args) == 1 and isinstance(error.args[0], str):
         return error.args[0]
     return str(error)
