@@ -1,21 +1,27 @@
-"""Keep what code prints, up to a limit."""
+"""Hand on what code prints, up to a limit."""
 
 import io
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 _CUT = "\n[output was cut here]\n"
 
+Show = Callable[[str], object]
+"""Takes a piece of what is printed, at once and in order."""
+
 
 class Capture(io.TextIOBase):
-    """A text stream that keeps its beginning."""
+    """A text stream whose beginning is shown as it is written.
 
-    def __init__(self, max_chars: int) -> None:
+    Nothing waits here: code that is killed has shown what it printed.
+    """
+
+    def __init__(self, show: Show, max_chars: int) -> None:
         super().__init__()
+        self._show = show
         self._left = max_chars
-        self._pieces: list[str] = []
         self._is_cut = False
 
     def writable(self) -> bool:
@@ -23,7 +29,7 @@ class Capture(io.TextIOBase):
         return True
 
     def write(self, text: str, /) -> int:
-        """Keep what there is room for of *text*.
+        """Show what there is room for of *text*; the first that there is none for, that it was cut.
 
         Raises:
             TypeError: it is none.
@@ -32,15 +38,12 @@ class Capture(io.TextIOBase):
             raise TypeError(f"write() argument must be str, not {type(text).__name__}")
         kept = text[: self._left]
         if kept:
-            self._pieces.append(str.__str__(kept))
             self._left -= len(kept)
-        self._is_cut = self._is_cut or len(kept) < len(text)
+            self._show(str.__str__(kept))
+        if len(kept) < len(text) and not self._is_cut:
+            self._is_cut = True
+            self._show(_CUT)
         return len(text)
-
-    @property
-    def text(self) -> str:
-        """What was written, and whether there was more."""
-        return "".join(self._pieces) + (_CUT if self._is_cut else "")
 
 
 @contextmanager

@@ -120,7 +120,7 @@ class Answer(TypedDict):
     uncollected: list[int]
     """Ids of background calls whose answers the code did not ask for."""
     stdout: str
-    """Beginning of what the code printed, to stdout or stderr."""
+    """Beginning of what the code printed, to stdout or stderr; nothing where it was shown already."""
     warnings: list[str]
     """What works here and may not on the platform."""
     error: RunError | None

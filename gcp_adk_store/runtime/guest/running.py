@@ -1,7 +1,8 @@
 """Run user code: a tool, or the callbacks of one kind in their order.
 
 `run` is the whole of it: a JSON object in, a JSON object out, and a function that asks the host in between;
-contract describes all three. It reads and writes nothing else. Runs of one process may nest, as they do where
+contract describes all three. What the code prints goes to another function, or into the answer. It reads and
+writes nothing else. Runs of one process may nest, as they do where
 a host answers a call with a run; they must not overlap, for standard streams and modules are the process's.
 """
 
@@ -10,7 +11,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
-from .capture import Capture, standard_streams
+from .capture import Capture, Show, standard_streams
 from .coercion import coerce
 from .context import CallbackContext, ToolContext
 from .contract import (
@@ -39,12 +40,13 @@ from .web import Requests
 _MAX_WARNINGS: Final = 100
 
 
-def run(request: Mapping[str, Any], call_host: CallHost) -> Answer:
+def run(request: Mapping[str, Any], call_host: CallHost, show: Show | None = None) -> Answer:
     """Return what became of running the code of *request*; whatever the code does is an answer.
 
     Args:
         request: A `contract.Request`.
         call_host: Given a `contract.HostCall`, returns a `contract.HostReply`; never called twice at a time.
+        show: Takes what the code prints, as it prints it; without it the answer has that.
     """
     warnings = Warnings()
     try:
@@ -53,7 +55,7 @@ def run(request: Mapping[str, Any], call_host: CallHost) -> Answer:
         answer = _empty(_given_state(request), warnings)
         answer["error"] = describe(exc, ())
         return answer
-    return job.run(call_host)
+    return job.run(call_host, show)
 
 
 class Warnings:
@@ -111,7 +113,7 @@ class Job:
             warnings=warnings,
         )
 
-    def run(self, call_host: CallHost) -> Answer:
+    def run(self, call_host: CallHost, show: Show | None) -> Answer:
         """Return what became of it."""
         try:
             sources = [Source.of(code) for code in self.code]
@@ -124,7 +126,8 @@ class Job:
             if not self.settings.strict_typing:
                 self.warnings.add_all(source.missing_imports())
         calls = HostCalls(call_host)
-        printed = Capture(self.settings.max_stdout_chars)
+        kept: list[str] = []
+        printed = Capture(show or kept.append, self.settings.max_stdout_chars)
         with shown_in_tracebacks(sources):
             try:
                 with standard_streams(printed) if self.settings.capture else nullcontext():
@@ -133,7 +136,7 @@ class Job:
             except BaseException as exc:  # noqa: BLE001  # user code raises anything, SystemExit included
                 error = describe(calls.ending or exc, [source.filename for source in sources])
                 answer = self._failed(error)
-        answer["stdout"] = printed.text
+        answer["stdout"] = "".join(kept)
         answer["uncollected"] = calls.uncollected
         return answer
 

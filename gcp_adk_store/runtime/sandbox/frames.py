@@ -54,6 +54,7 @@ class FrameReader:
         self._limits = limits
         self._buffer = bytearray()
         self._received = 0
+        self._values = 0
 
     def feed(self, data: bytes) -> list[Frame]:
         """Return the frames that *data* completes.
@@ -80,8 +81,17 @@ class FrameReader:
                 break
             text = bytes(memoryview(self._buffer)[HEADER_BYTES:end])
             del self._buffer[:end]
-            found.append(_frame(_value(text, self._limits)))
+            self._count_values(text)
+            found.append(_frame(_value(text, self._limits.frame_depth)))
         return found
+
+    def _count_values(self, text: bytes) -> None:
+        """Count the values of *text* before any is made: small as text, they are large here."""
+        self._values += text.count(b",") + text.count(b"[") + text.count(b"{")
+        if self._values > self._limits.received_values:
+            raise SandboxProtocolError(
+                f"the code sent more than the {self._limits.received_values} values of received_values"
+            )
 
 
 def spelled(kind: str, frame: Mapping[str, Any], limits: Limits) -> bytes:
@@ -101,12 +111,7 @@ def spelled(kind: str, frame: Mapping[str, Any], limits: Limits) -> bytes:
     return len(text).to_bytes(HEADER_BYTES, "big") + text
 
 
-def _value(text: bytes, limits: Limits) -> object:
-    brackets = text.count(b"[") + text.count(b"{")
-    if text.count(b",") + brackets > limits.frame_values:
-        raise SandboxProtocolError(
-            f"a frame holds more than the {limits.frame_values} values of frame_values"
-        )
+def _value(text: bytes, depth: int) -> object:
     try:
         value: object = json.loads(
             text.decode(), parse_constant=_refuse_constant, parse_float=_finite, parse_int=int
@@ -115,8 +120,8 @@ def _value(text: bytes, limits: Limits) -> object:
             json.dumps(value, ensure_ascii=False).encode()
     except (ValueError, RecursionError) as exc:
         raise SandboxProtocolError(f"a frame is no JSON: {str(exc)[:200]}") from exc
-    if brackets > limits.frame_depth:  # text with many brackets is looked at, and passes
-        _require_shallow(value, limits.frame_depth)
+    if text.count(b"[") + text.count(b"{") > depth:  # text with many brackets is looked at, and passes
+        _require_shallow(value, depth)
     return value
 
 

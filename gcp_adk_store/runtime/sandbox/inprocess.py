@@ -9,7 +9,12 @@ import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from gcp_adk_store.runtime.sandbox.errors import SandboxCrashError, SandboxMemoryError, SandboxTimeoutError
+from gcp_adk_store.runtime.sandbox.errors import (
+    SandboxCrashError,
+    SandboxError,
+    SandboxMemoryError,
+    SandboxTimeoutError,
+)
 from gcp_adk_store.runtime.sandbox.frames import HEADER_BYTES, spelled
 from gcp_adk_store.runtime.sandbox.inside.running import load
 from gcp_adk_store.runtime.sandbox.interface import GUEST, Answer
@@ -23,8 +28,8 @@ class UnsafeSandboxWarning(UserWarning):
 class InProcessSandbox:
     """No sandbox at all: a thread of this process, which breakpoints work in.
 
-    Nothing is limited but the time that a run is waited for; a thread that goes on cannot be ended. What the
-    code prints goes where this process prints.
+    Nothing is limited but the time that a run is waited for; a thread that goes on cannot be ended. What its
+    entry does not show, but prints, goes where this process prints.
     """
 
     def __init__(self, *, entry: str = GUEST) -> None:
@@ -44,7 +49,7 @@ class InProcessSandbox:
         limits: Limits = Limits(),  # noqa: B008  # frozen
         on_output: Callable[[str], None] | None = None,
     ) -> dict[str, Any]:
-        """Run the entry once, in a thread; see ``Sandbox.run``. *on_output* gets an empty text."""
+        """Run the entry once, in a thread; see ``Sandbox.run``."""
         run = _Run(answer, limits)
         copy = _copied("request", request, limits)
         work = threading.Thread(
@@ -52,17 +57,13 @@ class InProcessSandbox:
         )
         work.start()
         try:
-            async with asyncio.timeout(limits.wall_s) as clock:
-                result = await run.ended
-        except TimeoutError as exc:
-            if not clock.expired():
-                raise
-            raise SandboxTimeoutError(
-                f"the code took longer than the {limits.wall_s:g} s of wall_s, and goes on in its thread"
-            ) from exc
-        if on_output is not None:
-            on_output("")
-        return result
+            return await run.result()
+        except SandboxError as exc:
+            exc.output = exc.output or run.output
+            raise
+        finally:
+            if on_output is not None:
+                on_output(run.output)
 
     async def close(self) -> None:
         """Do nothing: there is nothing to end."""
@@ -75,12 +76,30 @@ class _Run:
         self._answer = answer
         self._limits = limits
         self._loop = asyncio.get_running_loop()
-        self.ended: asyncio.Future[dict[str, Any]] = self._loop.create_future()
+        self._ended: asyncio.Future[dict[str, Any]] = self._loop.create_future()
+        self._shown: list[str] = []
+
+    @property
+    def output(self) -> str:
+        """What was shown until now."""
+        return "".join(self._shown)
+
+    async def result(self) -> dict[str, Any]:
+        """Wait for the entry's result, so long as it may take."""
+        try:
+            async with asyncio.timeout(self._limits.wall_s) as clock:
+                return await self._ended
+        except TimeoutError as exc:
+            if not clock.expired():
+                raise
+            raise SandboxTimeoutError(
+                f"the code took longer than the {self._limits.wall_s:g} s of wall_s, and goes on in its thread"
+            ) from exc
 
     def work(self, entry: str, request: dict[str, Any]) -> None:
         """Run the entry in this thread."""
         try:
-            result = _copied("result", load(entry)(request, self._call_host), self._limits)
+            result = _copied("result", load(entry)(request, self._call_host, self._shown.append), self._limits)
         except MemoryError as exc:
             self._tell(self._fail, SandboxMemoryError(f"{exc!r}"))
         except BaseException:  # noqa: BLE001  # whatever ends the entry ends the run, SystemExit too
@@ -93,12 +112,12 @@ class _Run:
             self._loop.call_soon_threadsafe(settle, outcome)
 
     def _finish(self, result: dict[str, Any]) -> None:
-        if not self.ended.done():
-            self.ended.set_result(result)
+        if not self._ended.done():
+            self._ended.set_result(result)
 
     def _fail(self, failure: BaseException) -> None:
-        if not self.ended.done():
-            self.ended.set_exception(failure)
+        if not self._ended.done():
+            self._ended.set_exception(failure)
 
     def _call_host(self, call: dict[str, Any]) -> dict[str, Any]:
         asked = self._respond(_copied("call", call, self._limits))

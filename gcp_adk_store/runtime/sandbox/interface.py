@@ -9,7 +9,10 @@ Answer = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
 """Serves one call that the code makes of the host. What it raises ends the run, and is raised by it."""
 
 GUEST: str = "gcp_adk_store.runtime.guest.running:run"
-"""The entry that runs tools and callbacks: ``run(request, call_host) -> result``, all three JSON objects."""
+"""The entry that runs tools and callbacks: ``run(request, call_host, show) -> result``.
+
+Request, result, and what *call_host* takes and returns, are JSON objects; *show* takes text that is output.
+"""
 
 
 class Sandbox(Protocol):
@@ -34,7 +37,8 @@ class Sandbox(Protocol):
             request: What the entry gets.
             answer: Serves what the entry asks of the host; several may be asked at a time.
             limits: What it may use.
-            on_output: Gets what was written to standard output and error, once, before this returns.
+            on_output: Gets what was shown, or written to standard output and error, once, before this
+                returns or raises.
 
         Raises:
             InvalidInputError: *request* is no JSON, or too large; no code was run.

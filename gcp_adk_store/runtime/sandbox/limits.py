@@ -35,16 +35,18 @@ class Limits:
     """Files and folders in /tmp: beyond, an OSError in the code."""
     open_files: int = 64
     """Open files at a time: beyond, an OSError in the code."""
-    output_bytes: int = _MIB
-    """What it writes to standard output and error: beyond, it is killed, a SandboxOutputError."""
+    output_bytes: int = 2 * _MIB
+    """What it writes to standard output and error: beyond, it is killed, a SandboxOutputError. What tools and
+    callbacks print is cut before, at ``max_stdout_chars`` of the runtime."""
     frame_bytes: int = 8 * _MIB
     """Its request, its result, one host call or answer, as JSON: a larger result is a SandboxOutputError."""
-    frame_values: int = 1_000_000
-    """Values in one frame, about: an empty list takes 3 bytes there and 56 here."""
     frame_depth: int = 100
     """Lists and objects within each other in one frame."""
     received_bytes: int = 64 * _MIB
     """All frames that it sends together: beyond, a SandboxOutputError."""
+    received_values: int = 1_000_000
+    """Values in all of these frames, about: an empty list takes 3 bytes there and 56 here. Beyond, a
+    SandboxProtocolError."""
     host_calls: int = 1000
     """Calls of the host: beyond, a SandboxProtocolError."""
     host_calls_at_once: int = 32

@@ -27,6 +27,7 @@ _CLOCK_TICK_S: Final = 0.1
 
 _Verdict = Result | Failed | SandboxError | None
 """What ended a call: its last frame, what it may not do, or nothing but the end of its frames."""
+_Collecting = asyncio.Task[SandboxOutputError | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,21 +64,36 @@ async def supervise(
     limits: Limits,
     on_output: Callable[[str], None] | None,
 ) -> dict[str, Any]:
-    """Have *process* answer *request*, and see it end; see ``Sandbox.run`` for what is raised."""
+    """Have *process* answer *request*, and see it end; see ``Sandbox.run`` for what is raised.
+
+    Cancelled, however often, it raises that when the process has ended; who calls closes the process.
+    """
     printed = bytearray()
     collecting = asyncio.create_task(_collect(process.output, printed, limits))
     talking = asyncio.create_task(_Talk(process.frames, answer, limits).until_the_end(request))
     try:
+        return await _result(process, talking, collecting, limits)
+    except SandboxError as exc:
+        exc.output = exc.output or printed.decode(errors="replace")
+        raise
+    finally:
+        if on_output is not None:
+            on_output(printed.decode(errors="replace"))
+
+
+async def _result(
+    process: Process, talking: asyncio.Task[_Verdict], collecting: _Collecting, limits: Limits
+) -> dict[str, Any]:
+    try:
         verdict = await _verdict(talking, collecting, limits)
         is_killed = verdict is not None or not await _ends_by_itself(process)
+    except GeneratorExit:  # the event loop was closed, and nothing can be waited for
+        raise
     except BaseException:
         with contextlib.suppress(SandboxError):
             await _end(process, talking, collecting)
         raise
     ended = await _end(process, talking, collecting)
-    output = printed.decode(errors="replace")
-    if on_output is not None:
-        on_output(output)
     verdict = collecting.result() or verdict
     if isinstance(verdict, Result):
         return verdict.result
@@ -85,12 +101,11 @@ async def supervise(
         verdict = _judge(ended, limits, is_killed=is_killed)
     elif isinstance(verdict, Failed):
         verdict = REASONS[verdict.reason](verdict.message)
-    verdict.output = output
     raise verdict
 
 
 async def _verdict(
-    talking: asyncio.Task[_Verdict], collecting: asyncio.Task[SandboxOutputError | None], limits: Limits
+    talking: asyncio.Task[_Verdict], collecting: _Collecting, limits: Limits
 ) -> _Verdict:
     try:
         async with asyncio.timeout(limits.wall_s) as clock:
@@ -123,12 +138,21 @@ async def _ends_by_itself(process: Process) -> bool:
     return False
 
 
-async def _end(process: Process, *tasks: asyncio.Task[Any]) -> Ended:
-    """End *process*, which ends what reads from it."""
+async def _end(process: Process, talking: asyncio.Task[_Verdict], collecting: _Collecting) -> Ended:
+    """End *process*, and what reads from it; a cancellation is raised after that."""
     process.kill()
-    tasks[0].cancel()
-    await asyncio.wait(tasks)
-    return await process.ended()
+    talking.cancel()
+    cancelled: asyncio.CancelledError | None = None
+    try:
+        while True:
+            try:
+                await asyncio.wait((talking, collecting))
+                return await process.ended()
+            except asyncio.CancelledError as exc:
+                cancelled = exc
+    finally:
+        if cancelled is not None:
+            raise cancelled
 
 
 def _judge(ended: Ended, limits: Limits, *, is_killed: bool) -> SandboxError:

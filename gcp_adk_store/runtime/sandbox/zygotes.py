@@ -60,9 +60,9 @@ class ZygoteConfig:
 class ZygoteProcess:
     """A call's process, which a zygote forked."""
 
-    def __init__(self, frames: socket.socket, output: socket.socket, status: socket.socket) -> None:
+    def __init__(self, frames: socket.socket, output: int, status: socket.socket) -> None:
         self.frames = Channel(frames.detach())
-        self.output = Channel(output.detach())
+        self.output = Channel(output)
         self._control = status
         self._status = Channel(os.dup(status.fileno()))
         self._ended: Ended | None = None
@@ -189,21 +189,25 @@ class Zygote:
         Raises:
             OSError: the zygote is gone.
         """
-        pairs = [socket.socketpair() for _ in range(2)]
-        pairs.append(socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET))
-        ours, theirs = zip(*pairs, strict=True)
-        process = ZygoteProcess(*ours)
+        frames, their_frames = socket.socketpair()
+        status, their_status = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        # A pipe, for one of small writes holds as much as one of large ones, and a socket does not.
+        output, their_output = os.pipe()
+        process = ZygoteProcess(frames, output, status)
         try:
             with self._guard:
                 socket.send_fds(
-                    self._control, [_packet(limits.as_json())], [each.fileno() for each in theirs]
+                    self._control,
+                    [_packet(limits.as_json())],
+                    [their_frames.fileno(), their_output, their_status.fileno()],
                 )
         except OSError:
             process.close()
             raise
         finally:
-            for each in theirs:
-                each.close()
+            their_frames.close()
+            their_status.close()
+            os.close(their_output)
         return process
 
     def close(self) -> None:

@@ -50,6 +50,12 @@ def sandbox(environment_folder: Path) -> Iterator[BubblewrapSandbox]:
 
 
 @pytest.fixture(scope="session")
+def guest(environment_folder: Path) -> Iterator[BubblewrapSandbox]:
+    """The sandbox that runs tools and callbacks."""
+    yield from _started(BubblewrapSandbox(environment=environment_folder, preload=()))
+
+
+@pytest.fixture(scope="session")
 def unfiltered(environment_folder: Path) -> Iterator[BubblewrapSandbox]:
     """The same with every system call: what namespaces and rights alone keep out."""
     made = BubblewrapSandbox(entry=ENTRY, environment=environment_folder)

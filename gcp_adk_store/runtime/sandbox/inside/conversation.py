@@ -10,7 +10,10 @@ _HEADER_BYTES: Final = 4
 _READ_BYTES: Final = 256 * 1024
 _SHOWN_CHARACTERS: Final = 4000
 
-Entry = Callable[[dict[str, Any], Callable[[dict[str, Any]], dict[str, Any]]], dict[str, Any]]
+Entry = Callable[
+    [dict[str, Any], Callable[[dict[str, Any]], dict[str, Any]], Callable[[str], None]], dict[str, Any]
+]
+"""Given a request, a function that calls the host, and one that shows text, returns the result."""
 
 
 class FrameTooLargeError(Exception):

@@ -7,9 +7,11 @@ import resource
 import sys
 import traceback
 from collections.abc import Collection, Mapping
-from typing import Any, NoReturn, TextIO
+from typing import Any, Final, NoReturn, TextIO
 
 from .conversation import Conversation, Entry, FrameTooLargeError
+
+_OUTPUT: Final = 1
 
 
 def load(entry: str) -> Entry:
@@ -62,6 +64,13 @@ def run(entry: Entry, reads: int, writes: int, limits: Mapping[str, Any]) -> NoR
         os._exit(0)
 
 
+def show(text: str) -> None:
+    """Write *text* to standard output, all of it at once: what was shown is not lost with the process."""
+    rest = memoryview(text.encode("utf-8", "backslashreplace"))
+    while rest:
+        rest = rest[os.write(_OUTPUT, rest) :]
+
+
 def _open_outlets() -> tuple[TextIO, TextIO]:
     """Return new standard streams; those of the zygote took its own for a file."""
     # By lines: killed, a process must have told what it printed.
@@ -72,7 +81,7 @@ def _open_outlets() -> tuple[TextIO, TextIO]:
 
 def _answer(entry: Entry, conversation: Conversation, outlets: tuple[TextIO, ...]) -> None:
     try:
-        result = entry(conversation.request(), conversation.call)
+        result = entry(conversation.request(), conversation.call, show)
         _flush(outlets)
         conversation.finish(result)
     except MemoryError:
