@@ -5,7 +5,6 @@ other process, no environment. ``docs/ces-sandbox.md`` says what protects from w
 """
 
 import asyncio
-import contextlib
 import os
 import shutil
 import threading
@@ -35,6 +34,9 @@ _ZONES: Final = "/usr/share/zoneinfo"
 _NOBODY: Final = 65_534
 _SYS_ADMIN: Final = 1 << 21
 _RUNS: Final = "runs"
+_STARTS: Final = "starts"
+_STARTS_AT_ONCE: Final = 64
+"""Far fewer than fill the queue of a socket, or are more descriptors on their way than the kernel allows."""
 _TO_INSTALL: Final = """\
 bubblewrap is not installed, and user code runs in it. Install Debian's packages:
   sudo apt-get install --no-install-recommends bubblewrap libseccomp2"""
@@ -68,9 +70,16 @@ class BubblewrapSandbox:
         self._preload = preload
         self._patience_s = patience_s
         self._bwrap = bwrap
+        self._runs_at_once = runs_at_once
         self._turns = Turns(at_once=runs_at_once)
+        self._starts = Turns(at_once=_STARTS_AT_ONCE)
         self._guard = threading.Lock()
         self._zygote: Zygote | None = None
+
+    @property
+    def runs_at_once(self) -> int:
+        """Runs at a time; see ``Sandbox.runs_at_once``."""
+        return self._runs_at_once
 
     async def run(
         self,
@@ -103,34 +112,38 @@ class BubblewrapSandbox:
             zygote, self._zygote = self._zygote, None
         if zygote is not None:
             zygote.close()
+        if zygote is not None and zygote.is_ours:
             await asyncio.shield(asyncio.wrap_future(zygote.over))
 
     async def _process(self, limits: Limits) -> ZygoteProcess:
         for _ in range(2):
             zygote = self._living()
             await _version(zygote)
-            with contextlib.suppress(OSError):  # it ended since it was last needed
-                process = zygote.spawn(limits)
-                if await self._begins(process):
+            async with self._starts.turn(_STARTS):
+                process = _spawned(zygote, limits)
+                if process is not None and await self._begins(process):
                     return process
-                process.close()
             zygote.close()
         raise SandboxUnavailableError("the sandbox ends as soon as it is started")
 
     async def _begins(self, process: ZygoteProcess) -> bool:
+        begins = False
         try:
             async with asyncio.timeout(self._patience_s):
-                return await process.began()
-        except BaseException as exc:
-            process.close()
-            if isinstance(exc, TimeoutError):
-                raise SandboxUnavailableError(
-                    f"the sandbox made no process within the {self._patience_s:g} s of patience_s"
-                ) from exc
-            raise
+                begins = await process.began()
+        except TimeoutError as exc:
+            raise SandboxUnavailableError(
+                f"the sandbox made no process within the {self._patience_s:g} s of patience_s"
+            ) from exc
+        finally:
+            if not begins:
+                process.close()
+        return begins
 
     def _living(self) -> Zygote:
         with self._guard:
+            if self._zygote is not None and not self._zygote.is_ours:
+                self._zygote.close()
             if self._zygote is None or self._zygote.is_over:
                 self._zygote = Zygote(self._prepare, patience_s=self._patience_s)
                 self._zygote.start()
@@ -151,6 +164,16 @@ class BubblewrapSandbox:
             program=program(),
         )
         return _command(bwrap, environment, code, is_root=is_root), config
+
+
+def _spawned(zygote: Zygote, limits: Limits) -> ZygoteProcess | None:
+    """Return a process that is to begin; None where the zygote ended since it was last needed."""
+    try:
+        return zygote.spawn(limits)
+    except ConnectionError:
+        return None
+    except OSError as exc:
+        raise SandboxUnavailableError(f"no process can be asked for now: {exc}") from exc
 
 
 async def _version(zygote: Zygote) -> str:

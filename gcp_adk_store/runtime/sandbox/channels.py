@@ -1,6 +1,7 @@
 """Read and write a file descriptor without blocking, in whichever event loop runs."""
 
 import asyncio
+import contextlib
 import os
 from collections.abc import Callable
 from typing import Final, Self
@@ -63,4 +64,5 @@ async def _ready(handle: int, add: Callable[..., object], remove: Callable[[int]
     try:
         await came
     finally:
-        remove(handle)
+        with contextlib.suppress(RuntimeError):  # the event loop was closed
+            remove(handle)

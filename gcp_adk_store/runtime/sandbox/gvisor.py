@@ -71,7 +71,13 @@ class GvisorSandbox:
         self._environment = environment
         self._runsc = runsc
         self._platform = platform
+        self._runs_at_once = runs_at_once
         self._turns = Turns(at_once=runs_at_once)
+
+    @property
+    def runs_at_once(self) -> int:
+        """Runs at a time; see ``Sandbox.runs_at_once``."""
+        return self._runs_at_once
 
     async def run(
         self,

@@ -68,6 +68,10 @@ class InProcessSandbox:
     async def close(self) -> None:
         """Do nothing: there is nothing to end."""
 
+    @property
+    def runs_at_once(self) -> None:
+        """None: nothing limits the threads; but their code shares the modules and streams of this process."""
+
 
 class _Run:
     """One run, between its thread and the event loop that waits for it."""
@@ -86,20 +90,23 @@ class _Run:
 
     async def result(self) -> dict[str, Any]:
         """Wait for the entry's result, so long as it may take."""
+        longest_s = self._limits.wall_s
         try:
-            async with asyncio.timeout(self._limits.wall_s) as clock:
+            async with asyncio.timeout(longest_s) as clock:
                 return await self._ended
         except TimeoutError as exc:
             if not clock.expired():
                 raise
             raise SandboxTimeoutError(
-                f"the code took longer than the {self._limits.wall_s:g} s of wall_s, and goes on in its thread"
+                f"the code took longer than the {longest_s:g} s of wall_s, and goes on in its thread"
             ) from exc
 
     def work(self, entry: str, request: dict[str, Any]) -> None:
         """Run the entry in this thread."""
         try:
-            result = _copied("result", load(entry)(request, self._call_host, self._shown.append), self._limits)
+            result = _copied(
+                "result", load(entry)(request, self._call_host, self._shown.append), self._limits
+            )
         except MemoryError as exc:
             self._tell(self._fail, SandboxMemoryError(f"{exc!r}"))
         except BaseException:  # noqa: BLE001  # whatever ends the entry ends the run, SystemExit too

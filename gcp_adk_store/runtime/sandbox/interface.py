@@ -21,6 +21,15 @@ class Sandbox(Protocol):
     A sandbox may be used from several event loops and threads. It starts with its first run.
     """
 
+    @property
+    def runs_at_once(self) -> int | None:
+        """How many runs it makes at a time, while further ones wait for their turn; None where all may.
+
+        A run that its ``answer`` makes within another has a turn of its own. So who nests runs makes no more
+        at a time, those within others included, or they wait for each other until their time is over.
+        """
+        ...
+
     async def run(
         self,
         request: Mapping[str, Any],

@@ -104,9 +104,7 @@ async def _result(
     raise verdict
 
 
-async def _verdict(
-    talking: asyncio.Task[_Verdict], collecting: _Collecting, limits: Limits
-) -> _Verdict:
+async def _verdict(talking: asyncio.Task[_Verdict], collecting: _Collecting, limits: Limits) -> _Verdict:
     try:
         async with asyncio.timeout(limits.wall_s) as clock:
             await asyncio.wait((talking, collecting), return_when=asyncio.FIRST_COMPLETED)
@@ -146,7 +144,8 @@ async def _end(process: Process, talking: asyncio.Task[_Verdict], collecting: _C
     try:
         while True:
             try:
-                await asyncio.wait((talking, collecting))
+                if not (talking.done() and collecting.done()):
+                    await asyncio.wait((talking, collecting))
                 return await process.ended()
             except asyncio.CancelledError as exc:
                 cancelled = exc
@@ -178,34 +177,46 @@ class _Talk:
         self._answer = answer
         self._limits = limits
         self._reader = FrameReader(limits)
+        self._reading: asyncio.Task[bytes] | None = None
         self._serving: dict[int, asyncio.Task[None]] = {}
         self._served = 0
         self._writing = asyncio.Lock()
 
     async def until_the_end(self, request: bytes) -> _Verdict:
         """Send the request, serve the calls, and return what ended them; raise what the answer raised."""
-        reading = asyncio.create_task(self._frames.read())
         try:
-            await self._frames.write(request)
-            while True:
-                done, _ = await asyncio.wait(
-                    (reading, *self._serving.values()), return_when=asyncio.FIRST_COMPLETED
-                )
-                for number in [number for number, task in self._serving.items() if task in done]:
-                    self._serving.pop(number).result()
-                if reading in done:
-                    data = reading.result()
-                    if not data:
-                        return None
-                    reading = asyncio.create_task(self._frames.read())
-                    verdict = self._hear(data)
-                    if verdict is not None:
-                        return verdict
-        finally:
-            left = (reading, *self._serving.values())
-            for task in left:
-                task.cancel()
-            await asyncio.gather(*left, return_exceptions=True)
+            verdict = await self._serve_all(request)
+        except GeneratorExit:  # the event loop was closed: nothing can be ended in it
+            raise
+        except BaseException:
+            await self._stop()
+            raise
+        await self._stop()
+        return verdict
+
+    async def _serve_all(self, request: bytes) -> _Verdict:
+        self._reading = asyncio.create_task(self._frames.read())
+        await self._frames.write(request)
+        while True:
+            done, _ = await asyncio.wait(
+                (self._reading, *self._serving.values()), return_when=asyncio.FIRST_COMPLETED
+            )
+            for number in [number for number, task in self._serving.items() if task in done]:
+                self._serving.pop(number).result()
+            if self._reading in done:
+                data = self._reading.result()
+                if not data:
+                    return None
+                self._reading = asyncio.create_task(self._frames.read())
+                verdict = self._hear(data)
+                if verdict is not None:
+                    return verdict
+
+    async def _stop(self) -> None:
+        left = [*self._serving.values(), *([] if self._reading is None else [self._reading])]
+        for task in left:
+            task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
 
     def _hear(self, data: bytes) -> _Verdict:
         """Begin to serve the calls in *data*, up to the last frame."""

@@ -64,7 +64,7 @@ class ZygoteProcess:
         self.frames = Channel(frames.detach())
         self.output = Channel(output)
         self._control = status
-        self._status = Channel(os.dup(status.fileno()))
+        self._status = Channel(status.fileno())
         self._ended: Ended | None = None
 
     def kill(self) -> None:
@@ -99,7 +99,8 @@ class ZygoteProcess:
 
     def close(self) -> None:
         """Let go of it; a process that still runs is killed."""
-        self._control.close()
+        self.kill()  # what a fork of the host has copies of is not closed
+        self._control.detach()
         for each in (self.frames, self.output, self._status):
             each.close()
 
@@ -116,6 +117,7 @@ class Zygote:
         self._patience_s = patience_s
         self._control, self._theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._guard = threading.Lock()
+        self._maker = os.getpid()
         self.ready: Future[str] = Future()
         """Its version of Python; or why it did not start, a SandboxUnavailableError."""
         self.over: Future[None] = Future()
@@ -123,8 +125,13 @@ class Zygote:
 
     @property
     def is_over(self) -> bool:
-        """Whether it ended, or was closed."""
-        return self.over.done() or self._control.fileno() < 0
+        """Whether it ended, was closed, or is that of the process which this one is a fork of."""
+        return self.over.done() or self._control.fileno() < 0 or not self.is_ours
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether this process started it, and is told of its end."""
+        return self._maker == os.getpid()
 
     def start(self) -> None:
         """Start it, in a thread that lives as long: the kernel ends it when the thread that made it ends."""
@@ -187,32 +194,34 @@ class Zygote:
         """Ask for a process; it waits for its request.
 
         Raises:
-            OSError: the zygote is gone.
+            ConnectionError: the zygote is gone.
+            OSError: this process, or the zygote, can take no more now; it goes on with the others.
         """
-        frames, their_frames = socket.socketpair()
-        status, their_status = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        # A pipe, for one of small writes holds as much as one of large ones, and a socket does not.
-        output, their_output = os.pipe()
-        process = ZygoteProcess(frames, output, status)
-        try:
+        with contextlib.ExitStack() as theirs, contextlib.ExitStack() as ours:
+            frames, their_frames = socket.socketpair()
+            ours.callback(frames.close)
+            theirs.callback(their_frames.close)
+            status, their_status = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            ours.callback(status.close)
+            theirs.callback(their_status.close)
+            # A pipe: as many small writes fit into it as large ones, which is not so of a socket.
+            output, their_output = os.pipe()
+            ours.callback(os.close, output)
+            theirs.callback(os.close, their_output)
+            handles = [their_frames.fileno(), their_output, their_status.fileno()]
             with self._guard:
-                socket.send_fds(
-                    self._control,
-                    [_packet(limits.as_json())],
-                    [their_frames.fileno(), their_output, their_status.fileno()],
-                )
-        except OSError:
-            process.close()
-            raise
-        finally:
-            their_frames.close()
-            their_status.close()
-            os.close(their_output)
-        return process
+                if self._control.fileno() < 0:
+                    raise ConnectionResetError("the zygote was closed")
+                socket.send_fds(self._control, [_packet(limits.as_json())], handles)
+            ours.pop_all()
+            return ZygoteProcess(frames, output, status)
 
     def close(self) -> None:
         """Have it end, with all processes that it made; do not wait for that."""
         with self._guard:
+            if self.is_ours:
+                with contextlib.suppress(OSError):  # it ended first
+                    self._control.shutdown(socket.SHUT_RDWR)  # a fork of the host may have a copy
             self._control.close()
 
 

@@ -1,11 +1,8 @@
 """Run code in the sandbox: what it gets, asks and returns, and how long what was started lives."""
 
 import asyncio
-import contextlib
 import json
 import os
-import select
-import signal
 import subprocess
 import sys
 import tempfile
@@ -28,7 +25,7 @@ from gcp_adk_store.runtime.sandbox import (
     UnsafeSandboxWarning,
 )
 from gcp_adk_store.runtime.sandbox.zygotes import Zygote
-from tests.runtime.sandbox.conftest import ENTRY, Run, no_host, processes_of_runs, run_in, zygotes
+from tests.runtime.sandbox.conftest import ENTRY, Run, no_host, run_in
 
 pytestmark = pytest.mark.xdist_group("sandbox")
 
@@ -156,27 +153,6 @@ async def test_what_the_answer_raises_ends_the_run(sandbox: BubblewrapSandbox) -
         await sandbox.run({"code": "try:\n  call_host({})\nexcept BaseException:\n  result = 1"}, no_host)
 
 
-async def test_a_cancelled_run_leaves_no_process(sandbox: BubblewrapSandbox) -> None:
-    """When the cancellation is raised, its process is gone already."""
-    before, runs = zygotes(), processes_of_runs()
-    called = asyncio.Event()
-
-    async def answer(_call: dict[str, Any]) -> dict[str, Any]:
-        called.set()
-        return await asyncio.Future[dict[str, Any]]()
-
-    task = asyncio.create_task(sandbox.run({"code": "call_host({})"}, answer))
-    await called.wait()
-    during, of_this = zygotes(), processes_of_runs() - runs
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-
-    assert before < during
-    assert 1 == len(of_this)
-    assert runs == processes_of_runs()
-
-
 def test_it_serves_several_event_loops_and_threads(sandbox: BubblewrapSandbox) -> None:
     """At the same time, and after those that started it have ended."""
     found: list[int] = []
@@ -191,62 +167,6 @@ def test_it_serves_several_event_loops_and_threads(sandbox: BubblewrapSandbox) -
         thread.join()
 
     assert [0, 1, 2, 3] == sorted(found)
-
-
-async def test_a_sandbox_that_was_ended_or_closed_starts_again(environment_folder: Path) -> None:
-    """A run that was under way is told; closing twice, and before a start, is nothing."""
-    box = BubblewrapSandbox(entry=ENTRY, environment=environment_folder, preload=())
-    await box.close()
-    before = zygotes()
-    called = asyncio.Event()
-
-    async def answer(_call: dict[str, Any]) -> dict[str, Any]:
-        called.set()
-        return await asyncio.Future[dict[str, Any]]()
-
-    try:
-        running = asyncio.create_task(box.run({"code": "call_host({})"}, answer))
-        await called.wait()
-        for number in zygotes() - before:
-            with contextlib.suppress(ProcessLookupError):  # ended with another of them
-                os.kill(number, signal.SIGKILL)
-        with pytest.raises(SandboxCrashError, match="ended while"):
-            await running
-        assert 1 == await run_in(box, "result = 1")
-    finally:
-        await box.close()
-        await box.close()
-    assert before == zygotes()
-    assert 1 == await run_in(box, "result = 1")
-    await box.close()
-
-
-def test_the_sandbox_ends_with_its_host(environment_folder: Path) -> None:
-    """Killed, it leaves neither a zygote nor code that runs."""
-    before = zygotes()
-    script = f"""
-import asyncio
-from pathlib import Path
-from gcp_adk_store.runtime.sandbox import BubblewrapSandbox
-async def main():
-    async def answer(call):
-        print("called", flush=True)
-        await asyncio.sleep(600)
-    box = BubblewrapSandbox(entry={ENTRY!r}, environment=Path({str(environment_folder)!r}), preload=())
-    await box.run({{"code": "call_host({{}})"}}, answer)
-asyncio.run(main())
-"""
-    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE) as host:
-        assert host.stdout is not None
-        assert b"called\n" == host.stdout.readline()
-        handles = [os.pidfd_open(number) for number in zygotes() - before]
-        host.kill()
-    gone = [bool(select.select([handle], [], [], 30)[0]) for handle in handles]
-    for handle in handles:
-        os.close(handle)
-
-    assert len(handles) >= 3
-    assert all(gone)
 
 
 @pytest.mark.usefixtures("sandbox")

@@ -55,13 +55,22 @@ def _serve(host: socket.socket, config: dict[str, Any]) -> None:
             return
         if len(handles) == _HANDLES:
             frames, output, status = handles
-            if os.fork() == 0:
+            if _fork(status) == 0:
                 host.close()
                 keeping.keep(
                     entry, status=status, frames=frames, output=output, limits=json.loads(packet), seal=seal
                 )
         for each in handles:
             os.close(each)
+
+
+def _fork(status: int) -> int:
+    """Fork; where there is no room for one more process, say so to *status* instead of ending the others."""
+    try:
+        return os.fork()
+    except OSError as exc:
+        os.write(status, json.dumps({"failed": str(exc)}).encode())
+        return -1
 
 
 def _receive(host: socket.socket) -> tuple[bytes, list[int]]:
