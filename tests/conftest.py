@@ -18,7 +18,7 @@ def pytest_report_header() -> str | None:
     return (
         None
         if shutil.which("runsc")
-        else "gVisor: runsc is not installed; tests/runtime/sandbox/test_gvisor.py is left out"
+        else "gVisor: runsc is not installed; tests/runtime/sandbox/runsc.py stands in for it"
     )
 
 

@@ -5,23 +5,14 @@ container is made for every call.
 """
 
 import asyncio
-import contextlib
 import json
 import os
 import shutil
-import signal
-import socket
-import subprocess
-import tempfile
-import threading
-import time
-import uuid
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, Final
 
-from gcp_adk_store.runtime.sandbox.channels import Channel
+from gcp_adk_store.runtime.sandbox.containers import Container, Recipe
 from gcp_adk_store.runtime.sandbox.environment import (
     Environment,
     carried_code,
@@ -32,7 +23,7 @@ from gcp_adk_store.runtime.sandbox.errors import SandboxUnavailableError
 from gcp_adk_store.runtime.sandbox.frames import spelled
 from gcp_adk_store.runtime.sandbox.interface import GUEST, Answer
 from gcp_adk_store.runtime.sandbox.limits import Limits
-from gcp_adk_store.runtime.sandbox.supervision import Ended, supervise
+from gcp_adk_store.runtime.sandbox.supervision import supervise
 from gcp_adk_store.turns import Turns
 
 _ALONE: Final = "gcp_adk_store.runtime.sandbox.inside.alone"
@@ -40,7 +31,6 @@ _SITE: Final = "/sandbox/site"
 _CODE: Final = "/sandbox/code"
 _NOBODY: Final = 65_534
 _RUNS: Final = "runs"
-_SIGNALLED: Final = 128
 _TO_INSTALL: Final = """\
 gVisor's runsc is not on PATH. Install it (https://gvisor.dev/docs/user_guide/install), or Debian's package:
   sudo apt-get install --no-install-recommends runsc"""
@@ -55,6 +45,7 @@ class GvisorSandbox:
         entry: str = GUEST,
         environment: Path | None = None,
         runs_at_once: int = 4,
+        patience_s: float = 30.0,
         runsc: str | None = None,
         platform: str | None = None,
     ) -> None:
@@ -64,11 +55,13 @@ class GvisorSandbox:
             entry: ``package.module:function`` that runs inside; its package is carried there alone.
             environment: Folder that ``gcp-adk-store ces install`` made; by default the user's.
             runs_at_once: Runs at a time; further ones wait for their turn, before their time begins.
+            patience_s: Seconds that the start of a container may take.
             runsc: Path of gVisor's command; by default the one on ``PATH``.
             platform: How gVisor intercepts system calls, such as ``systrap``; by default its own choice.
         """
         self._entry = entry
         self._environment = environment
+        self._patience_s = patience_s
         self._runsc = runsc
         self._platform = platform
         self._runs_at_once = runs_at_once
@@ -87,96 +80,52 @@ class GvisorSandbox:
         limits: Limits = Limits(),  # noqa: B008  # frozen
         on_output: Callable[[str], None] | None = None,
     ) -> dict[str, Any]:
-        """Run the entry once, in a container of its own; see ``Sandbox.run``. Its start takes of its time."""
+        """Run the entry once, in a container of its own; see ``Sandbox.run``."""
         first = spelled("request", {"request": request}, limits)
         async with self._turns.turn(_RUNS):
-            container = await asyncio.to_thread(self._container, limits)
+            container = _container(lambda: self._recipe(limits))
             try:
-                return await supervise(container, first, answer, limits=limits, on_output=on_output)
-            finally:
-                await asyncio.to_thread(container.close)
+                await container.began(self._patience_s)
+                result = await supervise(container, first, answer, limits=limits, on_output=on_output)
+            except GeneratorExit:  # the event loop was closed, and nothing can be waited for
+                container.close()
+                raise
+            except BaseException:
+                await _closed(container)
+                raise
+            await _closed(container)
+            return result
 
     async def close(self) -> None:
         """Do nothing: every run ended what it started."""
 
-    def _container(self, limits: Limits) -> "_Container":
+    def _recipe(self, limits: Limits) -> Recipe:
         runsc = shutil.which(self._runsc or "runsc")
         if runsc is None:
             raise SandboxUnavailableError(_TO_INSTALL)
         environment = open_environment(self._environment or default_folder())
         code = carried_code(environment, [_ALONE, self._entry.partition(":")[0]])
-        bundle = Path(tempfile.mkdtemp(prefix="gcp-adk-store-gvisor-"))
-        (bundle / "rootfs").mkdir()
-        (bundle / "config.json").write_text(
-            json.dumps(_description(environment, code, self._entry, limits)), encoding="utf-8"
+        return Recipe(
+            command=(
+                runsc,
+                *(["--rootless"] if os.geteuid() != 0 else []),
+                *([f"--platform={self._platform}"] if self._platform else []),
+                *("--network=none", "--ignore-cgroups"),
+            ),
+            python=environment.interpreter.executable,
+            description=json.dumps(_description(environment, code, self._entry, limits)),
         )
-        command = [
-            runsc,
-            *(["--rootless"] if os.geteuid() != 0 else []),
-            *([f"--platform={self._platform}"] if self._platform else []),
-            *("--network=none", "--ignore-cgroups", f"--root={bundle / 'state'}"),
-        ]
-        return _Container(command, bundle)
 
 
-class _Container:
-    """A call's process: a container, and the command that runs it."""
+def _container(prepare: Callable[[], Recipe]) -> Container:
+    try:
+        return Container(prepare)
+    except OSError as exc:
+        raise SandboxUnavailableError(f"no container can be asked for now: {exc}") from exc
 
-    def __init__(self, command: list[str], bundle: Path) -> None:
-        self._command = command
-        self._bundle = bundle
-        self._name = f"ces-{uuid.uuid4().hex}"
-        self._began = time.monotonic()
-        self._over: Future[int] = Future()
-        # Pipes one way each: older releases cannot be given sockets.
-        in_reads, in_writes = os.pipe()
-        out_reads, out_writes = os.pipe()
-        ours, theirs = socket.socketpair()
-        self.frames = Channel(out_reads, in_writes)
-        self.output = Channel(ours.detach())
-        self._process = subprocess.Popen(
-            [*command, "run", f"--bundle={bundle}", self._name],
-            stdin=in_reads,
-            stdout=out_writes,
-            stderr=theirs.fileno(),
-            start_new_session=True,
-        )
-        theirs.close()
-        os.close(in_reads)
-        os.close(out_writes)
-        threading.Thread(target=self._wait, name="gcp-adk-store-gvisor", daemon=True).start()
 
-    def _wait(self) -> None:
-        self._over.set_result(self._process.wait())
-
-    def kill(self) -> None:
-        """Have gVisor kill all of the container."""
-        if not self._over.done():
-            act = ("kill", self._name, "KILL")
-            threading.Thread(target=self._act, args=act, name="gcp-adk-store-gvisor", daemon=True).start()
-
-    async def ended(self) -> Ended:
-        """Wait for the end of the command, whose status is that of the container's process."""
-        status = await asyncio.shield(asyncio.wrap_future(self._over))
-        # As os.wait tells a signal, which a command tells like a shell does.
-        told = status - _SIGNALLED if status > _SIGNALLED else max(status, 0) << 8
-        # Of processor time gVisor says nothing: it had no more than there was.
-        return Ended(told, time.monotonic() - self._began)
-
-    def close(self) -> None:
-        """Remove what is left of the container."""
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._over.result()
-        self._act("delete", "--force", self._name)
-        self.frames.close()
-        self.output.close()
-        shutil.rmtree(self._bundle, ignore_errors=True)
-
-    def _act(self, *arguments: str) -> None:
-        subprocess.run(
-            [*self._command, *arguments], capture_output=True, check=False, stdin=subprocess.DEVNULL
-        )
+async def _closed(container: Container) -> None:
+    await asyncio.shield(asyncio.wrap_future(container.close()))
 
 
 def _description(environment: Environment, code: Path, entry: str, limits: Limits) -> dict[str, Any]:

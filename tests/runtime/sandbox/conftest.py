@@ -3,7 +3,6 @@
 import asyncio
 import json
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable, Iterator
@@ -26,8 +25,6 @@ ENTRY = "tests.runtime.sandbox.entry.code:run"
 _ROOT = Path(__file__).parents[3]
 _DEPTH_OF_ZYGOTES = 2
 _ALLOW_ALL = bytes([0x06, 0, 0, 0, 0, 0, 0xFF, 0x7F])
-
-collect_ignore = [] if shutil.which("runsc") else ["test_gvisor.py"]
 
 Run = Callable[..., Awaitable[Any]]
 

@@ -1,11 +1,18 @@
-"""Run code in gVisor; left out where its command runsc is not installed, which tests/conftest.py says."""
+"""Run code in containers: those of gVisor, where its command runsc is installed, and of what stands in."""
 
 import asyncio
+import contextlib
+import os
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from google.adk.sessions import InMemorySessionService
 
+from gcp_adk_store.runtime import PythonRuntime, PythonTool
 from gcp_adk_store.runtime.sandbox import (
     GvisorSandbox,
     Limits,
@@ -21,32 +28,57 @@ from tests.runtime.sandbox.conftest import ENTRY, no_host
 
 pytestmark = pytest.mark.xdist_group("sandbox")
 
-
-@pytest.fixture
-def gvisor(environment_folder: Path) -> GvisorSandbox:
-    """Containers that run text, with the way of intercepting that works on any machine."""
-    return GvisorSandbox(entry=ENTRY, environment=environment_folder, platform="ptrace", runs_at_once=2)
-
-
-async def test_code_runs_with_host_calls_and_nothing_of_the_host(gvisor: GvisorSandbox) -> None:
-    """Neither files, nor environment, nor a network, nor more processes than it may have."""
-    code = """
-import os, socket
+RUNSC = shutil.which("runsc")
+OUTCOME = """
 def outcome(act):
     try:
         act()
     except OSError as exc:
         return type(exc).__name__
     return "done"
+"""
+
+
+@pytest.fixture(scope="module", params=["stand-in", *(["runsc"] if RUNSC else [])])
+def runsc(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The command that makes containers."""
+    if request.param == "runsc":
+        return str(RUNSC)
+    path = tmp_path_factory.mktemp("bin") / "runsc"
+    path.write_text(f"#!{sys.executable}\n{(Path(__file__).parent / 'runsc.py').read_text()}")
+    path.chmod(0o755)
+    return str(path)
+
+
+@pytest.fixture
+def gvisor(environment_folder: Path, runsc: str) -> GvisorSandbox:
+    """Containers that run text, with the way of intercepting that works on any machine."""
+    return GvisorSandbox(entry=ENTRY, environment=environment_folder, runsc=runsc, platform="ptrace")
+
+
+def containers() -> list[str]:
+    """Return what is left of containers: their processes, and their folders."""
+    found = [str(path) for path in Path("/tmp").glob("gcp-adk-store-container-*")]  # noqa: S108  # read alone
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            if b"gcp-adk-store-container-" in path.read_bytes():
+                found.append(str(path))
+    return found
+
+
+async def test_code_runs_with_host_calls_and_nothing_of_the_host(gvisor: GvisorSandbox, runsc: str) -> None:
+    """Neither files, nor environment, nor a network, nor more processes than it may have."""
+    code = f"""{OUTCOME}
+import os, socket
 def forks():
     for _ in range(200):
         if os.fork() == 0:
             os._exit(0)
 result = [
-    call_host({"a": 1}), dict(os.environ), __import__("pydantic").VERSION,
+    call_host({{"a": 1}}), dict(os.environ), __import__("pydantic").VERSION,
     outcome(lambda: open("/etc/passwd")), outcome(lambda: open("/sandbox/new", "w")),
     outcome(lambda: socket.create_connection(("192.0.2.1", 80), 5)),
-    outcome(forks),
+    outcome(forks) if {runsc == RUNSC} else "",
 ]
 print("printed")
 """
@@ -59,43 +91,134 @@ print("printed")
 
     assert [{"got": {"a": 1}}, {}, "2.11.6", "FileNotFoundError"] == found["result"][:4]
     assert found["result"][4] in ("PermissionError", "OSError")
-    assert ["OSError", "BlockingIOError"] == found["result"][5:]
+    assert ["OSError", "BlockingIOError" if runsc == RUNSC else ""] == found["result"][5:]
     assert ["printed\n"] == told
+    assert [] == containers()
 
 
-async def test_code_that_goes_too_far_is_ended(gvisor: GvisorSandbox) -> None:
+ENDS: list[tuple[str, dict[str, Any], type[SandboxError]]] = [
+    ("import time; time.sleep(600)", {"wall_s": 0.5}, SandboxTimeoutError),
+    ("while True: pass", {"cpu_s": 1}, SandboxTimeoutError),
+    ("x = bytearray(4 * 10**9)", {}, SandboxMemoryError),
+    ("import os; os._exit(3)", {}, SandboxCrashError),
+    ("while True: print('x' * 10_000)", {}, SandboxOutputError),
+    ("import os; os.write(11, b'noise' * 10)\nwhile True: pass", {}, SandboxProtocolError),
+]
+
+
+async def test_code_that_goes_too_far_is_ended_and_has_shown_what_it_printed(gvisor: GvisorSandbox) -> None:
     """With the same errors as by the other sandbox; its containers are gone."""
-    cases: list[tuple[str, dict[str, Any], type[SandboxError]]] = [
-        ("import time; time.sleep(600)", {"wall_s": 2.0}, SandboxTimeoutError),
-        ("while True: pass", {"cpu_s": 1}, SandboxTimeoutError),
-        ("x = bytearray(4 * 10**9)", {}, SandboxMemoryError),
-        ("import os; os._exit(3)", {}, SandboxCrashError),
-        ("while True: print('x' * 10_000)", {}, SandboxOutputError),
-        ("import os; os.write(11, b'noise' * 10)\nwhile True: pass", {}, SandboxProtocolError),
-    ]
     ended = await asyncio.gather(
-        *(gvisor.run({"code": code}, no_host, limits=Limits(**limits)) for code, limits, _ in cases),
+        *(
+            gvisor.run({"code": f"show('begun')\n{code}"}, no_host, limits=Limits(**limits))
+            for code, limits, _ in ENDS
+        ),
         return_exceptions=True,
     )
 
-    assert [kind for _, _, kind in cases] == [type(each) for each in ended]
-    assert [] == _containers()
+    assert [kind for _, _, kind in ENDS] == [type(each) for each in ended]
+    assert ["begun"] * len(ENDS) == [each.output[:5] for each in ended if isinstance(each, SandboxError)]
+    assert [] == containers()
 
 
-def _containers() -> list[Path]:
-    found = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            if b"gcp-adk-store-gvisor-" in path.read_bytes():
-                found.append(path)
-        except (FileNotFoundError, ProcessLookupError):
-            continue
-    return found
+async def test_a_cancelled_run_leaves_no_container(gvisor: GvisorSandbox) -> None:
+    """While it starts, and while it runs."""
+    called = asyncio.Event()
+
+    async def answer(_call: dict[str, Any]) -> dict[str, Any]:
+        called.set()
+        return await asyncio.Future[dict[str, Any]]()
+
+    starting = asyncio.create_task(gvisor.run({"code": "call_host({})"}, answer))
+    await asyncio.sleep(0)
+    starting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await starting
+
+    assert not called.is_set()
+    assert [] == containers()
+    running = asyncio.create_task(gvisor.run({"code": "call_host({})"}, answer))
+    await called.wait()
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert [] == containers()
 
 
-async def test_where_gvisor_is_missing_its_installation_is_told(environment_folder: Path) -> None:
-    """With a command."""
-    box = GvisorSandbox(entry=ENTRY, environment=environment_folder, runsc="/nowhere/runsc")
+async def test_tools_run_on_sessions_in_containers(environment_folder: Path, runsc: str) -> None:
+    """One that calls another, and fails: the variables stay, and what both printed is shown."""
+    sessions = InMemorySessionService()
+    await sessions.create_session(app_name="shop", user_id="ada", session_id="s", state={"count": 1})
+    box = GvisorSandbox(environment=environment_folder, runsc=runsc, platform="ptrace")
+    double = "def double(number: int) -> int:\n    print('doubling')\n    return 2 * number"
+    code = """
+def ask(number: int) -> int:
+    print("asked")
+    set_variable("count", get_variable("count") + 1)
+    found = tools.double({"number": number}).json()["result"]
+    raise ValueError(str(found))
+"""
+    async with PythonRuntime(
+        sessions,
+        tools=[PythonTool(name="double", code=double)],
+        sandbox=box,
+    ) as runtime:
+        run = await runtime.run_tool(code, "ask", {"number": 4}, "shop/ada/s")
 
+    assert run.error is not None
+    assert ("ValueError", "8", "asked\n") == (run.error.type, run.error.message, run.stdout)
+    assert "line 6, in ask" in run.error.traceback
+    assert ["doubling\n"] == [call.stdout for call in run.calls]
+    assert {"count": 1} == dict(run.variables)
+    assert [] == containers()
+
+
+HOST = """
+import asyncio
+from pathlib import Path
+from gcp_adk_store.runtime.sandbox import GvisorSandbox
+async def answer(call):
+    print("called", flush=True)
+    return {{}}
+box = GvisorSandbox(entry={entry!r}, environment=Path({folder!r}), runsc={runsc!r}, platform="ptrace")
+code = "import time; call_host({{}}); time.sleep(600)"
+asyncio.run(box.run({{"code": code}}, answer))
+"""
+
+
+async def test_a_container_ends_with_its_host(environment_folder: Path, runsc: str) -> None:
+    """Killed, it leaves a folder, and nobody who runs."""
+    text = HOST.format(entry=ENTRY, folder=str(environment_folder), runsc=runsc)
+    with subprocess.Popen([sys.executable, "-c", text], stdout=subprocess.PIPE) as host:  # noqa: ASYNC220
+        assert host.stdout is not None
+        assert b"called\n" == host.stdout.readline()
+        during = containers()
+        host.kill()
+    async with asyncio.timeout(30):
+        while left := [each for each in containers() if each.startswith("/proc/")]:
+            await asyncio.to_thread(os.sched_yield)
+
+    assert len(during) > 1
+    assert [] == left
+    for each in containers():
+        shutil.rmtree(each)
+
+
+async def test_why_a_container_does_not_start_is_told(environment_folder: Path, tmp_path: Path) -> None:
+    """What to install; what the command said; that it said nothing in time."""
+    missing = GvisorSandbox(entry=ENTRY, environment=environment_folder, runsc="/nowhere/runsc")
     with pytest.raises(SandboxUnavailableError, match="apt-get install --no-install-recommends runsc"):
-        await box.run({"code": ""}, no_host)
+        await missing.run({"code": ""}, no_host)
+    for script, patience_s, said in (
+        ("echo 'no such platform' >&2; exit 128", 30.0, "could not be started: no such platform"),
+        ("sleep 600", 0.05, "within the 0.05 s of patience_s"),
+    ):
+        broken = tmp_path / "runsc"
+        broken.write_text(f"#!/bin/sh\n[ $4 = delete ] || [ $3 = delete ] || {{ {script}; }}\n")
+        broken.chmod(0o755)
+        box = GvisorSandbox(
+            entry=ENTRY, environment=environment_folder, runsc=str(broken), patience_s=patience_s
+        )
+        with pytest.raises(SandboxUnavailableError, match=said):
+            await box.run({"code": ""}, no_host)
+    assert [] == containers()

@@ -9,6 +9,8 @@ from typing import Final, NoReturn
 
 from . import running
 
+BEGAN: Final = b"\n"
+"""Sent before any frame: the entry was loaded, and waits for its request."""
 _READS: Final = 10
 _WRITES: Final = 11
 _NOT_IN_GVISOR: Final = (
@@ -36,4 +38,5 @@ def main(config: str) -> NoReturn:
     os.chdir("/tmp")  # noqa: S108  # of the sandbox, and empty
     running.forget()
     running.limit(told["limits"], optional=_NOT_IN_GVISOR)
+    os.write(_WRITES, BEGAN)
     running.run(entry, _READS, _WRITES, told["limits"])
