@@ -34,7 +34,7 @@ _THE_CALL: Final = 1
 
 _FILES: Final = """\
 access chdir chmod close close_range copy_file_range creat dup dup2 dup3 faccessat faccessat2
-fadvise64 fallocate fchdir fchmod fchmodat fcntl fdatasync fgetxattr flistxattr flock fstat fstatfs
+fadvise64 fallocate fchdir fchmod fchmodat fdatasync fgetxattr flistxattr fstat fstatfs
 fsync ftruncate getcwd getdents getdents64 getxattr lgetxattr link linkat listxattr llistxattr lseek
 lstat mkdir mkdirat newfstatat open openat pipe pipe2 pread64 preadv pwrite64 pwritev read readahead
 readlink readlinkat readv rename renameat renameat2 rmdir sendfile stat statfs statx symlink
@@ -100,6 +100,9 @@ _ON_CONDITION: Final = (
     _Rule("socketpair", ((0, _EQUAL, _AF_UNIX, 0),)),
     # To the other end alone: with an address it could name a socket of somebody else.
     _Rule("sendto", ((4, _EQUAL, 0, 0), (5, _EQUAL, 0, 0))),
+    # Descriptors, flags and locks of a part; not leases, signals, or F_NOTIFY, which watches a folder of the
+    # host's for what others read there.
+    *(_Rule("fcntl", ((1, _EQUAL, command, 0),)) for command in (*range(8), 1030, 1032)),
     # TCGETS, FIONREAD, FIONBIO, FIONCLEX, FIOCLEX: none of them acts on anything but the file itself.
     *(_Rule("ioctl", ((1, _EQUAL, request, 0),)) for request in (0x5401, 0x541B, 0x5421, 0x5450, 0x5451)),
 )

@@ -23,7 +23,8 @@ from gcp_adk_store.runtime.sandbox.interface import Answer
 from gcp_adk_store.runtime.sandbox.limits import Limits
 
 _LAST_MOMENT_S: Final = 1.0  # for a process that closed its frames to end by itself
-_CLOCK_TICK_S: Final = 0.1
+_SURELY_USED: Final = 0.75
+"""Of cpu_s: the kernel kills by its count of whole ticks, which on a busy machine is more than was used."""
 
 _Verdict = Result | Failed | SandboxError | None
 """What ended a call: its last frame, what it may not do, or nothing but the end of its frames."""
@@ -164,7 +165,7 @@ def _judge(ended: Ended, limits: Limits, *, is_killed: bool) -> SandboxError:
     number = os.WTERMSIG(ended.status)
     if number != signal.SIGKILL:
         return SandboxCrashError(f"the code's process was ended by {signal.Signals(number).name}")
-    if ended.cpu_s >= limits.cpu_s - _CLOCK_TICK_S:
+    if ended.cpu_s >= limits.cpu_s * _SURELY_USED:
         return SandboxTimeoutError(f"the code took more processor time than the {limits.cpu_s} s of cpu_s")
     return SandboxMemoryError("the kernel killed the code's process, as it does when memory runs out")
 

@@ -9,13 +9,15 @@ import asyncio
 import ctypes
 import json
 import os
+import resource
 import sys
 from pathlib import Path
 from typing import Any
 
-from gcp_adk_store.runtime.sandbox import BubblewrapSandbox, open_environment
+from gcp_adk_store.runtime.sandbox import BubblewrapSandbox, SandboxUnavailableError, open_environment
 from gcp_adk_store.runtime.sandbox.environment import carried_code
 from gcp_adk_store.runtime.sandbox.inside import kernel
+from tests.runtime.sandbox.conftest import zygotes
 
 _NOBODY = 65_534
 _KEEP_CAPABILITIES = 8
@@ -80,12 +82,32 @@ except RuntimeError:
 done.set()
 result = [os.getpid(), os.listdir("/proc"), os.path.exists("/etc"), made < 64, call_host({"a": 1})]
 """
+
+    async def without_room(_call: dict[str, Any]) -> dict[str, Any]:
+        """Have the zygote start no process more, as where a container has too many; then as before."""
+        before = {number: resource.prlimit(number, resource.RLIMIT_NPROC) for number in zygotes()}
+        for number, (_, hard) in before.items():
+            resource.prlimit(number, resource.RLIMIT_NPROC, (0, hard))
+        try:
+            return await box.run({"code": "result = 1"}, answer)
+        except SandboxUnavailableError as exc:
+            return {"refused": str(exc)}
+        finally:
+            for number, limits in before.items():
+                resource.prlimit(number, resource.RLIMIT_NPROC, limits)
+
     try:
         found = await box.run({"code": code}, answer)
+        crowded = await box.run({"code": "result = call_host({})"}, without_room)
         killed = await box.run({"code": "import os; os.kill(0, 9)"}, answer)
     finally:
         await box.close()
-    return {"uid": os.getuid(), "found": found["result"], "killed": killed["error"]}
+    return {
+        "uid": os.getuid(),
+        "found": found["result"],
+        "killed": killed["error"],
+        "crowded": crowded["result"],
+    }
 
 
 if __name__ == "__main__":

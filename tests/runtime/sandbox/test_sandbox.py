@@ -186,6 +186,8 @@ def test_a_user_without_rights_has_the_same_sandbox(environment_folder: Path) ->
     assert told["uid"] != 0
     assert [1, [], False, True, {"a": 1}] == told["found"]
     assert "PermissionError: [Errno 1] Operation not permitted" == told["killed"]
+    # Another run is refused while there is no room for its process; the one under way ends well.
+    assert "Resource temporarily unavailable" in told["crowded"]["refused"]
 
 
 async def test_what_is_missing_is_named_with_the_command_that_installs_it(
