@@ -11,28 +11,13 @@ from typing import Any, Final, Self
 
 import httpx
 
+from gcp_adk_store.runtime.headers import sendable
 from gcp_adk_store.runtime.http_policy import HttpPolicy, RefusedError
 
 NO_ANSWER: Final = "Error fetching from URL"
 """The reason where there was no answer, as the platform has it."""
 
 _METHODS: Final = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"})
-_OURS: Final = frozenset(
-    {
-        "accept-encoding",
-        "connection",
-        "content-length",
-        "host",
-        "keep-alive",
-        "proxy-authorization",
-        "proxy-connection",
-        "te",
-        "trailer",
-        "transfer-encoding",
-        "upgrade",
-    }
-)
-"""Headers that say how a request travels: those of code would lead it elsewhere, or break it."""
 _PACKED: Final = {"gzip": zlib.MAX_WBITS | 16, "x-gzip": zlib.MAX_WBITS | 16, "deflate": zlib.MAX_WBITS}
 _FIRST_ERROR: Final = 400
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
@@ -181,7 +166,8 @@ class _Body:
         name = encoding.strip().lower()
         if name not in {"", "identity", *_PACKED}:
             raise RefusedError(f"the answer is packed as {name[:40]!r}, which nobody asked for")
-        self._unpack = zlib.decompressobj(_PACKED[name]) if name in _PACKED else None
+        self._format = _PACKED.get(name)
+        self._unpack = None if self._format is None else zlib.decompressobj(self._format)
 
     def add(self, piece: bytes) -> None:
         """Add what arrived.
@@ -191,18 +177,36 @@ class _Body:
             zlib.error: it cannot be unpacked.
         """
         self._packed_size += len(piece)
-        if self._unpack is not None:
-            piece = self._unpack.decompress(piece, self._most - self._size + 1)
-        self._size += len(piece)
-        if max(self._size, self._packed_size) > self._most:
+        self._require_room(self._packed_size)
+        while piece:
+            unpacked, piece = self._unpacked(piece)
+            self._size += len(unpacked)
+            self._require_room(self._size)
+            self._pieces.append(unpacked)
+
+    def whole(self) -> bytes:
+        """Return all of it.
+
+        Raises:
+            RefusedError: its end is missing.
+        """
+        if self._unpack is not None and self._packed_size and not self._unpack.eof:
+            raise RefusedError("the answer ends before what is packed in it does")
+        return b"".join(self._pieces)
+
+    def _unpacked(self, piece: bytes) -> tuple[bytes, bytes]:
+        """Return what is unpacked of *piece*, and what follows the end of that."""
+        if self._unpack is None:
+            return piece, b""
+        if self._unpack.eof:  # gzip may be several, one after the other
+            self._unpack = zlib.decompressobj(self._format or 0)
+        return self._unpack.decompress(piece, self._most - self._size + 1), self._unpack.unused_data
+
+    def _require_room(self, size: int) -> None:
+        if size > self._most:
             raise RefusedError(
                 f"the answer has more than the {self._most} bytes of HttpPolicy.max_response_bytes"
             )
-        self._pieces.append(piece)
-
-    def whole(self) -> bytes:
-        """Return all of it."""
-        return b"".join(self._pieces)
 
 
 def _redirected(request: httpx.Request, response: httpx.Response) -> httpx.Request | None:
@@ -240,7 +244,7 @@ def _request(outgoing: Outgoing, said: list[str]) -> httpx.Request:
     url = httpx.URL(outgoing.url)
     if outgoing.params:
         url = url.copy_with(params=[*httpx.QueryParams(url.query).multi_items(), *_pairs(outgoing.params)])
-    headers = _headers(outgoing.headers, said)
+    headers = sendable(outgoing.headers, said)
     body: dict[str, Any] = {}
     if isinstance(outgoing.data, str):
         body = {"content": outgoing.data.encode()}
@@ -254,20 +258,6 @@ def _request(outgoing: Outgoing, said: list[str]) -> httpx.Request:
     if url.userinfo and "authorization" not in made.headers:
         made = next(httpx.BasicAuth(url.username, url.password).auth_flow(made))
     return made
-
-
-def _headers(given: Any, said: list[str]) -> dict[str, str]:
-    if given is None:
-        return {}
-    if not isinstance(given, Mapping):
-        raise RefusedError("headers must be a dict")
-    kept = {}
-    for name, value in given.items():
-        if str(name).lower() in _OURS:
-            said.append(f"the header {name} is the host's to set, and was left out")
-        elif value is not None:
-            kept[str(name)] = str(value)
-    return kept
 
 
 def _pairs(params: Any) -> list[tuple[str, Any]]:

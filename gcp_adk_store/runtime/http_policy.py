@@ -53,7 +53,7 @@ class AllowedHost:
 
     def fits(self, url: httpx.URL) -> bool:
         """Whether it allows the host and port of *url*."""
-        number = url.port or _PORTS[url.scheme]
+        number = _port(url)
         port = number == _PORTS[url.scheme] if not self.port else self.port in {"*", str(number)}
         host = _host(url)
         if self.name == "*":
@@ -110,9 +110,11 @@ class HttpPolicy:
         if url.scheme not in _PORTS or not url.host:
             raise RefusedError(f"{url.scheme or 'no scheme'}: only http and https URLs can be requested")
         if not any(entry.fits(url) for entry in self.allowed_hosts()):
-            asked = f"{_host(url)}:{url.port or _PORTS[url.scheme]}"
+            asked = f"{_host(url)}:{_port(url)}"
             raise RefusedError(f"{asked} is not among the allowed hosts (HttpPolicy.allow)")
-        found = await (self.resolver or _look_up)(_host(url), url.port or _PORTS[url.scheme])
+        if not 0 < _port(url) <= _LARGEST_PORT:
+            raise RefusedError(f"{_port(url)} is no port")
+        found = await (self.resolver or _look_up)(_host(url), _port(url))
         if not found:
             raise RefusedError(f"{_host(url)} has no address")
         return [self._checked(text, _host(url)) for text in found]
@@ -127,6 +129,10 @@ class HttpPolicy:
 
 def _host(url: httpx.URL) -> str:
     return url.raw_host.decode("ascii").lower().removesuffix(".")
+
+
+def _port(url: httpx.URL) -> int:
+    return _PORTS[url.scheme] if url.port is None else url.port
 
 
 def _name_of(host: str, text: str) -> str:

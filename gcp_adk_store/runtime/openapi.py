@@ -14,6 +14,7 @@ import yaml
 
 from gcp_adk_store.errors import InvalidInputError
 from gcp_adk_store.runtime.fetching import Outgoing
+from gcp_adk_store.runtime.headers import header_fault
 
 _METHODS: Final = ("get", "put", "post", "delete", "options", "head", "patch")
 _NOT_IN_NAMES: Final = re.compile(r"\W+", re.ASCII)
@@ -109,13 +110,22 @@ class Operation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenApiTool:
-    """The operations of an OpenAPI 3 document, each a tool ``{display_name}_{operationId}``."""
+    """The operations of an OpenAPI 3 document, each a tool ``{display_name}_{operationId}``.
+
+    Raises:
+        InvalidInputError: one of ``headers`` is none.
+    """
 
     display_name: str
     operations: Mapping[str, Operation]
     """By the name of the tool."""
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Sent with each request, such as a key of the API; the calling code never sees them."""
+
+    def __post_init__(self) -> None:
+        for name, value in self.headers.items():
+            if fault := header_fault(name, value):
+                raise InvalidInputError(f"headers of {self.display_name}: {fault}")
 
     @classmethod
     def from_spec(

@@ -19,7 +19,7 @@ class Asked:
     path: str
     query: list[tuple[str, str]]
     headers: dict[str, str]
-    """Names in lower case."""
+    """Names in lower case; what came several times under one name, with commas between."""
     body: str
 
 
@@ -71,7 +71,7 @@ class _Handler(BaseHTTPRequestHandler):
             method=self.command,
             path=url.path,
             query=parse_qsl(url.query, keep_blank_values=True),
-            headers={name.lower(): value for name, value in self.headers.items()},
+            headers={name.lower(): ", ".join(self.headers.get_all(name, ())) for name in self.headers},
             body=self.rfile.read(length).decode(),
         )
         web: Web = self.server.web  # type: ignore[attr-defined]
@@ -102,7 +102,8 @@ def _made(asked: Asked) -> tuple[int, dict[str, str], bytes]:  # noqa: PLR0911  
         case "/large":
             return 200, {}, b"x" * int(told["bytes"])
         case "/packed":
-            return 200, {"content-encoding": "gzip"}, gzip.compress(b"x" * int(told["bytes"]))
+            packed = gzip.compress(b"x" * int(told["bytes"])) * int(told.get("times", 1))
+            return 200, {"content-encoding": "gzip"}, packed[: len(packed) - int(told.get("cut", 0))]
         case "/brotli":
             return 200, {"content-encoding": "br"}, b"unreadable"
         case "/charset":
