@@ -1,29 +1,28 @@
-"""Run requests in the sandbox, and answer what their code asks."""
+"""Run requests in the sandbox, with everything that their code asks for."""
 
 import asyncio
-import time
-from collections.abc import Mapping
-from dataclasses import asdict
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractAsyncContextManager, nullcontext
+from dataclasses import asdict, replace
 from functools import partial
 from typing import Any, Final
 
-from gcp_adk_store.runtime.fetching import HttpAccess, Outgoing
+from gcp_adk_store.runtime.fetching import HttpAccess
 from gcp_adk_store.runtime.guest.contract import VERSION
-from gcp_adk_store.runtime.questions import Answer, Question
-from gcp_adk_store.runtime.replies import Reply
-from gcp_adk_store.runtime.results import Call
-from gcp_adk_store.runtime.sandbox.errors import SandboxProtocolError
+from gcp_adk_store.runtime.questions import Answer, Delta
+from gcp_adk_store.runtime.results import RunFailure
+from gcp_adk_store.runtime.sandbox.errors import SandboxMemoryError, SandboxTimeoutError
 from gcp_adk_store.runtime.sandbox.interface import Sandbox
+from gcp_adk_store.runtime.sandbox.limits import Limits
 from gcp_adk_store.runtime.sandboxes import overlaps
+from gcp_adk_store.runtime.seats import seats_of
+from gcp_adk_store.runtime.serving import Host, TooDeepError
 from gcp_adk_store.runtime.settings import RuntimeSettings
-from gcp_adk_store.runtime.toolbox import Ran, Situation, Toolbox, ToolCall, new_call_id
+from gcp_adk_store.runtime.toolbox import Ran, Situation, Toolbox
 from gcp_adk_store.turns import Turns
 
-_SHOWN_CHARACTERS: Final = 16_384
-
-
-class _TooDeepError(Exception):
-    """Tools call each other too deep."""
+_MOST_WARNINGS: Final = 100
+_WARNING_CHARACTERS: Final = 1000
 
 
 class Engine:
@@ -32,141 +31,118 @@ class Engine:
     def __init__(
         self, sandbox: Sandbox, toolbox: Toolbox, http: HttpAccess, settings: RuntimeSettings
     ) -> None:
+        """Prepare it.
+
+        Raises:
+            InvalidInputError: the sandbox takes fewer runs at a time than may wait for each other.
+        """
         self._sandbox = sandbox
-        self.toolbox = toolbox
-        self.http = http
-        self.settings = settings
-        self.overlaps = overlaps(sandbox)
+        self._toolbox = toolbox
+        self._http = http
+        self._settings = settings
+        self._limits = settings.limits or Limits()
+        self._overlaps = overlaps(sandbox)
         # By depth: were they one line, runs could all wait for turns of runs within them.
-        self._turns = Turns(at_once=settings.runs_at_once if self.overlaps else 1)
+        self._turns = Turns(at_once=settings.runs_at_once if self._overlaps else 1)
+        self._seats = seats_of(sandbox, max_depth=settings.max_depth)
 
     async def run(self, request: Mapping[str, Any], situation: Situation, *, depth: int = 0) -> Ran:
         """Return what became of *request*, with everything done that its code asked for.
 
         Raises:
-            SandboxError: its process had no answer.
+            SandboxError: its process had no answer, or no memory for one.
             InvalidInputError: it, or what its code is answered, is too large for the sandbox.
         """
-        if depth > self.settings.max_depth:
-            raise _TooDeepError
-        host = _Host(self, situation, depth)
+        if depth > self._settings.max_depth:
+            raise TooDeepError
+        host = Host(
+            self._toolbox,
+            self._http,
+            self._settings,
+            situation,
+            run_below=partial(self.run, depth=depth + 1),
+            overlaps=self._overlaps,
+        )
         whole = {
             "version": VERSION,
-            "tools": sorted(self.toolbox.callees),
-            "settings": asdict(self.settings.guest),
+            "tools": sorted(self._toolbox.callees),
+            "settings": asdict(self._settings.guest),
             **request,
         }
-        limits = {} if self.settings.limits is None else {"limits": self.settings.limits}
+        limits = {} if self._settings.limits is None else {"limits": self._settings.limits}
         printed: list[str] = []
-        async with self._turns.turn(depth):
+        async with self._turns.turn(depth), self._seat(depth):
             try:
                 answer = Answer.of(
                     await self._sandbox.run(whole, host.answer, on_output=printed.append, **limits)
                 )
-                if self.settings.finish_uncollected and answer.error is None:
-                    await host.finish()
+                stdout = answer.stdout + "".join(printed)
+                _require_memory(answer, stdout)
+                if self._settings.finish_uncollected and answer.error is None:
+                    answer = _with(await self._finished(host, stdout), answer, request)
             finally:
                 await host.cancel()
+        if host.ending is not None and answer.error is None:
+            answer = self._ended(host.ending, answer, request)
         return Ran(
             answer=answer,
             calls=tuple(host.calls),
-            warnings=(*answer.warnings, *dict.fromkeys(host.warnings)),
-            stdout=answer.stdout + "".join(printed),
+            warnings=_bounded((*answer.warnings, *host.warnings)),
+            stdout=stdout,
         )
 
+    def _seat(self, depth: int) -> AbstractAsyncContextManager[None]:
+        return self._seats.seat(self._settings.max_depth - depth) if self._seats else nullcontext()
 
-class _Host:
-    """Answers the questions of one run."""
-
-    def __init__(self, engine: Engine, situation: Situation, depth: int) -> None:
-        self._engine = engine
-        self._situation = situation
-        self._depth = depth
-        self._begun: dict[int, asyncio.Future[dict[str, Any]]] = {}
-        self._background = asyncio.Semaphore(engine.settings.background_calls_at_once)
-        self.calls: list[Call] = []
-        self.warnings: list[str] = []
-
-    async def answer(self, frame: dict[str, Any]) -> dict[str, Any]:
-        """Return the answer to what the code asks.
-
-        Raises:
-            SandboxProtocolError: it is no question.
-        """
-        question = Question.of(frame)
-        if question.call == "collect":
-            begun = self._begun.pop(question.id, None)
-            if begun is None:
-                raise SandboxProtocolError(
-                    f"the code asks for the answer to {question.id}, which was not begun"
-                )
-            return await begun
-        if not question.background:
-            return await self._serve(question)
-        if question.id in self._begun:
-            raise SandboxProtocolError(f"the code begins {question.id} twice")
-        task = self._begun[question.id] = asyncio.ensure_future(self._serve_in_turn(question))
-        if not self._engine.overlaps:
-            await asyncio.wait([task])
-        return {}
-
-    async def finish(self) -> None:
-        """Wait for what was begun and not collected; raise the first failure."""
-        for task in asyncio.as_completed(self._begun.values()):
-            await task
-
-    async def cancel(self) -> None:
-        """End what was begun."""
-        for task in self._begun.values():
-            task.cancel()
-        await asyncio.gather(*self._begun.values(), return_exceptions=True)
-
-    async def _serve_in_turn(self, question: Question) -> dict[str, Any]:
-        async with self._background:
-            return await self._serve(question)
-
-    async def _serve(self, question: Question) -> dict[str, Any]:
-        started = time.monotonic()
-        is_tool = question.call == "tool"
-        reply = await (self._of_tool(question) if is_tool else self._of_web(question))
-        name = question.tool if is_tool else question.method
-        self.warnings += [f"{name}: {text}" if is_tool else text for text in reply.said]
-        self.calls.append(
-            Call(
-                kind="tool" if is_tool else "http",
-                name=name,
-                asked=question.args if is_tool else {"url": question.url, **question.rest},
-                status_code=reply.status_code,
-                reason=reply.reason,
-                text=reply.text[:_SHOWN_CHARACTERS],
-                stdout=reply.stdout,
-                error=reply.error,
-                duration_s=time.monotonic() - started,
-                background=question.background,
-                mocked=reply.mocked,
-            )
-        )
-        return reply.wire()
-
-    async def _of_tool(self, question: Question) -> Reply:
-        call = ToolCall(
-            name=question.tool,
-            args=question.args,
-            state=question.state or {},
-            shares_state=question.state is not None,
-            situation=self._situation,
-            function_call_id=new_call_id(),
-        )
+    async def _finished(self, host: Host, stdout: str) -> Iterable[Delta]:
+        """Return what calls changed that were begun and not collected, once they are done."""
         try:
-            return await self._engine.toolbox.reply(call, partial(self._engine.run, depth=self._depth + 1))
-        except _TooDeepError:
-            return Reply(
-                ending=(
-                    "ToolDepthError",
-                    f"tools call each other deeper than the {self._engine.settings.max_depth} of max_depth",
-                )
+            async with asyncio.timeout(self._limits.wall_s) as clock:
+                return await host.finish()
+        except TimeoutError as exc:
+            if not clock.expired():
+                raise  # of a mock's function
+            late = SandboxTimeoutError(
+                "background calls that the code did not wait for took longer than the "
+                f"{self._limits.wall_s:g} s of wall_s after its end"
             )
+            late.output = stdout
+            raise late from exc
 
-    async def _of_web(self, question: Question) -> Reply:
-        outgoing = Outgoing(method=question.method, url=question.url, **question.rest)
-        return Reply.of_fetched(await self._engine.http.fetch(outgoing))
+    def _ended(self, ending: RunFailure, answer: Answer, request: Mapping[str, Any]) -> Answer:
+        """Return the answer of a run that was over, and did not say so."""
+        shown = request["kind"] == "tool" and self._settings.guest.error_in_result
+        return replace(
+            answer,
+            result=None,
+            response={"result": {"error": str(ending)}} if shown else None,
+            overridden_by=None,
+            state=request["context"]["state"],
+            delta=Delta(changed={}, removed=[]),
+            changed={},
+            actions=None,
+            error=ending,
+        )
+
+
+def _require_memory(answer: Answer, stdout: str) -> None:
+    """Raise what the run of *answer* wanted: memory; the code's process lived to tell."""
+    if answer.error is not None and answer.error.type == "MemoryError":
+        error = SandboxMemoryError(f"the code wanted more than memory_bytes:\n{answer.error.traceback}")
+        error.output = stdout
+        raise error
+
+
+def _with(deltas: Iterable[Delta], answer: Answer, request: Mapping[str, Any]) -> Answer:
+    """Return *answer* with what calls changed that ended after its code."""
+    before = request["context"]["state"]
+    for delta in deltas:
+        answer = replace(
+            answer, delta=answer.delta.then(delta, before=before), state=delta.applied_to(answer.state)
+        )
+    return answer
+
+
+def _bounded(warnings: Iterable[str]) -> tuple[str, ...]:
+    """Return each of *warnings* once, and no more than somebody reads: code can make any number of them."""
+    return tuple(text[:_WARNING_CHARACTERS] for text in [*dict.fromkeys(warnings)][:_MOST_WARNINGS])

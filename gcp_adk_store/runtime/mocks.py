@@ -30,7 +30,7 @@ class MockConfig:
 
     calls: Sequence[MockedCall] = ()
     unmatched: Literal["PASS_THROUGH", "FAIL"] = "PASS_THROUGH"
-    """Whether a call that none fits goes to the tool, or ends the run."""
+    """Whether a call by code that none fits goes to the tool, or ends the run; a model's goes to the tool."""
 
     @classmethod
     def from_json(cls, config: Mapping[str, Any]) -> Self:
@@ -40,17 +40,19 @@ class MockConfig:
             InvalidInputError: it is none.
         """
         mocked = _either(config, "mockedToolCalls", "mocked_tool_calls") or []
+        if not isinstance(mocked, list | tuple):
+            raise InvalidInputError("mockedToolCalls is no list")
         unmatched = _either(config, "unmatchedToolCallBehavior", "unmatched_tool_call_behavior")
-        if unmatched in {None, "UNMATCHED_TOOL_CALL_BEHAVIOR_UNSPECIFIED"}:
+        if unmatched in (None, "UNMATCHED_TOOL_CALL_BEHAVIOR_UNSPECIFIED"):
             unmatched = "PASS_THROUGH"
-        if unmatched not in {"PASS_THROUGH", "FAIL"}:
+        if unmatched not in ("PASS_THROUGH", "FAIL"):
             raise InvalidInputError(f"unmatchedToolCallBehavior is {unmatched!r}: PASS_THROUGH or FAIL")
         return cls(
             calls=tuple(
                 MockedCall(
                     tool=_tool_of(call),
-                    response=_either(call, "mockResponse", "mock_response") or {},
-                    expected_args=_either(call, "expectedArgsPattern", "expected_args_pattern") or {},
+                    response=_object(call, "mockResponse", "mock_response"),
+                    expected_args=_object(call, "expectedArgsPattern", "expected_args_pattern"),
                 )
                 for call in mocked
             ),
@@ -90,7 +92,7 @@ class FakeTools:
 
 def _tool_of(call: Mapping[str, Any]) -> str:
     """Return the name that code calls the tool of *call* by; resource names end with it."""
-    toolset = call.get("toolset") or _either(call, "toolsetTool", "toolset_tool")
+    toolset = _either(call, "toolset", "toolset") or _either(call, "toolsetTool", "toolset_tool")
     if isinstance(toolset, Mapping):
         operation = _either(toolset, "toolId", "tool_id")
         return f"{_last(str(toolset.get('toolset', '')))}_{operation}"
@@ -105,7 +107,16 @@ def _last(resource_name: str) -> str:
     return resource_name.rpartition("/")[2]
 
 
-def _either(given: Mapping[str, Any], camel: str, snake: str) -> Any:
+def _object(given: Mapping[str, Any], camel: str, snake: str) -> Mapping[str, Any]:
+    found = _either(given, camel, snake) or {}
+    if not isinstance(found, Mapping):
+        raise InvalidInputError(f"{camel} of a mocked tool call is no object")
+    return found
+
+
+def _either(given: Any, camel: str, snake: str) -> Any:
+    if not isinstance(given, Mapping):
+        raise InvalidInputError("a mockConfig, and each of its mocked tool calls, is an object")
     return given.get(camel, given.get(snake))
 
 
@@ -114,4 +125,4 @@ def _has(value: Any, pattern: Any) -> bool:
         return isinstance(value, Mapping) and all(
             name in value and _has(value[name], below) for name, below in pattern.items()
         )
-    return bool(value == pattern)
+    return bool(value == pattern) and isinstance(value, bool) == isinstance(pattern, bool)  # 1 is no True

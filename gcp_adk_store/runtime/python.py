@@ -91,13 +91,15 @@ class PythonRuntime:
             http: Where requests may go; by default nowhere.
             sandbox: What code runs in: ``bubblewrap`` (the default), ``gvisor``, ``inprocess``, which
                 protects nothing, or a sandbox to borrow, which stays open on :meth:`close`. A borrowed one
-                must bear ``runs_at_once`` runs for each level of calls.
+                must take more runs at a time than ``max_depth``; with fewer than ``runs_at_once`` for each
+                level of calls, runs wait for each other, never forever.
             settings: What is chosen where the platform's behaviour is not known.
             mocks: Answers to calls of tools, in every run.
             fakes: Code that answers calls of tools, where no mock does.
 
         Raises:
-            InvalidInputError: two tools have one name, or there is no such sandbox.
+            InvalidInputError: two tools have one name, there is no such sandbox, or it takes too few runs at
+                a time.
         """
         settings = settings or RuntimeSettings()
         access = HttpAccess(http or HttpPolicy())
@@ -150,9 +152,9 @@ class PythonRuntime:
         key: SessionKeyLike,
         **options: Unpack[RunOptions],
     ) -> ToolRun:
-        """Call the tool *name* of ``tools``, of whichever kind, as a model does; mocks and fakes come first.
+        """Call the tool *name* of ``tools``, of whichever kind, as a model does.
 
-        Arguments as of :meth:`run_tool`. The response of an OpenAPI operation is the body of the answer, in
+        Mocks that fit and fakes come first. Arguments as of :meth:`run_tool`. The response of an OpenAPI operation is the body of the answer, in
         ``result`` where it is no JSON object; of one that failed, ``error``.
 
         Raises:
@@ -172,6 +174,7 @@ class PythonRuntime:
                 args=given,
                 state=opened.state,
                 shares_state=True,
+                by_code=False,
                 situation=opened.situation,
                 function_call_id=invocation.function_call_id,
             )
@@ -332,9 +335,8 @@ def _of_reply(reply: Reply, opened: Opened) -> Outcome:
     if reply.ending is not None:
         return _failed(RunFailure(type=reply.ending[0], message=reply.ending[1], traceback=""), opened)
     delta = reply.delta or Delta(changed={}, removed=[])
-    state = {name: value for name, value in opened.state.items() if name not in delta.removed}
     return Outcome(
-        state={**state, **delta.changed},
+        state=delta.applied_to(opened.state),
         delta=delta,
         response=_response(reply),
         stdout=reply.stdout,

@@ -9,6 +9,8 @@ from gcp_adk_store.runtime.sandbox.errors import SandboxProtocolError
 
 T = TypeVar("T")
 
+_SHOWN: Final = {"type": 200, "message": 10_000, "traceback": 40_000}
+"""Of a failure, how many characters are kept: more than an honest process sends."""
 _WHILE_OPTIONAL: Final = ("llm_request", "llm_response", "args", "tool_response", "actions", "response")
 
 
@@ -63,6 +65,20 @@ class Delta:
         """Return it as the guest reads it."""
         return {"changed": self.changed, "removed": self.removed}
 
+    def applied_to(self, state: Mapping[str, Any]) -> dict[str, Any]:
+        """Return *state* as it changed."""
+        kept = {name: value for name, value in state.items() if name not in self.removed}
+        return {**kept, **self.changed}
+
+    def then(self, later: Self, *, before: Mapping[str, Any]) -> Self:
+        """Return this change of *before*, and *later* after it, as one."""
+        changed = later.applied_to(self.changed)
+        return type(self)(changed=changed, removed=[name for name in before if self._loses(name, later)])
+
+    def _loses(self, name: str, later: Self) -> bool:
+        """Whether a variable that was there is gone once *later* is done too."""
+        return name in later.removed or (name in self.removed and name not in later.changed)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
@@ -87,14 +103,14 @@ class Answer:
         Raises:
             SandboxProtocolError: it is none.
         """
-        delta = _field(frame, "state_delta", dict)
+        delta = _delta(frame)
         for name in _WHILE_OPTIONAL:
             if frame.get(name) is not None:
                 _field(frame, name, dict)
         error = None
         if frame.get("error") is not None:
             told = _field(frame, "error", dict)
-            error = RunFailure(**{name: _field(told, name, str) for name in ("type", "message", "traceback")})
+            error = RunFailure(**{name: _field(told, name, str)[:most] for name, most in _SHOWN.items()})
         override = _field(frame, "override", bool) and error is None
         if override:
             _field(frame, "result", dict)
@@ -103,9 +119,7 @@ class Answer:
             response=frame.get("response"),
             overridden_by=_field(frame, "overridden_by", int) if override else None,
             state=_field(frame, "state", dict),
-            delta=Delta(changed={}, removed=[])
-            if error
-            else Delta(changed=_field(delta, "changed", dict), removed=_texts(delta, "removed")),
+            delta=Delta(changed={}, removed=[]) if error else delta,
             changed={
                 name: frame[name]
                 for name in ("llm_request", "llm_response", "args", "tool_response")
@@ -116,6 +130,14 @@ class Answer:
             warnings=_texts(frame, "warnings"),
             error=error,
         )
+
+
+def _delta(frame: Mapping[str, Any]) -> Delta:
+    told = _field(frame, "state_delta", dict)
+    delta = Delta(changed=_field(told, "changed", dict), removed=_texts(told, "removed"))
+    if not delta.changed.keys().isdisjoint(delta.removed):
+        raise SandboxProtocolError("the code's process changes variables that it removes")
+    return delta
 
 
 def _field(frame: Mapping[str, Any], name: str, kind: type[T]) -> T:

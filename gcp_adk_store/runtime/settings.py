@@ -33,9 +33,12 @@ class RuntimeSettings:
     reruns_on_conflict: int = 0
     """How often code runs again where another writer was first; what it asked of the host happens again."""
     finish_uncollected: bool = True
-    """Whether background calls that the code did not wait for are finished, instead of cancelled."""
+    """Whether background calls that the code did not wait for are finished, instead of cancelled: within
+    ``Limits.wall_s``, and what they change of the variables counts last, in the order of their begin."""
     background_calls_at_once: int = 16
     """Background calls of one run at a time."""
+    uncollected_characters: int = 16 * 1024 * 1024
+    """Of answers to background calls that the code has not asked for yet; with more, the run fails."""
     runs_at_once: int = 8
     """Runs at a time; others wait for their turn. Nested runs count by their depth."""
     max_depth: int = 5
@@ -48,6 +51,7 @@ class RuntimeSettings:
             "recent_events": 0,
             "reruns_on_conflict": 0,
             "background_calls_at_once": 1,
+            "uncollected_characters": 0,
             "runs_at_once": 1,
             "max_depth": 0,
             "appends_of_late_responses": 1,

@@ -18,7 +18,8 @@ Request, result, and what *call_host* takes and returns, are JSON objects; *show
 class Sandbox(Protocol):
     """Runs user code where it can harm nobody.
 
-    A sandbox may be used from several event loops and threads. It starts with its first run.
+    A sandbox may be used from several event loops and threads. It starts with its first run. One that takes
+    only so many runs at a time says how many as ``runs_at_once``.
     """
 
     @property

@@ -55,14 +55,20 @@ async def make(sessions: BaseSessionService) -> AsyncIterator[MakeRuntime]:
 
 
 @pytest.fixture(scope="session")
-def bubblewrap() -> Iterator[BubblewrapSandbox]:
-    """The sandbox, with what code runs in installed where it is not yet; as many runs as a runtime wants."""
+def installed() -> Path:
+    """The folder that has what code runs in, installed where it is not yet."""
     folder = Path(__file__).parents[3] / ".cache" / "ces"
     try:
         open_environment(folder)
     except SandboxUnavailableError:
         install_environment(folder)
-    made = BubblewrapSandbox(environment=folder, runs_at_once=48)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def bubblewrap(installed: Path) -> Iterator[BubblewrapSandbox]:
+    """The sandbox; as many runs as a runtime wants."""
+    made = BubblewrapSandbox(environment=installed, runs_at_once=48)
     try:
         asyncio.run(made.start())
     except SandboxUnavailableError as exc:

@@ -9,9 +9,6 @@ from google.adk.sessions import BaseSessionService
 from gcp_adk_store.errors import InvalidInputError
 from gcp_adk_store.runtime import (
     CodeFile,
-    FakeTools,
-    MockConfig,
-    MockedCall,
     MockTool,
     PythonTool,
     RuntimeSettings,
@@ -115,33 +112,6 @@ async def test_tools_that_call_themselves_come_to_an_end(make: MakeRuntime) -> N
     assert "max_depth" in run.result
 
 
-async def test_background_calls_are_awaited_where_code_asks(make: MakeRuntime) -> None:
-    """In any order, as often as it likes."""
-    body = """
-        one, two = async_tools.double({"n": 1}), async_tools.double({"n": 2})
-        return [two().json(), one().json(), two().json()]
-    """
-    run = await ran(make(tools=[DOUBLE]), body)
-
-    assert run.result == [{"result": 4}, {"result": 2}, {"result": 4}]
-    assert [call.background for call in run.calls] == [True, True]
-
-
-async def test_background_calls_that_nobody_awaits_are_finished(make: MakeRuntime) -> None:
-    """Before the run is; a warning says so."""
-    done = []
-
-    async def note(args: Mapping[str, Any]) -> dict[str, Any]:
-        done.append(args["n"])
-        return {}
-
-    runtime = make(tools=[MockTool(name="note", response=note)])
-    run = await ran(runtime, 'async_tools.note({"n": 1}); async_tools.note({"n": 2})')
-
-    assert sorted(done) == [1, 2]
-    assert any("background" in warning for warning in run.warnings)
-
-
 @pytest.mark.parametrize("tools", [{"double": DOUBLE.code}, {"double": DOUBLE}, [DOUBLE]])
 async def test_tools_are_given_by_name_or_one_by_one(tools: Any, make: MakeRuntime) -> None:
     """A text is the code of a Python tool."""
@@ -191,103 +161,6 @@ async def test_what_a_mocks_function_raises_is_raised(
     assert (await stored(sessions)).events == []
 
 
-CONFIG = {
-    "mockedToolCalls": [
-        {
-            "toolId": "projects/p/locations/l/apps/a/tools/double",
-            "expectedArgsPattern": {"n": 1},
-            "mockResponse": {"result": "one"},
-        },
-        {
-            "tool_id": "double",
-            "expected_args_pattern": {"deep": {"a": 1}},
-            "mock_response": {"result": "deep"},
-        },
-        {
-            "toolset": {"toolset": "projects/p/locations/l/apps/a/toolsets/Bank", "toolId": "pay"},
-            "mockResponse": {"paid": True},
-        },
-    ]
-}
-
-
-async def test_a_mock_config_answers_calls_that_fit(make: MakeRuntime) -> None:
-    """Of one run; other calls go to the tool."""
-    bank = MockTool(name="Bank_pay", response={"paid": False})
-    body = """
-        return [
-            tools.double({"n": 1}).json(), tools.double({"n": 1, "more": 2}).json(),
-            tools.double({"deep": {"a": 1, "b": 2}}).json(), tools.double({"n": 4}).json(),
-            tools.Bank_pay({}).json(),
-        ]
-    """
-    runtime = make(tools=[DOUBLE, bank])
-
-    found = await result_of(runtime, body, mocks=MockConfig.from_json(CONFIG))
-    assert found == [{"result": "one"}, {"result": "one"}, {"result": "deep"}, {"result": 8}, {"paid": True}]
-    assert await result_of(runtime, "return tools.Bank_pay({}).json()") == {"paid": False}
-
-
-async def test_a_mock_config_may_refuse_what_does_not_fit(make: MakeRuntime) -> None:
-    """The run is over, whatever the code catches."""
-    mocks = MockConfig.from_json({**CONFIG, "unmatchedToolCallBehavior": "FAIL"})
-
-    run = await ran(
-        make(tools=[DOUBLE]), 'try:\n  tools.double({"n": 9})\nexcept BaseException: pass', mocks=mocks
-    )
-    assert run.error is not None
-    assert run.error.type == "UnmatchedToolCallError"
-
-
-@pytest.mark.parametrize(
-    "config",
-    [{"mockedToolCalls": [{"mockResponse": {}}]}, {"unmatchedToolCallBehavior": "GUESS"}],
-)
-def test_what_is_no_mock_config_is_refused(config: dict[str, Any]) -> None:
-    """At once."""
-    with pytest.raises(InvalidInputError):
-        MockConfig.from_json(config)
-
-
-async def test_fakes_answer_in_place_of_tools(make: MakeRuntime) -> None:
-    """One of a tool, else that of all; None lets the tool answer."""
-    fakes = FakeTools(
-        source="""
-def fake_double(tool, input, callback_context):
-    callback_context.state["faked"] = tool.description
-    return {"result": "fake"} if input["n"] == 1 else None
-
-def fake_tool_call(tool, input, callback_context):
-    return {"result": tool.name} if tool.name == "count" else None
-"""
-    )
-    body = """
-        return [tools.double({"n": 1}).json(), tools.double({"n": 2}).json(), tools.count({}).json(),
-                tools.fail({}).status_code, get_variable("faked")]
-    """
-    run = await ran(make(tools=[DOUBLE, COUNT, FAIL], fakes=fakes), body)
-
-    assert run.result == [{"result": "fake"}, {"result": 4}, {"result": "count"}, 500, "Doubles a number."]
-    assert [call.mocked for call in run.calls] == [True, False, True, False]
-
-
-async def test_a_fake_that_fails_ends_the_run(make: MakeRuntime) -> None:
-    """It is test code, and must not look like a tool's failure."""
-    fakes = FakeTools(
-        source="def fake_tool_call(tool, input, callback_context):\n    raise ValueError('oops')\n"
-    )
-
-    run = await ran(make(tools=[DOUBLE], fakes=fakes), 'return tools.double({"n": 1}).text')
-    assert run.error is not None
-    assert (run.error.type, run.error.message) == ("FakeToolError", "fakes.py: ValueError: oops")
-
-
-def test_fakes_that_are_no_python_are_refused() -> None:
-    """At once."""
-    with pytest.raises(InvalidInputError, match=r"fakes\.py"):
-        FakeTools(source="def (")
-
-
 async def test_a_model_calls_tools_of_each_kind(make: MakeRuntime, sessions: BaseSessionService) -> None:
     """By their names; what they change is stored."""
     runtime = make(tools=[COUNT, FAIL, MockTool(name="mock", response=[1])])
@@ -298,20 +171,6 @@ async def test_a_model_calls_tools_of_each_kind(make: MakeRuntime, sessions: Bas
     failed = await runtime.call_tool("fail", {}, KEY)
     assert (failed.ok, failed.response) == (False, {"result": {"error": "ValueError: no"}})
     assert (await stored(sessions)).state == {"name": "Ada", "count": 1}
-
-
-async def test_a_models_call_is_mocked_and_faked_too(make: MakeRuntime, sessions: BaseSessionService) -> None:
-    """What a fake changes is stored."""
-    fakes = FakeTools(
-        source="def fake_count(tool, input, callback_context):\n"
-        "    callback_context.state['count'] = 9\n    return {'result': 'fake'}\n"
-    )
-    runtime = make(tools=[COUNT, DOUBLE], fakes=fakes)
-    mocks = MockConfig(calls=[MockedCall(tool="double", response={"result": "mock"})])
-
-    assert (await runtime.call_tool("count", {}, KEY)).response == {"result": "fake"}
-    assert (await stored(sessions)).state["count"] == 9
-    assert (await runtime.call_tool("double", {"n": 1}, KEY, mocks=mocks)).response == {"result": "mock"}
 
 
 async def test_a_model_cannot_call_what_is_not_there(make: MakeRuntime) -> None:

@@ -9,8 +9,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gcp_adk_store.errors import InvalidInputError
+from gcp_adk_store.runtime import MockTool
 from gcp_adk_store.runtime.questions import Answer, Question
-from gcp_adk_store.runtime.sandbox import SandboxProtocolError
+from gcp_adk_store.runtime.sandbox import SandboxMemoryError, SandboxProtocolError
 from tests.runtime.host.runs import KEY, MakeRuntime, ran, stored
 
 HONEST = {
@@ -59,6 +60,7 @@ class Forging:
         {"state_delta": {"changed": [], "removed": []}},
         {"state_delta": {"changed": {}, "removed": [1]}},
         {"state_delta": {"changed": {}, "removed": "name"}},
+        {"state_delta": {"changed": {"a": 1}, "removed": ["a"]}},
         {"state": []},
         {"stdout": 3},
         {"warnings": "all"},
@@ -116,12 +118,23 @@ async def test_a_call_that_is_begun_twice_is_a_protocol_error(make: MakeRuntime)
         await ran(make(sandbox=Forging(HONEST, begin, begin)), "return 1")
 
 
-async def test_a_tool_that_is_not_there_ends_a_run_that_asks_for_it(make: MakeRuntime) -> None:
-    """Though its code was found to name none."""
-    sandbox = Forging(HONEST, {"call": "tool", "id": 1, "tool": "hidden", "args": {}})
+async def test_a_tool_that_is_not_there_ends_a_run_that_asks_for_it(
+    make: MakeRuntime, sessions: BaseSessionService
+) -> None:
+    """Though its code was found to name none, and its process goes on: what it asks then has no effect."""
+    asked: list[Any] = []
+    mock = MockTool(name="there", response=asked.append)
+    questions: list[dict[str, Any]] = [
+        {"call": "tool", "id": 1, "tool": name, "args": {}} for name in ("hidden", "there")
+    ]
+    forged = {**HONEST, "state_delta": {"changed": {"name": "Eve"}, "removed": []}, "state": {"name": "Eve"}}
+    sandbox = Forging(forged, *questions)
 
-    await ran(make(sandbox=sandbox), "return 1")
-    assert sandbox.replies[0]["error"]["type"] == "UnknownToolError"
+    run = await ran(make(tools=[mock], sandbox=sandbox), "return 1")
+    assert [reply["error"]["type"] for reply in sandbox.replies] == ["UnknownToolError"] * 2
+    assert run.error is not None
+    assert (run.error.type, run.result, asked) == ("UnknownToolError", {"error": str(run.error)}, [])
+    assert (run.variables, (await stored(sessions)).events) == ({"name": "Ada"}, [])
 
 
 async def test_a_delta_cannot_touch_marks(make: MakeRuntime, sessions: BaseSessionService) -> None:
@@ -149,6 +162,37 @@ async def test_a_failed_run_has_no_delta_whatever_it_says(
 
     assert (run.override, run.event_id) == (None, None)
     assert (await stored(sessions)).state == {"name": "Ada"}
+
+
+async def test_what_it_says_of_itself_is_cut(make: MakeRuntime) -> None:
+    """A run is shown to somebody, and kept."""
+    error = {"type": "E" * 10**6, "message": "m" * 10**6, "traceback": "t" * 10**6}
+    warnings = [f"{number} {'w' * 10**4}" for number in range(1000)]
+
+    run = await ran(make(sandbox=Forging({**HONEST, "error": error, "warnings": warnings})), "return 1")
+
+    assert run.error is not None
+    assert [len(text) for text in (run.error.type, run.error.message, run.error.traceback)] == [
+        200,
+        10_000,
+        40_000,
+    ]
+    assert {len(text) for text in run.warnings} == {1000}
+    assert len(run.warnings) == 100
+
+
+@pytest.mark.parametrize("sandboxed", [True, False])
+async def test_code_that_lived_to_tell_that_memory_ran_out_is_out_of_memory(
+    make: MakeRuntime, sessions: BaseSessionService, *, sandboxed: bool
+) -> None:
+    """As where its process was killed for it; its author sees the line, and what was printed."""
+    error = {"type": "MemoryError", "message": "", "traceback": 'File "tool.py", line 2'}
+    sandbox = {"sandbox": Forging({**HONEST, "stdout": "so far\n", "error": error})} if sandboxed else {}
+
+    with pytest.raises(SandboxMemoryError, match=r'File "tool\.py", line') as raised:
+        await ran(make(**sandbox), 'print("so far"); set_variable("a", 1); raise MemoryError')
+    assert raised.value.output == "so far\n"
+    assert (await stored(sessions)).events == []
 
 
 JSON = st.recursive(
