@@ -1,10 +1,7 @@
 """Run tools and callbacks on sessions."""
 
-import asyncio
 import json
-import logging
 from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
 from types import TracebackType
 from typing import Any, Final, Self, Unpack
 
@@ -17,6 +14,7 @@ from gcp_adk_store.runtime.engine import Engine
 from gcp_adk_store.runtime.fetching import HttpAccess
 from gcp_adk_store.runtime.http_policy import HttpPolicy
 from gcp_adk_store.runtime.keys import SessionKeyLike
+from gcp_adk_store.runtime.late import LateRuns
 from gcp_adk_store.runtime.mocks import FakeTools, MockConfig
 from gcp_adk_store.runtime.questions import Delta
 from gcp_adk_store.runtime.replies import Reply
@@ -44,8 +42,6 @@ from gcp_adk_store.runtime.toolbox import (
 from gcp_adk_store.runtime.tools import CodeFile, Execution, PythonTool, Tool, by_name
 from gcp_adk_store.runtime.wire import to_object
 
-logger = logging.getLogger(__name__)
-
 PENDING: Final[Mapping[str, Any]] = {"result": "pending"}
 """What an asynchronous tool answers first."""
 
@@ -64,10 +60,12 @@ class PythonRuntime:
     * ``SessionMissingError``: there is no such session; no code was run.
     * ``SessionConflictError``: another writer was first. The code has run and nothing is stored.
       ``RuntimeSettings.reruns_on_conflict`` lets it run again, and what it asked of the host happen again.
+      Or the session has the event of ``event_id`` already, and the code has not run.
     * ``SandboxUnavailableError``: the sandbox cannot run here; no code was run.
     * ``SandboxTimeoutError``, ``SandboxMemoryError``, ``SandboxOutputError``, ``SandboxCrashError``,
       ``SandboxProtocolError``: how the code's process ended.
-    * ``InvalidInputError``: a key, code or argument is none, or what is to be stored cannot be.
+    * ``InvalidInputError``: a key, code or argument is none, what is to be stored cannot be, or the run is
+      begun within another of the same session.
     """
 
     def __init__(
@@ -110,7 +108,7 @@ class PythonRuntime:
         self._settings = settings
         self._engine = Engine(self._sandbox, self._toolbox, access, settings)
         self._sessions = SessionRuns(session_service, artifact_service, settings)
-        self._late: set[asyncio.Task[ToolRun]] = set()
+        self._late = LateRuns()
 
     @property
     def tool_names(self) -> tuple[str, ...]:
@@ -154,8 +152,9 @@ class PythonRuntime:
     ) -> ToolRun:
         """Call the tool *name* of ``tools``, of whichever kind, as a model does.
 
-        Mocks that fit and fakes come first. Arguments as of :meth:`run_tool`. The response of an OpenAPI operation is the body of the answer, in
-        ``result`` where it is no JSON object; of one that failed, ``error``.
+        Mocks that fit and fakes come first. Arguments as of :meth:`run_tool`. The response of an OpenAPI
+        operation is the body of the answer, in ``result`` where it is no JSON object; of one that failed,
+        ``error``.
 
         Raises:
             InvalidInputError: there is no such tool.
@@ -246,7 +245,7 @@ class PythonRuntime:
 
     async def close(self) -> None:
         """Wait for asynchronous tools, and end the sandbox if this object made it."""
-        await asyncio.gather(*self._late, return_exceptions=True)
+        await self._late.ended()
         if self._owns_sandbox:
             await self._sandbox.close()
 
@@ -269,9 +268,7 @@ class PythonRuntime:
         if tool.execution == "SYNCHRONOUS":
             return _tool_run(await self._sessions.run(invocation, work), invocation)
         opened = await self._sessions.open(invocation)
-        late = asyncio.create_task(self._finish(tool.name, invocation, opened, work))
-        self._late.add(late)
-        late.add_done_callback(partial(self._ended, tool.name, invocation))
+        late = self._late.begin(tool.name, invocation.key, self._finish(tool.name, invocation, opened, work))
         return ToolRun(
             error=None,
             variables=opened.state,
@@ -294,17 +291,12 @@ class PythonRuntime:
             except SandboxUnavailableError:
                 raise
             except SandboxError as exc:  # the model waits for a response, whatever became of the tool
-                return _failed(failure_of(exc), opened, stdout=exc.output)
+                return Outcome.failed(failure_of(exc), opened.state, stdout=exc.output)
+            except InvalidInputError as exc:  # what it is handed, or answered, is too large
+                return Outcome.failed(failure_of(exc), opened.state)
 
         done = await self._sessions.finish_late(invocation, name, opened, surely)
         return _tool_run(done, invocation)
-
-    def _ended(self, name: str, invocation: Invocation, late: asyncio.Task[ToolRun]) -> None:
-        self._late.discard(late)
-        if not late.cancelled() and (failure := late.exception()) is not None:  # perhaps nobody waits for it
-            logger.error(
-                "the response of %s was not stored in %s: %s", name, invocation.key, type(failure).__name__
-            )
 
 
 def _tool_run(done: Done, invocation: Invocation) -> ToolRun:
@@ -327,13 +319,10 @@ def _of_ran(ran: Ran) -> Outcome:
     )
 
 
-def _failed(error: RunFailure, opened: Opened, *, stdout: str = "") -> Outcome:
-    return Outcome(state=opened.state, error=error, stdout=stdout, response={"result": {"error": str(error)}})
-
-
 def _of_reply(reply: Reply, opened: Opened) -> Outcome:
     if reply.ending is not None:
-        return _failed(RunFailure(type=reply.ending[0], message=reply.ending[1], traceback=""), opened)
+        kind, message = reply.ending
+        return Outcome.failed(RunFailure(type=kind, message=message, traceback=""), opened.state)
     delta = reply.delta or Delta(changed={}, removed=[])
     return Outcome(
         state=delta.applied_to(opened.state),

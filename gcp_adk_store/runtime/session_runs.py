@@ -2,7 +2,9 @@
 
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Final, Self, TypeAlias, TypedDict
 
@@ -14,14 +16,14 @@ from google.adk.sessions import BaseSessionService, Session
 from google.adk.sessions.base_session_service import GetSessionConfig
 from google.genai import types
 
-from gcp_adk_store.errors import InvalidInputError, SessionMissingError
+from gcp_adk_store.errors import InvalidInputError, SessionConflictError, SessionMissingError
 from gcp_adk_store.runtime.keys import SessionKey, SessionKeyLike
 from gcp_adk_store.runtime.mocks import MockConfig
 from gcp_adk_store.runtime.questions import Answer, Delta
 from gcp_adk_store.runtime.results import Call, RunFailure
 from gcp_adk_store.runtime.session_context import events_of, user_content
 from gcp_adk_store.runtime.settings import RuntimeSettings
-from gcp_adk_store.runtime.toolbox import Situation, new_call_id
+from gcp_adk_store.runtime.toolbox import Situation, failure_of, new_call_id
 from gcp_adk_store.runtime.variables import fleeting, state_delta, visible
 from gcp_adk_store.runtime.wire import to_object
 from gcp_adk_store.turns import Turns
@@ -30,6 +32,19 @@ logger = logging.getLogger(__name__)
 
 _USER: Final = "user"
 _UNCHANGED: Final = Delta(changed={}, removed=[])
+
+
+@dataclass(slots=True)
+class _Turn:
+    """A turn of a session, as what is called during it finds it."""
+
+    runs: "SessionRuns"
+    key: SessionKey
+    is_over: bool = False
+
+
+_TURNS: Final[ContextVar[tuple[_Turn, ...]]] = ContextVar("gcp_adk_store_turns", default=())
+"""Turns that the code is called in that runs now, such as the function of a mock."""
 
 
 class RunOptions(TypedDict, total=False):
@@ -41,6 +56,9 @@ class RunOptions(TypedDict, total=False):
     """By default a new one."""
     function_call_id: str | None
     """Of a tool, or of callbacks of tools; by default a new one."""
+    event_id: str | None
+    """Of the event that the run appends; by default a new one. Where the session has it already, among those
+    that code sees, the run is a SessionConflictError before it begins: it can be tried again safely."""
     user_content: Any
     """What the user said last, where the session does not have it yet: ADK's Content, or JSON."""
     context: Mapping[str, Any] | None
@@ -59,6 +77,7 @@ class Invocation:
     agent_name: str
     invocation_id: str
     function_call_id: str
+    event_id: str
     user_content: Any
     context: Mapping[str, Any]
     mocks: MockConfig | None
@@ -73,6 +92,7 @@ class Invocation:
         agent_name: str | None = None,
         invocation_id: str | None = None,
         function_call_id: str | None = None,
+        event_id: str | None = None,
         user_content: Any = None,
         context: Mapping[str, Any] | None = None,
         mocks: MockConfig | None = None,
@@ -90,6 +110,7 @@ class Invocation:
             agent_name=agent_name or settings.agent_name,
             invocation_id=invocation_id or f"e-{platform_uuid.new_uuid()}",
             function_call_id=function_call_id or new_call_id(),
+            event_id=event_id or Event.new_id(),
             user_content=user_content,
             context=context or {},
             mocks=mocks,
@@ -119,6 +140,11 @@ class Outcome:
     actions: Mapping[str, Any] | None = None
     error: RunFailure | None = None
     answer: Answer | None = None
+
+    @classmethod
+    def failed(cls, error: RunFailure, state: Mapping[str, Any], *, stdout: str = "") -> Self:
+        """Return that a run failed, which had *state*."""
+        return cls(state=state, error=error, stdout=stdout, response={"result": {"error": str(error)}})
 
 
 Work: TypeAlias = Callable[[Opened], Awaitable[Outcome]]
@@ -166,7 +192,7 @@ class SessionRuns:
             SessionConflictError: another writer was first, more often than ``reruns_on_conflict``.
         """
         started = time.monotonic()
-        async with self._turns.turn(invocation.key):
+        async with self._turn(invocation):
             for left in range(self.settings.reruns_on_conflict, -1, -1):
                 opened = await self.open(invocation)
                 outcome = await work(opened)
@@ -182,14 +208,37 @@ class SessionRuns:
                 return self._done(invocation, opened, outcome, event_id, started)
         raise AssertionError("unreachable")
 
+    @asynccontextmanager
+    async def _turn(self, invocation: Invocation) -> AsyncIterator[None]:
+        outer = _TURNS.get()
+        if any(turn.runs is self and turn.key == invocation.key and not turn.is_over for turn in outer):
+            raise InvalidInputError(
+                f"{invocation.what} is called within a run on {invocation.key}, and would wait for its end"
+            )
+        async with self._turns.turn(invocation.key):
+            mine = _Turn(self, invocation.key)
+            _TURNS.set((*outer, mine))
+            try:
+                yield
+            finally:
+                mine.is_over = True
+                _TURNS.set(outer)
+
     async def open(self, invocation: Invocation) -> Opened:
         """Return the session as a run sees it.
 
         Raises:
             SessionMissingError: there is none.
+            SessionConflictError: the run's event is there already.
             InvalidInputError: something in it, or in *invocation*, cannot be JSON.
         """
         session = await self._load(invocation, self.settings.recent_events)
+        if any(event.id == invocation.event_id for event in session.events):
+            raise SessionConflictError(
+                f"an earlier run stored the event {invocation.event_id} in {invocation.key}; no code was run",
+                operation=invocation.what.split()[0],
+                key=str(invocation.key),
+            )
         warnings: list[str] = []
         content = await user_content(session, invocation.user_content, self.artifacts, warnings)
         context = {
@@ -212,7 +261,8 @@ class SessionRuns:
     async def finish_late(self, invocation: Invocation, name: str, opened: Opened, work: Work) -> Done:
         """Do *work*, and append its response as the user's, to the session as it is then.
 
-        What it changed counts beside what others wrote meanwhile.
+        What it changed counts beside what others wrote meanwhile. Where that cannot be stored, the response
+        is that, for a model waits for one.
 
         Raises:
             SessionMissingError: the session is gone.
@@ -220,24 +270,23 @@ class SessionRuns:
         """
         started = time.monotonic()
         outcome = await work(opened)
-        event_id = Event.new_id()
         for left in range(self.settings.appends_of_late_responses - 1, -1, -1):
             async with self._turns.turn(invocation.key):
                 session = await self._load(invocation, 0)
-                event = self._event(session, outcome, invocation)
-                event.id, event.author = event_id, _USER
-                response = types.FunctionResponse(
-                    id=invocation.function_call_id, name=name, response=dict(outcome.response or {})
-                )
-                event.content = types.Content(role=_USER, parts=[types.Part(function_response=response)])
                 try:
+                    event = self._event(session, outcome, invocation)
+                    event.author, event.content = _USER, _response(outcome, invocation, name)
                     await self.sessions.append_event(session, event)
                 except StaleSessionError:
                     if not left:
                         raise
+                except InvalidInputError as exc:
+                    if outcome.error is not None or not left:
+                        raise
+                    outcome = Outcome.failed(failure_of(exc), opened.state, stdout=outcome.stdout)
                 else:
                     break
-        return self._done(invocation, opened, outcome, event_id, started)
+        return self._done(invocation, opened, outcome, invocation.event_id, started)
 
     async def _load(self, invocation: Invocation, recent_events: int | None) -> Session:
         key = invocation.key
@@ -257,9 +306,8 @@ class SessionRuns:
         event = self._event(session, outcome, invocation)
         if not event.actions.state_delta:
             return None
-        event_id = event.id
         await self.sessions.append_event(session, event)
-        return event_id
+        return invocation.event_id
 
     def _event(self, session: Session, outcome: Outcome, invocation: Invocation) -> Event:
         delta = {}
@@ -272,6 +320,7 @@ class SessionRuns:
             )
         gone = set(fleeting([*delta]))
         return Event(
+            id=invocation.event_id,
             author=invocation.agent_name,
             invocation_id=invocation.invocation_id,
             actions=EventActions(
@@ -306,3 +355,10 @@ class SessionRuns:
             event_id=event_id,
             duration_s=duration_s,
         )
+
+
+def _response(outcome: Outcome, invocation: Invocation, name: str) -> types.Content:
+    response = types.FunctionResponse(
+        id=invocation.function_call_id, name=name, response=dict(outcome.response or {})
+    )
+    return types.Content(role=_USER, parts=[types.Part(function_response=response)])

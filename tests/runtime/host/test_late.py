@@ -1,17 +1,18 @@
 """An asynchronous tool answers with a placeholder, and with its response once it is done."""
 
 import asyncio
+import threading
 from collections.abc import Mapping
 from typing import Any
 
 import pytest
 from google.adk.errors import StaleSessionError
 from google.adk.events import Event, EventActions
-from google.adk.sessions import BaseSessionService
+from google.adk.sessions import BaseSessionService, InMemorySessionService
 
 from gcp_adk_store.errors import SessionMissingError
-from gcp_adk_store.runtime import MockTool, PythonTool, RuntimeSettings
-from gcp_adk_store.runtime.sandbox import SandboxTimeoutError
+from gcp_adk_store.runtime import MockTool, PythonRuntime, PythonTool, RuntimeSettings
+from gcp_adk_store.runtime.sandbox import Limits, SandboxTimeoutError
 from tests.runtime.host.runs import KEY, MakeRuntime, stored, tool
 from tests.runtime.host.test_running import contested
 
@@ -117,6 +118,87 @@ async def test_closing_waits_for_what_is_late(make: MakeRuntime, sessions: BaseS
         await runtime.run_tool(tool("return 1"), "tool", {}, KEY, execution="ASYNCHRONOUS")
 
     assert len((await stored(sessions)).events) == 1
+
+
+async def test_closing_waits_for_what_other_event_loops_have(
+    make: MakeRuntime, sessions: BaseSessionService
+) -> None:
+    """And not for those that are gone: a loop that ends cancels what it has, and the log has it."""
+    gate = threading.Event()
+    begun = threading.Event()
+
+    async def wait(args: Mapping[str, Any]) -> dict[str, Any]:
+        begun.set()
+        await asyncio.to_thread(gate.wait)
+        return dict(args)
+
+    runtime = make(tools=[MockTool(name="gate", response=wait)])
+    code = tool('tools.gate({}); set_variable("late", 1)')
+
+    async def elsewhere() -> None:
+        run = await runtime.run_tool(code, "tool", {}, KEY, execution="ASYNCHRONOUS")
+        await run.finished()
+
+    other = threading.Thread(target=asyncio.run, args=(elsewhere(),))
+    other.start()
+    await asyncio.to_thread(begun.wait)
+    closing = asyncio.create_task(runtime.close())
+    await asyncio.sleep(0)
+    assert not closing.done()
+    gate.set()
+    await closing
+    assert (await stored(sessions)).state["late"] == 1
+    other.join()
+
+
+def test_an_event_loop_that_ends_first_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    """Its late response is not stored."""
+
+    async def begin() -> None:
+        await sessions.create_session(app_name="shop", user_id="ada", session_id="s1")
+        await runtime.run_tool(tool("return 1"), "tool", {}, KEY, execution="ASYNCHRONOUS")
+
+    sessions = InMemorySessionService()
+    runtime = PythonRuntime(sessions, sandbox=Endless())
+    asyncio.run(begin())
+    assert "the response of tool was not stored in shop/ada/s1: CancelledError" in caplog.text
+    asyncio.run(runtime.close())
+
+
+class Endless:
+    """A sandbox in which nothing comes to an end."""
+
+    async def run(self, *_: Any, **__: Any) -> dict[str, Any]:
+        """Wait."""
+        await asyncio.Event().wait()
+        return {}
+
+    async def close(self) -> None:
+        """Do nothing."""
+
+
+@pytest.mark.parametrize(
+    ("args", "settings"),
+    [
+        ({"a": 1}, RuntimeSettings(shared_variables=False)),
+        ({"a": "x" * 20_000}, RuntimeSettings(limits=Limits(frame_bytes=10_000))),
+    ],
+)
+async def test_what_cannot_be_stored_or_run_is_a_late_response_too(
+    args: dict[str, Any], settings: RuntimeSettings, make: MakeRuntime, sessions: BaseSessionService
+) -> None:
+    """The model waits for one; what the tool changed is dropped."""
+    runtime = make(settings=settings)
+
+    code = tool('set_variable("app:open", a)', parameters="a")
+    run = await runtime.run_tool(code, "tool", args, KEY, execution="ASYNCHRONOUS")
+    done = await run.finished()
+
+    assert done.error is not None
+    assert done.error.type == "InvalidInputError"
+    session = await stored(sessions)
+    assert (session.state, done.variables) == ({"name": "Ada"}, {"name": "Ada"})
+    assert session.events[-1].get_function_responses()[0].response == {"result": {"error": str(done.error)}}
 
 
 async def test_a_session_that_is_missing_is_told_at_once(make: MakeRuntime) -> None:
