@@ -1,13 +1,11 @@
 """Call the operations that an OpenAPI document describes."""
 
-import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, Self
-from urllib.parse import quote
 
 import httpx
 import yaml
@@ -15,27 +13,14 @@ import yaml
 from gcp_adk_store.errors import InvalidInputError
 from gcp_adk_store.runtime.fetching import Outgoing
 from gcp_adk_store.runtime.headers import header_fault
+from gcp_adk_store.runtime.parameters import PLACES, ArgumentsError, Parameter
 
 _METHODS: Final = ("get", "put", "post", "delete", "options", "head", "patch")
 _NOT_IN_NAMES: Final = re.compile(r"\W+", re.ASCII)
 _VARIABLE: Final = re.compile(r"\{([^{}]+)\}")
 _WHOLE_BODY: Final = ("body", "requestBody")
+_FORM: Final = "application/x-www-form-urlencoded"
 _MOST_REFERENCES: Final = 32
-
-
-class ArgumentsError(ValueError):
-    """The arguments of a call do not make a request."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Parameter:
-    """An argument that is no part of the body."""
-
-    name: str
-    place: str
-    """``path``, ``query``, ``header`` or ``cookie``."""
-    required: bool
-    explode: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,34 +42,31 @@ class Operation:
         """Return the request that *args* make; those that are no parameter are the body's fields.
 
         Raises:
-            ArgumentsError: one is missing, or there is one too many.
+            ArgumentsError: one is missing or not fit for its place, or there is one too many.
         """
         missing = [each.name for each in self.parameters if each.required and args.get(each.name) is None]
         if missing:
             raise ArgumentsError(f"missing arguments: {', '.join(missing)}")
-        given = {
-            place: [each for each in self._given(args) if each[0].place == place]
-            for place in ("path", "query", "header", "cookie")
-        }
+        given = {place: [each for each in self._given(args) if each[0].place == place] for place in PLACES}
         path = self.path
         for parameter, value in given["path"]:
-            path = path.replace(f"{{{parameter.name}}}", _segment(parameter.name, value))
-        sent = {parameter.name: _text(value) for parameter, value in given["header"]}
+            path = path.replace(f"{{{parameter.name}}}", parameter.segment(value))
+        sent = {parameter.name: parameter.header(value) for parameter, value in given["header"]}
         if given["cookie"]:
-            sent["Cookie"] = "; ".join(
-                f"{each.name}={quote(_text(value))}" for each, value in given["cookie"]
-            )
+            sent["Cookie"] = "; ".join(parameter.cookie(value) for parameter, value in given["cookie"])
         body = self._body(args)
-        if body is not None and self.body not in {None, "application/x-www-form-urlencoded"}:
-            sent["Content-Type"] = str(self.body)
-        as_form = self.body == "application/x-www-form-urlencoded" and isinstance(body, dict)
         is_json = self.body is not None and "json" in self.body
+        as_form = self.body == _FORM and isinstance(body, dict)
+        if body is not None and not as_form:
+            sent["Content-Type"] = str(self.body)
+            if not is_json and not isinstance(body, str):
+                raise ArgumentsError(f"the body is {self.body}: give it as text, in the argument body")
         return Outgoing(
             method=self.method.upper(),
             url=self.server.rstrip("/") + path,
-            params=[pair for parameter, value in given["query"] for pair in _query(parameter, value)] or None,
+            params=[pair for parameter, value in given["query"] for pair in parameter.query(value)] or None,
             headers={**sent, **headers},
-            data=body if as_form else None if is_json or body is None else _text(body),
+            data=None if is_json else body,
             json=body if is_json else None,
             leaves_origin=False,
         )
@@ -152,7 +134,10 @@ class OpenApiTool:
         name = display_name or _identifier(str(title))
         if not name:
             raise InvalidInputError("the OpenAPI document has no title: give a display_name")
-        operations = {f"{name}_{each.name}": each for each in _operations(document, server)}
+        operations: dict[str, Operation] = {}
+        for each in _operations(document, server):
+            if operations.setdefault(f"{name}_{each.name}", each) is not each:
+                raise InvalidInputError(f"the OpenAPI document of {name} has two operations {each.name}")
         if not operations:
             raise InvalidInputError(f"the OpenAPI document of {name} has no operations")
         return cls(display_name=name, operations=operations, headers=dict(headers or {}))
@@ -164,12 +149,16 @@ def _read(spec: Mapping[str, Any] | str | Path) -> Mapping[str, Any]:
     try:
         text = Path(spec).read_text(encoding="utf-8")
         return _mapping(yaml.safe_load(text), str(spec))  # JSON is YAML
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as exc:
+    except (OSError, ValueError, RecursionError, yaml.YAMLError) as exc:
         raise InvalidInputError(f"{spec} cannot be read as an OpenAPI document: {exc}") from exc
 
 
 def _operations(document: Mapping[str, Any], server: str | None) -> Iterator[Operation]:
     for path, found in _mapping(document.get("paths"), "paths").items():
+        if str(path).startswith("x-"):  # whoever wrote the document has extended it
+            continue
+        if not str(path).startswith("/"):
+            raise InvalidInputError(f"the OpenAPI document has a path {str(path)[:40]!r}, which is none")
         item = _resolved(document, found, path)
         for method in _METHODS:
             if method in item:
@@ -182,36 +171,47 @@ def _operation(
     where = f"{method.upper()} {path}"
     told = _mapping(item[method], where)
     parameters: dict[tuple[str, str], Parameter] = {}
-    for found in (*item.get("parameters", ()), *told.get("parameters", ())):
-        each = _resolved(document, found, where)
-        parameter = Parameter(
-            name=str(each["name"]),
-            place=str(each["in"]),
-            required=bool(each.get("required")),
-            explode=bool(each.get("explode", each.get("style", "form") == "form")),
-        )
+    for found in (*_list(item, "parameters", where), *_list(told, "parameters", where)):
+        try:
+            parameter = Parameter.of(_resolved(document, found, where))
+        except ValueError as exc:
+            raise InvalidInputError(f"the OpenAPI document has at {where} {exc}") from exc
         parameters[parameter.name, parameter.place] = parameter
-    body = _resolved(document, told.get("requestBody", {}), where)
+    body = _resolved(document, told.get("requestBody") or {}, where)
     return Operation(
         name=_identifier(str(told.get("operationId") or f"{method}_{_identifier(path)}")),
         method=method,
         path=path,
-        server=server or _server(told, item, document),
+        server=_absolute(server) if server else _server(told, item, document),
         description=str(told.get("description") or told.get("summary") or ""),
         parameters=tuple(parameters.values()),
-        body=_media_type(body.get("content", {})),
+        body=_media_type(_mapping(body.get("content") or {}, where)),
         body_required=bool(body.get("required")),
     )
 
 
 def _server(*places: Mapping[str, Any]) -> str:
     for place in places:
-        for each in place.get("servers", ())[:1]:
-            defaults = {name: str(told["default"]) for name, told in each.get("variables", {}).items()}
-            url = _VARIABLE.sub(partial(_default, defaults), str(each["url"]))
-            if httpx.URL(url).is_absolute_url:
-                return url
-    raise InvalidInputError("the OpenAPI document names no server with a host: give a server")
+        for each in _list(place, "servers", "servers")[:1]:
+            told = _mapping(each, "servers")
+            variables = _mapping(told.get("variables") or {}, "variables of servers")
+            defaults = {
+                name: str(_mapping(variable, f"the variable {name}").get("default", ""))
+                for name, variable in variables.items()
+            }
+            return _absolute(_VARIABLE.sub(partial(_default, defaults), str(told.get("url", ""))))
+    return _absolute("")
+
+
+def _absolute(server: str) -> str:
+    """Return *server*, a URL that paths can follow."""
+    try:
+        url = httpx.URL(server)
+    except httpx.InvalidURL as exc:
+        raise InvalidInputError(f"the server of the OpenAPI document is no URL: {exc}") from exc
+    if not url.is_absolute_url or url.query or url.fragment or "{" in server:
+        raise InvalidInputError("the OpenAPI document names no server that paths can follow: give a server")
+    return server
 
 
 def _default(defaults: Mapping[str, str], found: re.Match[str]) -> str:
@@ -219,10 +219,8 @@ def _default(defaults: Mapping[str, str], found: re.Match[str]) -> str:
 
 
 def _media_type(content: Mapping[str, Any]) -> str | None:
-    for media_type in content:
-        if "json" in media_type:
-            return str(media_type)
-    return next(iter(content), None)
+    media_types = [str(media_type) for media_type in content]
+    return next((each for each in media_types if "json" in each), next(iter(media_types), None))
 
 
 def _resolved(document: Mapping[str, Any], node: Any, where: str) -> Mapping[str, Any]:
@@ -246,25 +244,12 @@ def _mapping(node: Any, where: str) -> Mapping[str, Any]:
     return node
 
 
+def _list(node: Mapping[str, Any], name: str, where: str) -> Sequence[Any]:
+    found = node.get(name)
+    if found is not None and not isinstance(found, list | tuple):
+        raise InvalidInputError(f"the OpenAPI document has no list of {name} at {where}")
+    return found or ()
+
+
 def _identifier(text: str) -> str:
     return _NOT_IN_NAMES.sub("_", text).strip("_")
-
-
-def _segment(name: str, value: Any) -> str:
-    text = ",".join(map(_text, value)) if isinstance(value, list) else _text(value)
-    if text in {"", ".", ".."}:  # each would make it another path
-        raise ArgumentsError(f"the argument {name} cannot be {text!r}")
-    return quote(text, safe="")
-
-
-def _query(parameter: Parameter, value: Any) -> list[tuple[str, str]]:
-    if isinstance(value, list):
-        texts = [_text(each) for each in value]
-        return [(parameter.name, each) for each in (texts if parameter.explode else [",".join(texts)])]
-    if isinstance(value, dict) and parameter.explode:
-        return [(name, _text(each)) for name, each in value.items()]
-    return [(parameter.name, _text(value))]
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value)

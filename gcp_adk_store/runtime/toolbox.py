@@ -10,7 +10,7 @@ from google.adk.platform import uuid as platform_uuid
 from gcp_adk_store.errors import InvalidInputError
 from gcp_adk_store.runtime.fetching import HttpAccess
 from gcp_adk_store.runtime.mocks import FakeTools, MockConfig
-from gcp_adk_store.runtime.openapi import ArgumentsError
+from gcp_adk_store.runtime.parameters import ArgumentsError
 from gcp_adk_store.runtime.questions import Answer
 from gcp_adk_store.runtime.replies import Reply
 from gcp_adk_store.runtime.results import Call, RunFailure

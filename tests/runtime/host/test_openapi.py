@@ -1,16 +1,26 @@
 """Operations of OpenAPI documents are called as they are described."""
 
+import contextlib
+import copy
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
+import httpx
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from gcp_adk_store.errors import InvalidInputError
 from gcp_adk_store.runtime import HttpPolicy, OpenApiTool
+from gcp_adk_store.runtime.openapi import Operation
+from gcp_adk_store.runtime.parameters import ArgumentsError
 from tests.runtime.host.runs import KEY, MakeRuntime, ran, result_of
 from tests.runtime.host.web import Web
 
+SERVERS = [{"url": "https://a.test/v1/"}]
 HERE = HttpPolicy(allow=["127.0.0.1:*"], allow_loopback=True)
 
 
@@ -21,6 +31,7 @@ def document(paths: dict[str, Any], **more: Any) -> dict[str, Any]:
 
 BANK = document(
     {
+        "x-of-the-bank": ["mobile"],
         "/accounts/{id}": {
             "parameters": [{"$ref": "#/components/parameters/id"}],
             "get": {
@@ -135,6 +146,8 @@ async def test_bodies_may_be_forms_or_text(make: MakeRuntime, web: Web) -> None:
     )
     await ran(runtime, 'tools.Bank_text({"body": "plain"})')
     assert (web.last.body, web.last.headers["content-type"]) == ("plain", "text/plain")
+    await ran(runtime, 'tools.Bank_form({"body": "a=b"})')
+    assert (web.last.body, web.last.headers["content-type"]) == ("a=b", "application/x-www-form-urlencoded")
 
 
 @pytest.mark.parametrize(
@@ -147,6 +160,7 @@ async def test_bodies_may_be_forms_or_text(make: MakeRuntime, web: Web) -> None:
         ('getAccount({"id": ".."})', "the argument id cannot be '..'"),
         ('getAccount({"id": "."})', "the argument id cannot be '.'"),
         ('getAccount({"id": ""})', "the argument id cannot be ''"),
+        ('text({"a": 1})', "the body is text/plain"),
     ],
 )
 async def test_arguments_that_make_no_request_are_a_bad_request(
@@ -206,10 +220,120 @@ def test_a_document_is_read_from_a_file(suffix: str, tmp_path: Path) -> None:
         document({"/a": {"$ref": "other.yaml#/a"}}),
         document({"/a": {"$ref": "#/b"}}, b={"$ref": "#/b"}),
         document({"/a": {"$ref": "#/nowhere"}}),
+        document({"/a": {"$ref": "file:///etc/passwd"}}),
+        document({"/a": {"get": {}}}, servers=[{"url": "https://{zone}.test"}]),
+        document({"/a": {"get": {}}}, servers=[{"url": "https://a.test:x"}]),
+        document({"/a": {"get": {}}}, servers=[{"url": "https://a.test/?b"}]),
+        document({"a": {"get": {}}}, servers=[{"url": "https://a.test"}]),
+        document({"/a": {"get": {"operationId": "x"}, "put": {"operationId": "x"}}}, servers=SERVERS),
+        document({"/a": {"get": {"operationId": "x-y"}, "put": {"operationId": "x_y"}}}, servers=SERVERS),
+        document({"/a": {"get": {"parameters": [{"in": "query"}]}}}, servers=SERVERS),
+        document({"/a": {"get": {"parameters": [{"name": "b", "in": "body"}]}}}, servers=SERVERS),
         "does-not-exist.yaml",
+        "a\0b.yaml",
     ],
 )
 def test_what_cannot_be_called_is_refused(spec: Any) -> None:
-    """At once."""
+    """At once; nothing outside of the document is read for it."""
     with pytest.raises(InvalidInputError):
         OpenApiTool.from_spec(spec)
+
+
+def test_a_document_that_is_too_deep_is_refused(tmp_path: Path) -> None:
+    """As one that is none."""
+    path = tmp_path / "deep.yaml"
+    path.write_text("[" * 10_000)
+
+    with pytest.raises(InvalidInputError, match="cannot be read"):
+        OpenApiTool.from_spec(path)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda below: st.lists(below, max_size=2) | st.dictionaries(st.text(max_size=5), below, max_size=2),
+    max_leaves=4,
+)
+
+
+def places(node: Any) -> Iterator[tuple[Any, Any]]:
+    """Return each object or list in *node* with each of its keys or indices."""
+    if isinstance(node, dict | list):
+        for key in list(node) if isinstance(node, dict) else range(len(node)):
+            yield node, key
+            yield from places(node[key])
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow], database=None)
+@given(data=st.data())
+def test_any_document_is_a_tool_or_refused(data: st.DataObject) -> None:
+    """Whatever stands in whichever place of one."""
+    damaged = copy.deepcopy(
+        {**BANK, "servers": [{"url": "https://{z}.test", "variables": {"z": {"default": "a"}}}]}
+    )
+    for _ in range(data.draw(st.integers(1, 2))):
+        holder, key = data.draw(st.sampled_from(list(places(damaged))))
+        holder[key] = data.draw(JSON)
+
+    with contextlib.suppress(InvalidInputError):
+        assert OpenApiTool.from_spec(damaged, display_name="Bank").operations
+
+
+@pytest.mark.parametrize(
+    ("told", "value", "sent"),
+    [
+        ({"in": "query"}, {"a": 1, "b": "c"}, [("a", "1"), ("b", "c")]),
+        ({"in": "query", "explode": False}, {"a": 1, "b": "c"}, [("p", "a,1,b,c")]),
+        ({"in": "query", "style": "deepObject"}, {"a": 1, "b": "c"}, [("p[a]", "1"), ("p[b]", "c")]),
+        ({"in": "query", "style": "spaceDelimited"}, ["a", 1], [("p", "a 1")]),
+        ({"in": "query", "style": "pipeDelimited"}, ["a", 1], [("p", "a|1")]),
+        ({"in": "query", "style": "pipeDelimited", "explode": True}, ["a", 1], [("p", "a"), ("p", "1")]),
+        ({"in": "query", "content": {"application/json": {}}}, {"a": [1]}, [("p", '{"a": [1]}')]),
+        ({"in": "query", "content": {"application/json": {}}}, "a", [("p", '"a"')]),
+        ({"in": "query"}, True, [("p", "true")]),
+        ({"in": "query"}, [], []),
+        ({"in": "header"}, {"a": 1, "b": 2}, "a,1,b,2"),
+        ({"in": "header", "explode": True}, {"a": 1, "b": 2}, "a=1,b=2"),
+        ({"in": "header"}, [1, "b"], "1,b"),
+        ({"in": "cookie"}, "a;b=c", "p=a%3Bb%3Dc"),
+    ],
+)
+def test_a_parameter_is_spelt_in_its_style(told: dict[str, Any], value: Any, sent: Any) -> None:
+    """Of lists and objects too."""
+    operation = one_operation({"name": "p", **told})
+
+    outgoing = operation.request({"p": value}, {})
+    found = {
+        "query": outgoing.params or [],
+        "header": outgoing.headers.get("p"),
+        "cookie": outgoing.headers.get("Cookie"),
+    }
+    assert found[told["in"]] == sent
+
+
+@pytest.mark.parametrize(
+    ("told", "value"),
+    [({"in": "path", "style": "matrix"}, "a"), ({"in": "query", "style": "new"}, "a"), ({"in": "path"}, [])],
+)
+def test_a_parameter_that_cannot_be_spelt_is_an_error(told: dict[str, Any], value: Any) -> None:
+    """Of the call, not of the document, whose other operations can be called."""
+    with pytest.raises(ArgumentsError, match="the argument p"):
+        one_operation({"name": "p", **told}).request({"p": value}, {})
+
+
+def test_a_part_of_a_path_is_always_needed() -> None:
+    """Whether the document says so or not; it never leads elsewhere."""
+    operation = one_operation({"name": "p", "in": "path"})
+
+    with pytest.raises(ArgumentsError, match="missing arguments: p"):
+        operation.request({}, {})
+    for value in ("../x", "..%2f", "a/../b", "?a", "#a", "\\..\\", "@evil.test", "//evil.test", "%2e%2e"):
+        url = httpx.URL(operation.request({"p": value}, {}).url)
+        assert (url.host, url.query, url.fragment) == ("a.test", b"", "")
+        assert url.raw_path.decode() == "/v1/" + quote(value, safe="") + "/end"
+
+
+def one_operation(parameter: dict[str, Any]) -> Operation:
+    """Return an operation of one parameter."""
+    path = {"get": {"operationId": "x", "parameters": [parameter]}}
+    tool = OpenApiTool.from_spec(document({"/{p}/end": path}, servers=SERVERS), display_name="T")
+    return tool.operations["T_x"]
