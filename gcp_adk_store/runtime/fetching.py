@@ -6,7 +6,7 @@ import ssl
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache
 from typing import Any, Final, Self
 
 import httpx
@@ -20,7 +20,8 @@ NO_ANSWER: Final = "Error fetching from URL"
 _METHODS: Final = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"})
 _PACKED: Final = {"gzip": zlib.MAX_WBITS | 16, "x-gzip": zlib.MAX_WBITS | 16, "deflate": zlib.MAX_WBITS}
 _FIRST_ERROR: Final = 400
-_REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
+_MOVED: Final = 301
+_REDIRECTS: Final = frozenset({_MOVED, 302, 303, 307, 308})
 _KEEP_METHOD: Final = frozenset({307, 308})
 _CHARSETS: Final = frozenset(
     {
@@ -28,6 +29,12 @@ _CHARSETS: Final = frozenset(
         *("shift_jis", "utf-16", "utf-16-be", "utf-16-le", "utf-8"),
     }
 )
+
+
+@cache
+def _trusted() -> ssl.SSLContext:
+    """Return what trusts the servers of the certifi package; made once, for it takes some 20 ms."""
+    return httpx.create_ssl_context(trust_env=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +94,7 @@ class HttpAccess:
 
     async def _follow(self, request: httpx.Request, outgoing: Outgoing, said: list[str]) -> Fetched:
         # The transport alone: a client of httpx logs every URL, reads what redirects say and keeps cookies.
-        transport = _CheckedTransport(self._policy, self._context)
+        transport = _CheckedTransport(self._policy, self._policy.ssl_context or _trusted())
         try:
             for _ in range(self._policy.max_redirects + 1):
                 response = await transport.handle_async_request(request)
@@ -103,10 +110,6 @@ class HttpAccess:
         finally:
             await transport.aclose()
         raise RefusedError(f"more than the {self._policy.max_redirects} of HttpPolicy.max_redirects")
-
-    @cached_property
-    def _context(self) -> ssl.SSLContext:
-        return self._policy.ssl_context or httpx.create_ssl_context(trust_env=False)
 
     async def _read(self, response: httpx.Response, said: list[str]) -> Fetched:
         body = _Body(self._policy.max_response_bytes, response.headers.get("content-encoding", ""))
@@ -219,7 +222,9 @@ def _redirected(request: httpx.Request, response: httpx.Response) -> httpx.Reque
     left_out = ["host"]
     if not _same_origin(request.url, url):
         left_out += ["authorization", "cookie"]
+    # As in the package requests: what was moved for good is asked for as before, but for a POST.
     keeps_body = response.status_code in _KEEP_METHOD or request.method == "GET"
+    keeps_body |= response.status_code == _MOVED and request.method != "POST"
     if not keeps_body:
         left_out += ["content-length", "content-type", "transfer-encoding"]
     for name in left_out:

@@ -6,7 +6,9 @@ import re
 import socket
 import ssl
 from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, TypeAlias
 
 import httpx
@@ -20,6 +22,10 @@ Resolver: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]
 _HOST: Final = re.compile(r"[a-z0-9._:-]+")
 _PORTS: Final = {"http": 80, "https": 443}
 _LARGEST_PORT: Final = 65_535
+
+
+# Not the event loop's own threads: names that take long would keep all of this process's work waiting.
+_LOOKUPS: Final = ThreadPoolExecutor(8, thread_name_prefix="gcp-adk-store-names")
 
 
 class RefusedError(Exception):
@@ -152,5 +158,6 @@ def _name_of(host: str, text: str) -> str:
 
 
 async def _look_up(host: str, port: int) -> list[str]:
-    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    asking = partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
+    found = await asyncio.get_running_loop().run_in_executor(_LOOKUPS, asking)
     return list(dict.fromkeys(str(address[0]) for *_, address in found))

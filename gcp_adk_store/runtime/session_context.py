@@ -100,7 +100,7 @@ async def _loaded(
 
 def _event(event: Event) -> dict[str, Any]:
     dumped = event.model_dump(mode="python", by_alias=True, exclude_none=True, include=set(_EVENT_FIELDS))
-    wire = to_object(dumped, f"event {event.id}")
+    wire = to_object(dumped, f"event {event.id}", null_for_nan=True)  # as the store keeps events
     actions = wire.get("actions") or {}
     if delta := actions.get("stateDelta"):
         actions["stateDelta"] = {name: value for name, value in delta.items() if not is_mark(name)}

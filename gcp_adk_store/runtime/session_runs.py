@@ -25,7 +25,7 @@ from gcp_adk_store.runtime.session_context import events_of, user_content
 from gcp_adk_store.runtime.settings import RuntimeSettings
 from gcp_adk_store.runtime.toolbox import Situation, failure_of, new_call_id
 from gcp_adk_store.runtime.variables import fleeting, state_delta, visible
-from gcp_adk_store.runtime.wire import to_object
+from gcp_adk_store.runtime.wire import to_json, to_object
 from gcp_adk_store.turns import Turns
 
 logger = logging.getLogger(__name__)
@@ -239,6 +239,8 @@ class SessionRuns:
                 operation=invocation.what.split()[0],
                 key=str(invocation.key),
             )
+        variables = visible(session.state, shared=self.settings.shared_variables)
+        state = {name: to_json(value, f"the variable {name!r}") for name, value in variables.items()}
         warnings: list[str] = []
         content = await user_content(session, invocation.user_content, self.artifacts, warnings)
         context = {
@@ -250,10 +252,9 @@ class SessionRuns:
             **({} if content is None else {"userContent": content}),
             **to_object(invocation.context, "context"),
         }
-        state = visible(session.state, shared=self.settings.shared_variables)
         return Opened(
             session=session,
-            state=to_object(state, "the variables"),
+            state=state,
             situation=Situation(context=context, mocks=invocation.mocks),
             warnings=warnings,
         )

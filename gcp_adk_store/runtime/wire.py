@@ -2,7 +2,9 @@
 
 import base64
 import enum
+import math
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import pydantic
@@ -11,46 +13,56 @@ from pydantic_core import PydanticSerializationError, to_jsonable_python
 from gcp_adk_store.errors import InvalidInputError
 
 
-def to_json(value: Any, where: str) -> Any:
+def to_json(value: Any, where: str, *, null_for_nan: bool = False) -> Any:
     """Return *value* as JSON: models in camelCase without what is None, bytes as standard base64.
+
+    Args:
+        value: What there is.
+        where: What it is, for the message.
+        null_for_nan: Whether numbers that are none, or infinite, become null.
 
     Raises:
         InvalidInputError: there is something in it that JSON cannot hold; the message says where.
     """
     try:
-        return _json(value)
+        return _json(value, null_for_nan=null_for_nan)
     except (PydanticSerializationError, ValueError, TypeError, RecursionError) as exc:
         raise InvalidInputError(f"{where} cannot be JSON: {type(exc).__name__}") from exc
 
 
-def to_object(value: Any, where: str) -> dict[str, Any]:
-    """Return *value*, a model or a mapping, as a JSON object.
+def to_object(value: Any, where: str, *, null_for_nan: bool = False) -> dict[str, Any]:
+    """Return *value*, a model or a mapping, as a JSON object; as `to_json`.
 
     Raises:
         InvalidInputError: it is none.
     """
-    made = to_json(value, where)
+    made = to_json(value, where, null_for_nan=null_for_nan)
     if not isinstance(made, dict):
         raise InvalidInputError(f"{where} must be an object, not {type(value).__name__}")
     return made
 
 
-def _json(value: Any) -> Any:  # noqa: PLR0911  # one for each kind of value
+def _json(value: Any, *, null_for_nan: bool) -> Any:  # noqa: PLR0911  # one for each kind of value
+    below = partial(_json, null_for_nan=null_for_nan)
     match value:
         case pydantic.BaseModel():
-            return _json(value.model_dump(mode="python", by_alias=True, exclude_none=True))
+            return below(value.model_dump(mode="python", by_alias=True, exclude_none=True))
         case bytes():
             return base64.b64encode(value).decode("ascii")
         case enum.Enum():
-            return _json(value.value)
+            return below(value.value)
+        case float() if not math.isfinite(value):
+            if null_for_nan:
+                return None
+            raise ValueError(f"{value} is no JSON")
         case None | bool() | int() | float() | str():
             return value
         case Mapping():
-            return {_key(key): _json(below) for key, below in value.items()}
+            return {_key(key): below(each) for key, each in value.items()}
         case list() | tuple():
-            return [_json(below) for below in value]
+            return [below(each) for each in value]
         case set() | frozenset():
-            return sorted(_json(below) for below in value)
+            return sorted(below(each) for each in value)
         case _:
             return to_jsonable_python(value)
 

@@ -1,5 +1,8 @@
 """User code reaches public addresses, and those of this machine where that is allowed; no others."""
 
+import asyncio
+import socket
+import threading
 from collections.abc import Sequence
 
 import httpx
@@ -143,6 +146,26 @@ async def test_a_name_is_looked_up_once_and_connected_to_as_it_was_checked(web: 
     assert found.status_code == 200
     assert asked == [("rebinding.test", web.port)]
     assert web.last.headers["host"] == f"rebinding.test:{web.port}"
+
+
+async def test_names_that_take_long_keep_nobody_else_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Code can ask for any number of them; this process has other work for its threads."""
+    answered = threading.Event()
+
+    def slow(*_: object, **__: object) -> list[object]:
+        answered.wait()
+        return []
+
+    monkeypatch.setattr(socket, "getaddrinfo", slow)
+    asked = [asyncio.create_task(fetched(f"http://n{n}.test/", HttpPolicy(allow=["*"]))) for n in range(40)]
+    await asyncio.sleep(0)
+    try:
+        async with asyncio.timeout(5):
+            assert await asyncio.to_thread(lambda: 1) == 1
+    finally:
+        answered.set()
+    for found in await asyncio.gather(*asked):
+        assert_refused(found, "has no address")
 
 
 @pytest.mark.parametrize("address", ["10.0.0.1", "0.0.0.0", "169.254.169.254"])

@@ -137,24 +137,26 @@ async def test_an_error_has_its_reason_and_its_text(web: Web) -> None:
     assert (found.status_code, found.reason, found.text) == (404, "Not Found", "said")
 
 
-async def test_a_redirect_is_followed(web: Web) -> None:
-    """With what was sent, where its status says so."""
-    for status, method, body in (
-        (302, "GET", ""),
-        (303, "GET", ""),
-        (307, "POST", "abc"),
-        (308, "POST", "abc"),
-    ):
-        found = await fetched(
-            "POST",
-            f"{web.url}/redirect?status={status}&to=/there",
-            data="abc",
-            headers={"Authorization": "mine"},
-        )
+@pytest.mark.parametrize(
+    ("status", "method", "then"),
+    [
+        *((301, "POST", "GET"), (301, "PUT", "PUT"), (301, "DELETE", "DELETE"), (302, "POST", "GET")),
+        *((302, "DELETE", "GET"), (303, "PUT", "GET"), (307, "POST", "POST"), (308, "PATCH", "PATCH")),
+    ],
+)
+async def test_a_redirect_is_followed(status: int, method: str, then: str, web: Web) -> None:
+    """As in the package requests: with what was sent, where its method stays."""
+    found = await fetched(
+        method,
+        f"{web.url}/redirect?status={status}&to=/there",
+        data="abc",
+        headers={"Authorization": "mine"},
+    )
 
-        assert found.status_code == 200
-        assert (web.last.method, web.last.path, web.last.body) == (method, "/there", body)
-        assert web.last.headers["authorization"] == "mine"
+    assert found.status_code == 200
+    assert (web.last.method, web.last.path) == (then, "/there")
+    assert web.last.body == ("abc" if then == method else "")
+    assert web.last.headers["authorization"] == "mine"
 
 
 async def test_secrets_stay_with_their_origin(web: Web) -> None:
