@@ -1,7 +1,7 @@
 """Hold the tools that code, or a model, may call."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from gcp_adk_store.errors import InvalidInputError
@@ -62,7 +62,7 @@ class OperationTool:
 
     name: str
     operation: Operation
-    headers: Mapping[str, str]
+    headers: Mapping[str, str] = field(repr=False)
 
     @property
     def description(self) -> str:

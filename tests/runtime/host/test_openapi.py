@@ -17,6 +17,7 @@ from gcp_adk_store.errors import InvalidInputError
 from gcp_adk_store.runtime import HttpPolicy, OpenApiTool
 from gcp_adk_store.runtime.openapi import Operation
 from gcp_adk_store.runtime.parameters import ArgumentsError
+from gcp_adk_store.runtime.tools import by_name
 from tests.runtime.host.runs import KEY, MakeRuntime, ran, result_of
 from tests.runtime.host.web import Web
 
@@ -111,6 +112,7 @@ async def test_arguments_go_where_they_belong(make: MakeRuntime, web: Web) -> No
     headers = web.last.headers
     assert (headers["x-trace"], headers["cookie"], headers["x-key"]) == ("abc", "seen=true", "secret")
     assert "secret" not in repr(run)
+    assert "secret" not in repr(by_name([bank(web, headers={"X-Key": "secret"})]))
 
 
 @pytest.mark.parametrize(

@@ -16,11 +16,18 @@ from google.adk.runners import Runner
 from google.adk.sessions import BaseSessionService, DatabaseSessionService, InMemorySessionService
 from google.genai import types
 
-from gcp_adk_store import FirestoreSessionService
-from gcp_adk_store.errors import InvalidInputError
-from gcp_adk_store.runtime import MockTool, PythonRuntime, SessionKey
+from gcp_adk_store import FirestoreSessionService, SessionLimits
+from gcp_adk_store.errors import (
+    InvalidInputError,
+    OutcomeUnknownError,
+    SessionConflictError,
+    UnavailableError,
+)
+from gcp_adk_store.runtime import MockTool, PythonRuntime, RuntimeSettings, SessionKey
 from gcp_adk_store.runtime.sandbox import BubblewrapSandbox
-from gcp_adk_store.testing.emulators import Emulator
+from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, Emulator
+from gcp_adk_store.testing.faults import Fault, Lose, Refuse, no_faults, only
+from gcp_adk_store.testing.firestore_proxy import FirestoreProxy
 from tests.runtime.host.runs import KEY, MakeRuntime, ran, result_of, stored, tool
 from tests.runtime.host.test_untrusted import HONEST
 
@@ -87,6 +94,20 @@ async def test_values_come_back_as_they_were(service: BaseSessionService, make: 
     await ran(runtime, f"for number, value in enumerate({VALUES!r}): set_variable(str(number), value)")
     body = "return [repr(context.state[str(number)]) for number in range(len(context.state) - 1)]"
     assert await result_of(runtime, body) == [repr(value) for value in VALUES]
+
+
+@pytest.mark.parametrize(("recent", "seen"), [(None, 2), (1, 1), (0, 0)])
+async def test_code_sees_as_many_events_as_it_is_to(
+    recent: int | None, seen: int, service: BaseSessionService, make: MakeRuntime
+) -> None:
+    """Of the latest ones; what it changes is stored though it saw none."""
+    for number in range(2):
+        event = Event(author="other", actions=EventActions(state_delta={"n": number}))
+        await service.append_event(await stored(service), event)
+    runtime = make(sessions=service, settings=RuntimeSettings(recent_events=recent))
+
+    assert await result_of(runtime, 'set_variable("a", 1); return len(context.events)') == seen
+    assert (await stored(service)).state == {"name": "Ada", "n": 1, "a": 1}
 
 
 @pytest.mark.parametrize(
@@ -183,6 +204,36 @@ async def test_a_run_is_stored_once_however_often_it_is_tried(
             await runtime.run_tool(tool(body), "tool", {}, KEY, event_id="try-1", execution=execution)
     assert [event.id for event in (await stored(service)).events] == ["try-1"]
     assert (await stored(service)).state["count"] == 1
+
+
+@pytest.mark.parametrize("arrives", [True, False])
+async def test_a_run_whose_outcome_is_unknown_is_tried_again_and_stored_once(
+    firestore_emulator: Emulator, monkeypatch: pytest.MonkeyPatch, make: MakeRuntime, *, arrives: bool
+) -> None:
+    """Whether the first try had arrived or not."""
+    first: Fault = Lose() if arrives else Refuse("UNAVAILABLE")
+    project = f"demo-{uuid.uuid4().hex[:20]}"
+    limits = SessionLimits(rpc_timeout_s=0.3, deadline_s=0.3)
+    body = 'set_variable("count", (get_variable("count") or 0) + 1)'
+    with FirestoreProxy(firestore_emulator.address) as proxy:
+        monkeypatch.setenv(FIRESTORE_VARIABLE, proxy.address)
+        sessions = FirestoreSessionService(project=project, limits=limits)
+        await sessions.create_session(app_name="shop", user_id="ada", session_id="s1")
+        runtime = make(sessions=sessions)
+        proxy.plan = only("Commit", lambda call: Refuse("UNAVAILABLE") if call.number else first)
+        with pytest.raises((OutcomeUnknownError, UnavailableError)) as failed:
+            await ran(runtime, body, event_id="try-1")
+        proxy.plan = no_faults
+        if arrives:
+            assert isinstance(failed.value, OutcomeUnknownError)
+            with pytest.raises(SessionConflictError, match="try-1"):
+                await ran(runtime, body, event_id="try-1")
+        else:
+            await ran(runtime, body, event_id="try-1")
+
+        session = await stored(sessions)
+        await sessions.close()
+    assert (session.state, [event.id for event in session.events]) == ({"count": 1}, ["try-1"])
 
 
 async def test_a_run_within_a_run_of_the_same_session_is_refused(
