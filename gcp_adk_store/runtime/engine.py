@@ -11,7 +11,11 @@ from gcp_adk_store.runtime.fetching import HttpAccess
 from gcp_adk_store.runtime.guest.contract import VERSION
 from gcp_adk_store.runtime.questions import Answer, Delta
 from gcp_adk_store.runtime.results import RunFailure
-from gcp_adk_store.runtime.sandbox.errors import SandboxMemoryError, SandboxTimeoutError
+from gcp_adk_store.runtime.sandbox.errors import (
+    SandboxMemoryError,
+    SandboxProtocolError,
+    SandboxTimeoutError,
+)
 from gcp_adk_store.runtime.sandbox.interface import Sandbox
 from gcp_adk_store.runtime.sandbox.limits import Limits
 from gcp_adk_store.runtime.sandboxes import overlaps
@@ -73,9 +77,8 @@ class Engine:
         printed: list[str] = []
         async with self._turns.turn(depth), self._seat(depth):
             try:
-                answer = Answer.of(
-                    await self._sandbox.run(whole, host.answer, on_output=printed.append, **limits)
-                )
+                frame = await self._sandbox.run(whole, host.answer, on_output=printed.append, **limits)
+                answer = _believed(Answer.of(frame), request)
                 stdout = answer.stdout + "".join(printed)
                 _require_memory(answer, stdout)
                 if self._settings.finish_uncollected and answer.error is None:
@@ -123,6 +126,21 @@ class Engine:
             actions=None,
             error=ending,
         )
+
+
+def _believed(answer: Answer, request: Mapping[str, Any]) -> Answer:
+    """Return *answer* to *request*, of which the process says no more than it may.
+
+    Raises:
+        SandboxProtocolError: a callback overrides that there is not.
+    """
+    if answer.overridden_by is not None and not 0 <= answer.overridden_by < len(request["code"]):
+        raise SandboxProtocolError(f"the code's process says that callback {answer.overridden_by} overrides")
+    return replace(
+        answer,
+        state=answer.delta.applied_to(request["context"]["state"]),  # as it will be stored, and not as told
+        changed={name: value for name, value in answer.changed.items() if name in request},
+    )
 
 
 def _require_memory(answer: Answer, stdout: str) -> None:

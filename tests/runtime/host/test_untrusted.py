@@ -137,6 +137,31 @@ async def test_a_tool_that_is_not_there_ends_a_run_that_asks_for_it(
     assert (run.variables, (await stored(sessions)).events) == ({"name": "Ada"}, [])
 
 
+async def test_what_is_shown_is_what_is_stored(make: MakeRuntime, sessions: BaseSessionService) -> None:
+    """Whatever the process says of the variables beside what it changed."""
+    forged = {"state": {"name": "Eve"}, "state_delta": {"changed": {"a": 1}, "removed": []}}
+
+    run = await ran(make(sandbox=Forging({**HONEST, **forged})), "return 1")
+    assert run.variables == (await stored(sessions)).state == {"name": "Ada", "a": 1}
+
+
+@pytest.mark.parametrize("index", [-1, 1, 99])
+async def test_a_callback_that_is_not_there_cannot_override(index: int, make: MakeRuntime) -> None:
+    """Its caller would look for it."""
+    forged = {**HONEST, "override": True, "overridden_by": index, "result": {}}
+
+    with pytest.raises(SandboxProtocolError, match="overrides"):
+        await make(sandbox=Forging(forged)).run_callback("before_agent", "pass", KEY)
+
+
+async def test_nothing_changes_that_a_callback_was_not_given(make: MakeRuntime) -> None:
+    """A request where there was none is no change in place."""
+    forged = {**HONEST, "llm_request": {"model": "other"}, "args": {"amount": 9}}
+
+    run = await make(sandbox=Forging(forged)).run_callback("before_agent", "pass", KEY)
+    assert (run.llm_request, run.args, run.changed) == (None, None, frozenset())
+
+
 async def test_a_delta_cannot_touch_marks(make: MakeRuntime, sessions: BaseSessionService) -> None:
     """Though the guest would never send one."""
     forged = {"state_delta": {"changed": {"ces_removed:name": True}, "removed": []}}
