@@ -69,7 +69,7 @@ class Engine:
         )
         whole = {
             "version": VERSION,
-            "tools": sorted(self._toolbox.callees),
+            "tools": self._toolbox.names(situation.mocks),
             "settings": asdict(self._settings.guest),
             **request,
         }

@@ -113,7 +113,7 @@ class PythonRuntime:
     @property
     def tool_names(self) -> tuple[str, ...]:
         """Every name that ``tools.X`` may have, sorted."""
-        return tuple(sorted(self._toolbox.callees))
+        return tuple(self._toolbox.names())
 
     async def run_tool(
         self,
@@ -161,7 +161,9 @@ class PythonRuntime:
         """
         callee = self._toolbox.callees.get(name)
         if callee is None:
-            raise InvalidInputError(f"there is no tool {name[:100]!r}; known: {', '.join(self.tool_names)}")
+            raise InvalidInputError(
+                f"there is no tool {name[:100]!r}; known: {', '.join(sorted(self._toolbox.callees))}"
+            )
         given = to_object(args, "args")
         invocation = Invocation.of(f"call_tool {name}", key, self._settings, **options)
         tool = callee if isinstance(callee, PythonTool) else PythonTool(name=name, code="")

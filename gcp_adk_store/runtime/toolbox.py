@@ -89,6 +89,15 @@ class Toolbox:
         self._mocks = mocks
         self._fakes = fakes
 
+    def names(self, mocks: MockConfig | None = None) -> list[str]:
+        """Return every name that ``tools.X`` may have, sorted; one that has but a mock is one of them.
+
+        Args:
+            mocks: Of the run, beside those of every run.
+        """
+        mocked = (call.tool for each in (mocks, self._mocks) if each is not None for call in each.calls)
+        return sorted({*self.callees, *mocked})
+
     async def reply(self, call: ToolCall, run: RunRequest) -> Reply:
         """Return the answer to *call*; *run* runs the code of Python tools and fakes.
 

@@ -47,6 +47,19 @@ async def test_a_mock_config_answers_calls_that_fit(make: MakeRuntime) -> None:
     assert await result_of(runtime, "return tools.Bank_pay({}).json()") == {"paid": False}
 
 
+async def test_a_tool_may_have_but_a_mock(make: MakeRuntime) -> None:
+    """One file can be tried without the others; what no mock fits is no tool then, and ends the run."""
+    mocks = MockConfig.from_json(CONFIG)
+    runtime = make()
+
+    assert await result_of(runtime, "return tools.Bank_pay({}).json()", mocks=mocks) == {"paid": True}
+    for body, given in (("tools.Bank_pay({})", None), ('tools.double({"n": 9})', mocks)):
+        run = await ran(runtime, f"try:\n  {body}\nexcept BaseException: pass", mocks=given)
+        assert run.error is not None
+        assert run.error.type == "UnknownToolError"
+    assert make(mocks=mocks).tool_names == ("Bank_pay", "double")
+
+
 async def test_a_mock_config_may_refuse_what_does_not_fit(make: MakeRuntime) -> None:
     """The run is over, whatever the code catches."""
     mocks = MockConfig.from_json({**CONFIG, "unmatchedToolCallBehavior": "FAIL"})
