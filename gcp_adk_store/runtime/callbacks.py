@@ -3,6 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from google.adk.models.llm_request import LlmRequest
+from google.genai import types
+from pydantic import TypeAdapter
+
 from gcp_adk_store.errors import InvalidInputError
 from gcp_adk_store.runtime.guest.contract import CALLBACKS
 from gcp_adk_store.runtime.questions import Answer
@@ -52,8 +56,19 @@ def callback_request(
             )
             for file, number in zip(files, numbers, strict=True)
         ],
-        **{name: to_object(subjects[name], name) for name in _NEEDS[callback]},
+        **{name: to_object(_without_classes(subjects[name]), name) for name in _NEEDS[callback]},
     }
+
+
+def _without_classes(subject: Any) -> Any:
+    """Return *subject*; a request of ADK that has its output schema as a class has it as JSON then."""
+    if not isinstance(subject, LlmRequest):
+        return subject
+    schema: Any = subject.config.response_schema
+    if schema is None or isinstance(schema, dict | types.Schema):
+        return subject
+    config = subject.config.model_copy(update={"response_schema": TypeAdapter(schema).json_schema()})
+    return subject.model_copy(update={"config": config})
 
 
 def left(request: Mapping[str, Any], answer: Answer) -> dict[str, Any]:

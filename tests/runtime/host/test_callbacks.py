@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pydantic
 import pytest
 from google.adk.models.llm_request import LlmRequest
 from google.adk.models.llm_response import LlmResponse
@@ -194,6 +195,32 @@ async def test_adks_requests_and_responses_are_understood(make: MakeRuntime) -> 
         make, "after_model", 'llm_response.content.parts[0].text = "Hey"', llm_response=response
     )
     assert after.llm_response == {"content": {"role": "model", "parts": [{"text": "Hey"}]}}
+
+
+class Quote(pydantic.BaseModel):
+    """What an agent answers with."""
+
+    cents: int
+
+
+@pytest.mark.parametrize("schema", [Quote, list[Quote], {"type": "OBJECT"}])
+async def test_requests_of_agents_with_an_output_schema_are_understood(
+    schema: Any, make: MakeRuntime
+) -> None:
+    """ADK has it as a class; it comes back as JSON that ADK takes, and ADK's own stays as it was."""
+    request = LlmRequest(model="gemini", config=types.GenerateContentConfig(response_schema=schema))
+
+    run = await called(make, "before_model", 'llm_request.config.hide_tool("pay")', llm_request=request)
+
+    assert run.llm_request is not None
+    config = run.llm_request["config"]
+    assert config["excludedTools"] == ["pay"]
+    assert config["responseSchema"] == (
+        schema if isinstance(schema, dict) else pydantic.TypeAdapter(schema).json_schema()
+    )
+    again = types.GenerateContentConfig(response_schema=config["responseSchema"])
+    assert again.response_schema == config["responseSchema"]
+    assert request.config.response_schema == schema
 
 
 async def test_actions_of_callbacks_are_told(make: MakeRuntime, sessions: BaseSessionService) -> None:

@@ -208,6 +208,21 @@ async def test_a_run_is_stored_once_however_often_it_is_tried(
     assert (await stored(service)).state["count"] == 1
 
 
+@pytest.mark.parametrize("service", ["Firestore", "a database"], indirect=True)
+async def test_runtimes_that_count_at_once_lose_no_count(
+    service: BaseSessionService, make: MakeRuntime
+) -> None:
+    """As processes do, which take no turns: where another was first the code runs again, on what is there."""
+    settings = RuntimeSettings(reruns_on_conflict=50)
+    runtimes = [make(sessions=service, settings=settings) for _ in range(3)]
+    body = 'set_variable("count", (get_variable("count") or 0) + 1); return get_variable("count")'
+
+    found = await asyncio.gather(*(result_of(runtime, body) for runtime in runtimes for _ in range(3)))
+
+    session = await stored(service)
+    assert (sorted(found), session.state["count"], len(session.events)) == (list(range(1, 10)), 9, 9)
+
+
 @pytest.mark.parametrize("arrives", [True, False])
 async def test_a_run_whose_outcome_is_unknown_is_tried_again_and_stored_once(
     firestore_emulator: Emulator, monkeypatch: pytest.MonkeyPatch, make: MakeRuntime, *, arrives: bool
