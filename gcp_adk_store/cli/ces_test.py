@@ -4,10 +4,7 @@ import asyncio
 import dataclasses
 import importlib.util
 import json
-import os
-import subprocess
 import sys
-import tempfile
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -23,13 +20,11 @@ from gcp_adk_store.cli.failures import CannotLookError
 from gcp_adk_store.errors import StoreError
 
 if TYPE_CHECKING:
+    from gcp_adk_store.runtime.apps.layout import AgentApp
     from gcp_adk_store.runtime.apps.outcomes import Outcome
+    from gcp_adk_store.runtime.sandbox import Sandbox
 
 _COLORS: Final = {"passed": "green", "failed": "red", "error": "red", "skipped": "yellow"}
-# By name: it is loaded in a process apart, and what is used in production imports nothing of the testing kit.
-_PLUGIN: Final = "gcp_adk_store.testing.callback_tests"
-_FINISHED: Final = (0, 1, 5)
-"""pytest's exit codes after which its report is whole: all passed, some failed, there was none."""
 
 
 @click.command("test")
@@ -42,8 +37,8 @@ def test(folder: Path, only: str | None, **given: Any) -> None:
     """Run the tests of an agent app: of tools, in YAML, and of callbacks, in Python.
 
     Tests of tools are all YAML files in folders tool_tests; those of callbacks are the files test.py and
-    test_*.py beside their python_code.py, which pytest runs, as you: look at those of others first. Ends with
-    1 if one fails or is none, with 2 if there is none, or they cannot be run.
+    test_*.py beside their python_code.py, which pytest runs in a sandbox that shows it the app. Ends
+    with 1 if one fails or is none, with 2 if there is none, or they cannot be run.
     """
     with needs_ces():
         import gcp_adk_store.runtime.apps.tool_tests  # noqa: F401, PLC0415  # of the extra
@@ -57,12 +52,14 @@ def test(folder: Path, only: str | None, **given: Any) -> None:
         raise CannotLookError(
             f"{folder} has no tests: no tool_tests/*.yaml, no test.py beside python_code.py"
         )
+    if of_callbacks and importlib.util.find_spec("pytest") is None:
+        raise CannotLookError(
+            "callbacks are tested by pytest: pip install 'gcp-adk-store[testing]'; or --only tools"
+        )
     try:
-        outcomes = asyncio.run(_tool_outcomes(folder, of_tools, variables, chosen))
+        outcomes = asyncio.run(_outcomes(folder, of_tools, of_callbacks, variables, chosen))
     except StoreError as exc:
         raise CannotLookError(str(exc)) from exc
-    if of_callbacks:
-        outcomes += _callback_outcomes(folder, of_callbacks, chosen.sandbox)
     if not outcomes:
         raise CannotLookError(f"no file of tests in {folder} has a test")
     if as_json:
@@ -85,13 +82,39 @@ def _callback_files(folder: Path) -> list[Path]:
     )
 
 
+async def _outcomes(
+    folder: Path, of_tools: list[Path], of_callbacks: list[Path], variables: dict[str, Any], chosen: Chosen
+) -> "list[Outcome]":
+    from gcp_adk_store.runtime.apps.callback_checks import CallbackChecks  # noqa: PLC0415  # of the extra
+    from gcp_adk_store.runtime.apps.layout import read_app  # noqa: PLC0415  # likewise
+    from gcp_adk_store.runtime.sandboxes import open_sandbox  # noqa: PLC0415  # likewise
+
+    app, settings = read_app(folder), chosen.settings()
+    # As many as a runtime with these settings may have at a time, each with the calls below it.
+    sandbox, _ = open_sandbox(chosen.sandbox, runs_at_once=settings.runs_at_once * (settings.max_depth + 1))
+    try:
+        outcomes = await _tool_outcomes(app, of_tools, variables, chosen, sandbox)
+        if of_callbacks:
+            outcomes += await CallbackChecks(
+                app=app,
+                files=of_callbacks,
+                sandbox=sandbox,
+                walled=chosen.sandbox != "inprocess",
+                http=chosen.http(),
+                settings=settings,
+                variables=variables,
+            ).run()
+    finally:
+        await sandbox.close()
+    return outcomes
+
+
 async def _tool_outcomes(
-    folder: Path, files: list[Path], variables: dict[str, Any], chosen: Chosen
+    app: "AgentApp", files: list[Path], variables: dict[str, Any], chosen: Chosen, sandbox: "Sandbox"
 ) -> "list[Outcome]":
     from google.adk.sessions import InMemorySessionService  # noqa: PLC0415  # half of ADK
 
     from gcp_adk_store.runtime import PythonRuntime  # noqa: PLC0415  # of the extra
-    from gcp_adk_store.runtime.apps.layout import read_app  # noqa: PLC0415  # likewise
     from gcp_adk_store.runtime.apps.loading import load_tools  # noqa: PLC0415  # likewise
     from gcp_adk_store.runtime.apps.tool_checks import ToolChecks, malformed  # noqa: PLC0415  # likewise
     from gcp_adk_store.runtime.apps.tool_tests import MalformedTestError, read_tool_tests  # noqa: PLC0415  # likewise
@@ -99,14 +122,9 @@ async def _tool_outcomes(
     outcomes: list[Outcome] = []
     if not files:
         return outcomes
-    app = read_app(folder)
     sessions = InMemorySessionService()
     async with PythonRuntime(
-        sessions,
-        tools=load_tools(app),
-        http=chosen.http(),
-        sandbox=chosen.sandbox,
-        settings=chosen.settings(),
+        sessions, tools=load_tools(app), http=chosen.http(), sandbox=sandbox, settings=chosen.settings()
     ) as runtime:
         checks = ToolChecks(runtime=runtime, sessions=sessions, app=app, variables=variables)
         for file in files:
@@ -117,32 +135,6 @@ async def _tool_outcomes(
                 continue
             outcomes += [await checks.run(each) for each in tests]
     return outcomes
-
-
-def _callback_outcomes(folder: Path, files: list[Path], sandbox: str) -> "list[Outcome]":
-    from gcp_adk_store.runtime.apps.outcomes import Outcome  # noqa: PLC0415  # of the extra
-
-    if importlib.util.find_spec("pytest") is None:
-        raise CannotLookError(
-            "callbacks are tested by pytest: pip install 'gcp-adk-store[testing]'; or --only tools"
-        )
-    with tempfile.TemporaryDirectory() as place:
-        report = Path(place) / "report.json"
-        command = [
-            *(sys.executable, "-m", "pytest", "-q", "-p", _PLUGIN, "-p", "no:cacheprovider"),
-            *("-c", os.devnull, f"--rootdir={folder}", "--import-mode=importlib"),
-            "--continue-on-collection-errors",
-            *(f"--ces-report={report}", f"--ces-sandbox={sandbox}", *map(str, files)),
-        ]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)  # noqa: S603  # of our own making
-        if done.returncode not in _FINISHED or not report.is_file():
-            raise CannotLookError(
-                f"pytest ended with {done.returncode}:\n{(done.stdout + done.stderr).strip()}"
-            )
-        told = json.loads(report.read_text(encoding="utf-8"))
-    return [
-        Outcome(**{**each, "path": str(folder / each["path"]), "says": tuple(each["says"])}) for each in told
-    ]
 
 
 def _show(outcomes: "list[Outcome]") -> None:

@@ -1,32 +1,32 @@
 """Let pytest run test files of callbacks; ``gcp-adk-store ces test`` loads it.
 
 A test file lies beside the callback's ``python_code.py``, which it imports by that name. There the code has
-the runtime's names, in this process and unprotected, as in the harness that such files are written for: tests
-replace ``python_code.tools`` and call the function. The fixture ``ces_callback`` runs the callback in the
-sandbox instead.
+the runtime's names, in pytest's process, as in the harness that such files are written for: tests replace
+``python_code.tools`` and call the function. The fixture ``ces_callback`` asks the command for a run of the
+callback instead, as a turn runs it.
+
+The command starts pytest in namespaces of its own; the filter and the limits of user code are added here,
+before a file of the app is read.
 """
 
 import asyncio
 import importlib.util
+import inspect
 import json
+import resource
+import socket
 import sys
 import types
-import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import IO, Any, Final, cast
 
 import pytest
-from google.adk.events import Event
-from google.adk.sessions import InMemorySessionService
-from google.genai import types as genai
 
-from gcp_adk_store.runtime import CallbackRun, MockTool, PythonRuntime, SessionKey
-from gcp_adk_store.runtime.apps.layout import CODE_FILE, AgentApp, read_app
-from gcp_adk_store.runtime.apps.loading import load_code, load_tools
+from gcp_adk_store.runtime.apps.layout import CODE_FILE
 from gcp_adk_store.runtime.apps.outcomes import Outcome, Status
 from gcp_adk_store.runtime.guest.context import ToolContext
 from gcp_adk_store.runtime.guest.contract import RunSettings
@@ -36,22 +36,21 @@ from gcp_adk_store.runtime.guest.namespace import (
     module_globals,
     runtime_names,
 )
-from gcp_adk_store.runtime.sandbox import SandboxUnavailableError
-from gcp_adk_store.runtime.sandboxes import open_sandbox
-from gcp_adk_store.testing.plugin import SANDBOX_RUNS
-
-if TYPE_CHECKING:
-    from gcp_adk_store.runtime.sandbox import Sandbox
+from gcp_adk_store.runtime.results import Call, CallbackRun, RunFailure
+from gcp_adk_store.runtime.sandbox.inside import kernel
+from gcp_adk_store.runtime.sandbox.seccomp import program
 
 MODULE: Final = "python_code"
 ELSEWHERE: Final = "cxas_scrapi.utils.callback_libs"
 """Where other harnesses have the runtime's names, and test files import them from."""
 
 _FUNCTION: Final = "ces_callback"
-_APP: Final = "ces-test"
 _AGENT: Final = -4
 _CALLBACK: Final = -2
 """Places of the two in ``agents/{agent}/{kind}_callbacks/{callback}/test.py``."""
+_MEMORY_BYTES: Final = 2 * 1024**3
+_KEPT_CHARS: Final = 256 * 1024
+_SUBJECTS: Final = ("llm_request", "llm_response", "tool", "args", "tool_response")
 
 
 class _NotThere:
@@ -104,19 +103,53 @@ class _Finder(MetaPathFinder):
         return None
 
 
+class _Channel:
+    """Speaks with the command, a line of JSON each way."""
+
+    def __init__(self, number: int) -> None:
+        self._socket = socket.socket(fileno=number)
+        self._lines: IO[bytes] = self._socket.makefile("rb")
+
+    def say(self, **message: Any) -> None:
+        """Tell the command something.
+
+        Raises:
+            TypeError: it is no JSON.
+        """
+        line = json.dumps(message).encode()
+        self._socket.sendall(line + b"\n")
+
+    def listen(self) -> Any:
+        """Wait for the command's word."""
+        return json.loads(self._lines.readline())
+
+
 _finder = _Finder()
-_outcomes: list[Outcome] = []
+_channels: list[_Channel] = []
+"""One, where the command started this pytest."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add what the command tells."""
     group = parser.getgroup("callbacks of agents")
-    group.addoption("--ces-report", type=Path, help="Where to write what became of the tests, as JSON.")
-    group.addoption("--ces-sandbox", help="Sandbox of ces_callback: bubblewrap, gvisor or inprocess.")
+    group.addoption("--ces-channel", type=int, help="Number of the socket that the command listens to.")
+    group.addoption("--ces-walled", action="store_true", help="Allow what user code may do alone.")
 
 
-def pytest_configure() -> None:
-    """Make the runtime's names importable, and the callback beside each test."""
+@pytest.hookimpl(tryfirst=True)
+def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
+    """Make the runtime's names importable, and shut the doors before a file of the app is read."""
+    _make_importable()
+    told = early_config.known_args_namespace
+    if told.ces_channel is not None:
+        _channels.append(_Channel(told.ces_channel))
+    if told.ces_walled:
+        resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES, _MEMORY_BYTES))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        kernel.filter_system_calls(program())
+
+
+def _make_importable() -> None:
     sys.meta_path.insert(0, _finder)
     names = _names()
     for name in (PUBLIC_MODULE, INTERNAL_MODULE):
@@ -135,48 +168,60 @@ def pytest_collectstart(collector: pytest.Collector) -> None:
     """Turn to the callback of a test file before it is imported."""
     if isinstance(collector, pytest.Module):
         _finder.turn_to(collector.path.parent)
+        _tell("began", _outcome(collector.nodeid, "error", line=1, name="the file"))
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Turn to the callback of a test before it runs: it may import it then."""
     _finder.turn_to(item.path.parent)
+    name = item.nodeid.partition("::")[2]
+    _tell("began", _outcome(item.nodeid, "error", line=(item.location[1] or 0) + 1, name=name))
 
 
 def pytest_collectreport(report: pytest.CollectReport) -> None:
-    """Keep what kept a file from being collected."""
-    if report.failed:
-        _keep(report, "error", line=1, name="the file")
+    """Tell what kept a file from being collected."""
+    if not report.passed:
+        status: Status = "skipped" if report.skipped else "error"
+        _tell("outcome", _of_report(report, status, line=1, name="the file"))
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Keep what became of a test."""
+    """Tell what became of a test."""
     if report.when == "call" or not report.passed:
         status = cast("Status", report.outcome) if report.when == "call" or report.skipped else "error"
-        _keep(report, status, line=(report.location[1] or 0) + 1, name=report.nodeid.partition("::")[2])
+        name = report.nodeid.partition("::")[2]
+        _tell("outcome", _of_report(report, status, line=(report.location[1] or 0) + 1, name=name))
 
 
-def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Write what became of all."""
-    file = session.config.getoption("--ces-report")
-    if file is not None:
-        file.write_text(json.dumps([asdict(each) for each in _outcomes]), encoding="utf-8")
+def pytest_sessionfinish(exitstatus: int) -> None:
+    """Tell that there is no more."""
+    for channel in _channels:
+        channel.say(done=int(exitstatus))
 
 
-def _keep(report: pytest.TestReport | pytest.CollectReport, status: Status, *, line: int, name: str) -> None:
-    path = report.nodeid.partition("::")[0]
-    _outcomes.append(
-        Outcome(
-            path=path,
-            line=line,
-            name=name,
-            subject=_subject(Path(path)),
-            status=status,
-            says=() if status == "passed" else (report.longreprtext,),
-            stdout=report.capstdout,
-            duration_s=getattr(report, "duration", 0.0),
-        )
+def _tell(what: str, outcome: Outcome) -> None:
+    for channel in _channels:
+        channel.say(**{what: asdict(outcome)})
+
+
+def _of_report(
+    report: pytest.TestReport | pytest.CollectReport, status: Status, *, line: int, name: str
+) -> Outcome:
+    return _outcome(
+        report.nodeid,
+        status,
+        line=line,
+        name=name,
+        says=() if status == "passed" else (report.longreprtext[-_KEPT_CHARS:],),
+        stdout=report.capstdout[:_KEPT_CHARS],
+        duration_s=getattr(report, "duration", 0.0),
     )
+
+
+def _outcome(node: str, status: Status, *, line: int, name: str, **more: Any) -> Outcome:
+    path = node.partition("::")[0]
+    return Outcome(path=path, line=line, name=name, subject=_subject(Path(path)), status=status, **more)
 
 
 def _subject(path: Path) -> str:
@@ -184,16 +229,8 @@ def _subject(path: Path) -> str:
     return f"{parts[_AGENT]}/{parts[_CALLBACK]}" if len(parts) >= -_AGENT else str(path.parent)
 
 
-@pytest.fixture(scope="session")
-def ces_test_sandbox(request: pytest.FixtureRequest) -> "Iterator[Sandbox]":
-    """What ``ces_callback`` runs in."""
-    sandbox, _ = open_sandbox(request.config.getoption("--ces-sandbox"), runs_at_once=SANDBOX_RUNS)
-    yield sandbox
-    asyncio.run(sandbox.close())
-
-
 @pytest.fixture
-def ces_callback(request: pytest.FixtureRequest, ces_test_sandbox: "Sandbox") -> Callable[..., CallbackRun]:
+def ces_callback(request: pytest.FixtureRequest) -> Callable[..., CallbackRun]:
     """Run the callback beside the test in the sandbox, as a turn does, on a session that nobody keeps.
 
     It has the app's tools, and its variables with their declared defaults::
@@ -206,7 +243,9 @@ def ces_callback(request: pytest.FixtureRequest, ces_test_sandbox: "Sandbox") ->
     are what callbacks get. What comes back is a :class:`~gcp_adk_store.runtime.CallbackRun`; a callback that
     raised fails the test, with its traceback.
     """
-    callback = _Callback.beside(request.path)
+    if not _channels:
+        pytest.fail(f"{_FUNCTION} is there for the tests that gcp-adk-store ces test runs", pytrace=False)
+    (channel,) = _channels
 
     def run(
         said: str | None = None,
@@ -215,61 +254,60 @@ def ces_callback(request: pytest.FixtureRequest, ces_test_sandbox: "Sandbox") ->
         tools: Mapping[str, Any] | None = None,
         **subjects: Any,
     ) -> CallbackRun:
-        if callback.kind == "before_model":
+        unknown = sorted(set(subjects) - set(_SUBJECTS))
+        if unknown:
+            raise TypeError(f"{_FUNCTION} has no argument {unknown[0]}; there are {', '.join(_SUBJECTS)}")
+        if request.path.parent.parent.name == "before_model_callbacks":
             subjects.setdefault("llm_request", {})
-        turn = callback.turn(ces_test_sandbox, said, state or {}, tools or {}, subjects)
-        try:
-            ran = asyncio.run(turn)
-        except SandboxUnavailableError as exc:
-            pytest.fail(str(exc), pytrace=False)
-        if ran.error is not None:
-            pytest.fail(f"{ran.stdout}{ran.error.traceback}", pytrace=False)
-        return ran
+        given = dict(tools or {})
+        functions = {name: given.pop(name) for name, answer in (tools or {}).items() if callable(answer)}
+        channel.say(
+            callback={
+                "file": str(request.path),
+                "said": said,
+                "state": dict(state or {}),
+                "tools": given,
+                "functions": list(functions),
+                "subjects": {name: value for name, value in subjects.items() if value is not None},
+            }
+        )
+        return _hear(channel, functions)
 
     return run
 
 
-@dataclass(frozen=True, slots=True)
-class _Callback:
-    """The callback of a test file."""
+def _hear(channel: _Channel, functions: Mapping[str, Callable[[Mapping[str, Any]], Any]]) -> CallbackRun:
+    """Answer for the tools that are functions, until the run is over."""
+    raised: Exception | None = None
+    while True:
+        match channel.listen():
+            case {"call": name, "args": args}:
+                try:
+                    answer = functions[name](args)
+                    channel.say(answer=asyncio.run(answer) if inspect.iscoroutine(answer) else answer)
+                except Exception as exc:  # noqa: BLE001  # whatever it is, it is the test's, and is raised there
+                    raised = exc
+                    channel.say(raised=True)
+            case {"failed": why}:
+                if raised is not None:
+                    raise raised
+                pytest.fail(why, pytrace=False)
+            case {"run": told}:
+                ran = _ran(told)
+                if ran.error is not None:
+                    pytest.fail(f"{ran.stdout}{ran.error.traceback}", pytrace=False)
+                return ran
 
-    folder: Path
-    kind: str
-    app: AgentApp
 
-    @classmethod
-    def beside(cls, test: Path) -> "_Callback":
-        folder = test.parent
-        in_app = folder.parents[2].name == "agents"
-        app = read_app(folder.parents[3]) if in_app else AgentApp(folder=folder)
-        return cls(folder, folder.parent.name.removesuffix("_callbacks"), app)
+def _ran(told: dict[str, Any]) -> CallbackRun:
+    """Return the run that was told."""
+    calls = [Call(**{**each, "error": _failure(each["error"])}) for each in told["calls"]]
+    changed = frozenset(told["changed"])
+    return CallbackRun(**{**told, "error": _failure(told["error"]), "calls": calls, "changed": changed})
 
-    async def turn(
-        self,
-        sandbox: "Sandbox",
-        said: str | None,
-        state: Mapping[str, Any],
-        tools: Mapping[str, Any],
-        subjects: Mapping[str, Any],
-    ) -> CallbackRun:
-        """Make a session, let the user say something, and run the callback."""
-        sessions = InMemorySessionService()
-        session = await sessions.create_session(
-            app_name=_APP, user_id="test", session_id=uuid.uuid4().hex, state={**self.app.variables, **state}
-        )
-        if said is not None:
-            content = genai.Content(role="user", parts=[genai.Part(text=said)])
-            await sessions.append_event(session, Event(author="user", invocation_id="turn", content=content))
-        mocked = [MockTool(name=name, response=response) for name, response in tools.items()]
-        others = [each for each in load_tools(self.app) if getattr(each, "name", None) not in tools]
-        async with PythonRuntime(sessions, tools=[*others, *mocked], sandbox=sandbox) as runtime:
-            return await runtime.run_callback(
-                self.kind,
-                load_code(self.folder / CODE_FILE),
-                SessionKey(_APP, "test", session.id),
-                invocation_id="turn",
-                **subjects,
-            )
+
+def _failure(told: dict[str, str] | None) -> RunFailure | None:
+    return None if told is None else RunFailure(**told)
 
 
 def _names() -> dict[str, Any]:

@@ -125,6 +125,70 @@ def test_that_imports_late():
 """
 
 
+WALLS_TEST = """import os
+import socket
+from pathlib import Path
+
+import pytest
+
+
+def test_nothing_of_the_host_is_there(tmp_path):
+    assert not Path({secret!r}).exists()
+    assert not Path("/etc/passwd").exists()
+    assert "ADK_STORE_CES_ENVIRONMENT" not in os.environ
+    assert [] == [name for name in os.listdir("/proc") if name.isdigit() and name != "1"]
+    (tmp_path / "own").write_text("x")
+
+
+def test_nothing_is_changed_reached_or_started():
+    with pytest.raises(OSError, match="Read-only file system"):
+        Path(__file__).with_name("other.py").write_text("x")
+    with pytest.raises(PermissionError):
+        socket.socket()
+    with pytest.raises(PermissionError):
+        os.fork()
+    with pytest.raises(MemoryError):
+        bytearray(4 * 1024**3)
+
+
+def test_it_answers_in_place_of_a_tool(ces_callback):
+    asked = []
+    ces_callback(tools={{"half": lambda args: asked.append(args) or {{"result": 1}}}})
+    assert asked == [{{"number": 1}}]
+
+
+def test_what_it_raises_is_its_own(ces_callback):
+    def half(args):
+        raise KeyError(args["number"])
+
+    with pytest.raises(KeyError, match="1"):
+        ces_callback(tools={{"half": half}})
+
+
+def test_what_is_no_argument_is_said(ces_callback):
+    with pytest.raises(TypeError, match="no argument llm_respons; there are llm_request, llm_response"):
+        ces_callback(llm_respons={{}})
+"""
+LEFT_OUT_TEST = """import pytest
+
+pytest.skip("the whole file", allow_module_level=True)
+"""
+ENDING_TEST = """import os
+import time
+
+
+def test_first():
+    pass
+
+
+def test_second():
+    print("so far")
+    {ends}
+
+
+def test_third():
+    pass
+"""
 APART_TEST = """import os
 import sys
 
@@ -145,6 +209,7 @@ def app(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An app whose tests end in every way that there is."""
     folder = tmp_path_factory.mktemp("app")
     callbacks = "agents/root/before_model_callbacks"
+    (folder.parent / "secret").write_text("x")
     for name, content in {
         "app.json": {"variableDeclarations": [{"name": "seen", "schema": {"type": "INTEGER", "default": 7}}]},
         "tools/half/python_function/python_code.py": TOOL,
@@ -158,6 +223,11 @@ def app(tmp_path_factory: pytest.TempPathFactory) -> Path:
         f"{callbacks}/first/test.py": FIRST_TEST,
         "agents/root/after_agent_callbacks/second/python_code.py": SECOND,
         "agents/root/after_agent_callbacks/second/test_second.py": SECOND_TEST,
+        "agents/root/after_agent_callbacks/second/test_walls.py": WALLS_TEST.format(
+            secret=str(folder.parent / "secret")
+        ),
+        "agents/root/after_agent_callbacks/second/test_left_out.py": LEFT_OUT_TEST,
+        "agents/root/after_agent_callbacks/second/test_nothing.py": "def check():\n    assert False\n",
         "evals/callback_tests/tests/root/before_model_callbacks/first/test.py": APART_TEST,
         f"{callbacks}/broken/python_code.py": "def before_model_callback(",
         f"{callbacks}/broken/test.py": "import python_code\n",
@@ -214,6 +284,11 @@ def test_every_test_ends_as_it_should(ended: Result, told: dict[str, dict[str, A
         "test_that_raises": "failed",
         "test_apart": "passed",
         "test_left_out": "skipped",
+        "test_nothing_of_the_host_is_there": "passed",
+        "test_nothing_is_changed_reached_or_started": "passed",
+        "test_it_answers_in_place_of_a_tool": "passed",
+        "test_what_it_raises_is_its_own": "passed",
+        "test_what_is_no_argument_is_said": "passed",
         "test_that_imports_late": "passed",
         "test_the_second_wish_hands_over": "passed",
     } == {name: each["status"] for name, each in told.items()}
@@ -254,7 +329,46 @@ def test_files_that_are_none_are_errors_with_their_line(app: Path, ended: Result
     assert "there is no expect in a test" in malformed["says"][0]
     assert "error" == broken["status"]
     assert "SyntaxError" in broken["says"][0]
-    assert 2 == len(wrong)
+    nothing = wrong[app / "agents/root/after_agent_callbacks/second/test_nothing.py"]
+    assert ("error", ["it has no test: write a function whose name begins with test_"]) == (
+        nothing["status"],
+        nothing["says"],
+    )
+    assert "skipped" == wrong[app / "agents/root/after_agent_callbacks/second/test_left_out.py"]["status"]
+    assert 4 == len(wrong)
+
+
+@pytest.mark.usefixtures("ces_environment")
+@pytest.mark.parametrize(
+    ("ends", "says"),
+    [("os._exit(0)", "pytest ended with 0:"), ("time.sleep(3600)", "did not end within 3 s")],
+)
+def test_a_test_that_ends_pytest_is_an_error_and_what_was_before_it_stands(
+    tmp_path: Path, ends: str, says: str
+) -> None:
+    """So that none passes unseen."""
+    folder = tmp_path / "agents/root/after_agent_callbacks/only"
+    folder.mkdir(parents=True)
+    (folder / "python_code.py").write_text(SECOND)
+    (folder / "test.py").write_text(ENDING_TEST.format(ends=ends))
+    result = CliRunner().invoke(command, ["ces", "test", str(tmp_path), "--json", "--timeout", "3"])
+    first, second = json.loads(result.stdout)
+
+    assert 1 == result.exit_code
+    assert ("test_first", "passed") == (first["name"], first["status"])
+    assert ("test_second", "error", 9) == (second["name"], second["status"], second["line"])
+    assert says in second["says"][0]
+    assert "what comes after it was not run" == second["says"][1]
+
+
+@pytest.mark.usefixtures("ces_environment")
+def test_without_bubblewrap_no_test_of_a_callback_runs(app: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It says what to install, and nothing runs outside."""
+    monkeypatch.setenv("PATH", "/nowhere")
+    result = CliRunner().invoke(command, ["ces", "test", str(app), "--only", "callbacks"])
+
+    assert 2 == result.exit_code
+    assert "apt-get install --no-install-recommends bubblewrap libseccomp2" in result.stderr
 
 
 @pytest.mark.usefixtures("ces_environment")
