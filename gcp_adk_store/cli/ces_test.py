@@ -60,8 +60,8 @@ def test(folder: Path, only: str | None, **given: Any) -> None:
         outcomes = asyncio.run(_outcomes(folder, of_tools, of_callbacks, variables, chosen))
     except StoreError as exc:
         raise CannotLookError(str(exc)) from exc
-    if not outcomes:
-        raise CannotLookError(f"no file of tests in {folder} has a test")
+    if all(each.status == "skipped" for each in outcomes):
+        raise CannotLookError(f"every test was skipped: nothing in {folder} was tested")
     if as_json:
         click.echo(json.dumps([dataclasses.asdict(each) for each in outcomes], ensure_ascii=False))
     else:

@@ -54,6 +54,10 @@ class JsonPath:
             raise ValueError("the path is empty; $ is the whole")
         return cls(text=text, steps=tuple(steps))
 
+    def has(self, name: str) -> bool:
+        """Whether it goes through what is called *name*."""
+        return any(step.wanted == name for step in self.steps)
+
     def find(self, document: Any) -> Any:
         """Return what is there in *document*: the value, a list of several, None for nothing."""
         found = [document]

@@ -9,6 +9,7 @@ from typing import Any, Final
 from google.adk.sessions import InMemorySessionService
 
 from gcp_adk_store.errors import InvalidInputError
+from gcp_adk_store.runtime.apps.expectations import Expectation
 from gcp_adk_store.runtime.apps.layout import AgentApp
 from gcp_adk_store.runtime.apps.loading import load_code
 from gcp_adk_store.runtime.apps.outcomes import Outcome, Status
@@ -62,6 +63,8 @@ class ToolChecks:
             for each in expected
             if (failure := each.failure(document))
         ]
+        if run.error is not None and not (wrong or any(map(_is_of_error, test.response))):
+            wrong.append("the tool raised, and nothing is expected of its error")
         if wrong and run.error is not None:
             wrong.append(run.error.traceback.rstrip() or str(run.error))
         return self._outcome(
@@ -108,6 +111,13 @@ class ToolChecks:
             stdout=stdout,
             duration_s=0.0 if began is None else time.perf_counter() - began,
         )
+
+
+def _is_of_error(expectation: Expectation) -> bool:
+    """Whether a test names the error of a tool that raises, by its path or in its value."""
+    value = expectation.value
+    within = value.get("result", value) if isinstance(value, dict) else None
+    return expectation.path.has("error") or (isinstance(within, dict) and "error" in within)
 
 
 def malformed(error: MalformedTestError) -> Outcome:

@@ -15,6 +15,7 @@
 tool calls, as in the platform's API.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,6 +32,11 @@ _FIELDS: Final = frozenset(
 _PARTS: Final = frozenset({"path", "operator", "value"})
 _EXPECTED: Final = frozenset({"response", "variables"})
 _DEPTH: Final = 100
+_VALUES: Final = 100_000
+_MERGE: Final = "tag:yaml.org,2002:merge"
+_INTEGER: Final = "tag:yaml.org,2002:int"
+_PLAIN_INTEGER: Final = re.compile(r"[-+]?(0|[1-9][0-9]*)")
+"""As JSON has it; a YAML of old also has 0123, which is 83, and 12:30, which is 750."""
 
 
 class MalformedTestError(ValueError):
@@ -89,9 +95,11 @@ def read_tool_tests(path: Path, shown: str) -> list[ToolTest]:
         raise MalformedTestError(shown, 1, f"it cannot be read: {exc}") from exc
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Reading:
     shown: str
+    values: int = 0
+    """Read so far, those that are referred to each time."""
 
     def tests(self, text: str) -> list[ToolTest]:
         loader = yaml.SafeLoader(text)
@@ -112,23 +120,33 @@ class _Reading:
         tests = self._members(root).get("tests")
         if tests is None:
             raise self._wrong(root, "it has no tests")
-        return [self._test(each) for each in self._items(tests, "tests")]
+        found = [self._test(each) for each in self._items(tests, "tests")]
+        if not found:
+            raise self._wrong(tests, "it has no tests")
+        return found
 
     def _test(self, node: yaml.Node) -> ToolTest:
         members = self._members(node, "a test", _FIELDS)
         if "agrs" in members:  # so spelt in many a file, and read
-            members.setdefault("args", members.pop("agrs"))
+            if "args" in members:
+                raise self._wrong(members["args"], "args is there twice, once as agrs")
+            members["args"] = members.pop("agrs")
         if "variables" in members and "context" in members:
             raise self._wrong(members["context"], "a test has variables or context, not both")
         variables, declared = self._variables(members.get("variables"))
         expected: dict[str, yaml.Node] = {}
         if "expectations" in members:
             expected = self._members(members["expectations"], "expectations", _EXPECTED)
+        name, tool = self._text(node, members, "name"), self._text(node, members, "tool")
+        response = tuple(self._expectations(expected.get("response"), "response"))
+        variables_after = tuple(self._expectations(expected.get("variables"), "variables"))
+        if not (response or variables_after):
+            raise self._wrong(node, f"the test {name} expects nothing, so it cannot fail: add expectations")
         return ToolTest(
             path=self.shown,
             line=_line(node),
-            name=self._text(node, members, "name"),
-            tool=self._text(node, members, "tool"),
+            name=name,
+            tool=tool,
             args=self._object(members.get("args"), "args"),
             variables=variables,
             declared=declared,
@@ -136,8 +154,8 @@ class _Reading:
             mock_config=self._object(members["mockConfig"], "mockConfig")
             if "mockConfig" in members
             else None,
-            response=tuple(self._expectations(expected.get("response"), "response")),
-            variables_after=tuple(self._expectations(expected.get("variables"), "variables")),
+            response=response,
+            variables_after=variables_after,
         )
 
     def _variables(self, node: yaml.Node | None) -> tuple[dict[str, Any], tuple[str, ...]]:
@@ -176,6 +194,8 @@ class _Reading:
         for key, value in node.value:
             if not isinstance(key, yaml.ScalarNode):
                 raise self._wrong(key, f"a name in {what} is no text")
+            if key.tag == _MERGE:
+                raise self._wrong(key, f"{key.value} is not read: write the names out")
             if key.value in members:
                 raise self._wrong(key, f"{key.value} is there twice")
             if known is not None and key.value not in known:
@@ -205,11 +225,21 @@ class _Reading:
         """Return the JSON of *node*."""
         if depth == 0:
             raise self._wrong(node, f"it is nested deeper than {_DEPTH} levels, or refers to itself")
+        self.values += 1
+        if self.values > _VALUES:
+            raise self._wrong(
+                node, f"it has more than {_VALUES:,} values, those referred to counted each time"
+            )
         if isinstance(node, yaml.MappingNode):
             members = self._members(node, "an object")
             return {name: self._value(each, depth - 1) for name, each in members.items()}
         if isinstance(node, yaml.SequenceNode):
             return [self._value(each, depth - 1) for each in node.value]
+        if node.tag == _INTEGER and not _PLAIN_INTEGER.fullmatch(node.value):
+            raise self._wrong(node, f"{node.value} is read as the number {_number(node)}: put it in quotes")
+        return self._scalar(node)
+
+    def _scalar(self, node: yaml.Node) -> Any:
         loader = yaml.SafeLoader("")
         try:
             value = loader.construct_object(node)
@@ -223,6 +253,10 @@ class _Reading:
 
     def _wrong(self, node: yaml.Node | None, says: str) -> MalformedTestError:
         return MalformedTestError(self.shown, 1 if node is None else _line(node), says)
+
+
+def _number(node: yaml.Node) -> int:
+    return int(yaml.SafeLoader("").construct_yaml_int(node))
 
 
 def _line(node: yaml.Node) -> int:

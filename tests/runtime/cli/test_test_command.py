@@ -45,8 +45,19 @@ tests:
     tool: half
     args: {number: 0}
     expectations: {response: [{path: $.result.error, operator: contains, value: ZeroDivisionError}]}
-  - {name: nobody, tool: double}
-  - {name: undeclared, tool: half, args: {number: 1}, variables: [other]}
+  - name: raises unexpectedly
+    tool: half
+    args: {number: 0}
+    expectations:
+      response: [{path: $.result.said, operator: is_null}]
+      variables: [{path: $.seen, operator: equals, value: 7}]
+  - name: raises as a whole
+    tool: half
+    args: {number: 0}
+    expectations:
+      response: [{path: $.result, operator: equals, value: {error: "ZeroDivisionError: division by zero"}}]
+  - {name: nobody, tool: double, expectations: &any {response: [{path: $, operator: is_not_null}]}}
+  - {name: undeclared, tool: half, args: {number: 1}, variables: [other], expectations: *any}
   - name: context
     tool: half
     args: {number: 1}
@@ -173,6 +184,7 @@ LEFT_OUT_TEST = """import pytest
 
 pytest.skip("the whole file", allow_module_level=True)
 """
+CALLBACK_TEST = "agents/root/after_agent_callbacks/second/test.py"
 ENDING_TEST = """import os
 import time
 
@@ -272,6 +284,8 @@ def test_every_test_ends_as_it_should(ended: Result, told: dict[str, dict[str, A
         "wrong": "failed",
         "raises": "failed",
         "raises as expected": "passed",
+        "raises unexpectedly": "failed",
+        "raises as a whole": "passed",
         "nobody": "error",
         "undeclared": "error",
         "context": "passed",
@@ -303,6 +317,8 @@ def test_a_failed_expectation_says_where_and_what_there_was(
     assert [f"response $.result.half equals 3: it is 2.5 ({path}:14)"] == told["wrong"]["says"]
     assert ("halving 4\n", path, 9) == tuple(told["wrong"][name] for name in ("stdout", "path", "line"))
     assert f'{app}/tools/half/python_function/python_code.py", line 6' in told["raises"]["says"][1]
+    assert "the tool raised, and nothing is expected of its error" == told["raises unexpectedly"]["says"][0]
+    assert "ZeroDivisionError: division by zero" in told["raises unexpectedly"]["says"][1]
     assert ["there is no tool double; known: half, slow, web_search"] == told["nobody"]["says"]
     assert ["the app declares no variable other with a default"] == told["undeclared"]["says"]
 
@@ -380,7 +396,7 @@ def test_the_table_has_each_failure_below_it(app: Path) -> None:
     assert re.search(r"passed +half +right +\d", result.stdout)
     assert f"{app}/evals/tool_tests/half.yaml:9: wrong\n  response $.result.half equals 3" in result.stdout
     assert "  printed:\n    halving 4\n" in result.stdout
-    assert "6 passed, 2 failed, 3 error" in result.stdout
+    assert "7 passed, 3 failed, 3 error" in result.stdout
 
 
 @pytest.mark.usefixtures("ces_environment")
@@ -389,7 +405,7 @@ def test_the_table_has_each_failure_below_it(app: Path) -> None:
     [
         (None, "there is no folder"),
         ({"tool_test.yaml": TOOL_TESTS}, "has no tests: no tool_tests/*.yaml"),
-        ({"tool_tests/a.yaml": "tests: []\n"}, "has a test"),
+        ({CALLBACK_TEST: LEFT_OUT_TEST}, "every test was skipped"),
     ],
 )
 def test_where_there_is_nothing_to_run_it_ends_with_2(
@@ -397,7 +413,7 @@ def test_where_there_is_nothing_to_run_it_ends_with_2(
 ) -> None:
     """Instead of passing."""
     for name, content in (files or {}).items():
-        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).parent.mkdir(exist_ok=True, parents=True)
         (tmp_path / name).write_text(content)
     folder = tmp_path if files is not None else tmp_path / "nowhere"
     result = CliRunner().invoke(command, ["ces", "test", str(folder)])

@@ -23,9 +23,15 @@ tests:
         - path: $.result.note
           operator: is_null
       variables: [{path: $.account, operator: contains, value: x}]
-  - {name: bare, tool: find, variables: [plan, verified]}
-  - {name: with context, tool: find, agrs: {a: 1}, context: {state: {a: 1}}}
+  - {name: named, tool: find, variables: [plan], expectations: {response: [&it {path: $, operator: is_null}]}}
+  - {name: with context, tool: find, agrs: {a: 1}, context: {state: {a: 1}}, expectations: {variables: [*it]}}
 """
+
+
+LAUGHS = (
+    f"[&a [{'x, ' * 9}x], &b [{'*a, ' * 9}*a], &c [{'*b, ' * 9}*b], &d [{'*c, ' * 9}*c], [{'*d, ' * 9}*d]]"
+)
+"""Some 10^5 values in a few lines."""
 
 
 def read(tmp_path: Path, text: str) -> list[ToolTest]:
@@ -36,8 +42,8 @@ def read(tmp_path: Path, text: str) -> list[ToolTest]:
 
 
 def test_every_form_is_read(tmp_path: Path) -> None:
-    """Variables by value, by name and mixed; no expectations at all; a context."""
-    whole, bare, context = read(tmp_path, WHOLE)
+    """Variables by value, by name and mixed; expectations of either kind; a context."""
+    whole, named, context = read(tmp_path, WHOLE)
 
     assert ("finds it", "find", 2) == (whole.name, whole.tool, whole.line)
     assert {"number": "12", "most": 3, "deep": [1, {"a": None}]} == whole.args
@@ -47,7 +53,12 @@ def test_every_form_is_read(tmp_path: Path) -> None:
         (each.path.text, each.operator, each.value, each.line) for each in whole.response
     ]
     assert ["$.account"] == [each.path.text for each in whole.variables_after]
-    assert (("plan", "verified"), (), 13) == (bare.declared, bare.response, bare.line)
+    assert (("plan",), 1, (), 13) == (
+        named.declared,
+        len(named.response),
+        named.variables_after,
+        named.line,
+    )
     assert ({"a": 1}, {"state": {"a": 1}}) == (context.args, context.context)
 
 
@@ -59,6 +70,19 @@ def test_every_form_is_read(tmp_path: Path) -> None:
         (WHOLE, "", 1, "it is empty"),
         (WHOLE, "- a\n", 1, "the file is an object"),
         (WHOLE, "tests: {a: 1}\n", 1, "tests is a list"),
+        (WHOLE, "tests: []\n", 1, "it has no tests"),
+        (
+            "expectations: {variables: [*it]}",
+            "expectations: {}",
+            14,
+            "with context expects nothing, so it cannot fail",
+        ),
+        (", expectations: {variables: [*it]}", "", 14, "with context expects nothing, so it cannot fail"),
+        ("agrs: {a: 1}", "agrs: {a: 1}, args: {}", 14, "args is there twice, once as agrs"),
+        ("most: 3", "<<: {most: 3}", 4, "<< is not read: write the names out"),
+        ("most: 3", "most: 0123", 4, "0123 is read as the number 83: put it in quotes"),
+        ("most: 3", "most: 12:30", 4, "12:30 is read as the number 750: put it in quotes"),
+        ("most: 3", f"most: {LAUGHS}", 4, "it has more than 100,000 values"),
         (WHOLE, "tests:\n  - text\n", 2, "a test is an object"),
         (WHOLE, "[" * 1500, 1, "nested too deep"),
         ("name: finds it", "nam: finds it", 2, "there is no nam in a test; there is args"),
@@ -99,6 +123,19 @@ def test_what_is_no_test_is_an_error_in_its_line(
     assert line == raised.value.line
     assert says in raised.value.says
     assert f"{raised.value}".startswith(f"find.yaml:{line}: ")
+
+
+def test_numbers_and_texts_are_what_they_look_like(tmp_path: Path) -> None:
+    """Of any sign and base but octal, and whatever is quoted."""
+    args = "{a: -3, b: 0, c: 1.5e+3, d: \"0123\", e: 12345678901234567890, f: '1:2'}"
+    (test, *_) = read(tmp_path, WHOLE.replace('{number: "12", most: 3, deep: [1, {a: null}]}', args))
+
+    assert {"a": -3, "b": 0, "c": 1500.0, "d": "0123", "e": 12345678901234567890, "f": "1:2"} == test.args
+
+
+def test_a_mark_at_the_beginning_is_no_part_of_the_file(tmp_path: Path) -> None:
+    """As editors of Windows write it, and the ends of their lines."""
+    assert 3 == len(read(tmp_path, "\ufeff" + WHOLE.replace("\n", "\r\n")))
 
 
 def test_a_file_that_is_no_text_is_an_error(tmp_path: Path) -> None:
