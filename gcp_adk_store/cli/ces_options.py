@@ -1,6 +1,7 @@
 """Read what the commands that run code are told, and open what they run it on."""
 
 import json
+import sys
 import uuid
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -28,21 +29,28 @@ _IN_MEMORY: Final = "local/local"
 
 
 def object_option(name: str, **attributes: Any) -> Callable[[Command], Command]:
-    """Return an option of a JSON object, or of ``@FILE`` with one."""
-    return click.option(name, callback=_object, metavar="JSON|@FILE", **attributes)
+    """Return an option of a JSON object, or of ``@FILE`` with one; ``-`` is standard input."""
+    return click.option(name, callback=_object, metavar="JSON|@FILE|-", **attributes)
 
 
 def _object(ctx: click.Context, param: click.Parameter, value: str | None) -> dict[str, Any] | None:
     if value is None:
         return None
     try:
-        text = Path(value[1:]).read_text(encoding="utf-8") if value.startswith("@") else value
-        read = json.loads(text)
-    except (OSError, ValueError) as exc:
+        read = json.loads(_text(value))
+    except OSError as exc:
+        raise click.BadParameter(f"{value[1:]} cannot be read: {exc.strerror}", ctx, param) from exc
+    except (ValueError, RecursionError) as exc:
         raise click.BadParameter(f"it is no JSON: {exc}", ctx, param) from exc
     if not isinstance(read, dict):
-        raise click.BadParameter(f"a JSON object is wanted, not {type(read).__name__}", ctx, param)
+        raise click.BadParameter(f"a JSON object is wanted, such as {{}}, not {value[:40]}", ctx, param)
     return read
+
+
+def _text(value: str) -> str:
+    if value in {"-", "@-"}:
+        return sys.stdin.read()
+    return Path(value[1:]).read_text(encoding="utf-8-sig") if value.startswith("@") else value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,6 +181,8 @@ async def opened(
         key = SessionKey.of(session)
     except InvalidInputError as exc:
         raise CannotLookError(f"--session {session} must be APP/USER/ID; write a / in an id as %2F") from exc
+    if key.session != key.session.strip():  # ADK would make one of another id
+        raise CannotLookError(f"--session {session}: an id neither begins nor ends with a space")
     if variables is not None and not create:
         raise CannotLookError("--variables are of a new session: add --create, or leave out --session")
     async with Store.from_env() as store:

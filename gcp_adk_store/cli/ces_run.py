@@ -26,11 +26,12 @@ from gcp_adk_store.cli.ces_options import (
 )
 from gcp_adk_store.cli.extras import needs_ces
 from gcp_adk_store.cli.failures import CannotLookError
+from gcp_adk_store.cli.terminal import visible
 from gcp_adk_store.errors import StoreError
 
 if TYPE_CHECKING:
     from gcp_adk_store.runtime import CallbackRun, PythonRuntime, ToolRun
-    from gcp_adk_store.runtime.results import Call, Run
+    from gcp_adk_store.runtime.results import Call, Run, RunFailure
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -170,7 +171,7 @@ def _carry_out(
     if ran.error is not None and ran.error.type == _UNKNOWN_TOOL and chosen["tools"] is None:
         click.echo("--tools DIR names the app whose tools there are", err=True)
     if as_json:
-        click.echo(json.dumps(asdict(ran), ensure_ascii=False, default=sorted))
+        click.echo(json.dumps(asdict(ran), default=sorted))
     else:
         _show(before, ran)
     sys.exit(not ran.ok)
@@ -180,11 +181,11 @@ def _show_end(exc: Any, *, as_json: bool) -> None:
     """Show what ended code that has no result."""
     if as_json:
         error = {"type": type(exc).__name__, "message": str(exc), "traceback": ""}
-        click.echo(json.dumps({"error": error, "stdout": exc.output}, ensure_ascii=False))
+        click.echo(json.dumps({"error": error, "stdout": exc.output}))
         return
     if exc.output:
-        click.echo(exc.output)
-    click.echo(f"{type(exc).__name__}: {exc}", err=True)
+        click.echo(visible(exc.output))
+    click.echo(visible(f"{type(exc).__name__}: {exc}"), err=True)
 
 
 def _show(before: Mapping[str, Any], ran: "Run") -> None:
@@ -199,9 +200,15 @@ def _show(before: Mapping[str, Any], ran: "Run") -> None:
         if lines:
             console.print(Text(title, style="bold"))
             for line in lines:
-                console.print(Text(f"  {line}"))
+                console.print(Text(f"  {visible(line)}"))
     if ran.error is not None:
-        click.echo(ran.error.traceback.rstrip("\n"), err=True)
+        click.echo(visible(_shown(ran.error)), err=True)
+
+
+def _shown(error: "RunFailure") -> str:
+    """Return the traceback; of what the code has no line of, what it says."""
+    traceback = error.traceback.rstrip("\n")
+    return traceback if '  File "' in traceback else str(error)
 
 
 def _of_kind(ran: Any) -> list[tuple[str, list[str]]]:

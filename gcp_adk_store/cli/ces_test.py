@@ -17,6 +17,7 @@ from rich.text import Text
 from gcp_adk_store.cli.ces_options import Chosen, object_option, test_options
 from gcp_adk_store.cli.extras import needs_ces
 from gcp_adk_store.cli.failures import CannotLookError
+from gcp_adk_store.cli.terminal import visible
 from gcp_adk_store.errors import StoreError
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ def test(folder: Path, only: str | None, **given: Any) -> None:
     if all(each.status == "skipped" for each in outcomes):
         raise CannotLookError(f"every test was skipped: nothing in {folder} was tested")
     if as_json:
-        click.echo(json.dumps([dataclasses.asdict(each) for each in outcomes], ensure_ascii=False))
+        click.echo(json.dumps([dataclasses.asdict(each) for each in outcomes]))
     else:
         _show(outcomes)
     sys.exit(any(each.status in {"failed", "error"} for each in outcomes))
@@ -143,16 +144,17 @@ def _show(outcomes: "list[Outcome]") -> None:
     table.columns[3].justify = "right"
     for each in outcomes:
         status = Text(each.status, style=_COLORS[each.status])
-        row = [Text(text, overflow="fold") for text in (each.subject, each.name)]
+        row = [Text(visible(text), overflow="fold") for text in (each.subject, each.name)]
         table.add_row(status, *row, f"{each.duration_s * 1000:,.0f}")
     console.print(table)
     for each in outcomes:
         if each.says:
-            click.echo(f"\n{each.path}:{each.line}: {each.name}")
+            click.echo(visible(f"\n{each.path}:{each.line}: {each.name}"))
             for text in each.says:
-                click.echo("\n".join(f"  {line}" for line in text.splitlines()))
+                click.echo("\n".join(f"  {visible(line)}" for line in text.splitlines()))
             if each.stdout:
-                click.echo("\n".join(("  printed:", *(f"    {line}" for line in each.stdout.splitlines()))))
+                printed = (f"    {visible(line)}" for line in each.stdout.splitlines())
+                click.echo("\n".join(("  printed:", *printed)))
     counts = Counter[str](each.status for each in outcomes)
     console.print()
     console.print(

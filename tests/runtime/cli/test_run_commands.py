@@ -161,8 +161,17 @@ def test_a_stored_session_keeps_what_changes(
     [
         (["run-tool", "nowhere.py"], "nowhere.py cannot be read"),
         (["run-tool", "tools/half.py", "--args", "{"], "it is no JSON"),
-        (["run-tool", "tools/half.py", "--args", "[]"], "a JSON object is wanted, not list"),
-        (["run-tool", "tools/half.py", "--args", "@nowhere"], "it is no JSON: [Errno 2]"),
+        (["run-tool", "tools/half.py", "--args", "[]"], "a JSON object is wanted, such as {}, not []"),
+        (["run-tool", "tools/half.py", "--args", "@nowhere"], "nowhere cannot be read: No such file"),
+        (["run-tool", "tools/half.py", "--args", "@tools"], "tools cannot be read: Is a directory"),
+        (["run-tool", "tools/half.py", "--args", "@deep.json"], "it is no JSON: maximum recursion depth"),
+        (["run-tool", "tools/half.py", "--args", "-"], "it is no JSON: Expecting value"),
+        (["run-tool", "tools"], "tools cannot be read: Is a directory"),
+        (["run-tool", "latin.py"], "latin.py is no UTF-8, as which it must be saved"),
+        (
+            ["run-tool", "tools/half.py", "--session", "a/b/ ", "--create"],
+            "neither begins nor ends with a space",
+        ),
         (["run-tool", "tools/half.py", "--session", "a/b"], "--session a/b must be APP/USER/ID"),
         (["run-tool", "tools/half.py", "--session", "a/b/c", "--variables", "{}"], "add --create"),
         (["run-tool", "tools/half.py", "--setting", "strict"], "write NAME=JSON"),
@@ -181,10 +190,53 @@ def test_what_cannot_be_run_ends_with_2(
 ) -> None:
     """And says what to write instead."""
     monkeypatch.chdir(folder)
+    (folder / "deep.json").write_text("[" * 100_000)
+    (folder / "latin.py").write_bytes(b'def latin() -> str:\n    return "\xe4"\n')
     result = run(*arguments)
 
     assert 2 == result.exit_code
     assert says in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_arguments_come_from_files_and_from_standard_input(folder: Path) -> None:
+    """Files also as editors of Windows write them, code and JSON."""
+    bom = b"\xef\xbb\xbf"
+    (folder / "echo.py").write_bytes(bom + b"def echo(said: str) -> str:\r\n    return said\r\n")
+    (folder / "args.json").write_bytes(bom + b'{"said": "from a file"}')
+    command_line = ["ces", "run-tool", str(folder / "echo.py"), "--json", "--args"]
+    file = CliRunner().invoke(command, [*command_line, f"@{folder}/args.json"])
+    piped = CliRunner().invoke(command, [*command_line, "-"], input='{"said": "from a pipe"}')
+
+    assert ["from a file", "from a pipe"] == [
+        json.loads(each.stdout)["response"]["result"] for each in (file, piped)
+    ]
+
+
+def test_code_steers_no_terminal(folder: Path) -> None:
+    """By what it prints, sets, answers or raises; in JSON it is escaped."""
+    hostile = r"\x1b[2J\x9b1m\r\u202e"
+    (folder / "steer.py").write_text(
+        f'def steer(fail: bool) -> str:\n    said = "{hostile}"\n    print(said)\n'
+        "    set_variable('a', said)\n    if fail:\n        raise ValueError(said)\n    return said\n"
+    )
+    for arguments in ({"fail": True}, {"fail": False}):
+        line = ["run-tool", str(folder / "steer.py"), "--args", json.dumps(arguments)]
+        shown, told = run(*line), run(*line, "--json")
+        text = shown.output + told.output
+
+        assert not any(each in text for each in ("\x1b", "\x9b", "\r", "\u202e"))
+        assert r"\x1b[2J\x9b1m" in shown.output
+        assert json.loads(told.stdout)["stdout"].startswith("\x1b[2J\x9b1m")
+
+
+def test_what_the_code_has_no_line_of_is_said_without_the_librarys_names(folder: Path) -> None:
+    """As of a callback of another kind."""
+    result = run("run-callback", "before_agent", str(folder / "first.py"))
+
+    assert 1 == result.exit_code
+    assert result.stderr.startswith("EntryPointError: ")
+    assert "before_model_callback" in result.stderr
 
 
 def test_without_an_environment_it_says_how_to_install_it(
