@@ -1,15 +1,18 @@
 """Look over one file of a tool or a callback without running it."""
 
 import ast
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, Self
 
 from gcp_adk_store.runtime.apps.findings import Finding, finding
+from gcp_adk_store.runtime.apps.names import undefined
 from gcp_adk_store.runtime.apps.platform_modules import GLOBALS, missing_module
 from gcp_adk_store.runtime.guest.contract import Callback
 from gcp_adk_store.runtime.guest.scanning import Scan, scan
+from gcp_adk_store.runtime.sandbox.interpreters import PLATFORM_VERSION
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -22,6 +25,8 @@ CALLBACK_PARAMETERS: Final[Mapping[Callback, tuple[str, ...]]] = {
     "after_tool": ("tool", "input", "callback_context", "tool_response"),
 }
 
+_ALLOWS: Final = re.compile(r"#\s*noqa:\s*(?:CES\d{3}[\s,]*)+")
+_CODE: Final = re.compile(r"CES\d{3}")
 _CATCH_IMPORTS: Final = frozenset({"ImportError", "ModuleNotFoundError", "Exception", "BaseException"})
 _REQUEST_METHODS: Final = frozenset({"get", "post", "put", "patch", "delete", "head", "options", "request"})
 _REQUEST_KEYWORDS: Final = frozenset({"method", "url", "params", "headers", "data", "json"})
@@ -35,6 +40,8 @@ class Parsed:
     """As findings name it."""
     tree: ast.Module
     scanned: Scan
+    allowed: Mapping[int, frozenset[str]]
+    """Codes that a comment ``# noqa: CES104`` lets pass, by line."""
 
     @classmethod
     def of(cls, source: str, path: str) -> Self | Finding:
@@ -51,8 +58,10 @@ class Parsed:
             reader = f"Python {sys.version_info[0]}.{sys.version_info[1]}"
             says = f"{reader} cannot read it: {getattr(exc, 'msg', None) or exc}"
             fix = "the platform drops the tool or callback: mend the syntax"
+            if sys.version_info < PLATFORM_VERSION:
+                fix += "; if it is of Python 3.12, run lint with that"
             return finding("CES002", says, fix, path=path, line=line, column=column)
-        return cls(path=path, tree=tree, scanned=scan(tree))
+        return cls(path=path, tree=tree, scanned=scan(tree), allowed=dict(_allowed(source)))
 
     @property
     def functions(self) -> list[Function]:
@@ -63,6 +72,12 @@ class Parsed:
         """Return a finding at *node*."""
         line, column = getattr(node, "lineno", 1), getattr(node, "col_offset", 0) + 1
         return finding(code, says, fix, path=self.path, line=line, column=column)
+
+
+def _allowed(source: str) -> Iterator[tuple[int, frozenset[str]]]:
+    for number, line in enumerate(source.split("\n"), start=1):
+        if comment := _ALLOWS.search(line):
+            yield number, frozenset(_CODE.findall(comment[0]))
 
 
 def check_tool(parsed: Parsed, name: str) -> Iterator[Finding]:
@@ -163,6 +178,13 @@ def _check_code(parsed: Parsed) -> Iterator[Finding]:
         says = f"{name} is not imported: the platform may say that the name is not defined"
         fix = f"write: from typing import {name}"
         yield finding("CES302", says, fix, path=parsed.path, line=line)
+    for node in undefined(parsed.tree):
+        fix = (
+            f"write: import {node.id}"
+            if missing_module(node.id) is None
+            else "define it, or mend its spelling"
+        )
+        yield parsed.found("CES303", f"nothing defines {node.id}: it raises NameError", fix, node)
     yield from _check_calls(parsed)
 
 

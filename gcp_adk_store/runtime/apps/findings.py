@@ -24,6 +24,7 @@ RULES: Final[dict[str, Rule]] = {
     "CES104": Rule(severity="warning", looks_for="the tool's function has no docstring"),
     "CES105": Rule(severity="error", looks_for="the function is an `async def`"),
     "CES106": Rule(severity="error", looks_for="a callback's parameters are not those it is called with"),
+    "CES107": Rule(severity="error", looks_for="`executionType` is neither `SYNCHRONOUS` nor `ASYNCHRONOUS`"),
     "CES201": Rule(
         severity="error", looks_for="a parameter of a tool's file has no annotation, of helpers too"
     ),
@@ -32,7 +33,8 @@ RULES: Final[dict[str, Rule]] = {
     "CES204": Rule(severity="warning", looks_for="a tool has a parameter `context`, which is a global"),
     "CES205": Rule(severity="warning", looks_for="a parameter of a callback's file has no annotation"),
     "CES301": Rule(severity="error", looks_for="the platform has no such module"),
-    "CES302": Rule(severity="error", looks_for="a name of typing is not imported"),
+    "CES302": Rule(severity="warning", looks_for="a name of typing is not imported"),
+    "CES303": Rule(severity="error", looks_for="nothing defines the name"),
     "CES401": Rule(severity="error", looks_for="there is no such tool"),
     "CES402": Rule(severity="warning", looks_for="`tools.X` is called with anything but one dict"),
     "CES403": Rule(severity="error", looks_for="`ces_requests` does not know the keyword"),

@@ -26,6 +26,7 @@ from gcp_adk_store.runtime.apps.findings import Finding, finding
 from gcp_adk_store.runtime.guest.contract import CALLBACKS, Callback
 
 CODE_FILE: Final = "python_code.py"
+_EXECUTIONS: Final = ("SYNCHRONOUS", "ASYNCHRONOUS")
 _SUFFIXES: Final = (".json", ".yaml", ".yml")
 _NOT_IN_NAMES: Final = re.compile(r"\W+", re.ASCII)
 _METHODS: Final = frozenset({"get", "put", "post", "delete", "patch", "head", "options"})
@@ -155,9 +156,13 @@ class _Reading:
             if config:
                 others.add(name)
             return
+        execution = config.get("executionType") or _EXECUTIONS[0]
+        if execution not in (*_EXECUTIONS, "EXECUTION_TYPE_UNSPECIFIED"):
+            path, fix = _config_file(folder / folder.name), f"write {' or '.join(_EXECUTIONS)}"
+            says = f"executionType {execution!r} of the tool {name}: the platform refuses it"
+            self._problems.append(finding("CES107", says, fix, path=self._shown(path)))
         if self._is_file(code, f"the code of the tool {name}"):
-            asynchronous = config.get("executionType") == "ASYNCHRONOUS"
-            tools.append(ToolCode(name=name, path=code, asynchronous=asynchronous))
+            tools.append(ToolCode(name=name, path=code, asynchronous=execution == "ASYNCHRONOUS"))
 
     def _toolset(self, folder: Path) -> Toolset | None:
         config = self._config(folder / folder.name)
@@ -216,7 +221,7 @@ class _Reading:
 
     def _text(self, path: Path) -> str:
         try:
-            return path.read_text(encoding="utf-8")
+            return path.read_text(encoding="utf-8-sig")
         except (OSError, UnicodeDecodeError) as exc:
             self._problem(path, f"it cannot be read: {exc}")
             return "{}"
@@ -253,9 +258,11 @@ class _Reading:
         return inside and found
 
     def _problem(self, path: Path, says: str, *, line: int = 1) -> None:
-        shown = str(path.relative_to(self._folder)) if path.is_relative_to(self._folder) else str(path)
-        fix = "put the file there, or take its name out of the configuration"
-        self._problems.append(finding("CES001", says, fix, path=shown, line=line))
+        fix = "mend the file, or put one there, or take its name out of the configuration"
+        self._problems.append(finding("CES001", says, fix, path=self._shown(path), line=line))
+
+    def _shown(self, path: Path) -> str:
+        return str(path.relative_to(self._folder)) if path.is_relative_to(self._folder) else str(path)
 
 
 def _folders(parent: Path) -> list[Path]:

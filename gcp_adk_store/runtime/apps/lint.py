@@ -1,6 +1,6 @@
 """Look over an agent app without running it: what its platform would refuse, drop or fail on."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from gcp_adk_store.runtime.apps.code_rules import Parsed, check_callback, check_tool, check_tool_names
@@ -9,8 +9,9 @@ from gcp_adk_store.runtime.apps.layout import AgentApp, ToolCode
 
 
 def lint_app(app: AgentApp) -> list[Finding]:
-    """Return what is wrong with *app*, by file and line."""
+    """Return what is wrong with *app*, by file and line; not what ``# noqa: CES...`` on a line allows."""
     found = [*app.problems]
+    allowed: dict[str, Mapping[int, frozenset[str]]] = {}
     parsed_tools: list[tuple[ToolCode, Parsed]] = []
     for tool in app.tools:
         parsed = _parsed(app, tool.path)
@@ -18,6 +19,7 @@ def lint_app(app: AgentApp) -> list[Finding]:
             found.append(parsed)
             continue
         parsed_tools.append((tool, parsed))
+        allowed[parsed.path] = parsed.allowed
         found += check_tool(parsed, tool.name)
         found += check_tool_names(parsed, app.tool_names)
     found += _duplicates(parsed_tools)
@@ -26,17 +28,22 @@ def lint_app(app: AgentApp) -> list[Finding]:
         if isinstance(parsed, Finding):
             found.append(parsed)
             continue
+        allowed[parsed.path] = parsed.allowed
         found += check_callback(parsed, callback.callback)
         found += check_tool_names(parsed, app.tool_names)
     # Agents may share the file of a callback.
-    return sorted(set(found), key=lambda each: (each.path, each.line, each.column, each.code))
+    wrong = (each for each in set(found) if each.code not in allowed.get(each.path, {}).get(each.line, ()))
+    return sorted(wrong, key=lambda each: (each.path, each.line, each.column, each.code, each.says))
 
 
 def _parsed(app: AgentApp, path: Path) -> Parsed | Finding:
     try:
-        source = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as exc:
-        return finding("CES001", f"it cannot be read: {exc}", "write it as UTF-8", path=app.shown(path))
+        source = path.read_text(encoding="utf-8-sig")
+    except OSError as exc:
+        says = f"it cannot be read: {exc.strerror}"
+        return finding("CES001", says, "put a file there that can be read", path=app.shown(path))
+    except UnicodeDecodeError as exc:
+        return finding("CES001", f"it cannot be read: {exc}", "save it as UTF-8", path=app.shown(path))
     return Parsed.of(source, app.shown(path))
 
 

@@ -27,9 +27,11 @@ def load_code(path: Path) -> CodeFile:
         InvalidInputError: it cannot be read.
     """
     try:
-        return CodeFile(path.read_text(encoding="utf-8"), filename=str(path))
-    except (OSError, UnicodeDecodeError) as exc:
-        raise InvalidInputError(f"{path} cannot be read: {exc}") from exc
+        return CodeFile(path.read_text(encoding="utf-8-sig"), filename=str(path))
+    except OSError as exc:
+        raise InvalidInputError(f"{path} cannot be read: {exc.strerror}") from exc
+    except UnicodeDecodeError as exc:
+        raise InvalidInputError(f"{path} is no UTF-8, as which it must be saved: {exc}") from exc
 
 
 def _python_tools(app: AgentApp) -> Iterator[PythonTool]:

@@ -90,7 +90,7 @@ def read_tool_tests(path: Path, shown: str) -> list[ToolTest]:
         MalformedTestError: it is no YAML, or one of the tests is none.
     """
     try:
-        return _Reading(shown).tests(path.read_text(encoding="utf-8"))
+        return _Reading(shown).tests(path.read_text(encoding="utf-8-sig"))
     except (OSError, UnicodeDecodeError) as exc:
         raise MalformedTestError(shown, 1, f"it cannot be read: {exc}") from exc
 

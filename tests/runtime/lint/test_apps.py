@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gcp_adk_store.runtime import MockTool, OpenApiTool, lint_app, load_tools, read_app
+from gcp_adk_store.runtime import MockTool, OpenApiTool, lint_app, load_code, load_tools, read_app
 
 TOOL = 'def {name}(value: str) -> dict:\n    """Do it."""\n    return {{}}\n'
 CALLBACK = (
@@ -173,6 +173,48 @@ def test_bytes_that_are_no_text_are_found(app: Path) -> None:
     (app / path).write_bytes(b"\xff\xfe")
 
     assert [("CES001", path, 1)] == codes(app)
+
+
+@pytest.mark.parametrize(
+    ("execution", "found"),
+    [("ASYNC", True), ("synchronous", True), (3, True), ("SYNCHRONOUS", False), (None, False)],
+)
+def test_an_execution_that_the_platform_does_not_have_is_found(
+    app: Path,
+    execution: object,
+    found: bool,  # noqa: FBT001  # a case
+) -> None:
+    """In the configuration of its tool, which is read all the same."""
+    path = "tools/first/first.json"
+    write(app, {path: {"executionType": execution, "pythonFunction": {"name": "first"}}})
+
+    assert found is (("CES107", path, 1) in codes(app))
+    assert "first" in read_app(app).tool_names
+
+
+def test_a_comment_lets_a_fault_pass(app: Path) -> None:
+    """The one that it names, in its line; any other is found, and one that is not named."""
+    path = "tools/first/python_function/python_code.py"
+    source = "def first(value, other) -> dict:{}\n    return {{}}\n"
+    comments = ("  # noqa: CES201, CES104", "  # noqa: CES104", "  # noqa", "\n    # noqa: CES104, CES201")
+    found = []
+    for comment in comments:
+        write(app, {path: source.format(comment)})
+        found.append([code for code, *_ in codes(app)])
+
+    faults = ["CES104", "CES201", "CES201"]
+    assert [[], ["CES201", "CES201"], faults, faults] == found
+
+
+def test_marks_and_ends_of_lines_of_windows_are_read(app: Path) -> None:
+    """In code and configuration."""
+    for name in ("tools/first/python_function/python_code.py", "tools/first/first.json", "app.json"):
+        text = (app / name).read_text().replace("\n", "\r\n")
+        (app / name).write_bytes(b"\xef\xbb\xbf" + text.encode())
+
+    assert [] == codes(app)
+    assert {"n": 3} == read_app(app).variables
+    assert load_code(app / "tools/first/python_function/python_code.py").source.startswith("def ")
 
 
 def test_two_tools_of_one_name_are_found(app: Path) -> None:

@@ -26,15 +26,28 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_the_table_has_place_code_and_fix(folder: Path) -> None:
-    """And an error ends it with 1."""
-    result = lint(str(folder))
+def test_each_finding_has_its_place_as_compilers_write_it_and_its_fix_below(folder: Path) -> None:
+    """Whole in the narrowest terminal, and an error ends it with 1."""
+    result = CliRunner().invoke(command, ["ces", "lint", str(folder)], env={"COLUMNS": "20"})
+    first, fix, *_, summary = result.stdout.splitlines()
 
     assert 1 == result.exit_code
-    (first, *_) = [line.split() for line in result.stdout.splitlines() if "find.py:1" in line]
-    assert ["find.py:1", "error", "CES102"] == first[:3]
-    assert "put def find first, or call the tool look" in result.stdout
-    assert "1 tools and callbacks: 2 errors, 1 warnings" in result.stdout
+    assert f"{folder}/find.py:1:1: error CES102: the platform calls this tool look" in first
+    assert "    put def find first, or call the tool look" == fix
+    assert "1 tools and callbacks: 2 errors, 1 warnings" == summary
+
+
+def test_what_others_wrote_steers_no_terminal(folder: Path) -> None:
+    """Names of files and tools, in text and in errors."""
+    name = "\x1b[31mred"
+    (folder / "tools" / name).mkdir(parents=True)
+    (folder / "tools" / name / f"{name}.json").write_text('{"pythonFunction": {"name": "\\u001b[2J"}}')
+    result = lint(str(folder))
+
+    assert r"tools/\x1b[31mred/python_function" in result.stdout
+    assert r"the code of the tool \x1b[2J is not there" in result.stdout
+    assert "\x1b" not in result.stdout + lint(str(folder), "--json").stdout
+    assert "\x1b" not in lint(str(folder), "--ignore", name).stderr
 
 
 def test_json_has_every_field(folder: Path) -> None:
@@ -42,6 +55,7 @@ def test_json_has_every_field(folder: Path) -> None:
     found = json.loads(lint(str(folder), "--json").stdout)
 
     assert ["CES102", "CES104", "CES201"] == [each["code"] for each in found]
+    assert {str(folder / "find.py")} == {each["path"] for each in found}
     assert {"path", "line", "column", "code", "severity", "says", "fix"} == set(found[0])
     assert (1, 21) == (found[2]["line"], found[2]["column"])
 
