@@ -1,10 +1,8 @@
-"""Read what the commands that run code are told, and open what they run it on."""
+"""Read what the commands that run code are told."""
 
 import json
 import sys
-import uuid
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
@@ -13,14 +11,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 
 from gcp_adk_store.cli.failures import CannotLookError
-from gcp_adk_store.errors import InvalidInputError
-from gcp_adk_store.store import Store
 
 if TYPE_CHECKING:
-    from google.adk.artifacts import BaseArtifactService
-    from google.adk.sessions import BaseSessionService, Session
-
-    from gcp_adk_store.runtime import HttpPolicy, PythonRuntime, RuntimeSettings, SessionKey
+    from gcp_adk_store.runtime import HttpPolicy, RuntimeSettings
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -145,91 +138,6 @@ def _options_of_every_run() -> tuple[Callable[[Command], Command], ...]:
             help="Of docs/ces-runtime.md, such as strict_typing=true.",
         ),
     )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """What code runs on."""
-
-    sessions: "BaseSessionService"
-    artifacts: "BaseArtifactService | None"
-    key: "SessionKey"
-    session: "Session"
-    """As it is before the run."""
-
-
-@asynccontextmanager
-async def opened(
-    session: str | None, *, create: bool, variables: Mapping[str, Any] | None
-) -> AsyncIterator[Place]:
-    """Open the session that is named, or one in memory.
-
-    Raises:
-        CannotLookError: there is no such session, or it is there although it was to be made.
-    """
-    from google.adk.sessions import InMemorySessionService  # noqa: PLC0415  # half of ADK
-
-    from gcp_adk_store.runtime import SessionKey  # noqa: PLC0415  # of the extra
-
-    if session is None:
-        key = SessionKey.of(f"{_IN_MEMORY}/{uuid.uuid4().hex}")
-        memory = InMemorySessionService()
-        made = await memory.create_session(**_named(key), state=dict(variables or {}))
-        yield Place(sessions=memory, artifacts=None, key=key, session=made)
-        return
-    try:
-        key = SessionKey.of(session)
-    except InvalidInputError as exc:
-        raise CannotLookError(f"--session {session} must be APP/USER/ID; write a / in an id as %2F") from exc
-    if key.session != key.session.strip():  # ADK would make one of another id
-        raise CannotLookError(f"--session {session}: an id neither begins nor ends with a space")
-    if variables is not None and not create:
-        raise CannotLookError("--variables are of a new session: add --create, or leave out --session")
-    async with Store.from_env() as store:
-        found = await store.sessions.get_session(**_named(key))
-        if found is None and not create:
-            raise CannotLookError(f"there is no session {session}; --create makes it")
-        if found is not None and create:
-            raise CannotLookError(f"there is a session {session} already; leave out --create")
-        if found is None:
-            found = await store.sessions.create_session(**_named(key), state=dict(variables or {}))
-        artifacts = store.artifacts if store.has_artifacts else None
-        yield Place(sessions=store.sessions, artifacts=artifacts, key=key, session=found)
-
-
-def make_runtime(place: Place, chosen: Chosen, mocks: Mapping[str, Any] | None) -> "PythonRuntime":
-    """Return the runtime that was asked for.
-
-    Raises:
-        InvalidInputError: a tool or a mock is none.
-    """
-    from gcp_adk_store.runtime import MockConfig, PythonRuntime  # noqa: PLC0415  # of the extra
-    from gcp_adk_store.runtime.apps.layout import read_app  # noqa: PLC0415  # likewise
-    from gcp_adk_store.runtime.apps.loading import load_tools  # noqa: PLC0415  # likewise
-
-    return PythonRuntime(
-        place.sessions,
-        artifact_service=place.artifacts,
-        tools=[] if chosen.tools is None else load_tools(read_app(chosen.tools)),
-        http=chosen.http(),
-        sandbox=chosen.sandbox,
-        settings=chosen.settings(),
-        mocks=None if mocks is None else MockConfig.from_json(mocks),
-    )
-
-
-async def say(place: Place, said: str, invocation_id: str) -> None:
-    """Append what the user said to the session."""
-    from google.adk.events import Event  # noqa: PLC0415  # half of ADK
-    from google.genai import types  # noqa: PLC0415  # likewise
-
-    content = types.Content(role="user", parts=[types.Part(text=said)])
-    event = Event(author="user", invocation_id=invocation_id, content=content)
-    await place.sessions.append_event(place.session, event)
-
-
-def _named(key: "SessionKey") -> dict[str, Any]:
-    return {"app_name": key.app, "user_id": key.user, "session_id": key.session}
 
 
 def _is_loopback(host: str) -> bool:

@@ -16,14 +16,11 @@ from rich.text import Text
 
 from gcp_adk_store.cli.ces_options import (
     Chosen,
-    Place,
-    make_runtime,
     object_option,
-    opened,
     runtime_options,
-    say,
     with_options,
 )
+from gcp_adk_store.cli.ces_place import Place, make_runtime, opened, say
 from gcp_adk_store.cli.extras import needs_ces
 from gcp_adk_store.cli.failures import CannotLookError
 from gcp_adk_store.cli.terminal import visible
@@ -55,6 +52,7 @@ def _session_options(command: Command) -> Command:
             "ADK_STORE_PROJECT, _DATABASE, _BUCKET and _PREFIX say where it is. Without it nothing is kept.",
         ),
         click.option("--create", is_flag=True, help="Make that session."),
+        click.option("--dry-run", is_flag=True, help="Run on a copy of that session: nothing is kept."),
         object_option("--variables", help="Variables of a session that is made, or not kept."),
         click.option(
             "--said", metavar="TEXT", help="What the user says first; it is appended to the session."
@@ -138,6 +136,7 @@ def _carry_out(
     *,
     session: str | None,
     create: bool,
+    dry_run: bool,
     variables: dict[str, Any] | None,
     said: str | None,
     mocks: dict[str, Any] | None,
@@ -150,17 +149,17 @@ def _carry_out(
         SandboxUnavailableError,
     )
 
-    async def run() -> "tuple[Mapping[str, Any], Run]":
-        async with opened(session, create=create, variables=variables) as place:
+    async def run() -> "tuple[Place, Mapping[str, Any], Run]":
+        async with opened(session, create=create, dry_run=dry_run, variables=variables) as place:
             invocation_id = f"ces-{uuid.uuid4().hex}"
             if said is not None:
                 await say(place, said, invocation_id)
             before = dict(place.session.state)
             async with make_runtime(place, Chosen(**chosen), mocks) as runtime:
-                return before, await work(runtime, place, invocation_id)
+                return place, before, await work(runtime, place, invocation_id)
 
     try:
-        before, ran = asyncio.run(run())
+        place, before, ran = asyncio.run(run())
     except SandboxUnavailableError as exc:
         raise CannotLookError(str(exc)) from exc
     except SandboxError as exc:
@@ -173,7 +172,7 @@ def _carry_out(
     if as_json:
         click.echo(json.dumps(asdict(ran), default=sorted))
     else:
-        _show(before, ran)
+        _show(place, before, ran)
     sys.exit(not ran.ok)
 
 
@@ -188,9 +187,10 @@ def _show_end(exc: Any, *, as_json: bool) -> None:
     click.echo(visible(f"{type(exc).__name__}: {exc}"), err=True)
 
 
-def _show(before: Mapping[str, Any], ran: "Run") -> None:
+def _show(place: Place, before: Mapping[str, Any], ran: "Run") -> None:
     console = Console(soft_wrap=True)
     for title, lines in (
+        ("session", _kept(place, ran)),
         ("printed", ran.stdout.rstrip("\n").splitlines()),
         *_of_kind(ran),
         ("variables", _changes(before, ran.variables)),
@@ -209,6 +209,15 @@ def _shown(error: "RunFailure") -> str:
     """Return the traceback; of what the code has no line of, what it says."""
     traceback = error.traceback.rstrip("\n")
     return traceback if '  File "' in traceback else str(error)
+
+
+def _kept(place: Place, ran: "Run") -> list[str]:
+    """Return which session it was, and what became of it."""
+    if not place.where:
+        return []
+    if not place.kept:
+        return [f"{place.where}: a copy, nothing is kept"]
+    return [f"{place.where}: {'as it was' if ran.event_id is None else 'changed'}"]
 
 
 def _of_kind(ran: Any) -> list[tuple[str, list[str]]]:

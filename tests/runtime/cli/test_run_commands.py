@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from google.adk.events import Event, EventActions
+from google.genai import types
 
 from gcp_adk_store import FirestoreSessionService
 from gcp_adk_store.cli.ces_options import _is_loopback
@@ -143,17 +145,63 @@ def test_a_stored_session_keeps_what_changes(
     monkeypatch.setenv("ADK_STORE_PROJECT", project)
     place = ["--session", "shop/ada/s%2F1"]
     made = [*place, "--create", "--variables", '{"halved": 5}', "--said", "half it"]
-    missing, first, second, again = (half(folder, *each) for each in (place, made, place, made))
+    missing, first, dry, second, again = (
+        half(folder, *each) for each in (place, made, [*place, "--dry-run", "--said", "dry"], place, made)
+    )
     find = connect().get_session(app_name="shop", user_id="ada", session_id="s/1")
     session = asyncio.run(find)
 
-    assert [2, 0, 0, 2] == [each.exit_code for each in (missing, first, second, again)]
-    assert "there is no session shop/ada/s%2F1; --create makes it" in missing.stderr
+    assert [2, 0, 0, 0, 2] == [each.exit_code for each in (missing, first, dry, second, again)]
+    where = f"shop/ada/s%2F1 in {project}, on the emulator at 127.0.0.1:"
+    assert f"there is no session {where}" in missing.stderr
+    assert "; --create makes it" in missing.stderr
+    assert f"session\n  {where}" in first.stdout
+    assert ": a copy, nothing is kept\n" in dry.stdout
+    assert "halved = 7" in dry.stdout
+    assert ": changed\n" in second.stdout
     assert "halved = 7" in second.stdout
     assert "there is a session" in again.stderr
     assert session is not None
     assert 7 == session.state["halved"]
     assert ["user", "agent", "agent"] == [event.author for event in session.events]
+
+
+SEES = """def sees() -> dict:
+    return {
+        "said": [part.text for event in context.events for part in event.parts()],
+        "variables": dict(context.state),
+    }
+"""
+
+
+def test_a_copy_has_what_the_session_has(
+    folder: Path,
+    project: str,
+    connect: Callable[..., FirestoreSessionService],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its events, its variables, and those that it shares as they are now, not as they were in its events."""
+    monkeypatch.setenv("ADK_STORE_PROJECT", project)
+    (folder / "sees.py").write_text(SEES)
+
+    async def prepare() -> None:
+        service = connect()
+        one, other = [
+            await service.create_session(app_name="shop", user_id="ada", session_id=name, state={"a": 1})
+            for name in ("one", "other")
+        ]
+        for session, delta in ((one, {"app:n": 1, "b": 2}), (other, {"app:n": 2})):
+            content = types.Content(role="user", parts=[types.Part(text="hello")])
+            actions = EventActions(state_delta=delta)
+            event = Event(author="user", invocation_id="i", content=content, actions=actions)
+            await service.append_event(session, event)
+
+    asyncio.run(prepare())
+    line = ["run-tool", str(folder / "sees.py"), "--session", "shop/ada/one", "--json"]
+    copied, stored = (json.loads(run(*line, *more).stdout) for more in (["--dry-run"], []))
+
+    assert {"said": ["hello"], "variables": {"a": 1, "b": 2, "app:n": 2}} == stored["response"]["result"]
+    assert stored["response"] == copied["response"]
 
 
 @pytest.mark.parametrize(
@@ -174,6 +222,7 @@ def test_a_stored_session_keeps_what_changes(
         ),
         (["run-tool", "tools/half.py", "--session", "a/b"], "--session a/b must be APP/USER/ID"),
         (["run-tool", "tools/half.py", "--session", "a/b/c", "--variables", "{}"], "add --create"),
+        (["run-tool", "tools/half.py", "--session", "a/b/c", "--create", "--dry-run"], "leave out --create"),
         (["run-tool", "tools/half.py", "--setting", "strict"], "write NAME=JSON"),
         (["run-tool", "tools/half.py", "--setting", "strict=true"], "unknown settings: strict"),
         (["run-tool", "tools/half.py", "--sandbox", "none"], "'none' is not one of 'bubblewrap'"),
