@@ -25,7 +25,7 @@ _LARGEST_PORT: Final = 65_535
 
 
 # Not the event loop's own threads: names that take long would keep all of this process's work waiting.
-_LOOKUPS: Final = ThreadPoolExecutor(8, thread_name_prefix="gcp-adk-store-names")
+_LOOKUPS: Final = ThreadPoolExecutor(64, thread_name_prefix="gcp-adk-store-names")
 
 
 class RefusedError(Exception):
@@ -96,6 +96,7 @@ class HttpPolicy:
     def __post_init__(self) -> None:
         if isinstance(self.allow, str):
             raise InvalidInputError("allow is a list of hosts, not one text")
+        object.__setattr__(self, "allow", tuple(self.allow))  # what is checked now stays what it is
         self.allowed_hosts()
         if not 0 < self.timeout_s < math.inf or self.max_response_bytes <= 0 or self.max_redirects < 0:
             raise InvalidInputError(

@@ -266,6 +266,15 @@ def test_one_text_is_no_list_of_hosts() -> None:
         HttpPolicy(allow="example.com")
 
 
+def test_a_policy_stays_as_it_was_checked() -> None:
+    """Whatever becomes of the list that it was made of."""
+    given = ["a.test"]
+    policy = HttpPolicy(allow=given)
+    given.append("not a host")
+
+    assert [entry.name for entry in policy.allowed_hosts()] == ["a.test"]
+
+
 async def test_without_a_policy_nothing_is_requested() -> None:
     """No host is allowed, and no name looked up."""
     asked: list[str] = []
