@@ -37,7 +37,7 @@ def bytes_of(frame: Frame) -> bytes:
             return spelled("failed", {"reason": reason, "message": message}, Limits())
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.lists(frames, max_size=5), st.integers(1, 50))
 def test_honest_frames_come_out_as_they_went_in(sent: list[Frame], step: int) -> None:
     """In whatever pieces they arrive."""
@@ -48,7 +48,7 @@ def test_honest_frames_come_out_as_they_went_in(sent: list[Frame], step: int) ->
     assert sent == found
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(st.lists(st.binary(max_size=200) | frames.map(bytes_of), max_size=6))
 @example([b"\x00\x00\x00\x00"])
 @example([b"\xff\xff\xff\xff"])
@@ -63,7 +63,7 @@ def test_whatever_bytes_are_frames_or_one_kind_of_error(pieces: list[bytes]) -> 
         assert isinstance(exc, SandboxProtocolError | SandboxOutputError)  # noqa: PT017
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(st.binary(max_size=300) | values.map(lambda value: json.dumps(value).encode()))
 @example(b"[" * 4000)
 @example(b'{"kind":"result","result":{"a":' + b"[" * 30 + b"]" * 30 + b"}}")
