@@ -12,6 +12,7 @@ from gcp_adk_store.runtime.guest.contract import VERSION
 from gcp_adk_store.runtime.questions import Answer, Delta
 from gcp_adk_store.runtime.results import RunFailure
 from gcp_adk_store.runtime.sandbox.errors import (
+    SandboxError,
     SandboxMemoryError,
     SandboxProtocolError,
     SandboxTimeoutError,
@@ -83,6 +84,9 @@ class Engine:
                 _require_memory(answer, stdout)
                 if self._settings.finish_uncollected and answer.error is None:
                     answer = _with(await self._finished(host, stdout), answer, request)
+            except SandboxError as exc:  # also of what is found in its answer, when its process has ended
+                exc.output = exc.output or "".join(printed)
+                raise
             finally:
                 await host.cancel()
         if host.ending is not None and answer.error is None:

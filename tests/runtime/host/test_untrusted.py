@@ -42,9 +42,10 @@ class Forging:
         self._questions = questions
         self.replies: list[dict[str, Any]] = []
 
-    async def run(self, request: Any, answer: Any, **_: Any) -> dict[str, Any]:
+    async def run(self, request: Any, answer: Any, *, on_output: Any, **_: Any) -> dict[str, Any]:
         """Ask, then answer."""
         assert request["version"] == 1
+        on_output("printed\n")
         for question in self._questions:
             self.replies.append(await answer(question))
         return self._answer
@@ -79,9 +80,10 @@ class Forging:
 async def test_an_answer_that_is_none_is_a_protocol_error(
     forged: dict[str, Any], make: MakeRuntime, sessions: BaseSessionService
 ) -> None:
-    """Nothing is stored."""
-    with pytest.raises(SandboxProtocolError):
+    """Nothing is stored; what was printed is shown."""
+    with pytest.raises(SandboxProtocolError) as caught:
         await ran(make(sandbox=Forging({**HONEST, **forged})), "return 1")
+    assert "printed\n" == caught.value.output
     assert (await stored(sessions)).events == []
 
 
