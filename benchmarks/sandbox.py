@@ -56,6 +56,9 @@ async def measure(folder: Path) -> dict[str, list[float]]:
     try:
         rows["run"] = await timed(RUNS, lambda: box.run({"calls": 0}, echo))
         rows["run with 10 host calls"] = await timed(RUNS, lambda: box.run({"calls": 10}, echo))
+        rows["run that prints 1000 lines"] = await timed(
+            RUNS, lambda: box.run({"calls": 0, "lines": 1000}, echo)
+        )
         together = lambda: asyncio.gather(*(box.run({"calls": 0}, echo) for _ in range(AT_A_TIME)))  # noqa: E731
         rows[f"{AT_A_TIME} runs at a time, each"] = [each / AT_A_TIME for each in await timed(10, together)]
     finally:

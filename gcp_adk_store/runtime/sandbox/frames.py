@@ -87,11 +87,12 @@ class FrameReader:
 
     def _count_values(self, text: bytes) -> None:
         """Count the values of *text* before any is made: small as text, they are large here."""
-        self._values += text.count(b",") + text.count(b"[") + text.count(b"{")
-        if self._values > self._limits.received_values:
-            raise SandboxProtocolError(
-                f"the code sent more than the {self._limits.received_values} values of received_values"
-            )
+        values = text.count(b",") + text.count(b"[") + text.count(b"{")
+        self._values += values
+        for name, found in (("frame_values", values), ("received_values", self._values)):
+            most = getattr(self._limits, name)
+            if found > most:
+                raise SandboxProtocolError(f"the code sent more than the {most} values of {name}")
 
 
 def spelled(kind: str, frame: Mapping[str, Any], limits: Limits) -> bytes:

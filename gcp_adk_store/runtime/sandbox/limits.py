@@ -40,12 +40,14 @@ class Limits:
     callbacks print is cut before, at ``max_stdout_chars`` of the runtime."""
     frame_bytes: int = 8 * _MIB
     """Its request, its result, one host call or answer, as JSON: a larger result is a SandboxOutputError."""
+    frame_values: int = 1_000_000
+    """Values in one frame, about: an empty list takes 3 bytes there and 56 here."""
     frame_depth: int = 100
     """Lists and objects within each other in one frame."""
     received_bytes: int = 64 * _MIB
     """All frames that it sends together: beyond, a SandboxOutputError."""
-    received_values: int = 1_000_000
-    """Values in all of these frames, about: an empty list takes 3 bytes there and 56 here. Beyond, a
+    received_values: int = 4_000_000
+    """Values in all of these frames, as far more may be kept here than was sent: beyond, a
     SandboxProtocolError."""
     host_calls: int = 1000
     """Calls of the host: beyond, a SandboxProtocolError."""
