@@ -52,7 +52,7 @@ def default_folder(environ: Mapping[str, str] = os.environ) -> Path:
     """Return where an environment is kept: ``ADK_STORE_CES_ENVIRONMENT``, or the user's cache."""
     named = environ.get("ADK_STORE_CES_ENVIRONMENT")
     if named:
-        return Path(named).absolute()  # what is mounted is looked for from elsewhere
+        return Path(named).absolute()
     cache = environ.get("XDG_CACHE_HOME") or Path(environ.get("HOME", "/")) / ".cache"
     return Path(cache) / "gcp-adk-store" / "ces"
 
@@ -63,6 +63,7 @@ def open_environment(folder: Path) -> Environment:
     Raises:
         SandboxUnavailableError: there is none, or its interpreter is gone.
     """
+    folder = folder.absolute()  # what is mounted is looked for from elsewhere
     try:
         told = json.loads((folder / _DESCRIPTION).read_text(encoding="utf-8"))
     except FileNotFoundError as exc:

@@ -4,6 +4,7 @@ import base64
 import contextlib
 import json
 import os
+import re
 import socket
 import subprocess
 import threading
@@ -19,6 +20,7 @@ from gcp_adk_store.runtime.sandbox.supervision import Ended
 
 _PACKET_BYTES: Final = 64 * 1024
 _SAID_BYTES: Final = 4000
+_OF_RIGHTS: Final = re.compile(r"^bwrap: .*(permi|namespace)", re.IGNORECASE | re.MULTILINE)
 _TO_ALLOW: Final = """\
 the sandbox could not be started: {reason}
 It needs user namespaces. Allow them: in a container by
@@ -170,7 +172,7 @@ class Zygote:
             except (OSError, ValueError, SandboxUnavailableError) as exc:
                 process.kill()
                 said = process.stderr.read(_SAID_BYTES).decode(errors="replace").strip()
-                if "bwrap: " in said:
+                if _OF_RIGHTS.search(said):
                     raise SandboxUnavailableError(_TO_ALLOW.format(reason=said)) from exc
                 raise SandboxUnavailableError(said or str(exc)) from exc
             self.ready.set_result(version)
