@@ -152,6 +152,7 @@ def _description(environment: Environment, code: Path, entry: str, limits: Limit
             ],
             "cwd": "/",
             "noNewPrivileges": True,
+            "oomScoreAdj": 1000,  # the highest score: rather a call than its host, where memory runs out
             "capabilities": {
                 kind: [] for kind in ("bounding", "effective", "inheritable", "permitted", "ambient")
             },

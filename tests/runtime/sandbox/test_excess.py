@@ -1,6 +1,7 @@
 """Attack from inside, by excess: time, memory, output, threads and calls end a run, and no other."""
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from gcp_adk_store.runtime.sandbox import (
     SandboxProtocolError,
     SandboxTimeoutError,
 )
-from tests.runtime.sandbox.conftest import Run, outside
+from tests.runtime.sandbox.conftest import Run, outside, processes_of_runs
 
 pytestmark = pytest.mark.xdist_group("sandbox")
 
@@ -114,3 +115,20 @@ result = made
 
     assert 20 < await run(code, threads=40) < 40
     assert 199 == outside(code)
+
+
+def score(number: int) -> int:
+    """Return how readily the kernel ends a process where memory runs out."""
+    return int(Path(f"/proc/{number}/oom_score_adj").read_text())
+
+
+async def test_where_memory_runs_out_a_run_ends_before_its_host(sandbox: BubblewrapSandbox) -> None:
+    """Its limit is one of many; the kernel takes what has the highest score."""
+    before = processes_of_runs()
+
+    async def answer(_call: dict[str, Any]) -> dict[str, Any]:
+        return {"scores": [score(number) for number in processes_of_runs() - before]}
+
+    found = await sandbox.run({"code": "result = call_host({})['scores']"}, answer)
+
+    assert {"result": [1000]} == found
