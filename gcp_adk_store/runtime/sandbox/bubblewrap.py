@@ -35,6 +35,8 @@ _NOBODY: Final = 65_534
 _SYS_ADMIN: Final = 1 << 21
 _RUNS: Final = "runs"
 _STARTS: Final = "starts"
+_ATTEMPTS: Final = 3
+"""Where a zygote ended, a process does not begin, the next is refused, and the one after that is made."""
 _STARTS_AT_ONCE: Final = 64
 """Far fewer than fill the queue of a socket, or are more descriptors on their way than the kernel allows."""
 _TO_INSTALL: Final = """\
@@ -116,14 +118,15 @@ class BubblewrapSandbox:
             await asyncio.shield(asyncio.wrap_future(zygote.over))
 
     async def _process(self, limits: Limits) -> ZygoteProcess:
-        for _ in range(2):
+        for _ in range(_ATTEMPTS):
             zygote = self._living()
             await _version(zygote)
             async with self._starts.turn(_STARTS):
                 process = _spawned(zygote, limits)
                 if process is not None and await self._begins(process):
                     return process
-            zygote.close()
+            if process is None:
+                zygote.close()
         raise SandboxUnavailableError("the sandbox ends as soon as it is started")
 
     async def _begins(self, process: ZygoteProcess) -> bool:

@@ -55,7 +55,7 @@ def guest(environment_folder: Path) -> Iterator[BubblewrapSandbox]:
 @pytest.fixture(scope="session")
 def unfiltered(environment_folder: Path) -> Iterator[BubblewrapSandbox]:
     """The same with every system call: what namespaces and rights alone keep out."""
-    made = BubblewrapSandbox(entry=ENTRY, environment=environment_folder)
+    made = BubblewrapSandbox(entry=ENTRY, environment=environment_folder, preload=())
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(bubblewrap, "program", lambda: _ALLOW_ALL)
         yield from _started(made)

@@ -23,6 +23,7 @@ from gcp_adk_store.runtime.sandbox import (
     SandboxError,
     SandboxUnavailableError,
 )
+from gcp_adk_store.runtime.sandbox.zygotes import ZygoteProcess
 from tests.runtime.sandbox.conftest import ENTRY, no_host, processes_of_runs, run_in, zygotes
 
 pytestmark = pytest.mark.xdist_group("sandbox")
@@ -171,6 +172,30 @@ async def test_a_host_without_descriptors_refuses_a_run_and_ends_no_other(sandbo
 
     assert {"result": {"a": 1}} == await task
     assert 2 == await run_in(sandbox, "result = 1 + 1")
+
+
+async def test_a_process_that_is_ended_before_it_begins_is_made_again_and_ends_no_other(
+    sandbox: BubblewrapSandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where memory runs out for its keeper."""
+    began = ZygoteProcess.began
+    ended: list[ZygoteProcess] = []
+
+    async def once_ended(process: ZygoteProcess) -> bool:
+        if ended:
+            return await began(process)
+        ended.append(process)
+        return False
+
+    other = await begun(sandbox)
+    monkeypatch.setattr(ZygoteProcess, "began", once_ended)
+
+    assert 2 == await run_in(sandbox, "result = 1 + 1")
+    assert 1 == len(ended)
+    assert not other.done()
+    other.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await other
 
 
 async def test_hundreds_of_runs_can_be_asked_for_at_once(environment_folder: Path) -> None:
