@@ -269,7 +269,7 @@ def test_a_host_that_cannot_be_asked_ends_the_run() -> None:
 
 
 def test_a_host_may_answer_with_a_run_of_its_own() -> None:
-    """Runs nest: each prints, imports and counts for itself."""
+    """Runs nest: each prints, imports and counts for itself, and shows its lines under one file's name."""
 
     def host(call: dict[str, Any]) -> Reply:
         inner = of_tool(
@@ -293,12 +293,12 @@ def test_a_host_may_answer_with_a_run_of_its_own() -> None:
             found = tools.look_up({"n": 5}).json()["result"]
             import ces_public as again
             print("after", again is ces_public)
-            return [found, get_variable("n")]
+            raise ValueError(found, get_variable("n"))
         """,
         host=host,
         tools=["look_up"],
     )
 
-    assert answer["error"] is None
-    assert answer["result"] == [5, 5]
+    assert answer["error"]["message"] == "(5, 5)"
+    assert '    raise ValueError(found, get_variable("n"))\n' in answer["error"]["traceback"]
     assert answer["stdout"] == "before\nafter True\n"

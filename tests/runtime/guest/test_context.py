@@ -224,6 +224,19 @@ def test_changed_actions_are_told() -> None:
     assert unchanged["actions"] is None
 
 
+def test_actions_that_json_cannot_hold_are_named() -> None:
+    """As variables are."""
+    error = of_tool("def tool():\n    context.actions.state_delta['a'] = {1}")["error"]
+
+    assert error["type"] == "NotJsonError"
+    assert error["message"].startswith("actions.state_delta['a']: ")
+
+
+def test_a_host_may_call_the_state_variables() -> None:
+    """As the platform's interface does."""
+    assert result_of("return context.state", context={"variables": {"a": 1}}) == {"a": 1}
+
+
 def test_a_failure_changes_nothing() -> None:
     """Neither variables that were set nor ones that were changed inside."""
     source = """

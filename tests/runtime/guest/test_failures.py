@@ -94,6 +94,7 @@ def test_code_that_is_no_python_is_an_error_with_its_line() -> None:
         '  File "tool.py", line 2\n    def tool(:\n             ^\n'
     )
     assert of_tool("(" * 10_000)["error"]["type"] in {"SyntaxError", "MemoryError", "RecursionError"}
+    assert of_tool(f"x = {'-' * 9_000}1")["error"]["type"] in {"SyntaxError", "MemoryError", "RecursionError"}
     assert of_tool("\0")["error"]["type"] in {"SyntaxError", "ValueError"}
 
 
@@ -170,6 +171,13 @@ def test_an_exception_that_cannot_be_shown_is_an_answer(told: str, base: str) ->
 
     assert error["type"] == "Odd"
     assert "Odd" in error["traceback"]
+
+
+def test_what_cannot_be_shown_is_said() -> None:
+    """In place of its text."""
+    source = "class Odd(Exception):\n    def __str__(self): raise SystemExit\ndef tool():\n    raise Odd"
+
+    assert of_tool(source)["error"]["message"] == "<the exception cannot be shown>"
 
 
 @pytest.mark.parametrize("name", ["property(lambda self: 1 / 0)", "7"])
@@ -340,6 +348,7 @@ def test_what_the_platform_has_can_be_imported() -> None:
     """The standard library, pydantic, and the runtime's own names."""
     source = """
         import asyncio, datetime, decimal, re, uuid, zoneinfo, xml.etree.ElementTree
+        import annotated_types, google.protobuf, numpy, pydantic_core, typing_extensions, typing_inspection
         import pydantic.fields
         from pydantic import BaseModel
         from ces_public import Part, ces_requests, get_variable, tools
