@@ -251,13 +251,15 @@ def test_an_async_callback_is_refused_or_run_to_its_end() -> None:
     assert (run["error"], run["override"], run["state"]) == (None, False, {"a": 1})
 
 
-def test_what_overrides_may_be_converted() -> None:
+def test_what_overrides_or_changes_may_be_converted() -> None:
     """As a tool's result, where that is chosen."""
-    source = callback("before_tool", "import datetime", "return {'on': datetime.date(2026, 1, 2)}")
+    on = "datetime.date(2026, 1, 2)"
+    source = callback("before_tool", "import datetime", f"input['on'] = {on}", f"return {{'on': {on}}}")
     strict = of_callbacks("before_tool", source, **TOOL)
     lenient = of_callbacks("before_tool", source, **TOOL, settings={"lenient_json": True})
 
     assert (strict["error"]["type"], lenient["result"]) == ("NotJsonError", {"on": "2026-01-02"})
+    assert lenient["args"] == {"id": 7, "on": "2026-01-02"}
 
 
 def test_a_callback_has_the_name_of_its_kind() -> None:
