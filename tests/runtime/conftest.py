@@ -1,22 +1,51 @@
 """Let commands and other processes find what user code runs in."""
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from gcp_adk_store.runtime.sandbox import SandboxUnavailableError, install_environment, open_environment
+from gcp_adk_store.runtime.sandbox import (
+    BubblewrapSandbox,
+    SandboxUnavailableError,
+    install_environment,
+    open_environment,
+)
 
 _FOLDER = Path(__file__).parents[2] / ".cache" / "ces"
 
 
 @pytest.fixture(scope="session")
-def ces_environment() -> Iterator[Path]:
-    """The environment of this clone, installed where it is not yet; processes find it by a variable."""
+def working_environment() -> Path:
+    """The environment of this clone, installed where it is not yet; a failure where no sandbox runs.
+
+    A test that waits for code would wait for ever, and any other would say something else.
+    """
     try:
         open_environment(_FOLDER)
     except SandboxUnavailableError:
         install_environment(_FOLDER)
+    if missing := asyncio.run(_missing()):
+        pytest.fail(f"the sandbox cannot run here: {missing}", pytrace=False)
+    return _FOLDER
+
+
+async def _missing() -> str | None:
+    """Return what keeps the sandbox from its start, or None."""
+    sandbox = BubblewrapSandbox(environment=_FOLDER, preload=())
+    try:
+        await sandbox.start()
+    except SandboxUnavailableError as exc:
+        return str(exc)
+    finally:
+        await sandbox.close()
+    return None
+
+
+@pytest.fixture(scope="session")
+def ces_environment(working_environment: Path) -> Iterator[Path]:
+    """That environment, which processes find by a variable."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("ADK_STORE_CES_ENVIRONMENT", str(_FOLDER))
-        yield _FOLDER
+        patch.setenv("ADK_STORE_CES_ENVIRONMENT", str(working_environment))
+        yield working_environment

@@ -17,12 +17,9 @@ from gcp_adk_store.runtime.sandbox import (
     Sandbox,
     SandboxUnavailableError,
     bubblewrap,
-    install_environment,
-    open_environment,
 )
 
 ENTRY = "tests.runtime.sandbox.entry.code:run"
-_ROOT = Path(__file__).parents[3]
 _DEPTH_OF_ZYGOTES = 2
 _ALLOW_ALL = bytes([0x06, 0, 0, 0, 0, 0, 0xFF, 0x7F])
 
@@ -30,14 +27,9 @@ Run = Callable[..., Awaitable[Any]]
 
 
 @pytest.fixture(scope="session")
-def environment_folder() -> Path:
-    """What user code runs in; installed where it is not yet."""
-    folder = _ROOT / ".cache" / "ces"
-    try:
-        open_environment(folder)
-    except SandboxUnavailableError:
-        install_environment(folder)
-    return folder
+def environment_folder(working_environment: Path) -> Path:
+    """What user code runs in."""
+    return working_environment
 
 
 @pytest.fixture(scope="session")
@@ -65,7 +57,7 @@ def _started(made: BubblewrapSandbox) -> Iterator[BubblewrapSandbox]:
     try:
         asyncio.run(made.start())
     except SandboxUnavailableError as exc:
-        pytest.skip(f"the sandbox cannot run here: {exc}")
+        pytest.fail(f"the sandbox cannot run here: {exc}", pytrace=False)
     yield made
     asyncio.run(made.close())
 
