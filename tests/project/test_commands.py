@@ -65,7 +65,8 @@ RUN = {
 
 PYTHON = {
     "README.md": 2,
-    "docs/ces-runtime.md": 3,
+    "docs/ces-commands.md": 1,
+    "docs/ces-runtime.md": 2,
     "docs/credentials.md": 1,
     "docs/deploying.md": 1,
     "docs/migrating.md": 1,
@@ -79,7 +80,7 @@ of the runtime, and test_documents_for_readers.py all others."""
 
 CONFIGURATION = {
     "docs/adk-server.md": "test_the_services_yaml_of_the_documents_is_loaded",
-    "docs/ces-runtime.md": "test_the_tests_of_the_page_can_be_read",
+    "docs/ces-commands.md": "test_the_tests_of_the_page_can_be_read",
     "docs/doctor.md": "test_every_check_is_explained",
     "terraform/modules/adk_store/README.md": "test_the_configurations_of_the_readme_are_valid",
 }

@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 
 from gcp_adk_store.cli.command import command
 
-PAGE = Path(__file__).parents[3] / "docs/ces-runtime.md"
+PAGE = Path(__file__).parents[3] / "docs/ces-commands.md"
 TOOL = '''def half(number: int) -> dict:
     """Half a number."""
     print("halving", number)
@@ -257,7 +257,7 @@ def app(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def page_block() -> str:
-    """Return the test of a callback that docs/ces-runtime.md shows."""
+    """Return the test of a callback that docs/ces-commands.md shows."""
     blocks: list[str] = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.DOTALL | re.MULTILINE)
     (block,) = (each for each in blocks if "ces_callback" in each)
     return block

@@ -224,8 +224,8 @@ def test_every_operator_is_tested() -> None:
 
 
 def test_the_tests_of_the_page_can_be_read(tmp_path: Path) -> None:
-    """As they stand in docs/ces-runtime.md."""
-    page = (Path(__file__).parents[3] / "docs/ces-runtime.md").read_text()
+    """As they stand in docs/ces-commands.md."""
+    page = (Path(__file__).parents[3] / "docs/ces-commands.md").read_text()
     (shown,) = re.findall(r"^```yaml\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
     (test,) = read(tmp_path, shown)
 

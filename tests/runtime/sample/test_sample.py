@@ -30,7 +30,7 @@ SHOWN = {
 
 def documented() -> list[str]:
     """Return the commands of the documents that a shell would run."""
-    texts = [(ROOT / name).read_text() for name in ("docs/ces-runtime.md", "examples/ces/README.md")]
+    texts = [(ROOT / name).read_text() for name in ("docs/ces-commands.md", "examples/ces/README.md")]
     blocks = [
         block
         for text in texts
