@@ -33,7 +33,8 @@ def ces() -> None:
 def install(python: str | None, folder: Path | None) -> None:
     """Install what user code runs in: pydantic, numpy and protobuf of the platform's releases.
 
-    In place of what was installed there before. Ends with 2 if it cannot.
+    In place of an environment that was there before; a folder with anything else is left alone. Ends with 2
+    if it cannot.
     """
     place = (folder or default_folder()).absolute()
     try:

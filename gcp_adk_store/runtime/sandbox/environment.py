@@ -104,11 +104,21 @@ def install_environment(folder: Path, *, python: str | None = None) -> Environme
         python: Interpreter; by default a CPython 3.12, or this one with an ``InterpreterWarning``.
 
     Raises:
-        SandboxUnavailableError: pip or the interpreter failed; the message ends with what they said.
+        SandboxUnavailableError: pip or the interpreter failed; the message ends with what they said. Or the
+            folder holds something else, or cannot be made.
     """
     interpreter = find_interpreter(python)
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    made = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+    try:
+        if folder.exists() and not _is_ours(folder):
+            raise SandboxUnavailableError(
+                f"{folder} holds something else, and would be lost; name another folder"
+            )
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        made = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+    except OSError as exc:
+        raise SandboxUnavailableError(
+            f"{folder} cannot be made: {exc.strerror}; name another folder"
+        ) from exc
     try:
         made.chmod(0o755)
         with tempfile.TemporaryDirectory() as tools:
@@ -136,6 +146,11 @@ def install_environment(folder: Path, *, python: str | None = None) -> Environme
     finally:
         shutil.rmtree(made, ignore_errors=True)
     return open_environment(folder)
+
+
+def _is_ours(folder: Path) -> bool:
+    """Whether *folder* is an environment, or empty."""
+    return folder.is_dir() and ((folder / _DESCRIPTION).is_file() or not any(folder.iterdir()))
 
 
 def _libraries(interpreter: Interpreter, site: Path) -> list[str]:
