@@ -1,13 +1,14 @@
 """Answer what the sample's tools ask: accounts, and whether services work.
 
-``python -m examples.ces.api`` runs it on 127.0.0.1:8791.
+``python -m examples.ces.api`` runs it on 127.0.0.1:8791; another port may be added.
 """
 
 import json
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
+from threading import Event, Thread
 from typing import Any, Final
 from urllib.parse import parse_qs, urlsplit
 
@@ -62,6 +63,6 @@ def account_server(port: int = 0) -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    with ThreadingHTTPServer(("127.0.0.1", PORT), _Handler) as server:
-        print(f"http://127.0.0.1:{PORT}", flush=True)
-        server.serve_forever()
+    with account_server(int(sys.argv[1]) if sys.argv[1:] else PORT) as url:
+        print(url, flush=True)
+        Event().wait()

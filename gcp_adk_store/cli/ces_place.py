@@ -7,8 +7,11 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+import click
+
 from gcp_adk_store.cli.ces_options import Chosen
 from gcp_adk_store.cli.failures import CannotLookError
+from gcp_adk_store.cli.terminal import visible
 from gcp_adk_store.errors import InvalidInputError
 from gcp_adk_store.settings import StoreSettings
 from gcp_adk_store.store import Store
@@ -134,10 +137,13 @@ def make_runtime(place: Place, chosen: Chosen, mocks: Mapping[str, Any] | None) 
     from gcp_adk_store.runtime.apps.layout import read_app  # noqa: PLC0415  # likewise
     from gcp_adk_store.runtime.apps.loading import load_tools  # noqa: PLC0415  # likewise
 
+    app = None if chosen.tools is None else read_app(chosen.tools)
+    for problem in () if app is None else app.problems:
+        click.echo(visible(f"{chosen.tools}/{problem.path}:{problem.line}: {problem.says}"), err=True)
     return PythonRuntime(
         place.sessions,
         artifact_service=place.artifacts,
-        tools=[] if chosen.tools is None else load_tools(read_app(chosen.tools)),
+        tools=[] if app is None else load_tools(app),
         http=chosen.http(),
         sandbox=chosen.sandbox,
         settings=chosen.settings(),

@@ -21,6 +21,7 @@ from gcp_adk_store.cli.terminal import visible
 from gcp_adk_store.errors import StoreError
 
 if TYPE_CHECKING:
+    from gcp_adk_store.runtime.apps.findings import Finding
     from gcp_adk_store.runtime.apps.layout import AgentApp
     from gcp_adk_store.runtime.apps.outcomes import Outcome
     from gcp_adk_store.runtime.sandbox import Sandbox
@@ -91,10 +92,11 @@ async def _outcomes(
     from gcp_adk_store.runtime.sandboxes import open_sandbox  # noqa: PLC0415  # likewise
 
     app, settings = read_app(folder), chosen.settings()
+    outcomes = [_of_problem(folder, each) for each in app.problems]
     # As many as a runtime with these settings may have at a time, each with the calls below it.
     sandbox, _ = open_sandbox(chosen.sandbox, runs_at_once=settings.runs_at_once * (settings.max_depth + 1))
     try:
-        outcomes = await _tool_outcomes(app, of_tools, variables, chosen, sandbox)
+        outcomes += await _tool_outcomes(app, of_tools, variables, chosen, sandbox)
         if of_callbacks:
             outcomes += await CallbackChecks(
                 app=app,
@@ -108,6 +110,20 @@ async def _outcomes(
     finally:
         await sandbox.close()
     return outcomes
+
+
+def _of_problem(folder: Path, problem: "Finding") -> "Outcome":
+    """Return what becomes of a file of the app that was not read: what it says would be missing unseen."""
+    from gcp_adk_store.runtime.apps.outcomes import Outcome  # noqa: PLC0415  # of the extra
+
+    return Outcome(
+        path=str(folder / problem.path),
+        line=problem.line,
+        name="the app",
+        subject="",
+        status="error",
+        says=(problem.says,),
+    )
 
 
 async def _tool_outcomes(

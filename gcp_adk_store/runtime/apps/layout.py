@@ -28,6 +28,8 @@ from gcp_adk_store.runtime.guest.contract import CALLBACKS, Callback
 CODE_FILE: Final = "python_code.py"
 _EXECUTIONS: Final = ("SYNCHRONOUS", "ASYNCHRONOUS")
 _SUFFIXES: Final = (".json", ".yaml", ".yml")
+_VALUES: Final = 500_000
+"""Of a configuration or a schema."""
 _NOT_IN_NAMES: Final = re.compile(r"\W+", re.ASCII)
 _METHODS: Final = frozenset({"get", "put", "post", "delete", "patch", "head", "options"})
 
@@ -244,6 +246,9 @@ class _Reading:
         if not isinstance(read, dict):
             self._problem(path, f"an object is expected, not {type(read).__name__}")
             return {}
+        if _is_larger(read, _VALUES):
+            self._problem(path, f"it has more than {_VALUES:,} values, those referred to counted each time")
+            return {}
         return read
 
     def _is_file(self, path: Path, what: str) -> bool:
@@ -267,6 +272,17 @@ class _Reading:
 
 def _folders(parent: Path) -> list[Path]:
     return sorted(path for path in parent.iterdir() if path.is_dir()) if parent.is_dir() else []
+
+
+def _is_larger(value: Any, most: int) -> bool:
+    """Whether *value*, as JSON, would have more values than *most*: YAML refers to some again and again."""
+    waiting, seen = [value], 0
+    while waiting and seen <= most:
+        each = waiting.pop()
+        seen += 1
+        if isinstance(each, dict | list):
+            waiting += each.values() if isinstance(each, dict) else each
+    return seen > most
 
 
 def _config_file(stem: Path) -> Path:

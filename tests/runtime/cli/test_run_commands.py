@@ -110,6 +110,16 @@ def test_an_unknown_tool_says_where_tools_come_from(folder: Path) -> None:
     assert "--tools DIR names the app" not in half(folder).stderr
 
 
+def test_a_file_of_the_app_that_is_not_read_is_said(folder: Path) -> None:
+    """And the code runs all the same."""
+    (folder / "tools/other").mkdir()
+    (folder / "tools/other/other.json").write_text("{")
+    result = half(folder)
+
+    assert 0 == result.exit_code
+    assert f"{folder}/tools/other/other.json:1: it is no JSON" in result.stderr
+
+
 def test_callbacks_run_in_order_on_one_session(folder: Path) -> None:
     """What is changed in place is shown, and what overrides, and what is removed."""
     files = [str(folder / "first.py"), str(folder / "second.py")]

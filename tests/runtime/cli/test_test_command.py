@@ -231,6 +231,7 @@ def app(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "evals/tool_tests/half.yaml": TOOL_TESTS,
         "evals/tool_tests/malformed.yml": "tests:\n  - {name: a, tool: half, expect: 1}\n",
         "evals/other.yaml": "not: tests",
+        "agents/lost/lost.json": '{\n"beforeModelCallbacks": [',
         f"{callbacks}/first/python_code.py": FIRST,
         f"{callbacks}/first/test.py": FIRST_TEST,
         "agents/root/after_agent_callbacks/second/python_code.py": SECOND,
@@ -273,7 +274,9 @@ def ended(app: Path, ces_environment: Path) -> Result:
 @pytest.fixture(scope="module")
 def told(ended: Result) -> dict[str, dict[str, Any]]:
     """What became of each test, by its name."""
-    return {each["name"]: each for each in json.loads(ended.stdout) if each["name"] != "the file"}
+    return {
+        each["name"]: each for each in json.loads(ended.stdout) if each["name"] not in {"the app", "the file"}
+    }
 
 
 def test_every_test_ends_as_it_should(ended: Result, told: dict[str, dict[str, Any]]) -> None:
@@ -350,6 +353,8 @@ def test_files_that_are_none_are_errors_with_their_line(app: Path, ended: Result
         nothing["status"],
         nothing["says"],
     )
+    lost = next(each for each in json.loads(ended.stdout) if each["name"] == "the app")
+    assert (f"{app}/agents/lost/lost.json", 2, "error") == (lost["path"], lost["line"], lost["status"])
     assert "skipped" == wrong[app / "agents/root/after_agent_callbacks/second/test_left_out.py"]["status"]
     assert 4 == len(wrong)
 
@@ -396,7 +401,7 @@ def test_the_table_has_each_failure_below_it(app: Path) -> None:
     assert re.search(r"passed +half +right +\d", result.stdout)
     assert f"{app}/evals/tool_tests/half.yaml:9: wrong\n  response $.result.half equals 3" in result.stdout
     assert "  printed:\n    halving 4\n" in result.stdout
-    assert "7 passed, 3 failed, 3 error" in result.stdout
+    assert "7 passed, 3 failed, 4 error" in result.stdout
 
 
 @pytest.mark.usefixtures("ces_environment")

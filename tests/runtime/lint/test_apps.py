@@ -19,6 +19,13 @@ AFTER_AGENT = "def after_agent_callback(callback_context: dict) -> None:\n    to
 SCHEMA = "paths:\n  /a:\n    get:\n      operationId: findAccount\n    parameters: []\n"
 
 
+LAUGHS = "a: &a {n: 1}\n" + "".join(
+    f"{name}: &{name} [{', '.join([f'*{below}'] * 20)}]\n"
+    for below, name in zip("abcde", "bcdef", strict=True)
+)
+"""Some 3 million values in a few lines."""
+
+
 def write(folder: Path, files: dict[str, Any]) -> Path:
     """Write *files*; what is no text becomes JSON."""
     for name, content in files.items():
@@ -145,6 +152,8 @@ def test_a_helper_that_two_tools_have_is_found_once(app: Path) -> None:
             "a: [\nb",
             ("toolsets/bank/open_api_toolset/open_api_schema.yaml", 2),
         ),
+        ("tools/second/second.yaml", LAUGHS, ("tools/second/second.yaml", 1)),
+        ("tools/second/second.yaml", "a: &a [*a]", ("tools/second/second.yaml", 1)),
         (
             "agents/root/root.json",
             {"beforeModelCallbacks": [{"pythonCode": "agents/gone.py"}]},

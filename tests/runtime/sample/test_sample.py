@@ -1,11 +1,13 @@
 """The sample is what its documents say: without fault, tested, and a conversation outlives its process."""
 
+import json
 import re
 import shlex
 import subprocess
 import sys
 from pathlib import Path
 
+import httpx
 import pytest
 from click.testing import CliRunner
 
@@ -63,6 +65,36 @@ def test_documented_commands_run(line: str, monkeypatch: pytest.MonkeyPatch) -> 
 
     assert (0, "") == (result.exit_code, result.stderr)
     assert SHOWN[of_command(line)] in result.stdout
+
+
+@pytest.mark.usefixtures("ces_environment")
+def test_the_server_is_reached_only_where_it_is_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the option the tool is told that nobody answers, though the server does."""
+    monkeypatch.chdir(ROOT)
+    (line,) = (each for each in OURS if "--allow-host" in each)
+    answers = []
+    with account_server() as url:
+        place = url.removeprefix("http://")
+        words = shlex.split(line.replace(f"127.0.0.1:{PORT}", place))[1:]
+        at = words.index("--allow-host")
+        for host in (place, "127.0.0.1:1", "accounts.example.com"):
+            result = CliRunner().invoke(command, [*words[:at], "--allow-host", host, "--json"])
+            answers.append(json.loads(result.stdout)["response"]["result"]["status"])
+
+    assert ["ok", "error", "error"] == answers
+
+
+def test_the_server_runs_by_its_command() -> None:
+    """On the port that it is told."""
+    command_line = [sys.executable, "-m", "examples.ces.api", "0"]
+    with subprocess.Popen(command_line, stdout=subprocess.PIPE, text=True, cwd=ROOT) as server:
+        assert server.stdout is not None
+        url = server.stdout.readline().strip()
+        try:
+            answer = httpx.get(f"{url}/accounts/12345678").json()
+            assert "Ada" == answer["name"]
+        finally:
+            server.terminate()
 
 
 def test_every_documented_command_is_run() -> None:
