@@ -142,6 +142,8 @@ from pathlib import Path
 
 import pytest
 
+from gcp_adk_store.testing import callback_tests
+
 
 def test_nothing_of_the_host_is_there(tmp_path):
     assert not Path({secret!r}).exists()
@@ -176,6 +178,13 @@ def test_what_it_raises_is_its_own(ces_callback):
         ces_callback(tools={{"half": half}})
 
 
+def test_only_callbacks_beside_tests_are_run():
+    (channel,) = callback_tests._channels
+    asked = {{"said": None, "state": {{}}, "tools": {{}}, "functions": [], "subjects": {{}}}}
+    channel.say(callback={{**asked, "file": {secret!r}}})
+    assert "is no file of tests" in channel.listen()["failed"]
+
+
 def test_what_is_no_argument_is_said(ces_callback):
     with pytest.raises(TypeError, match="no argument llm_respons; there are llm_request, llm_response"):
         ces_callback(llm_respons={{}})
@@ -187,6 +196,8 @@ pytest.skip("the whole file", allow_module_level=True)
 CALLBACK_TEST = "agents/root/after_agent_callbacks/second/test.py"
 ENDING_TEST = """import os
 import time
+
+from gcp_adk_store.testing.callback_tests import _channels
 
 
 def test_first():
@@ -304,6 +315,7 @@ def test_every_test_ends_as_it_should(ended: Result, told: dict[str, dict[str, A
         "test_nothing_of_the_host_is_there": "passed",
         "test_nothing_is_changed_reached_or_started": "passed",
         "test_it_answers_in_place_of_a_tool": "passed",
+        "test_only_callbacks_beside_tests_are_run": "passed",
         "test_what_it_raises_is_its_own": "passed",
         "test_what_is_no_argument_is_said": "passed",
         "test_that_imports_late": "passed",
@@ -362,7 +374,12 @@ def test_files_that_are_none_are_errors_with_their_line(app: Path, ended: Result
 @pytest.mark.usefixtures("ces_environment")
 @pytest.mark.parametrize(
     ("ends", "says"),
-    [("os._exit(0)", "pytest ended with 0:"), ("time.sleep(3600)", "did not end within 3 s")],
+    [
+        ("os._exit(0)", "pytest ended with 0:"),
+        ("time.sleep(3600)", "did not end within 3 s"),
+        ("_channels[0].say(outcome={})", "sent what pytest never sends"),
+        ("_channels[0]._socket.sendall(b'[' * 9_000_000)", "sent what pytest never sends"),
+    ],
 )
 def test_a_test_that_ends_pytest_is_an_error_and_what_was_before_it_stands(
     tmp_path: Path, ends: str, says: str
@@ -377,7 +394,7 @@ def test_a_test_that_ends_pytest_is_an_error_and_what_was_before_it_stands(
 
     assert 1 == result.exit_code
     assert ("test_first", "passed") == (first["name"], first["status"])
-    assert ("test_second", "error", 9) == (second["name"], second["status"], second["line"])
+    assert ("test_second", "error", 11) == (second["name"], second["status"], second["line"])
     assert says in second["says"][0]
     assert "what comes after it was not run" == second["says"][1]
 
