@@ -17,6 +17,7 @@ from rich.text import Text
 from gcp_adk_store.cli.ces_options import Chosen, object_option, test_options
 from gcp_adk_store.cli.extras import needs_ces
 from gcp_adk_store.cli.failures import CannotLookError
+from gcp_adk_store.cli.junit import junit_xml
 from gcp_adk_store.cli.terminal import visible
 from gcp_adk_store.errors import StoreError
 
@@ -35,7 +36,13 @@ _COLORS: Final = {"passed": "green", "failed": "red", "error": "red", "skipped":
 @object_option("--variables", default="{}", help="In place of the app's declared defaults.")
 @test_options
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
-def test(folder: Path, only: str | None, **given: Any) -> None:
+@click.option(
+    "--junit",
+    metavar="FILE",
+    type=click.Path(path_type=Path, dir_okay=False, writable=True),
+    help="Write JUnit's XML too.",
+)
+def test(folder: Path, only: str | None, junit: Path | None, **given: Any) -> None:
     """Run the tests of an agent app: of tools, in YAML, and of callbacks, in Python.
 
     Tests of tools are all YAML files in folders tool_tests; those of callbacks are the files test.py and
@@ -64,11 +71,20 @@ def test(folder: Path, only: str | None, **given: Any) -> None:
         raise CannotLookError(str(exc)) from exc
     if all(each.status == "skipped" for each in outcomes):
         raise CannotLookError(f"every test was skipped: nothing in {folder} was tested")
+    if junit is not None:
+        _write(junit, outcomes)
     if as_json:
         click.echo(json.dumps([dataclasses.asdict(each) for each in outcomes]))
     else:
         _show(outcomes)
     sys.exit(any(each.status in {"failed", "error"} for each in outcomes))
+
+
+def _write(junit: Path, outcomes: "list[Outcome]") -> None:
+    try:
+        junit.write_bytes(junit_xml(outcomes))
+    except OSError as exc:
+        raise CannotLookError(f"{junit} cannot be written: {exc.strerror}") from exc
 
 
 def _tool_files(folder: Path) -> list[Path]:

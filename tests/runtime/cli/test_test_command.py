@@ -4,6 +4,7 @@ import json
 import re
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree as ET
 
 import pytest
 from click.testing import CliRunner, Result
@@ -194,24 +195,6 @@ LEFT_OUT_TEST = """import pytest
 pytest.skip("the whole file", allow_module_level=True)
 """
 CALLBACK_TEST = "agents/root/after_agent_callbacks/second/test.py"
-ENDING_TEST = """import os
-import time
-
-from gcp_adk_store.testing.callback_tests import _channels
-
-
-def test_first():
-    pass
-
-
-def test_second():
-    print("so far")
-    {ends}
-
-
-def test_third():
-    pass
-"""
 APART_TEST = """import os
 import sys
 
@@ -279,7 +262,8 @@ def page_block() -> str:
 def ended(app: Path, ces_environment: Path) -> Result:
     """The command on that app."""
     assert ces_environment.is_dir()
-    return CliRunner().invoke(command, ["ces", "test", str(app), "--json"])
+    report = app.parent / "junit.xml"
+    return CliRunner().invoke(command, ["ces", "test", str(app), "--json", "--junit", str(report)])
 
 
 @pytest.fixture(scope="module")
@@ -371,42 +355,24 @@ def test_files_that_are_none_are_errors_with_their_line(app: Path, ended: Result
     assert 4 == len(wrong)
 
 
-@pytest.mark.usefixtures("ces_environment")
-@pytest.mark.parametrize(
-    ("ends", "says"),
-    [
-        ("os._exit(0)", "pytest ended with 0:"),
-        ("time.sleep(3600)", "did not end within 3 s"),
-        ("_channels[0].say(outcome={})", "sent what pytest never sends"),
-        ("_channels[0]._socket.sendall(b'[' * 9_000_000)", "sent what pytest never sends"),
-    ],
-)
-def test_a_test_that_ends_pytest_is_an_error_and_what_was_before_it_stands(
-    tmp_path: Path, ends: str, says: str
-) -> None:
-    """So that none passes unseen."""
-    folder = tmp_path / "agents/root/after_agent_callbacks/only"
-    folder.mkdir(parents=True)
-    (folder / "python_code.py").write_text(SECOND)
-    (folder / "test.py").write_text(ENDING_TEST.format(ends=ends))
-    result = CliRunner().invoke(command, ["ces", "test", str(tmp_path), "--json", "--timeout", "3"])
-    first, second = json.loads(result.stdout)
+def test_the_report_for_ci_has_every_test(app: Path, ended: Result) -> None:
+    """With its status, its place, and what is wrong."""
+    (suite,) = ET.parse(app.parent / "junit.xml").getroot()  # noqa: S314  # our own
+    told = json.loads(ended.stdout)
+    cases = {case.get("name"): case for case in suite}
+    failure = cases["wrong"].find("failure")
 
-    assert 1 == result.exit_code
-    assert ("test_first", "passed") == (first["name"], first["status"])
-    assert ("test_second", "error", 11) == (second["name"], second["status"], second["line"])
-    assert says in second["says"][0]
-    assert "what comes after it was not run" == second["says"][1]
-
-
-@pytest.mark.usefixtures("ces_environment")
-def test_without_bubblewrap_no_test_of_a_callback_runs(app: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It says what to install, and nothing runs outside."""
-    monkeypatch.setenv("PATH", "/nowhere")
-    result = CliRunner().invoke(command, ["ces", "test", str(app), "--only", "callbacks"])
-
-    assert 2 == result.exit_code
-    assert "apt-get install --no-install-recommends bubblewrap libseccomp2" in result.stderr
+    assert len(told) == len(suite) == int(suite.get("tests", "0"))
+    for status, name in (("failed", "failures"), ("error", "errors"), ("skipped", "skipped")):
+        assert str(sum(each["status"] == status for each in told)) == suite.get(name)
+    assert failure is not None
+    assert "$.result.half equals 3: it is 2.5" in (failure.get("message") or "")
+    assert ("half", "9", "halving 4\n") == (
+        cases["wrong"].get("classname"),
+        cases["wrong"].get("line"),
+        cases["wrong"].findtext("system-out"),
+    )
+    assert [] == list(cases["right"].findall("failure"))
 
 
 @pytest.mark.usefixtures("ces_environment")
