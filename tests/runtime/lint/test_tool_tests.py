@@ -84,7 +84,7 @@ def test_every_form_is_read(tmp_path: Path) -> None:
         ("most: 3", "most: 12:30", 4, "12:30 is read as the number 750: put it in quotes"),
         ("most: 3", f"most: {LAUGHS}", 4, "it has more than 100,000 values"),
         (WHOLE, "tests:\n  - text\n", 2, "a test is an object"),
-        (WHOLE, "[" * 1500, 1, "nested too deep"),
+        (WHOLE, "- " * 1500, 1, "nested too deep"),
         ("name: finds it", "nam: finds it", 2, "there is no nam in a test; there is args"),
         ("    tool: find\n", "", 2, "tool is missing"),
         ("    tool: find\n", "    tool: [find]\n", 3, "tool is missing, or no text"),
