@@ -48,7 +48,7 @@ def seats_of(sandbox: Sandbox, *, max_depth: int) -> Seats | None:
     Raises:
         InvalidInputError: it has too few for runs of *max_depth*, which would wait for each other forever.
     """
-    places = getattr(sandbox, "runs_at_once", None)
+    places = sandbox.runs_at_once
     if places is None:
         return None
     if places <= max_depth:

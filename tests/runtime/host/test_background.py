@@ -103,6 +103,8 @@ async def test_they_are_cancelled_where_that_is_wanted(make: MakeRuntime) -> Non
 class Overlapping:
     """A sandbox whose process begins a call of ``slow``, and ends."""
 
+    runs_at_once = None
+
     async def run(self, _: Any, answer: Any, **__: Any) -> dict[str, Any]:
         """Begin it."""
         begin = {"call": "tool", "id": 1, "tool": "slow", "args": {}, "state": {}, "background": True}

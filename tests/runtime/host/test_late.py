@@ -168,6 +168,8 @@ def test_an_event_loop_that_ends_first_is_told(caplog: pytest.LogCaptureFixture)
 class Endless:
     """A sandbox in which nothing comes to an end."""
 
+    runs_at_once = None
+
     async def run(self, *_: Any, **__: Any) -> dict[str, Any]:
         """Wait."""
         await asyncio.Event().wait()
@@ -209,6 +211,8 @@ async def test_a_session_that_is_missing_is_told_at_once(make: MakeRuntime) -> N
 
 class Slow:
     """A sandbox in which everything takes too long."""
+
+    runs_at_once = None
 
     async def run(self, *_: Any, **__: Any) -> dict[str, Any]:
         """Take too long."""

@@ -177,6 +177,8 @@ async def test_a_run_that_is_cancelled_changes_nothing(
 class Waiting:
     """A sandbox whose process waits for a tool, and then has set a variable."""
 
+    runs_at_once = None
+
     async def run(self, _: Any, answer: Any, **__: Any) -> dict[str, Any]:
         """Ask, then answer."""
         await answer({"call": "tool", "id": 1, "tool": "wait", "args": {}, "state": {}})

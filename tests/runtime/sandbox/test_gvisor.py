@@ -6,13 +6,15 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from google.adk.sessions import InMemorySessionService
 
-from gcp_adk_store.runtime import PythonRuntime, PythonTool
+from gcp_adk_store.runtime import PythonRuntime, PythonTool, RuntimeSettings
 from gcp_adk_store.runtime.sandbox import (
     GvisorSandbox,
     Limits,
@@ -29,6 +31,7 @@ from tests.runtime.sandbox.conftest import ENTRY, no_host
 pytestmark = pytest.mark.xdist_group("sandbox")
 
 RUNSC = shutil.which("runsc")
+Containers = Callable[[], list[str]]
 OUTCOME = """
 def outcome(act):
     try:
@@ -56,17 +59,27 @@ def gvisor(environment_folder: Path, runsc: str) -> GvisorSandbox:
     return GvisorSandbox(entry=ENTRY, environment=environment_folder, runsc=runsc, platform="ptrace")
 
 
-def containers() -> list[str]:
-    """Return what is left of containers: their processes, and their folders."""
-    found = [str(path) for path in Path("/tmp").glob("gcp-adk-store-container-*")]  # noqa: S108  # read alone
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-            if b"gcp-adk-store-container-" in path.read_bytes():
-                found.append(str(path))
-    return found
+@pytest.fixture
+def containers(monkeypatch: pytest.MonkeyPatch) -> Iterator[Containers]:
+    """What is left of this test's containers: their processes, and their folders."""
+    with tempfile.TemporaryDirectory() as folder:  # of a short path: sockets lie there
+        monkeypatch.setenv("TMPDIR", folder)
+        monkeypatch.setattr(tempfile, "tempdir", folder)
+
+        def left() -> list[str]:
+            found = [str(path) for path in Path(folder).iterdir()]
+            for path in Path("/proc").glob("[0-9]*/cmdline"):
+                with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                    if folder.encode() in path.read_bytes():
+                        found.append(str(path))
+            return found
+
+        yield left
 
 
-async def test_code_runs_with_host_calls_and_nothing_of_the_host(gvisor: GvisorSandbox, runsc: str) -> None:
+async def test_code_runs_with_host_calls_and_nothing_of_the_host(
+    gvisor: GvisorSandbox, runsc: str, containers: Containers
+) -> None:
     """Neither files, nor environment, nor a network, nor more processes than it may have."""
     code = f"""{OUTCOME}
 import os, socket
@@ -106,7 +119,9 @@ ENDS: list[tuple[str, dict[str, Any], type[SandboxError]]] = [
 ]
 
 
-async def test_code_that_goes_too_far_is_ended_and_has_shown_what_it_printed(gvisor: GvisorSandbox) -> None:
+async def test_code_that_goes_too_far_is_ended_and_has_shown_what_it_printed(
+    gvisor: GvisorSandbox, containers: Containers
+) -> None:
     """With the same errors as by the other sandbox; its containers are gone."""
     ended = await asyncio.gather(
         *(
@@ -121,7 +136,7 @@ async def test_code_that_goes_too_far_is_ended_and_has_shown_what_it_printed(gvi
     assert [] == containers()
 
 
-async def test_a_cancelled_run_leaves_no_container(gvisor: GvisorSandbox) -> None:
+async def test_a_cancelled_run_leaves_no_container(gvisor: GvisorSandbox, containers: Containers) -> None:
     """While it starts, and while it runs."""
     called = asyncio.Event()
 
@@ -145,11 +160,14 @@ async def test_a_cancelled_run_leaves_no_container(gvisor: GvisorSandbox) -> Non
     assert [] == containers()
 
 
-async def test_tools_run_on_sessions_in_containers(environment_folder: Path, runsc: str) -> None:
+async def test_tools_run_on_sessions_in_containers(
+    environment_folder: Path, runsc: str, containers: Containers
+) -> None:
     """One that calls another, and fails: the variables stay, and what both printed is shown."""
     sessions = InMemorySessionService()
     await sessions.create_session(app_name="shop", user_id="ada", session_id="s", state={"count": 1})
     box = GvisorSandbox(environment=environment_folder, runsc=runsc, platform="ptrace")
+    settings = RuntimeSettings(max_depth=1)
     double = "def double(number: int) -> int:\n    print('doubling')\n    return 2 * number"
     code = """
 def ask(number: int) -> int:
@@ -162,6 +180,7 @@ def ask(number: int) -> int:
         sessions,
         tools=[PythonTool(name="double", code=double)],
         sandbox=box,
+        settings=settings,
     ) as runtime:
         run = await runtime.run_tool(code, "ask", {"number": 4}, "shop/ada/s")
 
@@ -186,7 +205,9 @@ asyncio.run(box.run({{"code": code}}, answer))
 """
 
 
-async def test_a_container_ends_with_its_host(environment_folder: Path, runsc: str) -> None:
+async def test_a_container_ends_with_its_host(
+    environment_folder: Path, runsc: str, containers: Containers
+) -> None:
     """Killed, it leaves a folder, and nobody who runs."""
     text = HOST.format(entry=ENTRY, folder=str(environment_folder), runsc=runsc)
     with subprocess.Popen([sys.executable, "-c", text], stdout=subprocess.PIPE) as host:  # noqa: ASYNC220
@@ -200,11 +221,11 @@ async def test_a_container_ends_with_its_host(environment_folder: Path, runsc: s
 
     assert len(during) > 1
     assert [] == left
-    for each in containers():
-        shutil.rmtree(each)
 
 
-async def test_why_a_container_does_not_start_is_told(environment_folder: Path, tmp_path: Path) -> None:
+async def test_why_a_container_does_not_start_is_told(
+    environment_folder: Path, tmp_path: Path, containers: Containers
+) -> None:
     """What to install; what the command said; that it said nothing in time."""
     missing = GvisorSandbox(entry=ENTRY, environment=environment_folder, runsc="/nowhere/runsc")
     with pytest.raises(SandboxUnavailableError, match="apt-get install --no-install-recommends runsc"):
