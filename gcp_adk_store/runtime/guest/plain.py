@@ -6,8 +6,9 @@ from typing import Any, Final
 
 import pydantic_core
 
-MAX_DEPTH: Final = 200
-"""Levels of lists and dicts; a value that contains itself goes deeper."""
+MAX_DEPTH: Final = 90
+"""Levels of lists and dicts; a value that contains itself goes deeper. A frame around it has some of its own,
+and ``frame_depth`` is 100."""
 
 _MAX_INT_BITS: Final = 14_000  # Python turns integers into text up to 4,300 digits.
 

@@ -260,7 +260,7 @@ def test_a_failure_changes_nothing() -> None:
         ("set_variable('a', {1: 2})", "variables['a']: the key 1 is int, JSON has only str"),
         ("set_variable(1, 2)", "variables: the key 1 is int, JSON has only str"),
         ("context.state = 5", "variables: int is no dict"),
-        ("a = []; a.append(a); set_variable('a', a)", "nested deeper than 200 levels, or refers to itself"),
+        ("a = []; a.append(a); set_variable('a', a)", "nested deeper than 90 levels, or refers to itself"),
         ("set_variable('a', 10 ** 5000)", "an integer of 16610 bits is too large"),
         ("set_variable('a', 2 ** 14_000)", "an integer of 14001 bits is too large"),
         ("set_variable('a', ['b\\ud800'])", "variables['a'][0]: '\\ud800' at 1 is half of a surrogate pair"),

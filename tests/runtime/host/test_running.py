@@ -1,6 +1,7 @@
 """A run leaves one event with what it changed, or none."""
 
 import asyncio
+import json
 import logging
 from typing import Any
 
@@ -74,6 +75,26 @@ async def test_an_error_shows_the_codes_own_lines(make: MakeRuntime) -> None:
     assert run.error is not None
     assert 'File "tools/divide.py", line 3, in tool' in run.error.traceback
     assert run.stdout == "so far\n"
+
+
+DEEP = """
+made = []
+for _ in range({levels} - 1):
+    made = [made]
+set_variable("deep", made)
+return made
+"""
+
+
+async def test_what_nests_as_deep_as_it_may_comes_through(make: MakeRuntime) -> None:
+    """One more below the variables is an error of the code, and no fault of its process."""
+    deepest = await ran(make(), DEEP.format(levels=89))
+    deeper = await ran(make(), DEEP.format(levels=90))
+
+    assert deepest.variables["deep"] == deepest.result
+    assert json.dumps(deepest.result) == "[" * 89 + "]" * 89
+    assert deeper.error is not None
+    assert "nested deeper than 90 levels" in deeper.error.message
 
 
 async def test_an_unknown_session_is_missing(make: MakeRuntime) -> None:
