@@ -1,5 +1,6 @@
 """Connect services to a database of the test's own, and fail a run that skipped a test."""
 
+import gc
 import shutil
 import uuid
 from collections.abc import Callable
@@ -20,6 +21,12 @@ def pytest_report_header() -> str | None:
         if shutil.which("runsc")
         else "gVisor: runsc is not installed; tests/runtime/sandbox/runsc.py stands in for it"
     )
+
+
+def pytest_collection_finish() -> None:
+    """Keep the garbage collector from going through what lasts as long as the run, again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(trylast=True)
