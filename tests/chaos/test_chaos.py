@@ -21,8 +21,6 @@ from tests.chaos.run import Chaos, Settings, look, run
 
 SEED, SECONDS, COMMITS = 21, 12.0, 600
 
-pytestmark = pytest.mark.xdist_group("chaos")
-
 
 class Store:
     """The emulators' content, to be damaged with Google's client and plain HTTP, and mended again."""

@@ -28,9 +28,6 @@ from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, Emulator
 from gcp_adk_store.testing.firestore_meter import FirestoreMeter
 from gcp_adk_store.testing.storage_meter import MeteredSession
 
-# One worker lets the conversations grow.
-pytestmark = pytest.mark.xdist_group("counts")
-
 USER: Final[dict[str, Any]] = {"app_name": "app", "user_id": "user"}
 HISTORIES: Final = (0, 10, 100, 400)
 EVENT_BYTES: Final = 660

@@ -12,9 +12,6 @@ import pytest
 from benchmarks.targets import targets
 from gcp_adk_store.testing.emulators import Emulator
 
-# One worker runs it for all.
-pytestmark = pytest.mark.xdist_group("benchmark")
-
 ROOT = Path(__file__).parents[2]
 OURS, ADKS = "gcp_adk_store", "ADK's own"
 SMALLER = "gcp_adk_store where there is less"

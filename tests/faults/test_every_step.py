@@ -25,12 +25,7 @@ from tests.faults.world_process import act_in_a_process
 
 AT_ONCE = 12
 HANGS_S = 60.0
-# The tests of one operation share a worker, and so what it does when nothing goes wrong.
-WRITING = [
-    pytest.param(name, marks=pytest.mark.xdist_group(name))
-    for name, operation in OPERATIONS.items()
-    if operation.writes
-]
+WRITING = [name for name, operation in OPERATIONS.items() if operation.writes]
 READING = [name for name, operation in OPERATIONS.items() if not operation.writes]
 
 NOT_SENT, REFUSED, LOST = Refuse("UNAVAILABLE"), Refuse("RESOURCE_EXHAUSTED"), Lose()

@@ -82,12 +82,7 @@ def main_story(start: Start) -> Iterator[Story]:
         yield go_on(before, Api(second.url))
 
 
-@pytest.fixture(
-    params=[
-        pytest.param("adk_story", marks=pytest.mark.xdist_group("adk_servers")),
-        pytest.param("main_story", marks=pytest.mark.xdist_group("example_for_cloud_run")),
-    ]
-)
+@pytest.fixture(params=["adk_story", "main_story"])
 def story(request: pytest.FixtureRequest) -> Story:
     """A conversation with each of the servers."""
     told: Story = request.getfixturevalue(request.param)
@@ -147,7 +142,6 @@ def test_a_probe_is_answered(story: Story) -> None:
     assert {"status": "ok"} == story.after.get("/health")
 
 
-@pytest.mark.xdist_group("adk_servers")
 def test_the_page_of_adk_web_shows_the_session_after_the_restart(adk_story: Story, tmp_path: Path) -> None:
     """What was said, called and saved in the server before; a picture is kept in tests/artifacts."""
     try:
@@ -173,7 +167,6 @@ def test_the_page_of_adk_web_shows_the_session_after_the_restart(adk_story: Stor
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
-@pytest.mark.xdist_group("example_for_cloud_run")
 def test_the_example_answers_errors_by_what_the_client_does_next(main_story: Story) -> None:
     """An artifact that cannot be asked for is the client's mistake."""
     answer = main_story.after.ask("GET", f"{SESSION}/artifacts/a%00b/versions")
@@ -182,7 +175,6 @@ def test_the_example_answers_errors_by_what_the_client_does_next(main_story: Sto
     assert answer.json()["detail"].startswith("InvalidInputError: ")
 
 
-@pytest.mark.xdist_group("example_for_cloud_run")
 def test_the_first_turn_of_the_document_is_taken(main_story: Story, tmp_path: Path) -> None:
     """With the commands of docs/deploying.md, as they stand there, on the server that its command starts."""
     run = subprocess.run(
@@ -204,13 +196,11 @@ def test_the_first_turn_of_the_document_is_taken(main_story: Story, tmp_path: Pa
     assert command("docs/deploying.md", "PORT=") == command("docs/adk-server.md", "PORT=")
 
 
-@pytest.mark.xdist_group("adk_servers")
 def test_adk_alone_answers_the_same_error_with_500(adk_story: Story) -> None:
     """Which is why the example does otherwise."""
     assert 500 == adk_story.after.ask("GET", f"{SESSION}/artifacts/a%00b/versions").status_code
 
 
-@pytest.mark.xdist_group("example_for_cloud_run")
 def test_a_turn_that_runs_when_sigterm_comes_is_answered(start: Start, firestore_emulator: Emulator) -> None:
     """Then the example closes its connections and ends, in time before Cloud Run kills it."""
     hold = Hold()

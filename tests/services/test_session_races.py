@@ -14,8 +14,6 @@ from tests.services.conftest import SESSION, USER, WHO, Connect, texts
 from tests.services.racing import RacingProcess, race, racing_processes
 from tests.services.racing_process import LIMITS, STORED
 
-pytestmark = pytest.mark.xdist_group("session_races")  # whose processes start once
-
 PROCESSES = 3
 LARGE = 3000
 """Characters that make an event a payload, beside the session."""

@@ -10,8 +10,6 @@ import pytest
 
 from tests.terraform.command import ROOT, Terraform
 
-pytestmark = pytest.mark.xdist_group("terraform")
-
 CONFIGURATIONS = sorted(
     str(folder.relative_to(ROOT / "terraform"))
     for parent in ("modules", "examples")

@@ -16,8 +16,6 @@ from gcp_adk_store.cli.command import command
 from tests.documents import all_blocks, blocks
 from tests.terraform.command import ROOT, Terraform, copied
 
-pytestmark = pytest.mark.xdist_group("terraform")
-
 IMAGE = "europe-west1-docker.pkg.dev/my-project/agents/support:1"
 PLACE = {"project_id": "my-project", "image": IMAGE}
 

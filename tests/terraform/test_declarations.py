@@ -16,8 +16,6 @@ from gcp_adk_store.testing.emulators import Emulator
 from tests.queries import LIMITS, Queries, index_of, send_every_query
 from tests.terraform.command import Terraform, copied
 
-pytestmark = pytest.mark.xdist_group("terraform")
-
 AS_WHOM = {
     "ADK_STORE_CREDENTIALS_FILE",
     "ADK_STORE_IMPERSONATE",

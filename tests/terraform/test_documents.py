@@ -9,8 +9,6 @@ import pytest
 
 from tests.terraform.command import ROOT, Terraform
 
-pytestmark = pytest.mark.xdist_group("terraform")
-
 README = (ROOT / "terraform/modules/adk_store/README.md").read_text()
 
 
