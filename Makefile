@@ -40,9 +40,10 @@ demo: $(INSTALLED)
 	$(BIN)/python -m examples.demo
 
 # Fast tests first, once where `make check test` asks for them twice; the emulators are started by the tests
-# that need them. A worker runs all tests of a file, and so makes what they share once.
+# that need them. A worker runs all tests of a file, and so makes what they share once; in the order of their
+# names, since by their numbers of tests the longest, which have few, would come last.
 test: ready unit
-	$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile --ignore=tests/unit tests
+	$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder --ignore=tests/unit tests
 
 # What is missing for the tests is said once, before anything runs, instead of by every test.
 ready: $(INSTALLED) $(TERRAFORM_TOOLS) $(CES_ENVIRONMENT)
