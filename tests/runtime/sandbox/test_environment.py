@@ -14,8 +14,6 @@ from gcp_adk_store.runtime.sandbox.environment import carried_code, default_fold
 from gcp_adk_store.runtime.sandbox.interpreters import find_interpreter
 from gcp_adk_store.runtime.sandbox.seccomp import program
 
-pytestmark = pytest.mark.xdist_group("sandbox")
-
 NOWHERE = {"PATH": "/nowhere", "HOME": "/nowhere"}
 
 

@@ -18,9 +18,6 @@ from gcp_adk_store.runtime.sandbox import (
 )
 from tests.runtime.sandbox.conftest import Run, outside, processes_of_runs
 
-pytestmark = pytest.mark.xdist_group("sandbox")
-
-
 ENDS: dict[str, tuple[str, dict[str, Any], type[SandboxError]]] = {
     "an endless loop": ("while True: pass", {"wall_s": 0.5}, SandboxTimeoutError),
     "an endless loop that ignores signals": (

@@ -12,8 +12,6 @@ from gcp_adk_store.runtime.sandbox import SandboxError
 from tests.runtime.sandbox.attacks import OUTCOME
 from tests.runtime.sandbox.conftest import Run, outside
 
-pytestmark = pytest.mark.xdist_group("sandbox")
-
 
 async def test_no_file_of_the_host_is_there(run: Run, tmp_path: Path) -> None:
     """Neither system files nor a user's; opened, listed, or by a link from /tmp."""

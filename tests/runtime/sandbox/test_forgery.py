@@ -13,8 +13,6 @@ from gcp_adk_store.runtime.sandbox import (
 )
 from tests.runtime.sandbox.conftest import no_host, run_in
 
-pytestmark = pytest.mark.xdist_group("sandbox")
-
 
 def forged(frame: str) -> str:
     """Return code that sends a frame past the library."""

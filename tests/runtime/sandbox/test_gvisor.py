@@ -28,8 +28,6 @@ from gcp_adk_store.runtime.sandbox import (
 )
 from tests.runtime.sandbox.conftest import ENTRY, no_host
 
-pytestmark = pytest.mark.xdist_group("sandbox")
-
 RUNSC = shutil.which("runsc")
 Containers = Callable[[], list[str]]
 OUTCOME = """

@@ -9,9 +9,6 @@ from gcp_adk_store.runtime.sandbox import BubblewrapSandbox, SandboxCrashError
 from tests.runtime.sandbox.attacks import CALLS, OUTCOME
 from tests.runtime.sandbox.conftest import Run, number_of, outside, run_in
 
-pytestmark = pytest.mark.xdist_group("sandbox")
-
-
 # Calls that anybody may make outside, then those that only root may, then those that are not tried outside.
 FOR_ALL = ["add_key", "bind", "connect", "execve", "execveat", "flock", "inotify_init1", "keyctl"]
 FOR_ALL += ["listen"]

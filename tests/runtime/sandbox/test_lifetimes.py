@@ -26,8 +26,6 @@ from gcp_adk_store.runtime.sandbox import (
 from gcp_adk_store.runtime.sandbox.zygotes import ZygoteProcess
 from tests.runtime.sandbox.conftest import ENTRY, no_host, processes_of_runs, run_in, zygotes
 
-pytestmark = pytest.mark.xdist_group("sandbox")
-
 ASKS = {"code": "call_host({})"}
 ENDS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("result = 1", {}),

@@ -22,8 +22,6 @@ from gcp_adk_store.runtime.sandbox import (
 )
 from tests.runtime.sandbox.conftest import no_host, processes_of_runs
 
-pytestmark = pytest.mark.xdist_group("sandbox")
-
 PRINTS = """
 import os, sys
 def tool():

@@ -9,8 +9,6 @@ from gcp_adk_store.runtime.sandbox import BubblewrapSandbox
 from tests.runtime.sandbox.attacks import CALLS, OUTCOME
 from tests.runtime.sandbox.conftest import Run, number_of, outside, processes_of_runs, run_in
 
-pytestmark = pytest.mark.xdist_group("sandbox")
-
 
 async def test_no_network_is_reached(run: Run) -> None:
     """Not even a server of this machine, nor a socket of a name."""

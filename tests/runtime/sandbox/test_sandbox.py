@@ -27,8 +27,6 @@ from gcp_adk_store.runtime.sandbox import (
 from gcp_adk_store.runtime.sandbox.zygotes import Zygote
 from tests.runtime.sandbox.conftest import ENTRY, Run, no_host, run_in
 
-pytestmark = pytest.mark.xdist_group("sandbox")
-
 THREADS = """
 import threading
 found = {}
