@@ -36,7 +36,7 @@ class LateRuns:
         """Wait for those of every event loop that still runs; what they raise is theirs to tell."""
         here = asyncio.get_running_loop()
         waits: list[asyncio.Future[Any]] = []
-        for task in tuple(self._tasks):
+        for task in self._tasks.copy():  # in one step: tasks of other loops end meanwhile
             loop = task.get_loop()
             if loop is here:
                 waits.append(task)

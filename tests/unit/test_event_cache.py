@@ -146,15 +146,20 @@ def test_the_event_that_was_asked_for_least_lately_is_forgotten_first() -> None:
     ],
     ids=["bare", "parts", "empty parts", "no ASCII", "code", "bytes", "rows", "values"],
 )
-def test_the_bound_of_memory_holds_whatever_is_in_the_events(make: Callable[[int], Event]) -> None:
+async def test_the_bound_of_memory_holds_whatever_is_in_the_events(make: Callable[[int], Event]) -> None:
     """As tracemalloc measures it, with texts of the cache's own; a tenth over it is no harm."""
     capacity = 300_000
     cache = EventCache(capacity)
-    decode(cache, [make(0).model_dump_json(exclude_none=True)], remember=False)  # what a first time takes
+
+    async def read(number: int, *, remember: bool) -> None:
+        text = make(number).model_dump_json(exclude_none=True)
+        await cache.decode([text], where="", remember=remember, pauses=Pauses())
+
+    await read(0, remember=False)  # what a first time takes
     tracemalloc.start()
     try:
         for number in range(90):
-            decode(cache, [make(number).model_dump_json(exclude_none=True)], remember=True)
+            await read(number, remember=True)
         gc.collect()
         taken, _ = tracemalloc.get_traced_memory()
     finally:
