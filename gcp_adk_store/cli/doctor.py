@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from gcp_adk_store.cli.failures import CannotLookError
+from gcp_adk_store.cli.terminal import visible
 from gcp_adk_store.doctor.findings import Finding, Status, described
 from gcp_adk_store.doctor.measures import Canary, histogram
 from gcp_adk_store.errors import StoreError
@@ -80,7 +81,7 @@ def _show(examination: Examination) -> None:
         table.add_row(
             Text(finding.status.value, style=_COLORS[finding.status]),
             finding.check,
-            Text(finding.says, overflow="fold"),
+            Text(visible(finding.says), overflow="fold"),
         )
     console.print(table)
     for name, canary in _canaries(examination):
@@ -108,6 +109,6 @@ def _show_fixes(findings: Sequence[Finding]) -> None:
     for finding in findings:
         click.echo(f"\n{finding.check}:")
         for command in finding.commands:
-            click.echo(f"  {command}")
+            click.echo(visible(f"  {command}"))
         if finding.terraform:
-            click.echo(f"  Terraform: {finding.terraform}")
+            click.echo(visible(f"  Terraform: {finding.terraform}"))

@@ -134,6 +134,16 @@ def test_missing_credentials_are_one_finding(monkeypatch: pytest.MonkeyPatch, tm
 
 
 @pytest.mark.usefixtures("in_production")
+def test_a_name_that_others_gave_steers_no_terminal(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """It is shown as Python escapes it."""
+    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(tmp_path / "key\x1b[2J.json"))
+    result = doctor("--project", PROJECT)
+
+    assert "\x1b[2J" not in result.output
+    assert "key\\x1b[2J.json" in result.output
+
+
+@pytest.mark.usefixtures("in_production")
 async def test_a_deployment_is_looked_at_from_its_credentials_to_its_canaries(
     apis: GoogleApis, endpoints: Endpoints, key_file: Path
 ) -> None:
