@@ -2,13 +2,14 @@
 
 import asyncio
 import math
+import os
 import re
 import socket
 import ssl
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import Final, TypeAlias
 
 import httpx
@@ -24,8 +25,13 @@ _PORTS: Final = {"http": 80, "https": 443}
 _LARGEST_PORT: Final = 65_535
 
 
-# Not the event loop's own threads: names that take long would keep all of this process's work waiting.
-_LOOKUPS: Final = ThreadPoolExecutor(64, thread_name_prefix="gcp-adk-store-names")
+@cache
+def _lookups(_process: int) -> ThreadPoolExecutor:
+    """Return the threads that look names up; a fork has none of those of its parent.
+
+    Not the event loop's own: names that take long would keep all of this process's work waiting.
+    """
+    return ThreadPoolExecutor(64, thread_name_prefix="gcp-adk-store-names")
 
 
 class RefusedError(Exception):
@@ -160,5 +166,5 @@ def _name_of(host: str, text: str) -> str:
 
 async def _look_up(host: str, port: int) -> list[str]:
     asking = partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
-    found = await asyncio.get_running_loop().run_in_executor(_LOOKUPS, asking)
+    found = await asyncio.get_running_loop().run_in_executor(_lookups(os.getpid()), asking)
     return list(dict.fromkeys(str(address[0]) for *_, address in found))

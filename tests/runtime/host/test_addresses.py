@@ -2,6 +2,8 @@
 
 import asyncio
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Sequence
 
@@ -166,6 +168,24 @@ async def test_names_that_take_long_keep_nobody_else_waiting(monkeypatch: pytest
         answered.set()
     for found in await asyncio.gather(*asked):
         assert_refused(found, "has no address")
+
+
+FORK = """
+import asyncio, os
+from gcp_adk_store.runtime.http_policy import _look_up
+asyncio.run(_look_up("127.0.0.1", 80))
+child = os.fork()
+if child == 0:
+    print(asyncio.run(asyncio.wait_for(_look_up("127.0.0.1", 80), 20)), flush=True)
+    os._exit(0)
+os.waitpid(child, 0)
+"""
+
+
+def test_a_fork_of_the_host_looks_names_up_too() -> None:
+    """It has none of the threads that its parent did that with."""
+    run = subprocess.run([sys.executable, "-W", "ignore", "-c", FORK], capture_output=True, check=True)
+    assert run.stdout == b"['127.0.0.1']\n"
 
 
 @pytest.mark.parametrize("address", ["10.0.0.1", "0.0.0.0", "169.254.169.254"])
