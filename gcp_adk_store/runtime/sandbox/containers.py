@@ -49,7 +49,11 @@ class Container:
     """A call's process: a container, and the command that runs it; it ends with this process."""
 
     def __init__(self, prepare: Callable[[], Recipe]) -> None:
-        """Prepare to start it; *prepare* may block."""
+        """Start it; *prepare* may block.
+
+        Raises:
+            OSError, SandboxUnavailableError: this process can take no more now.
+        """
         self._prepare = prepare
         self._name = f"ces-{uuid.uuid4().hex}"
         self._guard = threading.Lock()
@@ -61,7 +65,14 @@ class Container:
         (self._reads, asks), (hears, self._writes), (output, self._prints) = _three_pipes()
         self.frames = Channel(hears, asks)
         self.output = Channel(output)
-        threading.Thread(target=self._live, name="gcp-adk-store-container", daemon=True).start()
+        try:
+            threading.Thread(target=self._live, name="gcp-adk-store-container", daemon=True).start()
+        except RuntimeError as exc:  # no thread can be made, and nobody would close what it was to own
+            for each in (self._reads, self._writes, self._prints):
+                os.close(each)
+            self.frames.close()
+            self.output.close()
+            raise SandboxUnavailableError(f"no container can be asked for now: {exc}") from exc
 
     async def began(self, patience_s: float) -> None:
         """Wait until it is about to read its request.
@@ -95,7 +106,9 @@ class Container:
         Raises:
             SandboxUnavailableError: it was never started.
         """
-        status = await asyncio.shield(asyncio.wrap_future(self._over))
+        # Once it has ended nothing is awaited: who is cancelled again and again would never learn of it.
+        over = self._over.done()
+        status = self._over.result() if over else await asyncio.shield(asyncio.wrap_future(self._over))
         # As os.wait tells a signal; a command tells one that the process got like a shell does.
         signalled = -status if status < 0 else max(status - _SIGNALLED, 0)
         told = signalled or status << 8

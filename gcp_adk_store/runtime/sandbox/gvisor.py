@@ -44,7 +44,7 @@ class GvisorSandbox:
         *,
         entry: str = GUEST,
         environment: Path | None = None,
-        runs_at_once: int = 4,
+        runs_at_once: int = 8,
         patience_s: float = 30.0,
         runsc: str | None = None,
         platform: str | None = None,
@@ -125,7 +125,16 @@ def _container(prepare: Callable[[], Recipe]) -> Container:
 
 
 async def _closed(container: Container) -> None:
-    await asyncio.shield(asyncio.wrap_future(container.close()))
+    """Wait until nothing of *container* is left; a cancellation is raised after that."""
+    gone = asyncio.wrap_future(container.close())
+    cancelled: asyncio.CancelledError | None = None
+    while not gone.done():
+        try:
+            await asyncio.wait((gone,))
+        except asyncio.CancelledError as exc:
+            cancelled = exc
+    if cancelled is not None:
+        raise cancelled
 
 
 def _description(environment: Environment, code: Path, entry: str, limits: Limits) -> dict[str, Any]:

@@ -137,7 +137,11 @@ class Zygote:
 
     def start(self) -> None:
         """Start it, in a thread that lives as long: the kernel ends it when the thread that made it ends."""
-        threading.Thread(target=self._live, name="gcp-adk-store-sandbox", daemon=True).start()
+        try:
+            threading.Thread(target=self._live, name="gcp-adk-store-sandbox", daemon=True).start()
+        except RuntimeError as exc:  # no thread can be made: who waits for this one must not wait for ever
+            self._theirs.close()
+            self._give_up(SandboxUnavailableError(f"the sandbox could not be started: {exc}"))
 
     def _live(self) -> None:
         try:

@@ -68,7 +68,7 @@ async def test_a_place_is_left_for_each_level_below() -> None:
     assert sorted(taken) == [0, 0, 1, 1, 2, 2]
 
 
-@pytest.mark.parametrize("sandbox", [BubblewrapSandbox(runs_at_once=5), GvisorSandbox()])
+@pytest.mark.parametrize("sandbox", [BubblewrapSandbox(runs_at_once=5), GvisorSandbox(runs_at_once=4)])
 def test_a_sandbox_of_too_few_places_is_refused(sandbox: BubblewrapSandbox | GvisorSandbox) -> None:
     """At once, with both numbers; as many as there are levels are enough."""
     places = sandbox.runs_at_once
@@ -77,3 +77,9 @@ def test_a_sandbox_of_too_few_places_is_refused(sandbox: BubblewrapSandbox | Gvi
 
     settings = RuntimeSettings(max_depth=places - 1)
     PythonRuntime(InMemorySessionService(), sandbox=sandbox, settings=settings)
+
+
+@pytest.mark.parametrize("kind", [BubblewrapSandbox, GvisorSandbox])
+def test_a_sandbox_can_be_borrowed_as_it_is_made(kind: type[BubblewrapSandbox | GvisorSandbox]) -> None:
+    """It has places enough for the calls that a runtime allows by default."""
+    assert PythonRuntime(InMemorySessionService(), sandbox=kind()).tool_names == ()

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ from gcp_adk_store.runtime.sandbox import (
     SandboxUnavailableError,
 )
 from tests.runtime.sandbox.conftest import ENTRY, no_host
+from tests.runtime.sandbox.test_lifetimes import descriptors, no_thread
 
 RUNSC = shutil.which("runsc")
 Containers = Callable[[], list[str]]
@@ -188,6 +190,42 @@ def ask(number: int) -> int:
     assert ["doubling\n"] == [call.stdout for call in run.calls]
     assert {"count": 1} == dict(run.variables)
     assert [] == containers()
+
+
+async def test_a_run_that_is_cancelled_again_while_it_is_removed_leaves_no_container(
+    gvisor: GvisorSandbox, containers: Containers
+) -> None:
+    """However often: what is raised says that nothing is left."""
+    called = asyncio.Event()
+
+    async def answer(_call: dict[str, Any]) -> dict[str, Any]:
+        called.set()
+        return await asyncio.Future[dict[str, Any]]()
+
+    running = asyncio.create_task(gvisor.run({"code": "call_host({})"}, answer))
+    await called.wait()
+    while not running.done():
+        running.cancel()
+        await asyncio.sleep(0)
+
+    assert running.cancelled()
+    assert [] == containers()
+
+
+def test_a_host_without_threads_starts_no_container(
+    gvisor: GvisorSandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And keeps nothing of it open."""
+
+    async def refused() -> None:
+        before = descriptors()
+        with monkeypatch.context() as patch:
+            patch.setattr(threading.Thread, "start", no_thread)
+            with pytest.raises(SandboxUnavailableError, match="can't start new thread"):
+                await gvisor.run({"code": ""}, no_host)
+        assert len(descriptors()) == len(before)
+
+    asyncio.run(refused())
 
 
 HOST = """
