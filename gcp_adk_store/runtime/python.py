@@ -60,7 +60,8 @@ class PythonRuntime:
     * ``SessionMissingError``: there is no such session; no code was run.
     * ``SessionConflictError``: another writer was first. The code has run and nothing is stored.
       ``RuntimeSettings.reruns_on_conflict`` lets it run again, and what it asked of the host happen again.
-      Or the session has the event of ``event_id`` already, and the code has not run.
+      Or the session has the event of ``event_id`` already: the code has not run, unless that was stored
+      while it did.
     * ``SandboxUnavailableError``: the sandbox cannot run here; no code was run.
     * ``SandboxTimeoutError``, ``SandboxMemoryError``, ``SandboxOutputError``, ``SandboxCrashError``,
       ``SandboxProtocolError``: how the code's process ended.

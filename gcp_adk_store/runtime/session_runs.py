@@ -78,6 +78,8 @@ class Invocation:
     invocation_id: str
     function_call_id: str
     event_id: str
+    may_be_stored: bool
+    """Whether the caller names the event, which an earlier run may have stored then."""
     user_content: Any
     context: Mapping[str, Any]
     mocks: MockConfig | None
@@ -111,6 +113,7 @@ class Invocation:
             invocation_id=invocation_id or f"e-{platform_uuid.new_uuid()}",
             function_call_id=function_call_id or new_call_id(),
             event_id=event_id or Event.new_id(),
+            may_be_stored=bool(event_id),
             user_content=user_content,
             context=context or {},
             mocks=mocks,
@@ -233,12 +236,7 @@ class SessionRuns:
             InvalidInputError: something in it, or in *invocation*, cannot be JSON.
         """
         session = await self._load(invocation, self.settings.recent_events)
-        if any(event.id == invocation.event_id for event in session.events):
-            raise SessionConflictError(
-                f"an earlier run stored the event {invocation.event_id} in {invocation.key}; no code was run",
-                operation=invocation.what.split()[0],
-                key=str(invocation.key),
-            )
+        _require_new(session, invocation)
         variables = visible(session.state, shared=self.settings.shared_variables)
         state = {name: to_json(value, f"the variable {name!r}") for name, value in variables.items()}
         warnings: list[str] = []
@@ -267,13 +265,16 @@ class SessionRuns:
 
         Raises:
             SessionMissingError: the session is gone.
-            SessionConflictError: others were first each time.
+            SessionConflictError: others were first each time, or the run's event is there already.
         """
         started = time.monotonic()
         outcome = await work(opened)
-        for left in range(self.settings.appends_of_late_responses - 1, -1, -1):
+        left = self.settings.appends_of_late_responses - 1
+        recent_events = self.settings.recent_events if invocation.may_be_stored else 0
+        while True:
             async with self._turns.turn(invocation.key):
-                session = await self._load(invocation, 0)
+                session = await self._load(invocation, recent_events)
+                _require_new(session, invocation)
                 try:
                     event = self._event(session, outcome, invocation)
                     event.author, event.content = _USER, _response(outcome, invocation, name)
@@ -281,8 +282,9 @@ class SessionRuns:
                 except StaleSessionError:
                     if not left:
                         raise
+                    left -= 1
                 except InvalidInputError as exc:
-                    if outcome.error is not None or not left:
+                    if outcome.error is not None:
                         raise
                     outcome = Outcome.failed(failure_of(exc), opened.state, stdout=outcome.stdout)
                 else:
@@ -355,6 +357,15 @@ class SessionRuns:
             invocation_id=invocation.invocation_id,
             event_id=event_id,
             duration_s=duration_s,
+        )
+
+
+def _require_new(session: Session, invocation: Invocation) -> None:
+    if any(event.id == invocation.event_id for event in session.events):
+        raise SessionConflictError(
+            f"an earlier run stored the event {invocation.event_id} in {invocation.key}",
+            operation=invocation.what.split()[0],
+            key=str(invocation.key),
         )
 
 

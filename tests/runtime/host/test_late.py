@@ -183,6 +183,7 @@ class Endless:
     ("args", "settings"),
     [
         ({"a": 1}, RuntimeSettings(shared_variables=False)),
+        ({"a": 1}, RuntimeSettings(shared_variables=False, appends_of_late_responses=1)),
         ({"a": "x" * 20_000}, RuntimeSettings(limits=Limits(frame_bytes=10_000))),
     ],
 )
@@ -201,6 +202,21 @@ async def test_what_cannot_be_stored_or_run_is_a_late_response_too(
     session = await stored(sessions)
     assert (session.state, done.variables) == ({"name": "Ada"}, {"name": "Ada"})
     assert session.events[-1].get_function_responses()[0].response == {"result": {"error": str(done.error)}}
+
+
+async def test_a_tool_that_is_tried_again_while_it_runs_is_stored_once(
+    make: MakeRuntime, sessions: BaseSessionService
+) -> None:
+    """Under the id that both tries have: the later response is a conflict."""
+    runtime = make()
+    tries = [
+        await runtime.run_tool(tool("return 1"), "tool", {}, KEY, execution="ASYNCHRONOUS", event_id="try-1")
+        for _ in range(2)
+    ]
+    ended = await asyncio.gather(*(each.finished() for each in tries), return_exceptions=True)
+
+    assert sorted(type(each).__name__ for each in ended) == ["SessionConflictError", "ToolRun"]
+    assert [event.id for event in (await stored(sessions)).events] == ["try-1"]
 
 
 async def test_a_session_that_is_missing_is_told_at_once(make: MakeRuntime) -> None:
