@@ -155,7 +155,8 @@ class CallbackChecks:
 
         async def say(**message: Any) -> None:
             writer.write(json.dumps(message, default=sorted).encode() + b"\n")
-            await writer.drain()
+            async with asyncio.timeout(self._patience_s):  # a test that never reads keeps nobody waiting
+                await writer.drain()
 
         turn = asyncio.Lock()
 

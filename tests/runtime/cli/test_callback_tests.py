@@ -28,6 +28,9 @@ def test_third():
     pass
 """
 
+LARGE = "dict(file=__file__, said=None, state={'a': 'x' * 2_000_000}, tools={}, functions=[], subjects={})"
+"""A run whose answer no channel holds that nobody reads."""
+
 
 def write(app: Path, ends: str) -> None:
     """Make an app of one callback, whose second test does what *ends* says."""
@@ -45,6 +48,7 @@ def write(app: Path, ends: str) -> None:
         ("time.sleep(3600)", "did not end within 3 s"),
         ("_channels[0].say(outcome={})", "sent what pytest never sends"),
         ("_channels[0]._socket.sendall(b'[' * 9_000_000)", "sent what pytest never sends"),
+        (f"_channels[0].say(callback={LARGE}); time.sleep(3600)", "did not end within 3 s"),
     ],
 )
 def test_a_test_that_ends_pytest_is_an_error_and_what_was_before_it_stands(
