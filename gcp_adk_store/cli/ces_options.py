@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 _SANDBOXES: Final = ("bubblewrap", "gvisor", "inprocess")
-_IN_MEMORY: Final = "local/local"
 
 
 def object_option(name: str, **attributes: Any) -> Callable[[Command], Command]:
