@@ -13,10 +13,7 @@ from gcp_adk_store.runtime import PythonRuntime
 from gcp_adk_store.runtime.sandbox import (
     BubblewrapSandbox,
     InProcessSandbox,
-    SandboxUnavailableError,
     UnsafeSandboxWarning,
-    install_environment,
-    open_environment,
 )
 from tests.runtime.host.runs import MakeRuntime
 from tests.runtime.host.web import Web, serving
@@ -55,23 +52,9 @@ async def make(sessions: BaseSessionService) -> AsyncIterator[MakeRuntime]:
 
 
 @pytest.fixture(scope="session")
-def installed() -> Path:
-    """The folder that has what code runs in, installed where it is not yet."""
-    folder = Path(__file__).parents[3] / ".cache" / "ces"
-    try:
-        open_environment(folder)
-    except SandboxUnavailableError:
-        install_environment(folder)
-    return folder
-
-
-@pytest.fixture(scope="session")
-def bubblewrap(installed: Path) -> Iterator[BubblewrapSandbox]:
+def bubblewrap(working_environment: Path) -> Iterator[BubblewrapSandbox]:
     """The sandbox; as many runs as a runtime wants."""
-    made = BubblewrapSandbox(environment=installed, runs_at_once=48)
-    try:
-        asyncio.run(made.start())
-    except SandboxUnavailableError as exc:
-        pytest.skip(f"the sandbox cannot run here: {exc}")
+    made = BubblewrapSandbox(environment=working_environment, runs_at_once=48)
+    asyncio.run(made.start())
     yield made
     asyncio.run(made.close())

@@ -18,14 +18,13 @@ OUTER = PythonTool(name="outer", code=tool('return tools.inner({}).json()["resul
 
 
 @pytest.fixture
-async def small(installed: Path) -> AsyncIterator[BubblewrapSandbox]:
+async def small(working_environment: Path) -> AsyncIterator[BubblewrapSandbox]:
     """A sandbox of three places."""
-    made = BubblewrapSandbox(environment=installed, preload=(), runs_at_once=3)
+    made = BubblewrapSandbox(environment=working_environment, preload=(), runs_at_once=3)
     yield made
     await made.close()
 
 
-@pytest.mark.usefixtures("bubblewrap")  # skips where none can run
 async def test_runs_on_a_small_sandbox_never_wait_for_each_other_in_a_circle(
     small: BubblewrapSandbox,
 ) -> None:
