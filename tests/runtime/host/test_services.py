@@ -226,17 +226,21 @@ async def test_a_run_whose_outcome_is_unknown_is_tried_again_and_stored_once(
     """Whether the first try had arrived or not."""
     first: Fault = Lose() if arrives else Refuse("UNAVAILABLE")
     project = f"demo-{uuid.uuid4().hex[:20]}"
-    limits = SessionLimits(rpc_timeout_s=0.3, deadline_s=0.3)
+    hasty = SessionLimits(rpc_timeout_s=1, deadline_s=1)  # what fails is tried again until then
     body = 'set_variable("count", (get_variable("count") or 0) + 1)'
     with FirestoreProxy(firestore_emulator.address) as proxy:
         monkeypatch.setenv(FIRESTORE_VARIABLE, proxy.address)
-        sessions = FirestoreSessionService(project=project, limits=limits)
+        sessions = FirestoreSessionService(project=project)
         await sessions.create_session(app_name="shop", user_id="ada", session_id="s1")
-        runtime = make(sessions=sessions)
+        failing = FirestoreSessionService(project=project, limits=hasty)
+        await stored(failing)  # its connection is there
+        runtime = make(sessions=failing)
         proxy.plan = only("Commit", lambda call: Refuse("UNAVAILABLE") if call.number else first)
         with pytest.raises((OutcomeUnknownError, UnavailableError)) as failed:
             await ran(runtime, body, event_id="try-1")
         proxy.plan = no_faults
+        await failing.close()
+        runtime = make(sessions=sessions)
         if arrives:
             assert isinstance(failed.value, OutcomeUnknownError)
             with pytest.raises(SessionConflictError, match="try-1"):
