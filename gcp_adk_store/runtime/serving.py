@@ -1,6 +1,7 @@
 """Answer what the code of one run asks of the host, and keep what comes of it within bounds."""
 
 import asyncio
+import json
 import time
 from collections.abc import Sequence
 from typing import Any, Final
@@ -71,7 +72,7 @@ class Host:
                     f"the code asks for the answer to {question.id}, which was not begun"
                 )
             reply = await begun
-            self._held_characters -= len(reply.text)
+            self._held_characters -= _characters(reply)
             return reply.wire()
         if not question.background:
             return (await self._serve(question)).wire()
@@ -96,7 +97,7 @@ class Host:
     async def _serve_in_turn(self, question: Question) -> Reply:
         async with self._background:
             reply = await self._serve(question)
-        self._held_characters += len(reply.text)
+        self._held_characters += _characters(reply)
         return reply
 
     async def _serve(self, question: Question) -> Reply:
@@ -157,3 +158,9 @@ class Host:
     async def _of_web(self, question: Question) -> Reply:
         outgoing = Outgoing(method=question.method, url=question.url, **question.rest)
         return Reply.of_fetched(await self._http.fetch(outgoing))
+
+
+def _characters(reply: Reply) -> int:
+    """Return how much of the host an answer takes while nobody asks for it, in characters of JSON."""
+    changes = 0 if reply.delta is None else len(json.dumps(reply.delta.wire()))
+    return len(reply.text) + changes

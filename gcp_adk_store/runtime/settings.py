@@ -38,7 +38,8 @@ class RuntimeSettings:
     background_calls_at_once: int = 16
     """Background calls of one run at a time."""
     uncollected_characters: int = 16 * 1024 * 1024
-    """Of answers to background calls that the code has not asked for yet; with more, the run fails."""
+    """Of answers to background calls that the code has not asked for yet, and of what these calls changed of
+    the variables; with more, the run fails."""
     runs_at_once: int = 8
     """Runs at a time; others wait for their turn. Nested runs count by their depth."""
     max_depth: int = 5

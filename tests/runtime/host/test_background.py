@@ -159,3 +159,15 @@ async def test_answers_that_pile_up_end_the_run(make: MakeRuntime) -> None:
     assert (run.error.type, len(run.calls)) == ("UncollectedAnswersError", 4)
     assert "uncollected_characters" in run.error.message
     assert (await ran(runtime, "for _ in range(9): async_tools.large({})()")).ok
+
+
+async def test_what_they_changed_piles_up_as_answers_do(make: MakeRuntime) -> None:
+    """Until the code asks for it, the host has it."""
+    code = tool('set_variable("large", "x" * 300)', name="large")
+    settings = RuntimeSettings(uncollected_characters=1000)
+    runtime = make(tools=[PythonTool(name="large", code=code)], settings=settings)
+
+    run = await ran(runtime, "for _ in range(9): async_tools.large({})")
+    assert run.error is not None
+    assert run.error.type == "UncollectedAnswersError"
+    assert (await ran(runtime, "for _ in range(9): async_tools.large({})()")).ok
