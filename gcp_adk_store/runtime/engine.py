@@ -79,7 +79,7 @@ class Engine:
         async with self._turns.turn(depth), self._seat(depth):
             try:
                 frame = await self._sandbox.run(whole, host.answer, on_output=printed.append, **limits)
-                answer = _believed(Answer.of(frame), request)
+                answer = _believed(Answer.of(frame, before=request["context"]["state"]), request)
                 stdout = answer.stdout + "".join(printed)
                 _require_memory(answer, stdout)
                 if self._settings.finish_uncollected and answer.error is None:
@@ -142,7 +142,6 @@ def _believed(answer: Answer, request: Mapping[str, Any]) -> Answer:
         raise SandboxProtocolError(f"the code's process says that callback {answer.overridden_by} overrides")
     return replace(
         answer,
-        state=answer.delta.applied_to(request["context"]["state"]),  # as it will be stored, and not as told
         changed={name: value for name, value in answer.changed.items() if name in request},
     )
 

@@ -41,7 +41,11 @@ class LateRuns:
             if loop is here:
                 waits.append(task)
             elif loop.is_running():
-                waits.append(asyncio.wrap_future(asyncio.run_coroutine_threadsafe(_end(task), loop)))
+                end = _end(task)
+                try:
+                    waits.append(asyncio.wrap_future(asyncio.run_coroutine_threadsafe(end, loop)))
+                except RuntimeError:  # it was closed in this moment, and told of its own
+                    end.close()
         await asyncio.gather(*waits, return_exceptions=True)
 
 

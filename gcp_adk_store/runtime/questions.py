@@ -88,6 +88,7 @@ class Answer:
     response: dict[str, Any] | None
     overridden_by: int | None
     state: dict[str, Any]
+    """The variables as they will be stored."""
     delta: Delta
     changed: Mapping[str, dict[str, Any]]
     """``llm_request``, ``llm_response``, ``args`` and ``tool_response`` that code changed in place."""
@@ -97,8 +98,8 @@ class Answer:
     error: RunFailure | None
 
     @classmethod
-    def of(cls, frame: Mapping[str, Any]) -> Self:
-        """Return the answer that *frame* is.
+    def of(cls, frame: Mapping[str, Any], *, before: Mapping[str, Any]) -> Self:
+        """Return the answer that *frame* is, of a run that began with the variables *before*.
 
         Raises:
             SandboxProtocolError: it is none.
@@ -111,6 +112,7 @@ class Answer:
         if frame.get("error") is not None:
             told = _field(frame, "error", dict)
             error = RunFailure(**{name: _field(told, name, str)[:most] for name, most in _SHOWN.items()})
+            delta = Delta(changed={}, removed=[])
         override = _field(frame, "override", bool) and error is None
         if override:
             _field(frame, "result", dict)
@@ -118,8 +120,8 @@ class Answer:
             result=frame.get("result"),
             response=frame.get("response"),
             overridden_by=_field(frame, "overridden_by", int) if override else None,
-            state=_field(frame, "state", dict),
-            delta=Delta(changed={}, removed=[]) if error else delta,
+            state=delta.applied_to(before),
+            delta=delta,
             changed={
                 name: frame[name]
                 for name in ("llm_request", "llm_response", "args", "tool_response")

@@ -1,5 +1,7 @@
 """Show a session to code, as the platform does."""
 
+import json
+import math
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -20,25 +22,35 @@ _EVENT_FIELDS: Final = frozenset(
         "grounding_metadata",
     }
 )
-_LARGEST_MEDIA_BYTES: Final = 4 * 1024 * 1024  # A run's request is 8 MiB by default, base64 a third more.
+_LARGEST_MEDIA_BYTES: Final = 4 * 1024 * 1024  # A part of a run's request; base64 is a third more.
 
 
-def events_of(session: Session, *, media: bool) -> list[dict[str, Any]]:
-    """Return the session's events as code sees them.
+def events_of(
+    session: Session, *, media: bool, most_bytes: int | None, warnings: list[str]
+) -> list[dict[str, Any]]:
+    """Return the session's latest events as code sees them, in order.
 
     Args:
         session: Whose events.
         media: Whether what the user sent in earlier turns keeps its inline data.
+        most_bytes: As much of JSON as they may have together; None is any.
+        warnings: Gets how many are left out.
     """
     latest = latest_input(session)
     turn = None if latest is None else latest.invocation_id
-    made = []
-    for event in session.events:
+    left = math.inf if most_bytes is None else most_bytes
+    made: list[dict[str, Any]] = []
+    for event in reversed(session.events):
         wire = _event(event)
         if not media and event.author == _USER and event.invocation_id != turn:
             _strip(wire)
+        left -= len(json.dumps(wire))
+        if left < 0:
+            missing = len(session.events) - len(made)
+            warnings.append(f"context.events lacks the oldest {missing}, which are over history_bytes")
+            break
         made.append(wire)
-    return made
+    return made[::-1]
 
 
 def latest_input(session: Session) -> Event | None:

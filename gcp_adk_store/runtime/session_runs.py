@@ -243,7 +243,12 @@ class SessionRuns:
         content = await user_content(session, invocation.user_content, self.artifacts, warnings)
         context = {
             **to_object(self.settings.context, "settings.context"),
-            "events": events_of(session, media=self.settings.history_media),
+            "events": events_of(
+                session,
+                media=self.settings.history_media,
+                most_bytes=self.settings.history_bytes,
+                warnings=warnings,
+            ),
             "invocationId": invocation.invocation_id,
             "agentName": invocation.agent_name,
             "sessionId": invocation.key.session,

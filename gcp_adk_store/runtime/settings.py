@@ -26,6 +26,9 @@ class RuntimeSettings:
     """Further fields of ``context``, such as ``language_code``."""
     recent_events: int | None = None
     """How many of the latest events ``context.events`` has; None is all."""
+    history_bytes: int | None = 6 * 1024 * 1024
+    """JSON of the latest events that ``context.events`` has, so that a long session's fit into a run's
+    ``frame_bytes`` beside its variables; older ones are left out, with a warning. None is any."""
     history_media: bool = False
     """Whether inline data of earlier turns stays in ``context.events``; the platform strips it."""
     shared_variables: bool = True
@@ -50,6 +53,7 @@ class RuntimeSettings:
     def __post_init__(self) -> None:
         least = {
             "recent_events": 0,
+            "history_bytes": 0,
             "reruns_on_conflict": 0,
             "background_calls_at_once": 1,
             "uncollected_characters": 0,

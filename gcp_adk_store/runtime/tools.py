@@ -1,6 +1,6 @@
 """Hold the tools that code, or a model, may call."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
@@ -72,7 +72,6 @@ class OperationTool:
 
 Tool: TypeAlias = PythonTool | OpenApiTool | MockTool
 Callee: TypeAlias = PythonTool | OperationTool | MockTool
-Responder: TypeAlias = Callable[[Mapping[str, Any]], Any]
 
 
 def by_name(tools: Mapping[str, Tool | str] | Iterable[Tool]) -> dict[str, Callee]:

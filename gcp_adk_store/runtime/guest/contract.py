@@ -107,9 +107,8 @@ class Answer(TypedDict):
     """Whether a callback returned something other than None."""
     overridden_by: int | None
     """Index in ``code`` of the callback that did; those after it were not run."""
-    state: dict[str, Any]
-    """The variables afterwards; after a failure those that were given."""
     state_delta: StateDelta
+    """What the code changed of the variables; after a failure nothing."""
     actions: dict[str, Any] | None
     """``context.actions``, where the code changed them; what follows of them is up to the host."""
     args: dict[str, Any] | None

@@ -52,7 +52,7 @@ def run(request: Mapping[str, Any], call_host: CallHost, show: Show | None = Non
     try:
         job = Job.of(request, warnings)
     except (ValueError, TypeError) as exc:
-        answer = _empty(_given_state(request), warnings)
+        answer = _empty(warnings)
         answer["error"] = describe(exc, ())
         return answer
     return job.run(call_host, show)
@@ -145,7 +145,7 @@ class Job:
         names = self._names(calls, printed)
         lenient = self.settings.lenient_json
         actions = to_wire(self.variables.context.actions, "actions")
-        answer = _empty(self.variables.before, self.warnings)
+        answer = _empty(self.warnings)
         with importable({name: names[name] for name in (PUBLIC_MODULE, INTERNAL_MODULE)}):
             if self.subjects is None:
                 answer["result"] = plain(self._call_tool(sources[0], names), "result", lenient=lenient)
@@ -216,19 +216,19 @@ class Job:
             self.warnings.add(
                 f"variable {name!r} was changed inside and not set again: the platform may miss it"
             )
-        answer["state"], answer["state_delta"] = changes.state, changes.delta
+        answer["state_delta"] = changes.delta
         after = to_wire(self.variables.context.actions, "actions")
         answer["actions"] = None if same_json(actions, after) else after
 
     def _failed(self, error: RunError) -> Answer:
-        answer = _empty(self.variables.before, self.warnings)
+        answer = _empty(self.warnings)
         answer["error"] = error
         if self.kind == "tool" and self.settings.error_in_result:
             answer["response"] = {"result": {"error": f"{error['type']}: {error['message']}"}}
         return answer
 
 
-def _empty(state: dict[str, Any], warnings: Warnings) -> Answer:
+def _empty(warnings: Warnings) -> Answer:
     """Return the answer of a run that did nothing yet."""
     return {
         "version": VERSION,
@@ -236,7 +236,6 @@ def _empty(state: dict[str, Any], warnings: Warnings) -> Answer:
         "response": None,
         "override": False,
         "overridden_by": None,
-        "state": state,
         "state_delta": {"changed": {}, "removed": []},
         "actions": None,
         "args": None,

@@ -15,9 +15,8 @@ class VariableTooLargeError(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changes:
-    """The variables after a run, and what is new in them."""
+    """What a run changed of the variables."""
 
-    state: dict[str, Any]
     delta: StateDelta
     nested: list[str]
     """Names of variables that were not set again: something inside of them changed."""
@@ -76,12 +75,11 @@ class Variables:
         inside = [name for name in changed if name in self.given and current[name] is self.given[name]]
         if not nested:
             for name in inside:
-                state[name] = self.before[name]
                 del changed[name]
         for name, value in changed.items():
             _check_size(name, value, max_bytes)
         removed = [name for name in self.before if name not in state]
-        return Changes(state=state, delta={"changed": changed, "removed": removed}, nested=inside)
+        return Changes(delta={"changed": changed, "removed": removed}, nested=inside)
 
     def _differs(self, name: str, value: Any) -> bool:
         return name not in self.before or not same_json(self.before[name], value)

@@ -19,7 +19,8 @@ class Sandbox(Protocol):
     """Runs user code where it can harm nobody.
 
     A sandbox may be used from several event loops and threads. It starts with its first run. One that takes
-    only so many runs at a time says how many as ``runs_at_once``.
+    only so many runs at a time says how many as ``runs_at_once``. Its instances can be hashed and weakly
+    referred to: runtimes that share one share its places.
     """
 
     @property

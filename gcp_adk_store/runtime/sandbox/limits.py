@@ -38,7 +38,7 @@ class Limits:
     output_bytes: int = 2 * _MIB
     """What it writes to standard output and error: beyond, it is killed, a SandboxOutputError. What tools and
     callbacks print is cut before, at ``max_stdout_chars`` of the runtime."""
-    frame_bytes: int = 8 * _MIB
+    frame_bytes: int = 24 * _MIB
     """Its request, its result, one host call or answer, as JSON: a larger result is a SandboxOutputError."""
     frame_values: int = 1_000_000
     """Values in one frame, about: an empty list takes 3 bytes there and 56 here."""

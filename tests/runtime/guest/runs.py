@@ -17,6 +17,9 @@ from gcp_adk_store.runtime.guest.running import run
 
 Reply = dict[str, Any]
 
+UNCHANGED: dict[str, Any] = {"changed": {}, "removed": []}
+"""The delta of a run that left the variables as they were."""
+
 
 class Host:
     """A host that answers every tool with its arguments and every URL with its method."""

@@ -6,7 +6,7 @@ import pytest
 
 from gcp_adk_store.runtime.guest.contract import CALLBACKS, Callback
 from tests.runtime.callbacks import PARAMETERS, callback
-from tests.runtime.guest.runs import of_callbacks
+from tests.runtime.guest.runs import UNCHANGED, of_callbacks
 
 LLM_REQUEST = {"model": "gemini", "contents": [{"role": "user", "parts": [{"text": "hi"}]}], "config": {}}
 LLM_RESPONSE = {"content": {"role": "model", "parts": [{"text": "hello"}]}}
@@ -183,7 +183,7 @@ def test_a_change_that_cannot_travel_is_an_error(kind: str, statement: str, kind
     answer = of_callbacks(kind, callback(kind, "callback_context.state['a'] = 1", statement), **GIVEN[kind])
 
     assert answer["error"]["type"] == kind_of_error
-    assert answer["state"] == {}
+    assert answer["state_delta"] == UNCHANGED
 
 
 def test_an_instruction_that_was_set_to_a_text_is_a_content() -> None:
@@ -220,7 +220,7 @@ def test_a_failing_callback_fails_them_all() -> None:
         state={"n": 0},
     )
 
-    assert answer["state"] == {"n": 0}
+    assert answer["state_delta"] == UNCHANGED
     assert answer["error"]["message"] == "no"
     assert 'File "before_agent_2.py", line 2, in before_agent_callback' in answer["error"]["traceback"]
     assert answer["response"] is None
@@ -247,8 +247,8 @@ def test_an_async_callback_is_refused_or_run_to_its_end() -> None:
     refused = of_callbacks("before_agent", source)
     run = of_callbacks("before_agent", source, settings={"allow_async_functions": True})
 
-    assert (refused["error"]["type"], refused["state"]) == ("EntryPointError", {})
-    assert (run["error"], run["override"], run["state"]) == (None, False, {"a": 1})
+    assert (refused["error"]["type"], refused["state_delta"]) == ("EntryPointError", UNCHANGED)
+    assert (run["error"], run["override"], run["state_delta"]["changed"]) == (None, False, {"a": 1})
 
 
 def test_what_overrides_or_changes_may_be_converted() -> None:

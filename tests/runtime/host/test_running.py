@@ -233,6 +233,19 @@ async def test_code_may_see_the_latest_events_alone(make: MakeRuntime, sessions:
     ]
 
 
+async def test_a_history_that_is_too_long_lacks_its_oldest_events(
+    make: MakeRuntime, sessions: BaseSessionService
+) -> None:
+    """So a session that goes on for months still runs code, which is told of what is missing."""
+    for number in range(5):
+        await said(sessions, "user", f"e-{number}", types.Part(text=f"{number}" * 1000))
+
+    settings = RuntimeSettings(history_bytes=4000)
+    run = await ran(make(settings=settings), "return [part.text[0] for part in context.parts()]")
+    assert run.result == ["2", "3", "4"]
+    assert run.warnings == ("context.events lacks the oldest 2, which are over history_bytes",)
+
+
 async def test_what_the_user_sent_is_there_on_its_turn_alone(
     make: MakeRuntime, sessions: BaseSessionService
 ) -> None:
@@ -290,6 +303,7 @@ async def test_settings_of_the_code_are_the_guests(make: MakeRuntime) -> None:
         {"agent_name": "user"},
         {"agent_name": ""},
         {"recent_events": -1},
+        {"history_bytes": -1},
     ],
 )
 def test_settings_that_cannot_be_are_refused(settings: dict[str, Any]) -> None:

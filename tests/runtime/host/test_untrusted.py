@@ -20,7 +20,6 @@ HONEST = {
     "response": {"result": 1},
     "override": False,
     "overridden_by": None,
-    "state": {"name": "Ada"},
     "state_delta": {"changed": {}, "removed": []},
     "actions": None,
     "args": None,
@@ -64,7 +63,6 @@ class Forging:
         {"state_delta": {"changed": {}, "removed": [1]}},
         {"state_delta": {"changed": {}, "removed": "name"}},
         {"state_delta": {"changed": {"a": 1}, "removed": ["a"]}},
-        {"state": []},
         {"stdout": 3},
         {"warnings": "all"},
         {"warnings": [None]},
@@ -131,7 +129,7 @@ async def test_a_tool_that_is_not_there_ends_a_run_that_asks_for_it(
     questions: list[dict[str, Any]] = [
         {"call": "tool", "id": 1, "tool": name, "args": {}} for name in ("hidden", "there")
     ]
-    forged = {**HONEST, "state_delta": {"changed": {"name": "Eve"}, "removed": []}, "state": {"name": "Eve"}}
+    forged = {**HONEST, "state_delta": {"changed": {"name": "Eve"}, "removed": []}}
     sandbox = Forging(forged, *questions)
 
     run = await ran(make(tools=[mock], sandbox=sandbox), "return 1")
@@ -142,7 +140,7 @@ async def test_a_tool_that_is_not_there_ends_a_run_that_asks_for_it(
 
 
 async def test_what_is_shown_is_what_is_stored(make: MakeRuntime, sessions: BaseSessionService) -> None:
-    """Whatever the process says of the variables beside what it changed."""
+    """What the process says that it changed, of variables that it has not to tell."""
     forged = {"state": {"name": "Eve"}, "state_delta": {"changed": {"a": 1}, "removed": []}}
 
     run = await ran(make(sandbox=Forging({**HONEST, **forged})), "return 1")
@@ -239,6 +237,6 @@ FRAMES = st.fixed_dictionaries({}, optional=dict.fromkeys([*HONEST, "call", "id"
 def test_any_frame_is_read_or_refused(frame: dict[str, Any]) -> None:
     """By one type of error; whatever is read is an answer or a question."""
     with contextlib.suppress(SandboxProtocolError):
-        assert isinstance(Answer.of({**HONEST, **frame}), Answer)
+        assert isinstance(Answer.of({**HONEST, **frame}, before={}), Answer)
     with contextlib.suppress(SandboxProtocolError):
         assert isinstance(Question.of(frame), Question)

@@ -122,3 +122,16 @@ async def test_a_history_with_numbers_that_are_no_json_can_be_read(
 
     body = "return [event.actions.state_delta for event in context.events]"
     assert await result_of(make(), body) == [{"odd": None}, {"odd": 1}]
+
+
+async def test_five_megabytes_of_variables_are_set_by_one_run(
+    make: MakeRuntime, sessions: BaseSessionService
+) -> None:
+    """As on the platform: in 20 of them, each as large as one may be."""
+    body = 'for number in range(20): set_variable(f"large_{number}", "x" * 260_000)'
+
+    run = await ran(make(), body)
+    assert run.error is None
+    assert sum(len(value) for value in (await stored(sessions)).state.values()) > 5_000_000
+    more = await ran(make(), 'set_variable("large_0", get_variable("large_0")[1:])')
+    assert (more.error, len(more.variables["large_0"])) == (None, 259_999)
