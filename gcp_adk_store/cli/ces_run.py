@@ -25,6 +25,7 @@ from gcp_adk_store.cli.extras import needs_ces
 from gcp_adk_store.cli.failures import CannotLookError
 from gcp_adk_store.cli.terminal import visible
 from gcp_adk_store.errors import StoreError
+from gcp_adk_store.runtime.guest.contract import CALLBACKS
 
 if TYPE_CHECKING:
     from gcp_adk_store.runtime import CallbackRun, PythonRuntime, ToolRun
@@ -39,7 +40,6 @@ _NEEDED: Final = {
     "before_tool": ("tool",),
     "after_tool": ("tool", "tool_response"),
 }
-_KINDS: Final = ("before_agent", "after_agent", "before_model", "after_model", "before_tool", "after_tool")
 
 
 def _session_options(command: Command) -> Command:
@@ -86,7 +86,7 @@ def run_tool(file: Path, name: str | None, args: dict[str, Any], **given: Any) -
 
 
 @click.command("run-callback")
-@click.argument("kind", metavar="KIND", type=click.Choice(_KINDS))
+@click.argument("kind", metavar="KIND", type=click.Choice(CALLBACKS))
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @object_option("--llm-request", help="Of before_model; by default empty.")
 @object_option("--llm-response", help="Of after_model.")

@@ -80,10 +80,9 @@ class Engine:
             try:
                 frame = await self._sandbox.run(whole, host.answer, on_output=printed.append, **limits)
                 answer = _believed(Answer.of(frame, before=request["context"]["state"]), request)
-                stdout = answer.stdout + "".join(printed)
-                _require_memory(answer, stdout)
+                _require_memory(answer)
                 if self._settings.finish_uncollected and answer.error is None:
-                    answer = _with(await self._finished(host, stdout), answer, request)
+                    answer = _with(await self._finished(host), answer, request)
             except SandboxError as exc:  # also of what is found in its answer, when its process has ended
                 exc.output = exc.output or "".join(printed)
                 raise
@@ -95,13 +94,13 @@ class Engine:
             answer=answer,
             calls=tuple(host.calls),
             warnings=_bounded((*answer.warnings, *host.warnings)),
-            stdout=stdout,
+            stdout="".join(printed),
         )
 
     def _seat(self, depth: int) -> AbstractAsyncContextManager[None]:
         return self._seats.seat(self._settings.max_depth - depth) if self._seats else nullcontext()
 
-    async def _finished(self, host: Host, stdout: str) -> Iterable[Delta]:
+    async def _finished(self, host: Host) -> Iterable[Delta]:
         """Return what calls changed that were begun and not collected, once they are done."""
         try:
             async with asyncio.timeout(self._limits.wall_s) as clock:
@@ -109,12 +108,10 @@ class Engine:
         except TimeoutError as exc:
             if not clock.expired():
                 raise  # of a mock's function
-            late = SandboxTimeoutError(
+            raise SandboxTimeoutError(
                 "background calls that the code did not wait for took longer than the "
                 f"{self._limits.wall_s:g} s of wall_s after its end"
-            )
-            late.output = stdout
-            raise late from exc
+            ) from exc
 
     def _ended(self, ending: RunFailure, answer: Answer, request: Mapping[str, Any]) -> Answer:
         """Return the answer of a run that was over, and did not say so."""
@@ -122,7 +119,7 @@ class Engine:
         return replace(
             answer,
             result=None,
-            response={"result": {"error": str(ending)}} if shown else None,
+            response=ending.response if shown else None,
             overridden_by=None,
             state=request["context"]["state"],
             delta=Delta(changed={}, removed=[]),
@@ -146,12 +143,10 @@ def _believed(answer: Answer, request: Mapping[str, Any]) -> Answer:
     )
 
 
-def _require_memory(answer: Answer, stdout: str) -> None:
+def _require_memory(answer: Answer) -> None:
     """Raise what the run of *answer* wanted: memory; the code's process lived to tell."""
     if answer.error is not None and answer.error.type == "MemoryError":
-        error = SandboxMemoryError(f"the code wanted more than memory_bytes:\n{answer.error.traceback}")
-        error.output = stdout
-        raise error
+        raise SandboxMemoryError(f"the code wanted more than memory_bytes:\n{answer.error.traceback}")
 
 
 def _with(deltas: Iterable[Delta], answer: Answer, request: Mapping[str, Any]) -> Answer:

@@ -181,9 +181,11 @@ class PythonRuntime:
                 function_call_id=invocation.function_call_id,
             )
             if real is None:
-                return _of_reply(await self._toolbox.reply(call, self._engine.run), opened)
+                return _of_reply(await self._toolbox.reply(call, self._engine.run), opened, self._settings)
             stand_in = await self._toolbox.stand_in(call, self._engine.run)
-            return await real(opened) if stand_in is None else _of_reply(stand_in, opened)
+            if stand_in is None:
+                return await real(opened)
+            return _of_reply(stand_in, opened, self._settings)
 
         return await self._run_tool(tool, invocation, work)
 
@@ -294,9 +296,9 @@ class PythonRuntime:
             except SandboxUnavailableError:
                 raise
             except SandboxError as exc:  # the model waits for a response, whatever became of the tool
-                return Outcome.failed(failure_of(exc), opened.state, stdout=exc.output)
+                return Outcome.failed(failure_of(exc), opened.state, self._settings, stdout=exc.output)
             except InvalidInputError as exc:  # what it is handed, or answered, is too large
-                return Outcome.failed(failure_of(exc), opened.state)
+                return Outcome.failed(failure_of(exc), opened.state, self._settings)
 
         done = await self._sessions.finish_late(invocation, name, opened, surely)
         return _tool_run(done, invocation)
@@ -322,10 +324,10 @@ def _of_ran(ran: Ran) -> Outcome:
     )
 
 
-def _of_reply(reply: Reply, opened: Opened) -> Outcome:
+def _of_reply(reply: Reply, opened: Opened, settings: RuntimeSettings) -> Outcome:
     if reply.ending is not None:
         kind, message = reply.ending
-        return Outcome.failed(RunFailure(type=kind, message=message, traceback=""), opened.state)
+        return Outcome.failed(RunFailure(type=kind, message=message, traceback=""), opened.state, settings)
     delta = reply.delta or Delta(changed={}, removed=[])
     return Outcome(
         state=delta.applied_to(opened.state),

@@ -93,7 +93,6 @@ class Answer:
     changed: Mapping[str, dict[str, Any]]
     """``llm_request``, ``llm_response``, ``args`` and ``tool_response`` that code changed in place."""
     actions: dict[str, Any] | None
-    stdout: str
     warnings: list[str]
     error: RunFailure | None
 
@@ -128,7 +127,6 @@ class Answer:
                 if frame.get(name) is not None
             },
             actions=frame.get("actions"),
-            stdout=_field(frame, "stdout", str),
             warnings=_texts(frame, "warnings"),
             error=error,
         )

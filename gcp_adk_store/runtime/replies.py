@@ -50,7 +50,7 @@ class Reply:
         return cls(
             status_code=status_code,
             reason=str(error),
-            text=json.dumps({"result": {"error": str(error)}}),
+            text=json.dumps(error.response),
             error=error,
             stdout=stdout,
         )

@@ -19,6 +19,11 @@ class RunFailure:
     def __str__(self) -> str:
         return f"{self.type}: {self.message}"
 
+    @property
+    def response(self) -> dict[str, Any]:
+        """What a tool that failed answers."""
+        return {"result": {"error": str(self)}}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:

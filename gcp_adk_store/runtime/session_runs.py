@@ -5,7 +5,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Self, TypeAlias, TypedDict
 
 from google.adk.artifacts import BaseArtifactService
@@ -145,9 +145,12 @@ class Outcome:
     answer: Answer | None = None
 
     @classmethod
-    def failed(cls, error: RunFailure, state: Mapping[str, Any], *, stdout: str = "") -> Self:
-        """Return that a run failed, which had *state*."""
-        return cls(state=state, error=error, stdout=stdout, response={"result": {"error": str(error)}})
+    def failed(
+        cls, error: RunFailure, state: Mapping[str, Any], settings: RuntimeSettings, *, stdout: str = ""
+    ) -> Self:
+        """Return that a tool failed, which had *state*."""
+        response = error.response if settings.guest.error_in_result else None
+        return cls(state=state, error=error, stdout=stdout, response=response)
 
 
 Work: TypeAlias = Callable[[Opened], Awaitable[Outcome]]
@@ -291,7 +294,10 @@ class SessionRuns:
                 except InvalidInputError as exc:
                     if outcome.error is not None:
                         raise
-                    outcome = Outcome.failed(failure_of(exc), opened.state, stdout=outcome.stdout)
+                    failed = Outcome.failed(
+                        failure_of(exc), opened.state, self.settings, stdout=outcome.stdout
+                    )
+                    outcome = replace(failed, calls=outcome.calls, warnings=outcome.warnings)
                 else:
                     break
         return self._done(invocation, opened, outcome, invocation.event_id, started)

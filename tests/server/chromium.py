@@ -4,7 +4,6 @@ Chromium alone, by its own ``--dump-dom`` and ``--screenshot``: no driver that m
 package beside. Its virtual time stands still while a request runs, so nothing waits by the clock.
 """
 
-import argparse
 import os
 import shutil
 import subprocess
@@ -14,7 +13,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Final
 
-from tests.debian_packages import install_packages
+from tests.debian_packages import command, install_packages
 
 _NAMES: Final = ("chromium", "chromium-browser", "google-chrome")
 _PACKAGE: Final = "chromium"
@@ -110,16 +109,8 @@ class _Words(HTMLParser):
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Check or install; return the exit status."""
-    parser = argparse.ArgumentParser(prog=f"python -m {__package__}.chromium", description=__doc__)
-    what = parser.add_mutually_exclusive_group(required=True)
-    what.add_argument("--check", action="store_true", help="fail if it is missing")
-    what.add_argument("--install", action="store_true", help="install it if it is missing, as root")
-    try:
-        install() if parser.parse_args(arguments).install else find_chromium()
-    except (BrowserMissingError, subprocess.CalledProcessError) as exc:
-        sys.stderr.write(f"{exc}\n")
-        return 1
-    return 0
+    name = f"{__package__}.chromium"
+    return command(name, arguments, check=find_chromium, install=install, missing=BrowserMissingError)
 
 
 if __name__ == "__main__":

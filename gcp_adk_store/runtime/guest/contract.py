@@ -116,8 +116,6 @@ class Answer(TypedDict):
     tool_response: dict[str, Any] | None
     llm_request: dict[str, Any] | None
     llm_response: dict[str, Any] | None
-    uncollected: list[int]
-    """Ids of background calls whose answers the code did not ask for."""
     stdout: str
     """Beginning of what the code printed, to stdout or stderr; nothing where it was shown already."""
     warnings: list[str]

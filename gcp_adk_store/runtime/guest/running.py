@@ -137,7 +137,6 @@ class Job:
                 error = describe(calls.ending or exc, [source.filename for source in sources])
                 answer = self._failed(error)
         answer["stdout"] = "".join(kept)
-        answer["uncollected"] = calls.uncollected
         return answer
 
     def _succeeded(self, sources: Sequence[Source], calls: HostCalls, printed: Capture) -> Answer:
@@ -242,7 +241,6 @@ def _empty(warnings: Warnings) -> Answer:
         "tool_response": None,
         "llm_request": None,
         "llm_response": None,
-        "uncollected": [],
         "stdout": "",
         "warnings": warnings.texts,
         "error": None,

@@ -6,7 +6,8 @@ import pytest
 from google.adk.sessions import BaseSessionService
 
 from gcp_adk_store.errors import InvalidInputError
-from gcp_adk_store.runtime import FakeTools, MockConfig, MockedCall, MockTool, PythonTool
+from gcp_adk_store.runtime import FakeTools, MockConfig, MockedCall, MockTool, PythonTool, RuntimeSettings
+from gcp_adk_store.runtime.guest.contract import RunSettings
 from tests.runtime.host.runs import KEY, MakeRuntime, ran, result_of, stored, tool
 from tests.runtime.host.test_tools import COUNT, DOUBLE, FAIL
 
@@ -128,6 +129,23 @@ async def test_a_fake_that_fails_ends_the_run(make: MakeRuntime) -> None:
     run = await ran(make(tools=[DOUBLE], fakes=fakes), 'return tools.double({"n": 1}).text')
     assert run.error is not None
     assert (run.error.type, run.error.message) == ("FakeToolError", "fakes.py: ValueError: oops")
+
+
+@pytest.mark.parametrize("shown", [True, False])
+async def test_a_failure_that_ended_a_run_is_its_response_where_that_is_chosen(
+    make: MakeRuntime, *, shown: bool
+) -> None:
+    """Whether its code raised, or a fake did in its place."""
+    fakes = FakeTools(
+        source="def fake_tool_call(tool, input, callback_context):\n    raise ValueError('oops')\n"
+    )
+    settings = RuntimeSettings(guest=RunSettings(error_in_result=shown))
+
+    raised = await ran(make(settings=settings), "raise KeyError(1)")
+    faked = await make(settings=settings, tools=[DOUBLE], fakes=fakes).call_tool("double", {"n": 1}, KEY)
+    expected = [{"result": {"error": str(run.error)}} if shown else None for run in (raised, faked)]
+    assert [raised.response, faked.response] == expected
+    assert None not in (raised.error, faked.error)
 
 
 def test_fakes_that_are_no_python_are_refused() -> None:

@@ -26,8 +26,6 @@ HONEST = {
     "tool_response": None,
     "llm_request": None,
     "llm_response": None,
-    "uncollected": [],
-    "stdout": "",
     "warnings": [],
     "error": None,
 }
@@ -63,7 +61,6 @@ class Forging:
         {"state_delta": {"changed": {}, "removed": [1]}},
         {"state_delta": {"changed": {}, "removed": "name"}},
         {"state_delta": {"changed": {"a": 1}, "removed": ["a"]}},
-        {"stdout": 3},
         {"warnings": "all"},
         {"warnings": [None]},
         {"response": "text"},

@@ -17,3 +17,16 @@ def outcome(act):
         return type(exc).__name__
     return "done"
 """
+
+THREADS = """
+import threading
+done, made = threading.Event(), 0
+threading.stack_size(64 * 1024)
+try:
+    for made in range(200):
+        threading.Thread(target=done.wait).start()
+except RuntimeError:
+    pass
+done.set()
+"""
+"""Starts threads until one fails; `made` is how many there were, 199 where none did."""

@@ -1,15 +1,13 @@
 """Tell whether the sandbox's Debian packages are there, ``--check``, or install them, ``--install``."""
 
-import argparse
 import ctypes.util
 import os
 import shutil
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from tests.debian_packages import install_packages
+from tests.debian_packages import command, install_packages
 
 _PACKAGES: Final = ("bubblewrap", "libseccomp2")
 _TO_INSTALL: Final = f"""\
@@ -45,16 +43,8 @@ def install(environ: Mapping[str, str] = os.environ) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Check or install; return the exit status."""
-    parser = argparse.ArgumentParser(prog=f"python -m {__package__}.debian", description=__doc__)
-    what = parser.add_mutually_exclusive_group(required=True)
-    what.add_argument("--check", action="store_true", help="fail if a package is missing")
-    what.add_argument("--install", action="store_true", help="install what is missing, as root")
-    try:
-        install() if parser.parse_args(arguments).install else require()
-    except (PackagesMissingError, subprocess.CalledProcessError) as exc:
-        sys.stderr.write(f"{exc}\n")
-        return 1
-    return 0
+    name = f"{__package__}.debian"
+    return command(name, arguments, check=require, install=install, missing=PackagesMissingError)
 
 
 if __name__ == "__main__":

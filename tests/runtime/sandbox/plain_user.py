@@ -17,6 +17,7 @@ from typing import Any
 from gcp_adk_store.runtime.sandbox import BubblewrapSandbox, SandboxUnavailableError, open_environment
 from gcp_adk_store.runtime.sandbox.environment import carried_code
 from gcp_adk_store.runtime.sandbox.inside import kernel
+from tests.runtime.sandbox.attacks import THREADS
 from tests.runtime.sandbox.conftest import zygotes
 
 _NOBODY = 65_534
@@ -70,17 +71,9 @@ async def main(folder: Path) -> dict[str, Any]:
         return call
 
     box = BubblewrapSandbox(entry="tests.runtime.sandbox.entry.code:run", environment=folder, preload=())
-    code = """
-import os, threading
-done, made = threading.Event(), 0
-threading.stack_size(64 * 1024)
-try:
-    for made in range(200):
-        threading.Thread(target=done.wait).start()
-except RuntimeError:
-    pass
-done.set()
-result = [os.getpid(), os.listdir("/proc"), os.path.exists("/etc"), made < 64, call_host({"a": 1})]
+    code = f"""{THREADS}
+import os
+result = [os.getpid(), os.listdir("/proc"), os.path.exists("/etc"), made < 64, call_host({{"a": 1}})]
 """
 
     async def without_room(_call: dict[str, Any]) -> dict[str, Any]:

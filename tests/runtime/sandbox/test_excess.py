@@ -16,6 +16,7 @@ from gcp_adk_store.runtime.sandbox import (
     SandboxProtocolError,
     SandboxTimeoutError,
 )
+from tests.runtime.sandbox.attacks import THREADS
 from tests.runtime.sandbox.conftest import Run, outside, processes_of_runs
 
 ENDS: dict[str, tuple[str, dict[str, Any], type[SandboxError]]] = {
@@ -97,18 +98,7 @@ async def test_after_all_of_them_the_next_run_works(run: Run) -> None:
 
 async def test_threads_are_limited(run: Run) -> None:
     """Beyond, starting one fails; below, it does not."""
-    code = """
-import threading
-done, made = threading.Event(), 0
-threading.stack_size(64 * 1024)
-try:
-    for made in range(200):
-        threading.Thread(target=done.wait).start()
-except RuntimeError:
-    pass
-done.set()
-result = made
-"""
+    code = f"{THREADS}\nresult = made"
 
     assert 20 < await run(code, threads=40) < 40
     assert 199 == outside(code)
