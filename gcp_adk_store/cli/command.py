@@ -8,7 +8,7 @@ import click
 import gcp_adk_store
 from gcp_adk_store.cli import or_end_without_extra
 
-_PARTS: Final = ("adk", "ces", "cost", "doctor", "gc", "template")
+_PARTS: Final = ("adk", "artifacts", "ces", "cost", "doctor", "gc", "sessions", "template")
 """Modules beside this one, each with the command of its name."""
 
 
@@ -27,7 +27,7 @@ class _Parts(click.Group):
         return found
 
 
-@click.group(cls=_Parts, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group("gcp-adk-store", cls=_Parts, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(gcp_adk_store.__version__)
 def command() -> None:
     """Look after what gcp_adk_store keeps."""

@@ -13,3 +13,9 @@ class CannotLookError(click.ClickException):
     def format_message(self) -> str:
         """Return what is shown: it may name what others wrote."""
         return visible(self.message)
+
+
+class NotThereError(CannotLookError):
+    """Says that the store answers, and does not have what was named."""
+
+    exit_code = 1

@@ -1,24 +1,25 @@
 """The command that removes what is in nobody's use."""
 
-import asyncio
 import json
 import sys
 import time
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
-from rich.console import Console
 from rich.filesize import decimal
 from rich.table import Table
-from rich.text import Text
 
-from gcp_adk_store.cli.failures import CannotLookError
+from gcp_adk_store.cli.place import at_store, place_options, where
+from gcp_adk_store.cli.screen import cell, progress, show
+from gcp_adk_store.cli.terminal import visible
 from gcp_adk_store.errors import StoreError
 from gcp_adk_store.model.garbage import Garbage, GarbageKind
 from gcp_adk_store.settings import StoreSettings
-from gcp_adk_store.store import Store
+
+if TYPE_CHECKING:
+    from gcp_adk_store.store import Store
 
 _KINDS = {
     GarbageKind.DELETION: "a deletion that was interrupted",
@@ -45,12 +46,7 @@ class _Run:
 
 
 @click.command()
-@click.option("--project", metavar="ID", help="Google Cloud project; by default ADK_STORE_PROJECT.")
-@click.option("--database", metavar="ID", help="Firestore database; by default ADK_STORE_DATABASE.")
-@click.option("--bucket", metavar="NAME", help="Bucket of payloads; by default ADK_STORE_BUCKET.")
-@click.option(
-    "--prefix", metavar="TEXT", help="Start of the collections' names; by default ADK_STORE_PREFIX."
-)
+@place_options
 @click.option(
     "--older-than",
     metavar="HOURS",
@@ -61,20 +57,23 @@ class _Run:
 )
 @click.option("--dry-run", is_flag=True, help="Only list it.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
-def gc(older_than: float, dry_run: bool, as_json: bool, **place: str | None) -> None:  # noqa: FBT001  # click's
+def gc(*, older_than: float, dry_run: bool, as_json: bool, **place: str | None) -> None:
     """Remove what storage holds in vain: rests of deletions, payloads that nothing refers to, old uploads.
 
-    Safe while agents run. Reads the names of all payloads. Ends with 1 if something was left that should
-    not be there, with 2 if it cannot look.
+    Safe while agents run. Reads the names of all payloads, and says where it looked. Ends with 1 if something
+    was left that should not be there, with 2 if it cannot look or nothing names a project.
     """
-    console = Console(stderr=True)
-    try:
-        settings = StoreSettings.from_env()
-        chosen = {name: value or getattr(settings, name) for name, value in place.items()}
-        with console.status("looking") as status:
-            run = asyncio.run(_run(chosen, older_than * _HOUR_S, dry_run=dry_run, show=status.update))
-    except StoreError as exc:
-        raise CannotLookError(str(exc)) from exc
+
+    async def work(store: "Store", settings: StoreSettings) -> _Run:
+        click.echo(f"looking in {where(settings)}", err=as_json)
+        run = _Run()
+        with progress("looking: found") as bar:
+            async for garbage in store.find_garbage(older_than_s=older_than * _HOUR_S):
+                run.outcomes.append(_Outcome(garbage, await _dealt_with(store, garbage, dry_run=dry_run)))
+                bar.move_to(len(run.outcomes))
+        return run
+
+    run = at_store(place, work)
     if as_json:
         click.echo(json.dumps([_described(outcome) for outcome in run.outcomes]))
     else:
@@ -83,16 +82,7 @@ def gc(older_than: float, dry_run: bool, as_json: bool, **place: str | None) -> 
     sys.exit(bool(counts["failed"] + counts["left alone"]))
 
 
-async def _run(place: dict[str, Any], older_than_s: float, *, dry_run: bool, show: Any) -> _Run:
-    run = _Run()
-    async with Store.connect(**place) as store:
-        async for garbage in store.find_garbage(older_than_s=older_than_s):
-            run.outcomes.append(_Outcome(garbage, await _dealt_with(store, garbage, dry_run=dry_run)))
-            show(f"looking: {len(run.outcomes)} found, {run.count()['removed']} removed")
-    return run
-
-
-async def _dealt_with(store: Store, garbage: Garbage, *, dry_run: bool) -> str:
+async def _dealt_with(store: "Store", garbage: Garbage, *, dry_run: bool) -> str:
     if garbage.kind is GarbageKind.UNREADABLE:
         return "left alone"
     if dry_run:
@@ -100,7 +90,7 @@ async def _dealt_with(store: Store, garbage: Garbage, *, dry_run: bool) -> str:
     try:
         return "removed" if await store.remove_garbage(garbage) else "in use again"
     except StoreError as exc:
-        click.echo(f"{garbage.name}: {exc}", err=True)
+        click.echo(visible(f"{garbage.name}: {exc}"), err=True)
         return "failed"
 
 
@@ -118,9 +108,8 @@ def _described(outcome: _Outcome) -> dict[str, Any]:
 
 
 def _show(run: _Run, *, dry_run: bool) -> None:
-    console = Console()
     if not run.outcomes:
-        console.print("nothing: all that is stored is in use, or was written too lately to tell")
+        show("nothing: all that is stored is in use, or was written too lately to tell")
         return
     table = Table("kind", "in", "name", "size", "age", "outcome", box=None)
     for outcome in run.outcomes:
@@ -128,14 +117,14 @@ def _show(run: _Run, *, dry_run: bool) -> None:
         table.add_row(
             garbage.kind.value,
             garbage.place.value,
-            Text(garbage.name, overflow="fold"),
+            cell(garbage.name),
             "" if garbage.size is None else decimal(garbage.size),
             f"{(time.time() - garbage.since) / _HOUR_S:.0f} h",
             outcome.done,
         )
-    console.print(table)
+    show(table)
     for kind in dict.fromkeys(outcome.garbage.kind for outcome in run.outcomes):
-        console.print(f"{kind.value}: {_KINDS[kind]}")
-    console.print(", ".join(f"{number} {done}" for done, number in sorted(run.count().items())))
+        show(f"{kind.value}: {_KINDS[kind]}")
+    show(", ".join(f"{number} {done}" for done, number in sorted(run.count().items())))
     if dry_run and run.count()["found"]:
-        console.print("run it without --dry-run to remove what was found")
+        show("run it without --dry-run to remove what was found")

@@ -1,6 +1,8 @@
 """Show what others wrote without letting it steer the terminal."""
 
+import shlex
 import unicodedata
+from datetime import UTC, datetime
 from typing import Final
 
 _KEPT: Final = "\n\t"
@@ -18,6 +20,34 @@ def visible(text: str) -> str:
     return "".join(each if each in _KEPT or not _steers(each) else _escaped(each) for each in text)
 
 
+def in_one_line(text: str) -> str:
+    """Return a name in one line: each character that cannot be seen is escaped as Python does it.
+
+    That are the ends of lines, tabs and characters without width too, so that no name looks like another one
+    or like the next row of a table.
+    """
+    return "".join(each if each.isprintable() else _escaped(each) for each in text)
+
+
+def quoted(word: str) -> str:
+    """Return *word* as bash and zsh take it, with each character that cannot be seen escaped."""
+    if word.isprintable():
+        return shlex.quote(word)
+    escapes = {"\\": r"\\", "'": r"\'"}
+    inner = "".join(
+        escapes.get(each, each) if each.isprintable() else _escaped_for_shell(each) for each in word
+    )
+    return f"$'{inner}'"
+
+
+def moment(timestamp: float) -> str:
+    """Return Unix time in seconds as date and time in UTC; a number that is no such time as it is."""
+    try:
+        return f"{datetime.fromtimestamp(timestamp, UTC):%Y-%m-%d %H:%M:%S}Z"
+    except (ValueError, OverflowError, OSError):
+        return f"{timestamp:g}"
+
+
 def _steers(character: str) -> bool:
     if character.isprintable():
         return False
@@ -27,3 +57,9 @@ def _steers(character: str) -> bool:
 
 def _escaped(character: str) -> str:
     return character.encode("unicode_escape").decode("ascii")
+
+
+def _escaped_for_shell(character: str) -> str:
+    r"""Return the escape of a character; ``\x`` names a byte there, so what is not ASCII takes ``\U``."""
+    number = ord(character)
+    return f"\\x{number:02x}" if character.isascii() else f"\\U{number:08x}"

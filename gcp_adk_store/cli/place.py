@@ -1,0 +1,206 @@
+"""Take where a command looks from its options and the environment, open it, and say where it was."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import click
+from click.core import ParameterSource
+
+from gcp_adk_store import settings as environment
+from gcp_adk_store.cli.failures import CannotLookError
+from gcp_adk_store.cli.terminal import in_one_line, quoted
+from gcp_adk_store.errors import (
+    AccessDeniedError,
+    InvalidInputError,
+    NotProvisionedError,
+    OutcomeUnknownError,
+    StoreError,
+    UnavailableError,
+)
+from gcp_adk_store.settings import SessionLimits, StoreSettings
+
+if TYPE_CHECKING:
+    from gcp_adk_store.store import Store
+
+T = TypeVar("T")
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+PLACE: Final = ("project", "database", "bucket", "prefix")
+"""What says where a store is; parameters of each command with :func:`place_options`."""
+
+_HELPS: Final = {
+    "project": ("ID", "Google Cloud project"),
+    "database": ("ID", "Firestore database"),
+    "bucket": ("NAME", "Bucket of artifacts and payloads"),
+    "prefix": ("TEXT", "Start of the collections' names"),
+}
+_READS_ONCE: Final = SessionLimits(segment_cache_bytes=0, event_cache_bytes=0)
+"""A command reads each segment once: what it kept of it would only take memory."""
+
+
+def place_options(command: Command) -> Command:
+    """Add ``--project``, ``--database``, ``--bucket`` and ``--prefix`` to *command*."""
+    for name in reversed(PLACE):
+        metavar, says = _HELPS[name]
+        told = f"{says}; by default ADK_STORE_{name.upper()}."
+        command = click.option(f"--{name}", metavar=metavar, help=told)(command)
+    return command
+
+
+def chosen_settings(place: Mapping[str, str | None]) -> StoreSettings:
+    """Return the settings of the environment, with the options of :func:`place_options` in their place.
+
+    Raises:
+        InvalidInputError: a setting cannot be such a name.
+    """
+    given: dict[str, Any] = {name: place[name] for name in PLACE if place[name]}
+    return replace(StoreSettings.from_env(), **given)
+
+
+def where(settings: StoreSettings) -> str:
+    """Return where a store is, in one line; of what has no project, the bucket alone."""
+    names, emulators = [], []
+    if settings.project:
+        names += [f"project {settings.project}", f"database {settings.database}", f"prefix {settings.prefix}"]
+        emulators.append(environment.firestore_emulator_host())
+    names.append(f"bucket {settings.bucket}" if settings.bucket else "no bucket")
+    if settings.bucket:
+        emulators.append(environment.storage_emulator_url())
+    at = " and ".join(each for each in emulators if each)
+    return in_one_line(", ".join(names) + (f", on the emulator at {at}" if at else ""))
+
+
+def described(settings: StoreSettings) -> dict[str, Any]:
+    """Return where a store is, for programs."""
+    return {name: getattr(settings, name) for name in PLACE}
+
+
+def at_store(
+    place: Mapping[str, str | None],
+    work: Callable[["Store", StoreSettings], Awaitable[T]],
+    *,
+    needs_project: bool = True,
+) -> T:
+    """Return what *work* returns for the store that the options name, which is open meanwhile.
+
+    Args:
+        place: The options of :func:`place_options`.
+        work: Gets the store, and where it is.
+        needs_project: Whether that has the name of a project; objects are found by their bucket alone.
+
+    Raises:
+        CannotLookError: nothing names a project, or the store refused or did not answer; the message ends
+            with the command that helps.
+    """
+
+    async def run() -> T:
+        settings = chosen_settings(place)
+        if needs_project:
+            settings = await _with_project(settings)
+        async with _opened(settings) as store:
+            return await work(store, settings)
+
+    with told_with_remedy():
+        return asyncio.run(run())
+
+
+@contextmanager
+def told_with_remedy() -> Iterator[None]:
+    """End the command where the block raises a `StoreError`.
+
+    Raises:
+        CannotLookError: in its place, with a message that ends with the command that helps.
+    """
+    try:
+        yield
+    except StoreError as exc:
+        remedy = _remedy(exc, click.get_current_context())
+        raise CannotLookError(f"{exc}; {remedy}" if remedy else str(exc)) from exc
+
+
+def command_line(
+    ctx: click.Context, path: str | None = None, *, only: Iterable[str] | None = None, **changes: str
+) -> str:
+    """Return the command that runs, as it was given, or another one for the same place; for a shell.
+
+    Args:
+        ctx: Of the command that runs.
+        path: The other command, such as ``sessions list``.
+        only: Names of the parameters to keep, beside the place; by default all.
+        changes: Options that get another value.
+    """
+    words = [ctx.command_path if path is None else f"{ctx.find_root().info_name} {path}"]
+    kept = None if only is None else {*PLACE, *only}
+    arguments: list[str] = []
+    for parameter in ctx.command.params:
+        name = parameter.name or ""
+        value = changes.pop(name, None)
+        if value is None:
+            given = ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE
+            if not given or (kept is not None and name not in kept):
+                continue
+            value = ctx.params[name]
+        if isinstance(parameter, click.Argument):
+            arguments.append(quoted(str(value)))
+        elif value is True:
+            words.append(parameter.opts[0])
+        else:
+            words += [parameter.opts[0], quoted(str(value))]
+    return " ".join([*words, *arguments])
+
+
+async def _with_project(settings: StoreSettings) -> StoreSettings:
+    """Return *settings* with a project.
+
+    Raises:
+        NotProvisionedError: nothing names one.
+    """
+    if settings.project:
+        return settings
+    if environment.firestore_emulator_host():
+        # A store would take this one, unsaid: what is meant may be in another.
+        raise NotProvisionedError(
+            "no Google Cloud project: set ADK_STORE_PROJECT or pass --project; on the emulator a store "
+            f"without one keeps its data in {environment.EMULATOR_PROJECT}: "
+            + command_line(click.get_current_context(), project=environment.EMULATOR_PROJECT)
+        )
+    # Here: it brings half of Google's clients, as below.
+    from gcp_adk_store.backends.credentials import StoreCredentials  # noqa: PLC0415
+
+    project = await asyncio.to_thread(StoreCredentials.from_settings(settings).find_project)
+    if project is None:
+        raise NotProvisionedError(
+            "no Google Cloud project: set ADK_STORE_PROJECT, or pass one: "
+            + command_line(click.get_current_context(), project="PROJECT")
+        )
+    return replace(settings, project=project)
+
+
+@asynccontextmanager
+async def _opened(settings: StoreSettings) -> AsyncIterator["Store"]:
+    from gcp_adk_store.backends.credentials import StoreCredentials  # noqa: PLC0415
+    from gcp_adk_store.store import Store  # noqa: PLC0415  # brings half of ADK
+
+    async with Store.connect(
+        **described(settings),
+        credentials=StoreCredentials.from_settings(settings),
+        session_limits=_READS_ONCE,
+    ) as store:
+        yield store
+
+
+def _remedy(exc: StoreError, ctx: click.Context) -> str:
+    """Return what helps against *exc*, where its message does not end with a command itself."""
+    program = ctx.find_root().info_name
+    if "gcloud " in str(exc) or f"{program} " in str(exc):
+        return ""
+    if isinstance(exc, InvalidInputError):
+        return f"what the options may be: {ctx.command_path} --help"
+    if isinstance(exc, OutcomeUnknownError):
+        return f"run it again: {command_line(ctx)}"
+    if isinstance(exc, (AccessDeniedError, NotProvisionedError, UnavailableError)):
+        return f"see what is wrong: {command_line(ctx, 'doctor', only=())}"
+    return ""

@@ -1,0 +1,406 @@
+"""Show what ``gcp-adk-store sessions`` prints, writes, deletes and refuses."""
+
+import io
+import json
+import os
+import shlex
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from google.adk.events import Event, EventActions
+from google.adk.sessions import Session
+from google.genai import types
+
+from gcp_adk_store import FirestoreSessionService, SessionConflictError
+from gcp_adk_store.cli.session_export import export_session
+from tests.cli.conftest import HOSTILE, STEERING, Deployment, done, follow
+
+KEY: dict[str, Any] = {"app_name": HOSTILE, "user_id": f"{HOSTILE}u", "session_id": f"{HOSTILE}s"}
+NAMED = ("--app", KEY["app_name"], "--user", KEY["user_id"], "--session", KEY["session_id"])
+PLAIN: dict[str, Any] = {"app_name": "app", "user_id": "ada", "session_id": "s1"}
+OF_PLAIN = ("--app", "app", "--user", "ada", "--session", "s1")
+
+
+def said(text: str, **changes: Any) -> Event:
+    """Return an event with a text."""
+    content = types.Content(role="user", parts=[types.Part(text=text)])
+    return Event(author="user", content=content, actions=EventActions(**changes))
+
+
+async def talk(
+    deployment: Deployment, key: dict[str, Any], *events: Event, state: dict[str, Any] | None = None
+) -> Session:
+    """Make a session with *events*, and return it as it is stored."""
+    async with deployment.store() as store:
+        session = await store.sessions.create_session(**key, state=state or {})
+        for event in events:
+            await store.sessions.append_event(session, event)
+        found = await store.sessions.get_session(**key)
+        assert found is not None
+        return found
+
+
+async def make(deployment: Deployment, app: str, ids: list[str], user: str = "ada") -> None:
+    """Make sessions."""
+    async with deployment.store() as store:
+        for session_id in ids:
+            await store.sessions.create_session(app_name=app, user_id=user, session_id=session_id)
+
+
+def test_a_listing_goes_on_with_the_command_that_it_prints(deployment: Deployment) -> None:
+    """Page by page, until one says nothing of a next page; each session is there once."""
+    done(make(deployment, "app", [f"s{number}" for number in range(5)]))
+    result = deployment.run("sessions", "list", "--app", "app", "--page-size", "2")
+    pages = [result.stdout]
+    while "next page: " in result.stdout:
+        line = result.stdout.rpartition("next page: ")[2].strip()
+        assert line.startswith(f"gcp-adk-store sessions list {shlex.join(deployment.options)} --app app")
+        result = deployment.run(*follow(line))
+        pages.append(result.stdout)
+    listed = [
+        line.split()[:2] for page in pages for line in page.splitlines() if line.strip().startswith("ada")
+    ]
+
+    assert 0 == result.exit_code, result.output
+    assert 3 == len(pages)
+    assert [["ada", f"s{number}"] for number in (4, 3, 2, 1, 0)] == listed
+    assert f"project {deployment.project}, database (default)" in pages[0]
+
+
+def test_a_listing_for_programs_has_the_cursor(deployment: Deployment) -> None:
+    """And the oldest first where that is asked for; of one user alone where one is named."""
+    done(make(deployment, "app", ["s1", "s2"]))
+    done(make(deployment, "app", ["s3"], user="bob"))
+    arguments = ("sessions", "list", "--app", "app", "--user", "ada", "--order", "oldest", "--page-size", "1")
+    first = json.loads(deployment.run(*arguments, "--json").stdout)
+    second = json.loads(deployment.run(*arguments, "--json", "--cursor", first["next_cursor"]).stdout)
+    third = json.loads(deployment.run(*arguments, "--json", "--cursor", second["next_cursor"]).stdout)
+
+    assert [["s1"], ["s2"], []] == [
+        [each["session_id"] for each in page["sessions"]] for page in (first, second, third)
+    ]
+    assert third["next_cursor"] is None
+    assert deployment.project == first["project"]
+    assert {"app_name", "user_id", "session_id", "last_update_time"} == set(first["sessions"][0])
+
+
+def test_hostile_ids_are_shown_in_one_row_and_steer_nothing(deployment: Deployment) -> None:
+    """Escaped as Python does it; the next page's command names the same app again."""
+    done(make(deployment, HOSTILE, [f"{HOSTILE}{number}" for number in range(2)], user=HOSTILE))
+    result = deployment.run("sessions", "list", "--app", HOSTILE, "--page-size", "1")
+    rows = [line for line in result.stdout.splitlines() if line.lstrip().startswith("a/b")]
+    following = follow(result.stdout.rpartition("next page: ")[2].strip())
+
+    assert 0 == result.exit_code, result.output
+    assert [] == [each for each in STEERING if each in result.output]
+    assert 1 == len(rows)
+    assert rf"a/b'\n\t\x1b[31m[red]\u202e\u200b\ {chr(0xE4)}$(x)1" in rows[0]
+    assert HOSTILE in following
+    assert 0 == deployment.run(*following).exit_code
+
+
+def test_a_session_is_shown_with_its_state_and_events(deployment: Deployment) -> None:
+    """What is said, called, answered, attached and changed, each on lines of its own."""
+    call = types.Part.from_function_call(name="weather", args={"city": "Paris"})
+    answer = types.Part.from_function_response(name="weather", response={"sky": "blue"})
+    picture = types.Part.from_bytes(data=b"\x89PNG", mime_type="image/png")
+    done(
+        talk(
+            deployment,
+            PLAIN,
+            said("hello", state_delta={"user:name": "Ada"}, artifact_delta={"notes.txt": 3}),
+            Event(author="agent", content=types.Content(role="model", parts=[call])),
+            Event(author="agent", content=types.Content(role="user", parts=[answer, picture])),
+            Event(author="agent", error_code="429", error_message="too many"),
+            Event(author="agent", actions=EventActions(transfer_to_agent="other")),
+            state={"lang": "fr"},
+        )
+    )
+    result = deployment.run("sessions", "show", *OF_PLAIN)
+    lines = [line.strip() for line in result.stdout.splitlines()]
+
+    assert 0 == result.exit_code, result.output
+    assert "app app, user ada, session s1, last update 20" in result.stdout
+    assert {
+        'lang = "fr"',
+        'user:name = "Ada"',
+        "hello",
+        'state: user:name = "Ada"',
+        "artifact: notes.txt version 3",
+        'calls weather {"city": "Paris"}',
+        'weather answers {"sky": "blue"}',
+        "data: image/png, 4 bytes",
+        "error 429: too many",
+        "and transfer_to_agent: --json shows all",
+    } <= set(lines)
+
+
+def test_hostile_content_is_shown_and_steers_nothing(deployment: Deployment) -> None:
+    """In texts, names, state and calls: no line of content begins where the line of an event does."""
+    call = types.Part.from_function_call(name=HOSTILE, args={HOSTILE: HOSTILE})
+    forged = f"{HOSTILE}\n2026-01-01 00:00:00Z agent\r\x1b]0;title\x07[bold]"
+    done(
+        talk(
+            deployment,
+            KEY,
+            said(forged, state_delta={HOSTILE: HOSTILE}),
+            Event(author=HOSTILE, content=types.Content(role="model", parts=[call])),
+            Event(author="agent", error_code=HOSTILE, error_message=HOSTILE),
+        )
+    )
+    result = deployment.run("sessions", "show", *NAMED)
+    begun = [line for line in result.stdout.splitlines() if line.startswith("  20")]
+
+    assert 0 == result.exit_code, result.output
+    assert [] == [each for each in ("\x1b", "\u202e", "\r", "\x07") if each in result.output]
+    assert r"\x1b]0;title\x07[bold]" in result.stdout
+    assert 3 == len(begun)
+    assert "[red]" in begun[1]
+
+
+def test_a_long_text_is_cut_and_says_so(deployment: Deployment) -> None:
+    """JSON has all of it."""
+    done(talk(deployment, PLAIN, said("x" * 5_000), state={"long": "y" * 5_000}))
+    shown = deployment.run("sessions", "show", *OF_PLAIN).stdout
+    whole = json.loads(deployment.run("sessions", "show", *OF_PLAIN, "--json").stdout)
+
+    assert "x" * 2_000 + "... and 3,000 characters more: --json shows all" in shown
+    assert "x" * 2_001 not in shown
+    assert "y" * 2_001 not in shown
+    assert ["x" * 5_000, "y" * 5_000] == [
+        whole["events"][0]["content"]["parts"][0]["text"],
+        whole["state"]["long"],
+    ]
+
+
+def test_events_are_shown_in_parts(deployment: Deployment) -> None:
+    """The command that is printed goes on with the next event; JSON has its cursor."""
+    done(talk(deployment, PLAIN, *(said(f"event {number}") for number in range(5))))
+    result = deployment.run("sessions", "show", *OF_PLAIN, "--limit", "2")
+    shown = [result.stdout]
+    while "more events: " in result.stdout:
+        result = deployment.run(*follow(result.stdout.rpartition("more events: ")[2].strip()))
+        shown.append(result.stdout)
+    told = json.loads(deployment.run("sessions", "show", *OF_PLAIN, "--limit", "5", "--json").stdout)
+
+    assert [2, 2, 1] == [part.count("event ") for part in shown]
+    assert "event 4" in shown[2]
+    assert told["next_cursor"] is None
+    assert "null" not in [each["content"]["parts"][0]["text"] for each in told["events"]]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("show",), ("export", "-"), ("delete", "--dry-run"), ("delete", "--yes")],
+    ids=" ".join,
+)
+def test_a_session_that_is_not_there_ends_it_with_1(
+    deployment: Deployment, arguments: tuple[str, ...]
+) -> None:
+    """And with the command that lists those there are."""
+    result = deployment.run("sessions", arguments[0], *NAMED, *arguments[1:])
+    helps = follow(result.stderr.strip().rpartition("the sessions there are: ")[2])
+
+    assert (1, "") == (result.exit_code, result.stdout)
+    assert ["sessions", "list", *deployment.options, *NAMED[:4]] == helps
+    assert [] == [each for each in STEERING if each in result.output]
+    assert 0 == deployment.run(*helps).exit_code
+
+
+def test_an_export_has_every_event_exactly(deployment: Deployment, tmp_path: Path) -> None:
+    """Bytes, numbers of any size, any character; the last line says how many there are."""
+    picture = types.Part.from_bytes(data=bytes(range(256)) * 400, mime_type="image/png")
+    odd = {"big": 2**70, "none": None, "list": [[1.5, {"x": None}]], "text": f"{HOSTILE}\x7f\U0001f600"}
+    stored = done(
+        talk(
+            deployment,
+            KEY,
+            *(said(f"event {number}", state_delta={f"n{number}": number}) for number in range(30)),
+            said(HOSTILE, state_delta=odd),
+            Event(author="agent", content=types.Content(role="model", parts=[picture])),
+        )
+    )
+    file = tmp_path / "session.jsonl"
+    result = deployment.run("sessions", "export", *NAMED, str(file))
+    first, *events, last = [json.loads(line) for line in file.read_text().splitlines()]
+    read = [Event.model_validate(line["event"]) for line in events]
+
+    assert 0 == result.exit_code, result.output
+    assert stored.events == read
+    assert stored.state == first["session"]["state"]
+    assert (1, stored.last_update_time) == (first["session"]["format"], first["session"]["last_update_time"])
+    assert KEY == {name: first["session"][name] for name in KEY}
+    assert {"end": {"events": 32}} == last
+    assert "32 events written to" in result.stderr
+    assert [file.name] == [each.name for each in tmp_path.iterdir()]
+
+
+def test_an_export_to_a_pipe_is_lines_of_ascii(deployment: Deployment) -> None:
+    """Nothing else is on standard output, and nothing of it steers a terminal."""
+    done(talk(deployment, KEY, said(HOSTILE)))
+    run = deployment.process("sessions", "export", *NAMED, "-")
+    lines = [json.loads(line) for line in run.stdout.decode("ascii").splitlines()]
+
+    assert 0 == run.returncode, run.stderr
+    assert [["session"], ["event"], ["end"]] == [list(line) for line in lines]
+    assert b"" == run.stdout.translate(None, bytes(range(0x20, 0x7F))).replace(b"\n", b"")
+
+
+def test_an_export_that_cannot_be_written_leaves_the_file_as_it_was(
+    deployment: Deployment, tmp_path: Path
+) -> None:
+    """And ends with 2; one of a session that is not there, too."""
+    file = tmp_path / "kept.jsonl"
+    file.write_text("kept")
+    done(talk(deployment, PLAIN, said("hello")))
+    nowhere = deployment.run("sessions", "export", *OF_PLAIN, str(tmp_path / "missing" / "out"))
+    missing = deployment.run("sessions", "export", *OF_PLAIN[:5], "other", str(file))
+
+    assert (2, 1) == (nowhere.exit_code, missing.exit_code)
+    assert "cannot be written: No such file or directory" in nowhere.stderr
+    assert nowhere.stderr.strip().endswith("--session s1 FILE")
+    assert "kept" == file.read_text()
+    assert [file] == list(tmp_path.iterdir())
+
+
+class Raced(FirestoreSessionService):
+    """A service whose session somebody else writes to, each time right after it was read."""
+
+    def __init__(self, project: str, times: int) -> None:
+        super().__init__(project=project)
+        self.other = FirestoreSessionService(project=project)
+        self.left = times
+
+    async def get_session(self, **given: Any) -> Session | None:
+        """Return the session as it was before the other's next event."""
+        found = await super().get_session(**given)
+        if self.left:
+            self.left -= 1
+            session = await self.other.get_session(**PLAIN)
+            assert session is not None
+            await self.other.append_event(session, said("more", state_delta={"left": self.left}))
+        return found
+
+    async def close(self) -> None:
+        """Close both."""
+        await self.other.close()
+        await super().close()
+
+
+async def test_an_export_is_of_one_moment(project: str) -> None:
+    """State and events fit together although somebody writes between the looks at the one and the other."""
+    file = io.BytesIO()
+    raced = Raced(project, times=3)
+    await raced.create_session(**PLAIN)
+    count = await export_session(raced, PLAIN, file, place={}, on_event=lambda _: None)
+    await raced.close()
+    first, *_, event, _ = [json.loads(line) for line in file.getvalue().splitlines()]
+
+    assert 3 == count
+    assert {"left": 0} == first["session"]["state"] == event["event"]["actions"]["state_delta"]
+
+
+async def test_a_session_that_is_written_to_all_the_time_is_not_exported(project: str) -> None:
+    """It ends with an error after 10 looks, and nothing is written."""
+    file = io.BytesIO()
+    raced = Raced(project, times=1_000)
+    await raced.create_session(**PLAIN)
+    with pytest.raises(SessionConflictError, match="at each of 10 looks"):
+        await export_session(raced, PLAIN, file, place={}, on_event=lambda _: None)
+    await raced.close()
+
+    assert b"" == file.getvalue()
+
+
+def peak_of(deployment: Deployment, *arguments: str) -> int:
+    """Return how many bytes of memory a process took at most that runs the command."""
+    place = {"ADK_STORE_PROJECT": deployment.project, "ADK_STORE_BUCKET": ""}
+    program = str(Path(sys.executable).parent / "gcp-adk-store")
+    pid = os.posix_spawn(program, [program, *arguments], {**os.environ, **place})
+    _, status, used = os.wait4(pid, 0)
+    assert 0 == status
+    return used.ru_maxrss * 1024
+
+
+def test_an_export_of_a_long_session_takes_little_memory(deployment: Deployment, tmp_path: Path) -> None:
+    """It takes no more than a third of the file more than the export of a short one takes."""
+    long = {**PLAIN, "session_id": "long"}
+    done(talk(deployment, PLAIN, said("hello")))
+    done(talk(deployment, long, *(said("x" * 200_000) for _ in range(150))))
+    file = tmp_path / "long.jsonl"
+    short = peak_of(deployment, "sessions", "export", *OF_PLAIN, str(tmp_path / "short.jsonl"))
+    taken = peak_of(deployment, "sessions", "export", *OF_PLAIN[:5], "long", str(file)) - short
+
+    assert file.stat().st_size > 30_000_000
+    assert taken < file.stat().st_size / 3
+
+
+def test_a_deletion_is_said_before_it_is_done(deployment: Deployment) -> None:
+    """A dry run names the session and deletes nothing; with --yes it is gone, its artifacts are named."""
+    done(talk(deployment, PLAIN, said("hello")))
+
+    async def save() -> None:
+        async with deployment.store() as store:
+            await store.artifacts.save_artifact(**PLAIN, filename="f", artifact=types.Part(text="mine"))
+
+    done(save())
+    dry = deployment.run("sessions", "delete", *OF_PLAIN, "--dry-run")
+    still = deployment.run("sessions", "show", *OF_PLAIN)
+    real = deployment.run("sessions", "delete", *OF_PLAIN, "--yes")
+    after = deployment.run("sessions", "show", *OF_PLAIN)
+    listed = deployment.run(*follow(real.stdout.rpartition("1 artifacts of it stay: ")[2].strip()))
+
+    assert [0, 0, 0, 1] == [each.exit_code for each in (dry, still, real, after)]
+    assert "would delete session s1, last update 20" in dry.stdout
+    assert "deleted session s1, last update 20" in real.stdout
+    assert listed.stdout.endswith("would delete f\n")
+
+
+def test_a_deletion_for_programs(deployment: Deployment) -> None:
+    """Says which session, and what became of it."""
+    done(talk(deployment, PLAIN, said("hello")))
+    told = [
+        json.loads(deployment.run("sessions", "delete", *OF_PLAIN, decision, "--json").stdout)
+        for decision in ("--dry-run", "--yes")
+    ]
+
+    assert ["found", "deleted"] == [each["outcome"] for each in told]
+    assert PLAIN == {name: told[1][name] for name in PLAIN}
+
+
+@pytest.mark.parametrize("decision", [(), ("--dry-run", "--yes")], ids=" ".join)
+def test_a_deletion_without_a_decision_is_refused(deployment: Deployment, decision: tuple[str, ...]) -> None:
+    """By an error that ends with the dry run; nothing is deleted."""
+    done(talk(deployment, PLAIN, said("hello")))
+    result = deployment.run("sessions", "delete", *OF_PLAIN, *decision)
+    dry = deployment.run(*follow(result.stderr.strip().rpartition(": ")[2]))
+
+    assert (2, "") == (result.exit_code, result.stdout)
+    assert "nothing was deleted" in result.stderr
+    assert "would delete session s1" in dry.stdout
+    assert 0 == deployment.run("sessions", "show", *OF_PLAIN).exit_code
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("list", "--app", "app", "--cursor", "no"), "cursor"),
+        (("list", "--app", "app", "--page-size", "0"), "0 is not in the range"),
+        (("show", *OF_PLAIN, "--cursor", "no"), "cursor"),
+        (("show", *OF_PLAIN, "--limit", "x"), "not a valid integer"),
+        (("list", "--app", "\udcff"), "surrogate"),
+        (("list",), "Missing option '--app'"),
+    ],
+    ids=str,
+)
+def test_bad_input_is_refused(deployment: Deployment, arguments: tuple[str, ...], says: str) -> None:
+    """With 2, by an error that names the option's value and leads to its help."""
+    done(talk(deployment, PLAIN, said("hello")))
+    result = deployment.run("sessions", *arguments)
+
+    assert (2, "") == (result.exit_code, result.stdout)
+    assert says in result.stderr
+    assert f"sessions {arguments[0]} -" in result.stderr
+    assert "Traceback" not in result.stderr

@@ -1,0 +1,102 @@
+"""Commands say where they looked, and what nothing names is an error that ends with what helps."""
+
+import json
+import shlex
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from gcp_adk_store.cli.command import command
+from gcp_adk_store.testing.emulators import Emulator
+
+WITHOUT_PLACE = dict.fromkeys(
+    ("ADK_STORE_PROJECT", "GOOGLE_CLOUD_PROJECT", "ADK_STORE_BUCKET", "ADK_STORE_PREFIX"), ""
+)
+EACH = [
+    ["gc", "--dry-run"],
+    ["sessions", "list", "--app", "a"],
+    ["sessions", "show", "--app", "a", "--user", "u", "--session", "s"],
+    ["sessions", "export", "--app", "a", "--user", "u", "--session", "s", "-"],
+    ["sessions", "delete", "--app", "a", "--user", "u", "--session", "s", "--yes"],
+]
+
+
+def run(*arguments: str, **environ: str) -> Result:
+    """Run the command where the environment names no store."""
+    return CliRunner().invoke(command, arguments, env={**WITHOUT_PLACE, **environ})
+
+
+def test_gc_says_where_it_looked(project: str, firestore_emulator: Emulator, adk_store_bucket: str) -> None:
+    """Project, database, prefix, bucket and emulator; where there is nothing to remove, too."""
+    result = run("gc", "--project", project, "--bucket", adk_store_bucket, "--prefix", "team")
+
+    assert 0 == result.exit_code, result.output
+    first, second = result.stdout.splitlines()
+    assert f"project {project}, database (default), prefix team, bucket {adk_store_bucket}" in first
+    assert firestore_emulator.address in first
+    assert second.startswith("nothing: ")
+
+
+def test_gc_for_programs_prints_json_alone(project: str) -> None:
+    """Where it looked is on standard error."""
+    result = run("gc", "--project", project, "--json")
+
+    assert [] == json.loads(result.stdout)
+    assert f"project {project}, database (default), prefix adk, no bucket" in result.stderr
+
+
+@pytest.mark.parametrize("arguments", EACH, ids=" ".join)
+def test_no_project_is_an_error_that_ends_with_the_command(
+    firestore_emulator: Emulator, arguments: list[str]
+) -> None:
+    """On an emulator too, where a store would take the one of all stores that name none."""
+    assert firestore_emulator.address
+    result = run(*arguments)
+
+    assert 2 == result.exit_code
+    assert "" == result.stdout
+    assert "no Google Cloud project: set ADK_STORE_PROJECT or pass --project" in result.stderr
+    head, tail = arguments[: 1 if arguments[0] == "gc" else 2], "--project demo-adk-store"
+    helps = result.stderr.rpartition(": ")[2].strip()
+    assert helps.startswith(f"gcp-adk-store {' '.join(head)} {tail}")
+    assert 2 != run(*shlex.split(helps)[1:]).exit_code
+
+
+def test_no_project_without_an_emulator_is_the_same(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Where the credentials name none: a key of an external account without a project."""
+    monkeypatch.delenv("FIRESTORE_EMULATOR_HOST", raising=False)
+    (tmp_path / "who.json").write_text(
+        json.dumps({"type": "authorized_user", "client_id": "c", "client_secret": "s", "refresh_token": "r"})
+    )
+    result = run("gc", GOOGLE_APPLICATION_CREDENTIALS=str(tmp_path / "who.json"))
+
+    assert 2 == result.exit_code
+    assert result.stderr.strip().endswith("gcp-adk-store gc --project PROJECT")
+
+
+def test_credentials_of_the_environment_are_taken(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """``ADK_STORE_CREDENTIALS_FILE`` holds for gc as it does for a store."""
+    monkeypatch.delenv("FIRESTORE_EMULATOR_HOST", raising=False)
+    result = run("gc", "--project", "p", ADK_STORE_CREDENTIALS_FILE=str(tmp_path / "missing.json"))
+
+    assert 2 == result.exit_code
+    assert "missing.json" in result.stderr
+
+
+def test_a_database_that_does_not_answer_leads_to_the_doctor(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """For the same place."""
+    monkeypatch.setenv("FIRESTORE_EMULATOR_HOST", "127.0.0.1:9")
+    monkeypatch.setattr("gcp_adk_store.cli.place._READS_ONCE", _impatient())
+    result = run("sessions", "list", "--project", "demo-x", "--prefix", "team", "--app", "a")
+
+    assert 2 == result.exit_code
+    assert result.stderr.strip().endswith("gcp-adk-store doctor --project demo-x --prefix team")
+
+
+def _impatient() -> object:
+    from gcp_adk_store import SessionLimits  # noqa: PLC0415
+
+    return SessionLimits(rpc_timeout_s=0.3, deadline_s=0.5)
