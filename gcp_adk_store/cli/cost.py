@@ -7,14 +7,15 @@ from pathlib import Path
 from typing import Any, Final, TypeVar, cast
 
 import click
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from gcp_adk_store.cli.failures import CannotLookError
+from gcp_adk_store.cli.screen import cell, show
+from gcp_adk_store.cli.terminal import in_one_line
 from gcp_adk_store.costs.chart import Curve, curve, svg
 from gcp_adk_store.costs.counts import BuiltinServices, Scope, Services, StoreServices
-from gcp_adk_store.costs.month import BOUNDS, DAYS, Bill, Workload, bill_of_a_month
+from gcp_adk_store.costs.month import BOUNDS, DAYS, Bill, Saving, Workload, bill_of_a_month
 from gcp_adk_store.costs.prices import FREE_QUOTA, NOTHING_FREE, US_CENTRAL1, Prices
 from gcp_adk_store.errors import InvalidInputError
 
@@ -132,16 +133,16 @@ def _described(
             {**asdict(bill), "total": bill.total, "curve": [point._asdict() for point in one.points]}
             for bill, one in zip(bills, curves, strict=True)
         ],
+        "saving": asdict(Saving.between(*bills)),
     }
 
 
 def _show(workload: Workload, prices: Prices, bills: Sequence[Bill], curves: Sequence[Curve]) -> None:
-    console = Console()
     table = Table(box=None)
     quantities = [bill.services for bill in bills]
     costs = [f"{bill.services}, {prices.currency}" for bill in bills]
     for heading in ("", *quantities, "price", *costs):
-        table.add_column(heading, justify="right" if heading else "left")
+        table.add_column(cell(heading), justify="right" if heading else "left")
     for lines in zip(*(bill.lines for bill in bills), strict=True):
         line = lines[0]
         table.add_row(
@@ -153,15 +154,17 @@ def _show(workload: Workload, prices: Prices, bills: Sequence[Bill], curves: Seq
             *(f"{one.cost:,.2f}" for one in lines),
         )
     table.add_row("total", *("" for _ in bills), "", *(f"{bill.total:,.2f}" for bill in bills))
-    console.print(table)
     sessions = _quantity(workload.new_sessions)
-    console.print(
-        f"{DAYS} days of {_quantity(workload.turns_per_day)} turns and {sessions} new sessions; "
-        f"prices of {prices.location}, {prices.as_of}",
-        highlight=False,
+    show(
+        table,
+        in_one_line(
+            f"{DAYS} days of {_quantity(workload.turns_per_day)} turns and {sessions} new sessions; "
+            f"prices of {prices.location}, {prices.as_of}"
+        ),
+        f"{bills[0].services} {Saving.between(*bills).says(in_one_line(prices.currency))}",
+        "",
+        _bars(curves),
     )
-    console.print()
-    console.print(_bars(curves))
 
 
 def _quantity(number: float) -> str:

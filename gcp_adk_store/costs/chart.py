@@ -1,5 +1,6 @@
 """Draw operations on documents per turn against the length of the conversation, as numbers and as SVG."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
@@ -12,6 +13,9 @@ from gcp_adk_store.costs.month import Workload, mean_turn
 POINTS: Final = 12
 _WIDTH, _HEIGHT = 640, 360
 _LEFT, _RIGHT, _TOP, _BOTTOM = 64, 24, 48, 56
+_LEAST_STEPS: Final = 4
+_ROUNDING: Final = 1e-9
+"""What the quotient of two numbers may lack for a whole one."""
 _COLORS: Final = ("#1a73e8", "#d93025", "#188038")
 
 
@@ -46,6 +50,13 @@ def curve(services: Services, workload: Workload) -> Curve:
     return Curve(services=services.name, points=points)
 
 
+def ticks(most: float) -> list[float]:
+    """Return round numbers from 0 to *most*, which is above 0: four steps or more of 1, 2 or 5 times 10^n."""
+    unit = 10.0 ** math.floor(math.log10(most))
+    step = next(unit * factor for factor in (1.0, 0.5, 0.2) if most / (unit * factor) >= _LEAST_STEPS)
+    return [number * step for number in range(math.floor(most / step + _ROUNDING) + 1)]
+
+
 def svg(curves: Sequence[Curve], *, title: str) -> str:
     """Return an SVG document with one line for each of the *curves*, from zero on."""
     points = [point for one in curves for point in one.points]
@@ -64,13 +75,13 @@ def svg(curves: Sequence[Curve], *, title: str) -> str:
         _text(_LEFT, 20, title, anchor="start", size=14),
         _text((_LEFT + _WIDTH - _RIGHT) / 2, _HEIGHT - 12, "events in the session before the turn"),
     ]
-    for share in (0, 0.25, 0.5, 0.75, 1):
-        height = y(most_y * share)
+    for tick in ticks(most_y):
+        height = y(tick)
         drawn += [
             f'<line x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" y1="{height:.1f}" y2="{height:.1f}" stroke="#ddd"/>',
-            _text(_LEFT - 8, height + 4, f"{most_y * share:,.0f}", anchor="end"),
-            _text(x(most_x * share), _HEIGHT - _BOTTOM + 18, f"{most_x * share:,.0f}"),
+            _text(_LEFT - 8, height + 4, f"{tick:,.12g}", anchor="end"),
         ]
+    drawn += [_text(x(tick), _HEIGHT - _BOTTOM + 18, f"{tick:,.12g}") for tick in ticks(most_x)]
     for number, one in enumerate(curves):
         color = _COLORS[number % len(_COLORS)]
         line = " ".join(f"{x(point.history):.1f},{y(point.operations):.1f}" for point in one.points)

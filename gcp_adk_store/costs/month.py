@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Self
 
 from gcp_adk_store.costs.counts import Operations, Scope, Services, Turn
 from gcp_adk_store.costs.prices import NOTHING_FREE, FreeQuota, Prices
@@ -126,6 +126,28 @@ class Bill:
     def total(self) -> float:
         """The lines together."""
         return sum(line.cost for line in self.lines)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Saving:
+    """How much less one bill is than another."""
+
+    amount: float
+    """Per month, in the currency of the prices; negative where it is more."""
+    percent: float | None
+    """Of the other bill; ``None`` where that is nothing."""
+
+    @classmethod
+    def between(cls, bill: Bill, other: Bill) -> Self:
+        """Return what *bill* saves against *other*."""
+        amount = other.total - bill.total
+        return cls(amount=amount, percent=100 * amount / other.total if other.total else None)
+
+    def says(self, currency: str) -> str:
+        """Return it as a line: ``saves 20.91 USD a month, 88 %``."""
+        share = "" if self.percent is None else f", {abs(self.percent):.0f} %"
+        verb, more = ("saves", "") if self.amount >= 0 else ("costs", " more")
+        return f"{verb} {abs(self.amount):,.2f} {currency}{more} a month{share}"
 
 
 def mean_turn(services: Services, workload: Workload, turns: range) -> Operations:

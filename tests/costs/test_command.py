@@ -64,6 +64,8 @@ def test_the_worked_example_is_what_the_command_says(tmp_path: Path) -> None:
     turns = 2 * found["workload"]["history"] / found["workload"]["events_per_turn"] + 1
 
     assert as_markdown(found) in text
+    (line,) = re.findall(r"^gcp_adk_store saves .*$", cost(*arguments).output, re.MULTILINE)
+    assert f"{line}.\n" in text
     assert (DOCS / "costs.svg").read_text() == (tmp_path / "costs.svg").read_text()
     assert (
         f"conversations of {turns:.0f} turns, {found['workload']['sessions_per_day']:.0f} new ones"
@@ -95,6 +97,28 @@ def test_json_has_the_tables_numbers() -> None:
     assert ours["operations"]["reads"] < theirs["operations"]["reads"]
     assert 100 == found["workload"]["sessions_per_day"]
     assert 12 == len(ours["curve"]) == len(theirs["curve"])
+
+
+def test_the_saving_is_told() -> None:
+    """The difference of the totals and its share of the others' total; in JSON as numbers."""
+    found = described(*USED)
+    ours, theirs = (services["total"] for services in found["services"])
+    (amount, percent) = re.findall(r"gcp_adk_store saves ([\d.]+) USD a month, (\d+) %", cost(*USED).output)[
+        0
+    ]
+
+    assert theirs - ours == pytest.approx(found["saving"]["amount"])
+    assert told is not None
+    assert (f"{theirs - ours:.2f}", f"{100 * (theirs - ours) / theirs:.0f}") == told.groups()
+
+
+def test_where_nothing_costs_there_is_no_share(tmp_path: Path) -> None:
+    """With prices of zero."""
+    file = tmp_path / "prices.json"
+    numbers = {name: 0 for name, value in asdict(US_CENTRAL1).items() if isinstance(value, float)}
+    file.write_text(json.dumps({**asdict(US_CENTRAL1), **numbers}))
+
+    assert "gcp_adk_store saves 0.00 USD a month\n" in cost(*USED, "--prices", str(file)).output
 
 
 def test_prices_come_from_a_file(tmp_path: Path) -> None:

@@ -10,10 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gcp_adk_store import InvalidInputError
-from gcp_adk_store.costs.chart import POINTS, Curve, Point, curve, svg
+from gcp_adk_store.costs.chart import POINTS, Curve, Point, curve, svg, ticks
 from gcp_adk_store.costs.counts import BuiltinServices, Operations, Services, StoreServices, Turn
 from gcp_adk_store.costs.month import (
     BOUNDS,
+    Bill,
+    Line,
+    Saving,
     Workload,
     bill_of_a_month,
     operations_of_a_month,
@@ -231,6 +234,54 @@ def test_an_svg_has_a_line_for_each_curve() -> None:
 
     assert ["64.0,304.0 616.0,48.0", "64.0,176.0 616.0,176.0"] == lines
     assert {"a <b> & c", "flat", "t", "100", "10"} <= set(words)
+
+
+@pytest.mark.parametrize(
+    ("most", "found"),
+    [
+        (405, [0, 100, 200, 300, 400]),
+        (1, [0, 0.2, 0.4, 0.6, 0.8, 1]),
+        (0.3, [0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3]),
+        (2_345_678, [0, 500_000, 1_000_000, 1_500_000, 2_000_000]),
+        (9.99, list(range(10))),
+    ],
+)
+def test_ticks_are_round_numbers(most: float, found: list[float]) -> None:
+    """From zero on, none beyond the largest value."""
+    assert found == pytest.approx(ticks(most))
+
+
+def test_the_axes_of_an_svg_have_round_numbers() -> None:
+    """Whatever the largest values are."""
+    odd = Curve(services="odd", points=[Point(0, 0), Point(397, 61.3)])
+    root = ET.fromstring(svg([odd], title="t"))  # noqa: S314  # written one line above
+    words = [text.text for text in root.iter("{http://www.w3.org/2000/svg}text")]
+
+    assert {"0", "50", "100", "350", "10", "20", "60"} <= set(words)
+    assert not {"61", "46", "397", "298"} & set(words)
+
+
+@pytest.mark.parametrize(
+    ("totals", "says"),
+    [
+        ((2.83, 23.74), "saves 20.91 USD a month, 88 %"),
+        ((1, 0.8), "costs 0.20 USD more a month, 25 %"),
+        ((0, 0), "saves 0.00 USD a month"),
+        ((0.5, 0), "costs 0.50 USD more a month"),
+    ],
+)
+def test_a_saving_is_said(totals: tuple[float, float], says: str) -> None:
+    """Or what is paid more; a share of nothing is none."""
+    bills = [
+        Bill(
+            services="s",
+            operations=Operations(),
+            lines=[Line(item="i", quantity=1, billed=1, unit="1", price=total, cost=total)],
+        )
+        for total in totals
+    ]
+
+    assert says == Saving.between(*bills).says("USD")
 
 
 def test_an_svg_of_nothing_is_whole() -> None:
