@@ -11,12 +11,13 @@ from gcp_adk_store.backends.canaries import document_canary, object_calls, objec
 from gcp_adk_store.backends.credentials import PLATFORM_SCOPES, StoreCredentials
 from gcp_adk_store.backends.firestore import open_documents
 from gcp_adk_store.backends.gcs import Objects
+from gcp_adk_store.backends.storage_calls import StorageCalls
 from gcp_adk_store.backends.token_errors import Identity
 from gcp_adk_store.doctor.access import Whose
 from gcp_adk_store.doctor.findings import Finding, Place
 from gcp_adk_store.doctor.measures import Canary
 from gcp_adk_store.doctor.report import Facts, findings_of
-from gcp_adk_store.errors import CredentialsError, UnavailableError
+from gcp_adk_store.errors import CredentialsError, NotProvisionedError, StoreError, UnavailableError
 from gcp_adk_store.settings import SessionLimits, StoreSettings
 
 DEADLINE_S: Final = 15.0
@@ -113,19 +114,34 @@ async def _flown(facts: Facts, chosen: StoreSettings, *, samples: int, deadline_
         finally:
             await documents.close()
 
-    async def of_objects() -> Canary | None:
+    async def of_objects() -> tuple[bool | None, Canary | None]:
         if place.bucket is None or (facts.refusal and not facts.on_storage_emulator):
-            return None
+            return None, None
         calls = object_calls(
             place.bucket, project=place.project, credentials=credentials, deadline_s=deadline_s
         )
         try:
-            return await object_canary(Objects(calls), samples=samples)
+            exists = await _is_there(calls) if facts.on_storage_emulator else None
+            canary = None if exists is False else await object_canary(Objects(calls), samples=samples)
         finally:
             await calls.close()
+        return exists, canary
 
     # One after the other: each is timed alone.
-    return replace(facts, documents=await of_documents(), objects=await of_objects())
+    facts = replace(facts, documents=await of_documents())
+    exists, objects = await of_objects()
+    return replace(facts, emulated_bucket=exists, objects=objects)
+
+
+async def _is_there(calls: StorageCalls) -> bool | None:
+    """Tell whether the bucket exists; ``None`` where nothing answers, which the canary then says."""
+    try:
+        await calls.require_bucket(what="doctor")
+    except NotProvisionedError:
+        return False
+    except StoreError:
+        return None
+    return True
 
 
 def _whose(identity: Identity) -> Whose:

@@ -12,7 +12,7 @@ from gcp_adk_store.cli.failures import CannotLookError, NotThereError
 from gcp_adk_store.cli.options import deletion_options, given_id, json_option, require_decision
 from gcp_adk_store.cli.output import opened_file
 from gcp_adk_store.cli.place import at_store, command_line, described, place_options, where
-from gcp_adk_store.cli.screen import cell, progress, show
+from gcp_adk_store.cli.screen import cell, progress, show, waiting
 from gcp_adk_store.cli.terminal import in_one_line, moment
 from gcp_adk_store.fan_out import fan_out
 from gcp_adk_store.settings import StoreSettings
@@ -187,7 +187,7 @@ def delete(
 
     async def work(store: "Store", settings: StoreSettings) -> tuple[list[str], StoreSettings]:
         service = _service(ctx, store)
-        with progress("deleting"):
+        with waiting("deleting"):
             if filename is None:
                 gone = await _delete_all(service, app, user, session, dry_run=dry_run)
             else:

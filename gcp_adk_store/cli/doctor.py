@@ -6,54 +6,49 @@ import sys
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from gcp_adk_store.cli.failures import CannotLookError
+from gcp_adk_store.cli.place import chosen_settings, place_options, told_with_remedy, where
+from gcp_adk_store.cli.screen import show, waiting
 from gcp_adk_store.cli.terminal import visible
 from gcp_adk_store.doctor.findings import Finding, Status, described
 from gcp_adk_store.doctor.measures import Canary, histogram
-from gcp_adk_store.errors import StoreError
-from gcp_adk_store.examination import Examination, examine
 from gcp_adk_store.settings import StoreSettings
+
+if TYPE_CHECKING:
+    from gcp_adk_store.examination import Examination
 
 _COLORS: Final = {Status.OK: "green", Status.WARN: "yellow", Status.FAIL: "red", Status.SKIPPED: "dim"}
 _BAR: Final = 40
 
 
 @click.command()
-@click.option("--project", metavar="ID", help="Google Cloud project; by default ADK_STORE_PROJECT.")
-@click.option("--database", metavar="ID", help="Firestore database; by default ADK_STORE_DATABASE.")
-@click.option("--bucket", metavar="NAME", help="Bucket; by default ADK_STORE_BUCKET.")
-@click.option(
-    "--prefix", metavar="TEXT", help="Start of the collections' names; by default ADK_STORE_PREFIX."
-)
+@place_options
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
-def doctor(as_json: bool, **place: str | None) -> None:  # noqa: FBT001  # click's
+def doctor(*, as_json: bool, **place: str | None) -> None:
     """Look at a deployment: credentials, APIs, database, indexes, bucket, IAM, clock and latency.
 
     Changes no setting. Writes one document and one object that no agent meets, reads them some times, and
     removes them. Ends with 1 if something fails, with 2 if it cannot look.
     """
-    try:
-        settings = StoreSettings.from_env()
-        chosen = replace(settings, **{name: value for name, value in place.items() if value})
-        with Console(stderr=True).status("looking"):
+    from gcp_adk_store.examination import examine  # noqa: PLC0415  # brings Google's clients
+
+    with told_with_remedy():
+        chosen = chosen_settings(place)
+        with waiting("looking"):
             examination = asyncio.run(examine(chosen))
-    except StoreError as exc:
-        raise CannotLookError(str(exc)) from exc
     if as_json:
         click.echo(json.dumps(_described(examination)))
     else:
-        _show(examination)
+        _show(examination, chosen)
     sys.exit(any(finding.status is Status.FAIL for finding in examination.findings))
 
 
-def _described(examination: Examination) -> dict[str, Any]:
+def _described(examination: "Examination") -> dict[str, Any]:
     facts = examination.facts
     place = facts.place
     return {
@@ -66,32 +61,45 @@ def _described(examination: Examination) -> dict[str, Any]:
     }
 
 
-def _canaries(examination: Examination) -> list[tuple[str, Canary]]:
+def _canaries(examination: "Examination") -> list[tuple[str, Canary]]:
     flown = (("documents", examination.facts.documents), ("objects", examination.facts.objects))
     return [(name, canary) for name, canary in flown if canary is not None]
 
 
-def _show(examination: Examination) -> None:
-    console = Console()
+def _show(examination: "Examination", chosen: StoreSettings) -> None:
+    facts = examination.facts
+    if not facts.refusal:  # else the project may be unknown
+        chosen = replace(chosen, project=facts.place.project)
+    show(where(chosen))
     table = Table(box=None, show_header=False)
     table.add_column(no_wrap=True)
     table.add_column(no_wrap=True)
     table.add_column()
-    for finding in examination.findings:
+    applying = [finding for finding in examination.findings if not finding.aside]
+    for finding in applying:
         table.add_row(
             Text(finding.status.value, style=_COLORS[finding.status]),
             finding.check,
             Text(visible(finding.says), overflow="fold"),
         )
-    console.print(table)
+    show(table)
+    for aside, checks in _asides(examination.findings).items():
+        show(f"does not apply {aside}: {', '.join(checks)}")
     for name, canary in _canaries(examination):
         if canary.samples_ms:
-            console.print()
-            console.print(_bars(f"reading {name}", canary.samples_ms))
-    _show_fixes([finding for finding in examination.findings if finding.commands or finding.terraform])
-    counts = Counter(finding.status for finding in examination.findings)
-    console.print()
-    console.print(", ".join(f"{counts[status]} {status.value}" for status in Status if counts[status]))
+            show("", _bars(f"reading {name}", canary.samples_ms))
+    _show_fixes([finding for finding in applying if finding.commands or finding.terraform])
+    counts = Counter(finding.status for finding in applying)
+    show("", ", ".join(f"{counts[status]} {status.value}" for status in Status if counts[status]))
+
+
+def _asides(findings: Sequence[Finding]) -> dict[str, list[str]]:
+    """Return the checks that do not apply, by where they do not."""
+    found: dict[str, list[str]] = {}
+    for finding in findings:
+        if finding.aside:
+            found.setdefault(finding.aside, []).append(finding.check)
+    return found
 
 
 def _bars(title: str, samples_ms: Sequence[float]) -> Table:

@@ -8,6 +8,7 @@ from typing import Final
 import click
 from rich.console import Console, RenderableType
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.status import Status
 from rich.text import Text
 
 from gcp_adk_store.cli.terminal import in_one_line
@@ -35,6 +36,11 @@ def show(*shown: RenderableType) -> None:
 def cell(name: str, style: str = "") -> Text:
     """Return a cell with a name that others gave: its markup is text, and it steers no terminal."""
     return Text(in_one_line(name), style=style, overflow="fold")
+
+
+def waiting(what: str) -> Status:
+    """Show on standard error, where that is a terminal, that *what* is done while a block runs."""
+    return Console(stderr=True).status(what)
 
 
 @contextmanager

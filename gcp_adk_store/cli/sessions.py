@@ -14,7 +14,7 @@ from gcp_adk_store.cli.failures import NotThereError
 from gcp_adk_store.cli.options import deletion_options, given_id, json_option, require_decision
 from gcp_adk_store.cli.output import opened_file
 from gcp_adk_store.cli.place import at_store, command_line, described, place_options, where
-from gcp_adk_store.cli.screen import cell, progress, show
+from gcp_adk_store.cli.screen import cell, progress, show, waiting
 from gcp_adk_store.cli.session_export import export_session, read_header
 from gcp_adk_store.cli.terminal import in_one_line, moment
 from gcp_adk_store.errors import InvalidInputError, SessionMissingError
@@ -224,7 +224,7 @@ def delete(
         with _or_not_there(ctx):
             header = await read_header(store.sessions, key)
         if not dry_run:
-            with progress("deleting"):
+            with waiting("deleting"):
                 await store.sessions.delete_session(**key)
         return header, await _artifacts_of(store, key), settings
 

@@ -9,11 +9,11 @@ from pathlib import Path
 from urllib.parse import unquote
 
 import click
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from gcp_adk_store.cli.failures import CannotLookError
+from gcp_adk_store.cli.screen import cell, show
 from gcp_adk_store.errors import StoreError
 from gcp_adk_store.store import Store
 from gcp_adk_store.templates.lint import Finding, lint_template
@@ -110,9 +110,8 @@ def _show(findings: list[Finding]) -> None:
         table.add_row(
             f"{finding.line}",
             f"{finding.column}",
-            Text(finding.text),
+            cell(finding.text),
             Text(finding.kind, style=color),
-            Text(finding.says),
+            cell(finding.says),
         )
-    console = Console()
-    console.print(table if findings else "no braces: the template is sent as it is")
+    show(table if findings else "no braces: the template is sent as it is")

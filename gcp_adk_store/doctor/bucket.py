@@ -46,6 +46,20 @@ def bucket(answer: Answer, place: Place) -> Finding:
     return ok(check, f"gs://{place.bucket}, {answer.body.get('storageClass', 'STANDARD')}")
 
 
+def emulated(place: Place, *, exists: bool) -> Finding:
+    """Judge whether an emulator has it."""
+    check = "bucket"
+    if exists:
+        return ok(check, f"gs://{place.bucket}")
+    body = shlex.quote(json.dumps({"name": place.bucket}))
+    return fail(
+        check,
+        f"gs://{place.bucket} does not exist on the emulator, which forgets buckets when it ends",
+        f"curl --silent --show-error --fail --header 'Content-Type: application/json' --data {body} "
+        f'"$STORAGE_EMULATOR_HOST/storage/v1/b?project={place.project}"',
+    )
+
+
 def location(answer: Answer, place: Place, database_location: str | None) -> Finding:
     """Judge whether it lies beside the database."""
     check = "bucket location"

@@ -26,6 +26,8 @@ class Finding:
     """What to run."""
     terraform: str = ""
     """What to write instead where Terraform is in charge."""
+    aside: str = ""
+    """Where the check does not apply, such as ``on an emulator``; empty where it does."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,9 +65,9 @@ def fail(check: str, says: str, *commands: str, terraform: str = "") -> Finding:
     return Finding(check=check, status=Status.FAIL, says=says, commands=commands, terraform=terraform)
 
 
-def skipped(check: str, says: str, *commands: str) -> Finding:
-    """Return what could not be looked at, and why."""
-    return Finding(check=check, status=Status.SKIPPED, says=says, commands=commands)
+def skipped(check: str, says: str, *commands: str, aside: str = "") -> Finding:
+    """Return what could not be looked at, and why; *aside* says where that is as it should be."""
+    return Finding(check=check, status=Status.SKIPPED, says=says, commands=commands, aside=aside)
 
 
 CHECKS: Final = (

@@ -20,7 +20,7 @@ _OF_FIRESTORE: Final[Mapping[str, str]] = {
     "IAM of the database": "an emulator lets everybody do everything",
 }
 _OF_STORAGE: Final[Mapping[str, str]] = {
-    "bucket": "the objects below show that it is there",
+    "bucket": "the emulator did not say; the objects below show whether it is there",
     "bucket location": "an emulator is nowhere",
     "bucket access": "an emulator lets everybody do everything",
     "bucket soft delete": "what matters is the setting of the real bucket",
@@ -33,7 +33,9 @@ _OF_BOTH: Final[Mapping[str, str]] = {
     "APIs": "emulators need none",
     "clock": "an emulator has this machine's",
 }
-_OF_OBJECTS: Final = (*_OF_STORAGE, "objects", "latency of objects")
+_OF_OBJECTS: Final = ("objects", "latency of objects")
+_OF_BUCKET: Final = (*_OF_STORAGE, *_OF_OBJECTS)
+_ON_EMULATORS: Final = "on an emulator"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +78,8 @@ class Facts:
     answers: Answers = Answers()
     documents: Canary | None = None
     objects: Canary | None = None
+    emulated_bucket: bool | None = None
+    """Whether the emulator has the bucket; ``None`` where it was not asked, or did not say."""
 
 
 def findings_of(facts: Facts) -> list[Finding]:
@@ -116,6 +120,8 @@ def _answered(facts: Facts) -> list[Finding]:
 def _measured(facts: Facts) -> list[Finding]:
     location = _location(facts.answers.database)
     found = []
+    if facts.emulated_bucket is not None:
+        found.append(bucket.emulated(facts.place, exists=facts.emulated_bucket))
     if facts.documents is not None:
         found += [
             measures.canary("documents", facts.documents, facts.place.database_path),
@@ -130,14 +136,17 @@ def _measured(facts: Facts) -> list[Finding]:
 
 
 def _not_looked_at(check: str, facts: Facts) -> Finding:
-    if facts.place.bucket is None and check in _OF_OBJECTS:
-        return skipped(check, "there is no bucket; name one with --bucket or ADK_STORE_BUCKET")
+    if facts.place.bucket is None and check in _OF_BUCKET:
+        aside = "" if check == "bucket" else "without a bucket"
+        return skipped(check, "there is no bucket; name one with --bucket or ADK_STORE_BUCKET", aside=aside)
     if facts.on_firestore_emulator and check in _OF_FIRESTORE:
-        return skipped(check, _OF_FIRESTORE[check])
+        return skipped(check, _OF_FIRESTORE[check], aside=_ON_EMULATORS)
     if facts.on_storage_emulator and check in _OF_STORAGE:
-        return skipped(check, _OF_STORAGE[check])
+        return skipped(check, _OF_STORAGE[check], aside=_ON_EMULATORS)
+    if facts.emulated_bucket is False and check in _OF_OBJECTS:
+        return skipped(check, "there is no such bucket")
     if check in _OF_BOTH and not facts.refusal:
-        return skipped(check, _OF_BOTH[check])
+        return skipped(check, _OF_BOTH[check], aside=_ON_EMULATORS)
     return skipped(check, "there are no credentials to look with")
 
 

@@ -103,9 +103,7 @@ def test_the_saving_is_told() -> None:
     """The difference of the totals and its share of the others' total; in JSON as numbers."""
     found = described(*USED)
     ours, theirs = (services["total"] for services in found["services"])
-    (amount, percent) = re.findall(r"gcp_adk_store saves ([\d.]+) USD a month, (\d+) %", cost(*USED).output)[
-        0
-    ]
+    told = re.search(r"gcp_adk_store saves ([\d.]+) USD a month, (\d+) %", cost(*USED).output)
 
     assert theirs - ours == pytest.approx(found["saving"]["amount"])
     assert told is not None
