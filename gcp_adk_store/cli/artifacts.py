@@ -10,7 +10,7 @@ from rich.table import Table
 
 from gcp_adk_store.cli.failures import CannotLookError, NotThereError
 from gcp_adk_store.cli.options import deletion_options, given_id, json_option, require_decision
-from gcp_adk_store.cli.output import opened_file
+from gcp_adk_store.cli.output import called, opened_file
 from gcp_adk_store.cli.place import at_store, command_line, described, place_options, where
 from gcp_adk_store.cli.screen import cell, progress, show, waiting
 from gcp_adk_store.cli.terminal import in_one_line, moment
@@ -148,7 +148,7 @@ def get(
     got = at_store(place, work, needs_project=False)
     click.echo(
         f"version {got.version}, {in_one_line(got.mime_type or 'no type')}, {got.size:,} bytes, "
-        f"written to {in_one_line(str(out))}",
+        f"written to {called(out)}",
         err=True,
     )
 

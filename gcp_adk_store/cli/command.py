@@ -4,6 +4,7 @@ import importlib
 from typing import Any, Final
 
 import click
+from click.shell_completion import CompletionItem
 
 import gcp_adk_store
 from gcp_adk_store.cli import or_end_without_extra
@@ -25,6 +26,11 @@ class _Parts(click.Group):
             part: Any = importlib.import_module(f"gcp_adk_store.cli.{cmd_name}")
         found: click.Command = getattr(part, cmd_name)
         return found
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Return the parts by their names alone: what each is for would take its import, at each Tab."""
+        parts = [CompletionItem(name) for name in self.list_commands(ctx) if name.startswith(incomplete)]
+        return [*parts, *click.Command.shell_complete(self, ctx, incomplete)]
 
 
 @click.group("gcp-adk-store", cls=_Parts, context_settings={"help_option_names": ["-h", "--help"]})

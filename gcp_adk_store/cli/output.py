@@ -5,12 +5,20 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Final
 
 import click
 
 from gcp_adk_store.cli.failures import CannotLookError
 from gcp_adk_store.cli.place import command_line
+from gcp_adk_store.cli.terminal import in_one_line
+
+_STANDARD: Final = "-"
+
+
+def called(out: Path) -> str:
+    """Return what people call the file that a command writes to."""
+    return "standard output" if str(out) == _STANDARD else in_one_line(str(out))
 
 
 @asynccontextmanager
@@ -24,7 +32,7 @@ async def opened_file(ctx: click.Context, out: Path) -> AsyncIterator[BinaryIO]:
     """
     from gcp_adk_store.artifact_files import opened_target  # noqa: PLC0415  # brings half of Google's clients
 
-    standard = str(out) == "-"
+    standard = str(out) == _STANDARD
     target: BinaryIO | Path = sys.stdout.buffer if standard else out
     try:
         async with opened_target(target) as file:
@@ -33,7 +41,7 @@ async def opened_file(ctx: click.Context, out: Path) -> AsyncIterator[BinaryIO]:
     except OSError as exc:
         if standard and exc.errno == errno.EPIPE:
             raise  # who reads has seen enough, for which click has a silent end
-        shown = "standard output" if standard else str(out)
+        again = command_line(ctx, out="FILE")
         raise CannotLookError(
-            f"{shown} cannot be written: {exc.strerror}; name another file: {command_line(ctx, out='FILE')}"
+            f"{called(out)} cannot be written: {exc.strerror}; name another file: {again}"
         ) from exc

@@ -12,7 +12,7 @@ from rich.table import Table
 from gcp_adk_store.cli.event_lines import event_lines, json_lines
 from gcp_adk_store.cli.failures import NotThereError
 from gcp_adk_store.cli.options import deletion_options, given_id, json_option, require_decision
-from gcp_adk_store.cli.output import opened_file
+from gcp_adk_store.cli.output import called, opened_file
 from gcp_adk_store.cli.place import at_store, command_line, described, place_options, where
 from gcp_adk_store.cli.screen import cell, progress, show, waiting
 from gcp_adk_store.cli.session_export import export_session, read_header
@@ -190,7 +190,7 @@ def export(
                 )
 
     count = at_store(place, work)
-    click.echo(f"{count:,} events written to {in_one_line(str(out))}", err=True)
+    click.echo(f"{count:,} events written to {called(out)}", err=True)
 
 
 @sessions.command("delete")

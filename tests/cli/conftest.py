@@ -44,12 +44,16 @@ class Deployment:
         names = [word for word in arguments[:2] if not word.startswith("-")]
         return CliRunner().invoke(command, [*names, *self.options, *arguments[len(names) :]])
 
+    @property
+    def environ(self) -> dict[str, str]:
+        """What leads a process there."""
+        return {"ADK_STORE_PROJECT": self.project, "ADK_STORE_BUCKET": self.bucket}
+
     def process(self, *arguments: str, **environ: str) -> "subprocess.CompletedProcess[bytes]":
         """Run the command as a process of its own, which ends in a pipe."""
-        place = {"ADK_STORE_PROJECT": self.project, "ADK_STORE_BUCKET": self.bucket}
         return subprocess.run(
             [str(Path(sys.executable).parent / "gcp-adk-store"), *arguments],
-            env={**os.environ, **place, **environ},
+            env={**os.environ, **self.environ, **environ},
             capture_output=True,
             check=False,
         )

@@ -25,6 +25,9 @@ TAKEN = ("gcp-adk-store adk ", "gcp-adk-store ces ", "PORT=", "URL=")
 documents and run as they are."""
 
 RUN = {
+    "test_bash_completes_with_the_line_of_the_documents": (
+        'eval "$(_GCP_ADK_STORE_COMPLETE=bash_source gcp-adk-store)"',
+    ),
     "test_a_short_storm_ends_well": ("make chaos SECONDS=60 SEED=7",),
     "test_templates_are_linted": (
         "gcp-adk-store template lint prompt.txt",
@@ -48,6 +51,22 @@ RUN = {
         "python -m gcp_adk_store.testing --logs emulators/logs",
     ),
     "test_the_demo_finds_every_value_it_expects": ("make demo",),
+    "test_the_examples_of_the_page_run": (
+        "gcp-adk-store sessions list --app support",
+        ("gcp-adk-store sessions list --app support --user ada --order oldest --page-size 2 --json"),
+        "gcp-adk-store sessions show --app support --user ada --session s1",
+        "gcp-adk-store sessions export --app support --user ada --session s1 session.jsonl",
+        "gcp-adk-store sessions delete --app support --user ada --session s1 --dry-run",
+        "gcp-adk-store sessions delete --app support --user ada --session s1 --yes",
+        "gcp-adk-store artifacts list --app support --user ada --session s1",
+        ("gcp-adk-store artifacts get --app support --user ada --session s1 --filename plot.png -o plot.png"),
+        ("gcp-adk-store artifacts get --app support --user ada --filename user:notes.txt --version 0 -o -"),
+        (
+            "gcp-adk-store artifacts delete --app support --user ada --session s1 --filename plot.png "
+            "--dry-run"
+        ),
+        "gcp-adk-store artifacts delete --app support --user ada --session s1 --all --yes",
+    ),
     "test_the_store_of_the_emulators_is_looked_at": (
         "gcp-adk-store doctor",
         "gcp-adk-store gc --dry-run",
@@ -81,6 +100,7 @@ of the runtime, and test_documents_for_readers.py all others."""
 CONFIGURATION = {
     "docs/adk-server.md": "test_the_services_yaml_of_the_documents_is_loaded",
     "docs/ces-commands.md": "test_the_tests_of_the_page_can_be_read",
+    "docs/cli.md": "test_the_lines_of_the_page_are_those_of_an_export",
     "docs/doctor.md": "test_every_check_is_explained",
     "terraform/modules/adk_store/README.md": "test_the_configurations_of_the_readme_are_valid",
 }

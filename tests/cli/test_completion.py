@@ -1,0 +1,60 @@
+"""A shell completes commands, options and choices, as docs/cli.md says."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.documents import command
+
+COMPLETE = """
+COMP_WORDS=({words})
+COMP_CWORD=$(( ${{#COMP_WORDS[@]}} - 1 ))
+_gcp_adk_store_completion gcp-adk-store
+printf '%s\\n' "${{COMPREPLY[@]}}"
+"""
+ENVIRON = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        ("gcp-adk-store se", {"sessions"}),
+        ("gcp-adk-store sessions ''", {"delete", "export", "list", "show"}),
+        ("gcp-adk-store sessions list --or", {"--order"}),
+        ("gcp-adk-store sessions list --order ''", {"newest", "oldest"}),
+        ("gcp-adk-store artifacts delete --d", {"--database", "--dry-run"}),
+    ],
+)
+def test_bash_completes_with_the_line_of_the_documents(words: str, found: set[str]) -> None:
+    """In a shell that took it."""
+    line = command("docs/cli.md", "_GCP_ADK_STORE_COMPLETE")
+    run = subprocess.run(
+        ["bash", "-c", line + COMPLETE.format(words=words)],  # noqa: S607  # the reader's shell
+        env=ENVIRON,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert found == set(run.stdout.split()), run.stderr
+
+
+def test_a_tab_imports_neither_adk_nor_googles_clients() -> None:
+    """The names of all commands are there before a second has passed."""
+    asked = {"_GCP_ADK_STORE_COMPLETE": "bash_complete", "COMP_WORDS": "gcp-adk-store ", "COMP_CWORD": "1"}
+    run = subprocess.run(
+        ["gcp-adk-store"],  # noqa: S607  # of the environment under test
+        env={**ENVIRON, **asked, "PYTHONPROFILEIMPORTTIME": "1"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    imported = set(re.findall(r"\| +([\w.]+)$", run.stderr, re.MULTILINE))
+
+    assert {"plain,doctor", "plain,sessions"} <= set(run.stdout.split())
+    assert "gcp_adk_store.cli.command" in imported
+    assert set() == {"google.adk.events", "google.genai", "grpc", "google.cloud.storage"} & imported

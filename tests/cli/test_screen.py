@@ -1,0 +1,84 @@
+"""Tables keep their width where nobody looks, and fit a terminal where somebody does."""
+
+import asyncio
+import os
+import pty
+import re
+import sys
+from pathlib import Path
+
+import pytest
+from google.genai import types
+
+from tests.cli.conftest import Deployment
+
+LONG = "folder/" * 40 + "name.txt"
+LISTED = ("artifacts", "list", "--app", "app", "--user", "ada", "--session", "s")
+USED = ("--turns-per-day", "1000", "--events-per-turn", "2", "--history", "9")
+
+
+def save(deployment: Deployment) -> None:
+    """Save an artifact with a long name."""
+
+    async def work() -> None:
+        async with deployment.store() as store:
+            await store.sessions.create_session(app_name="app", user_id="u" * 200, session_id="s" * 200)
+            await store.artifacts.save_artifact(
+                app_name="app", user_id="ada", session_id="s", filename=LONG, artifact=types.Part(text="x")
+            )
+
+    asyncio.run(work())
+
+
+def on_terminal(deployment: Deployment, columns: int, *arguments: str) -> str:
+    """Return what the command prints on a terminal of so many columns."""
+    program = str(Path(sys.executable).parent / "gcp-adk-store")
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.environ.update({"COLUMNS": f"{columns}", "LINES": "50", "TERM": "xterm", **deployment.environ})
+        os.execv(program, [program, *arguments])  # noqa: S606  # in the child
+    printed = b""
+    try:
+        while piece := os.read(terminal, 65_536):
+            printed += piece
+    except OSError:
+        pass  # its end, on Linux
+    os.close(terminal)
+    os.waitpid(pid, 0)
+    return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", printed.decode()).replace("\r", "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "row"),
+    [
+        (
+            ("artifacts", "list", "--app", "app", "--user", "ada", "--session", "s"),
+            rf"{LONG} +0 +1 byte +text/plain ",
+        ),
+        (("sessions", "list", "--app", "app"), r"u{200} +s{200} +20\d\d-"),
+        (("cost", *USED), r"documents written +[\d,]+ +[\d,]+ +0\.09 for 100,000 +\d+\.\d\d +\d+\.\d\d$"),
+        (("doctor",), r"ok +latency of documents +half of 20 reads took less than .* none more than .* ms$"),
+    ],
+    ids=lambda value: value[0] if isinstance(value, tuple) else "",
+)
+def test_a_row_is_one_line_in_a_pipe(deployment: Deployment, arguments: tuple[str, ...], row: str) -> None:
+    """Of any width, whatever the environment says of columns, without blanks at its end."""
+    save(deployment)
+    run = deployment.process(*arguments, COLUMNS="40")
+    lines = run.stdout.decode().splitlines()
+
+    assert 0 == run.returncode, run.stderr
+    assert [line for line in lines if re.search(row, line)], run.stdout.decode()
+    assert [] == [line for line in lines if line != line.rstrip() or "\x1b" in line]
+
+
+def test_a_terminal_gets_what_fits(deployment: Deployment) -> None:
+    """A long name goes on in the next line: all of it is there."""
+    save(deployment)
+    lines = on_terminal(deployment, 60, *LISTED).splitlines()[1:]
+    table = [line for line in lines if "folder/" in line or "name.txt" in line]
+    names = "".join(line[:30].split(" ")[1] for line in table)
+
+    assert len(table) > 5
+    assert 60 >= max(map(len, lines[1:]))
+    assert LONG.startswith(names[:100])
