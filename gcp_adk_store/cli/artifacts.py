@@ -244,7 +244,7 @@ def _service(ctx: click.Context, store: "Store") -> "GcsArtifactService":
 
 
 def _not_there(ctx: click.Context, says: str) -> NotThereError:
-    return NotThereError(f"{says}; those there are: {_list_line(ctx)}")
+    return NotThereError(f"{in_one_line(says)}; those there are: {_list_line(ctx)}")
 
 
 def _list_line(ctx: click.Context) -> str:

@@ -1,4 +1,4 @@
-"""The command that removes what is in nobody's use."""
+"""The command that removes what nothing uses."""
 
 import json
 import sys
@@ -58,7 +58,7 @@ class _Run:
 @click.option("--dry-run", is_flag=True, help="Only list it.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 def gc(*, older_than: float, dry_run: bool, as_json: bool, **place: str | None) -> None:
-    """Remove what storage holds in vain: rests of deletions, payloads that nothing refers to, old uploads.
+    """Remove what nothing uses: rests of deletions, payloads that nothing refers to, old uploads.
 
     Safe while agents run. Reads the names of all payloads, and says where it looked. Ends with 1 if something
     was left that should not be there, with 2 if it cannot look or nothing names a project.

@@ -118,7 +118,8 @@ def told_with_remedy() -> Iterator[None]:
         yield
     except StoreError as exc:
         remedy = _remedy(exc, click.get_current_context())
-        raise CannotLookError(f"{exc}; {remedy}" if remedy else str(exc)) from exc
+        says = in_one_line(str(exc))  # of ids as they are
+        raise CannotLookError(f"{says}; {remedy}" if remedy else says) from exc
 
 
 def command_line(

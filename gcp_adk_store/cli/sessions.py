@@ -190,7 +190,7 @@ def export(
                 )
 
     count = at_store(place, work)
-    click.echo(f"{count:,} events written to {called(out)}", err=True)
+    click.echo(f"events: {count:,}, written to {called(out)}", err=True)
 
 
 @sessions.command("delete")
@@ -239,7 +239,7 @@ def delete(
     click.echo(f"{'would delete' if dry_run else 'deleted'} session {updated}")
     if artifacts:
         delete_them = command_line(ctx, "artifacts delete", only=_IDS)
-        click.echo(f"{len(artifacts)} artifacts of it stay: {delete_them} --all --dry-run")
+        click.echo(f"artifacts that stay: {len(artifacts)}; delete them: {delete_them} --all --dry-run")
 
 
 async def _artifacts_of(store: "Store", key: Mapping[str, Any]) -> list[str]:
@@ -267,4 +267,4 @@ def _or_not_there(ctx: click.Context) -> Iterator[None]:
         yield
     except SessionMissingError as exc:
         others = command_line(ctx, "sessions list", only=("app", "user"))
-        raise NotThereError(f"{exc}; the sessions there are: {others}") from exc
+        raise NotThereError(f"{in_one_line(str(exc))}; the sessions there are: {others}") from exc

@@ -206,6 +206,7 @@ def test_a_session_that_is_not_there_ends_it_with_1(
     assert (1, "") == (result.exit_code, result.stdout)
     assert ["sessions", "list", *deployment.options, *NAMED[:4]] == helps
     assert [] == [each for each in STEERING if each in result.output]
+    assert 1 == result.output.count("\n")
     assert 0 == deployment.run(*helps).exit_code
 
 
@@ -233,7 +234,7 @@ def test_an_export_has_every_event_exactly(deployment: Deployment, tmp_path: Pat
     assert (1, stored.last_update_time) == (first["session"]["format"], first["session"]["last_update_time"])
     assert KEY == {name: first["session"][name] for name in KEY}
     assert {"end": {"events": 32}} == last
-    assert "32 events written to" in result.stderr
+    assert "events: 32, written to" in result.stderr
     assert [file.name] == [each.name for each in tmp_path.iterdir()]
 
 
@@ -350,7 +351,9 @@ def test_a_deletion_is_said_before_it_is_done(deployment: Deployment) -> None:
     still = deployment.run("sessions", "show", *OF_PLAIN)
     real = deployment.run("sessions", "delete", *OF_PLAIN, "--yes")
     after = deployment.run("sessions", "show", *OF_PLAIN)
-    listed = deployment.run(*follow(real.stdout.rpartition("1 artifacts of it stay: ")[2].strip()))
+    listed = deployment.run(
+        *follow(real.stdout.rpartition("artifacts that stay: 1; delete them: ")[2].strip())
+    )
 
     assert [0, 0, 0, 1] == [each.exit_code for each in (dry, still, real, after)]
     assert "would delete session s1, last update 20" in dry.stdout
