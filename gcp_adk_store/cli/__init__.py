@@ -5,6 +5,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 
+def how_to_install(extra: str) -> str:
+    """Return the command that installs an extra.
+
+    By the path of a clone: no package index has this package, so its name there may be a stranger's.
+    """
+    return f"pip install '.[{extra}]' in a clone of its repository"
+
+
 @contextmanager
 def or_end_without_extra() -> Iterator[None]:
     """Import what the extra ``cli`` brings, or end the process with how to get it."""
@@ -13,7 +21,7 @@ def or_end_without_extra() -> Iterator[None]:
     except ModuleNotFoundError as exc:
         if (exc.name or "").partition(".")[0] not in ("click", "rich"):
             raise
-        sys.exit("gcp-adk-store needs its extra: pip install 'gcp-adk-store[cli]'")
+        sys.exit(f"gcp-adk-store needs its extra: {how_to_install('cli')}")
 
 
 def main() -> None:

@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from gcp_adk_store.cli import how_to_install
 from gcp_adk_store.cli.ces_options import Chosen, object_option, test_options
 from gcp_adk_store.cli.extras import needs_ces
 from gcp_adk_store.cli.failures import CannotLookError
@@ -62,9 +63,7 @@ def test(folder: Path, only: str | None, junit: Path | None, **given: Any) -> No
             f"{folder} has no tests: no tool_tests/*.yaml, no test.py beside python_code.py"
         )
     if of_callbacks and importlib.util.find_spec("pytest") is None:
-        raise CannotLookError(
-            "callbacks are tested by pytest: pip install 'gcp-adk-store[testing]'; or --only tools"
-        )
+        raise CannotLookError(f"callbacks are tested by pytest: {how_to_install('testing')}; or --only tools")
     try:
         outcomes = asyncio.run(_outcomes(folder, of_tools, of_callbacks, variables, chosen))
     except StoreError as exc:

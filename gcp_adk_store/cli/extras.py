@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from gcp_adk_store.cli import how_to_install
 from gcp_adk_store.cli.failures import CannotLookError
 
 _PYDANTIC = (2, 11)
@@ -19,13 +20,13 @@ def needs_ces() -> Iterator[None]:
         import pydantic  # noqa: PLC0415  # what is asked for here
 
         if tuple(int(part) for part in pydantic.VERSION.split(".")[:2]) < _PYDANTIC:
-            raise CannotLookError(f"pydantic {pydantic.VERSION} is too old; {_install('ces')}")
+            raise CannotLookError(
+                f"pydantic {pydantic.VERSION} is too old; upgrade it: {how_to_install('ces')}"
+            )
         yield
     except ModuleNotFoundError as exc:
         if (exc.name or "").partition(".")[0] == "gcp_adk_store":
             raise
-        raise CannotLookError(f"there is no module {exc.name}; {_install('ces')}") from exc
-
-
-def _install(extra: str) -> str:
-    return f"this command needs an extra: pip install 'gcp-adk-store[{extra}]'"
+        raise CannotLookError(
+            f"there is no module {exc.name}; this command needs an extra: {how_to_install('ces')}"
+        ) from exc

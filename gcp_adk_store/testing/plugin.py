@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
+from gcp_adk_store.cli import how_to_install
 from gcp_adk_store.testing import emulators
 from gcp_adk_store.testing.buckets import create_bucket
 
@@ -73,7 +74,7 @@ def ces_sandbox() -> "Iterator[Sandbox]":
             SandboxUnavailableError,
         )
     except ModuleNotFoundError as exc:
-        pytest.fail(f"{exc.msg}: pip install 'gcp-adk-store[ces]'", pytrace=False)
+        pytest.fail(f"{exc.msg}: {how_to_install('ces')}", pytrace=False)
     sandbox = BubblewrapSandbox(runs_at_once=SANDBOX_RUNS)
     try:
         asyncio.run(sandbox.start())

@@ -264,7 +264,7 @@ def test_the_command_names_the_extra_that_it_needs(missing: str) -> None:
     code = f"import sys; sys.modules[{missing!r}] = None; from gcp_adk_store.cli import main; main()"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
 
-    assert (1, "gcp-adk-store needs its extra: pip install 'gcp-adk-store[cli]'") == (
+    assert (1, "gcp-adk-store needs its extra: pip install '.[cli]' in a clone of its repository") == (
         run.returncode,
         run.stderr.strip(),
     )

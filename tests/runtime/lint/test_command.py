@@ -98,7 +98,7 @@ def test_without_the_extra_it_says_how_to_get_it(folder: Path) -> None:
 
     assert 2 == result.returncode
     assert "there is no module yaml" in result.stderr
-    assert "pip install 'gcp-adk-store[ces]'" in result.stderr
+    assert "pip install '.[ces]' in a clone" in result.stderr
 
 
 def test_the_page_lists_every_rule() -> None:
