@@ -1,6 +1,11 @@
+output "docker_env_file" {
+  description = "What Store.from_env() reads, for docker run --env-file."
+  value       = module.adk_store.docker_env_file
+}
+
 output "env_file" {
-  description = "What Store.from_env() reads, one variable a line."
-  value       = join("", [for name, value in module.adk_store.environment : "${name}=${value}\n"])
+  description = "What Store.from_env() reads, for a shell."
+  value       = module.adk_store.env_file
 }
 
 output "environment" {

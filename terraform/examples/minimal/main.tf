@@ -31,9 +31,19 @@ module "adk_store" {
   project_id = var.project_id
 }
 
+output "docker_env_file" {
+  description = "What Store.from_env() reads, for docker run --env-file."
+  value       = module.adk_store.docker_env_file
+}
+
 output "env_file" {
-  description = "What Store.from_env() reads, one variable a line."
-  value       = join("", [for name, value in module.adk_store.environment : "${name}=${value}\n"])
+  description = "What Store.from_env() reads, for a shell."
+  value       = module.adk_store.env_file
+}
+
+output "environment" {
+  description = "What Store.from_env() reads, as JSON, which is YAML too."
+  value       = module.adk_store.environment
 }
 
 output "service_account_email" {
