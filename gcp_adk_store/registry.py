@@ -3,13 +3,16 @@
 import asyncio
 import inspect
 import threading
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from gcp_adk_store import deadlines
 from gcp_adk_store.artifacts import GcsArtifactService
 from gcp_adk_store.backends.credentials import StoreCredentials
-from gcp_adk_store.errors import InvalidInputError
+from gcp_adk_store.backends.storage_calls import StorageCalls
+from gcp_adk_store.errors import InvalidInputError, NotProvisionedError
 from gcp_adk_store.sessions import FirestoreSessionService
 from gcp_adk_store.settings import (
+    ArtifactLimits,
     StoreSettings,
     artifact_service_arguments,
     require_known,
@@ -20,6 +23,9 @@ if TYPE_CHECKING:
     from google.adk.cli.service_registry import ServiceRegistry
 
 Service = TypeVar("Service", FirestoreSessionService, GcsArtifactService)
+
+LOOK_S: Final = 5.0
+"""Seconds that a server's start may wait for its buckets' answers; its probes fail meanwhile."""
 
 _guard = threading.Lock()
 _made: list[tuple[dict[str, Any], FirestoreSessionService | GcsArtifactService]] = []
@@ -88,6 +94,44 @@ def artifact_service(
     return _service(GcsArtifactService, artifact_service_arguments(uri), options)
 
 
+async def missing_bucket(*, session_uri: str | None, artifact_uri: str | None) -> str | None:
+    """Return the bucket that one of the URIs names and that does not exist; ``None`` if all of them do.
+
+    A server asks before the first save would tell. URIs of other services have no bucket. 1 request a bucket,
+    ``LOOK_S`` seconds for all of them.
+
+    Raises:
+        InvalidInputError: as for :func:`session_service`.
+        StoreError: a bucket did not answer in time, or not to this identity: it may exist.
+    """
+    places = _buckets(session_uri, artifact_uri)
+    # A thread that waits for a silent server ends by itself.
+    limits = ArtifactLimits(request_timeout_s=LOOK_S)
+    with deadlines.operation_of(LOOK_S):
+        for bucket, project in places.items():
+            calls = StorageCalls(
+                bucket, project=project, client=None, credentials=_credentials(), limits=limits
+            )
+            try:
+                await calls.require_bucket(what=f"look for gs://{bucket}")
+            except NotProvisionedError:
+                return bucket
+    return None
+
+
+def _buckets(session_uri: str | None, artifact_uri: str | None) -> dict[str, str | None]:
+    """Return the buckets of this store's URIs, each with the project that is to be acted in."""
+    found: dict[str, str | None] = {}
+    if artifact_uri and artifact_uri.lower().startswith("gs:"):
+        arguments = artifact_service_arguments(artifact_uri)
+        found[arguments["bucket_name"]] = arguments.get("project")
+    if session_uri and session_uri.lower().startswith("firestore:"):
+        arguments = session_service_arguments(session_uri)
+        if "bucket" in arguments:
+            found.setdefault(arguments["bucket"], arguments.get("project"))
+    return found
+
+
 async def close_services() -> None:
     """Close the connections of all services made for URIs; one that is used again opens its own anew."""
     with _guard:
@@ -113,9 +157,13 @@ def _service(kind: type[Service], arguments: dict[str, Any], options: dict[str, 
             if isinstance(service, kind) and known == asked:
                 return service
         if asked.get("credentials") is None:
-            # One token for sessions and artifacts: as whom, the environment says, and no URI.
-            place = StoreSettings.from_env()
-            asked["credentials"] = _as_whom.setdefault(place, StoreCredentials.from_settings(place))
+            asked["credentials"] = _credentials()
         made = kind(**asked)
         _made.append((arguments | options, made))
         return made
+
+
+def _credentials() -> StoreCredentials:
+    """Return as whom the environment says, and no URI: with one token for sessions and artifacts."""
+    place = StoreSettings.from_env()
+    return _as_whom.setdefault(place, StoreCredentials.from_settings(place))

@@ -1,9 +1,31 @@
 """The command that hands over to ADK's."""
 
+import asyncio
+import difflib
+import importlib.util
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
 import click
 
-from gcp_adk_store.errors import InvalidInputError
-from gcp_adk_store.registry import register
+from gcp_adk_store.cli.failures import CannotLookError
+from gcp_adk_store.cli.terminal import visible
+from gcp_adk_store.errors import InvalidInputError, StoreError
+from gcp_adk_store.registry import missing_bucket, register
+from gcp_adk_store.settings import storage_emulator_url
+
+SCHEMES: Final[Mapping[str, Sequence[str]]] = {
+    "session": ("agentengine", "firestore", "memory", "mysql", "postgresql", "sqlite"),
+    "artifact": ("file", "gs", "memory"),
+    "memory": ("agentengine", "memory", "rag", "sqlite"),
+}
+"""ADK's and this store's, by the kind of service; for sessions there are SQLAlchemy's beside them."""
+
+_SERVERS: Final = ("api_server", "run", "web")
+"""Commands of ADK that use the services in this process."""
 
 
 @click.command(
@@ -17,14 +39,117 @@ def adk(ctx: click.Context, arguments: tuple[str, ...]) -> None:
     """Run ADK's command ``adk``, which then knows firestore:// and this store's gs://.
 
     For instance: gcp-adk-store adk web --session_service_uri 'firestore://PROJECT/(default)' agents
+
+    Before web, api_server and run it looks whether the bucket is there, for 5 seconds at most. Ends with 2 if
+    it is missing, or a URI has a scheme that nobody knows.
     """
     # Here: it brings half of ADK.
     from google.adk.cli import main  # noqa: PLC0415
 
     register()
+    said = _read_as_adk_does(main, arguments)
+    _require_schemes(said)
+    _require_bucket(said)
     try:
         main.main(args=list(arguments), prog_name=ctx.command_path)
     except InvalidInputError as exc:
         if exc.operation:
             raise  # of a turn of `adk run`, not of an argument
         raise click.UsageError(str(exc)) from exc
+
+
+def _read_as_adk_does(main: click.Group, arguments: Sequence[str]) -> dict[str, str]:
+    """Return the texts among the arguments of a command that serves; empty where it will serve nothing."""
+    name, *rest = arguments or ("",)
+    command = main.get_command(click.Context(main), name)
+    if name not in _SERVERS or command is None:
+        return {}
+    try:
+        said, _, _ = command.make_parser(click.Context(command)).parse_args(list(rest))
+    except click.UsageError:
+        return {}  # ADK's command says so itself
+    helps = {"help", "_click_default_help"}
+    return {} if helps & set(said) or said.get("in_memory") else _texts(said)
+
+
+def _texts(said: Mapping[str, Any]) -> dict[str, str]:
+    return {name: value for name, value in said.items() if isinstance(value, str) and value}
+
+
+def _require_schemes(said: Mapping[str, str]) -> None:
+    """Refuse a scheme that nobody knows: ADK takes it for a SQL database, or keeps things in memory.
+
+    Raises:
+        CannotLookError: the message names the scheme that may have been meant.
+    """
+    if _has_services_of_its_own(Path(said.get("agents_dir") or said.get("agent") or ".")):
+        return
+    for kind, known in SCHEMES.items():
+        option = f"{kind}_service_uri"
+        if option not in said:
+            continue
+        found = re.match(r"([a-z][a-z0-9.-]*)(\+[a-z0-9_]+)?:", said[option], re.IGNORECASE)
+        scheme = found[1].lower() if found else ""
+        if scheme in known or (kind == "session" and scheme and _is_sql(scheme)):
+            continue
+        close = difflib.get_close_matches(scheme, known, n=1)
+        hint = (
+            f"did you mean {close[0]}://?"
+            if close
+            else f"there are {', '.join(f'{each}://' for each in known)}"
+        )
+        told = f"there is no scheme {scheme[:40]}://" if scheme else "it begins with no scheme"
+        raise CannotLookError(f"--{option}: {told}; {hint}")
+
+
+def _has_services_of_its_own(folder: Path) -> bool:
+    """Return whether ADK finds registrations there, which may be of any scheme."""
+    named = any((folder / f"services.{kind}").exists() for kind in ("yaml", "yml", "py"))
+    return named or importlib.util.find_spec("services") is not None
+
+
+def _is_sql(scheme: str) -> bool:
+    """Return whether SQLAlchemy knows the scheme, which ADK gives it all others of sessions."""
+    try:
+        from sqlalchemy.engine import make_url  # noqa: PLC0415  # not needed for this store
+        from sqlalchemy.exc import ArgumentError  # noqa: PLC0415
+    except ModuleNotFoundError:
+        return False
+    try:
+        make_url(f"{scheme}://").get_dialect()
+    except ArgumentError:
+        return False  # no URL, or no such dialect
+    except ImportError:
+        pass  # known, and not wholly installed: ADK says what is missing
+    return True
+
+
+def _require_bucket(said: Mapping[str, str]) -> None:
+    """Tell a missing bucket now rather than at the first save; warn of one that could not be seen.
+
+    Raises:
+        CannotLookError: a bucket is missing; the message has the command that makes it.
+    """
+    try:
+        missing = asyncio.run(
+            missing_bucket(
+                session_uri=said.get("session_service_uri"), artifact_uri=said.get("artifact_service_uri")
+            )
+        )
+    except InvalidInputError:
+        return  # ADK's command makes the service, and says so
+    except StoreError as exc:
+        click.echo(visible(f"Warning: {exc}; adk starts anyway"), err=True)
+        return
+    if missing is not None:
+        raise CannotLookError(f"gs://{missing} does not exist; make it: {_making(missing)}")
+
+
+def _making(bucket: str) -> str:
+    """Return the command that makes a bucket: Google's, or one that any emulator takes."""
+    emulator = storage_emulator_url()
+    if emulator is None:
+        return f"gcloud storage buckets create gs://{bucket}"
+    body = shlex.quote(f'{{"name": "{bucket}"}}')
+    where = shlex.quote(f"{emulator.rstrip('/')}/storage/v1/b?project=demo")
+    return f"curl -H 'Content-Type: application/json' -d {body} {where}"
