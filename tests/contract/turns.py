@@ -1,0 +1,494 @@
+"""Scenarios of one agent: words, tools, callbacks, state, artifacts, the runner's own ways."""
+
+import asyncio
+from typing import Any
+
+from google.adk.agents import BaseAgent
+from google.adk.agents.callback_context import CallbackContext
+from google.adk.agents.run_config import RunConfig, StreamingMode  # type: ignore[attr-defined]  # ADK's documents
+from google.adk.events import Event, EventActions
+from google.adk.models.llm_request import LlmRequest
+from google.adk.models.llm_response import LlmResponse
+from google.adk.runners import Runner
+from google.adk.sessions.base_session_service import GetSessionConfig
+from google.adk.tools.base_tool import BaseTool
+from google.adk.tools.load_artifacts_tool import load_artifacts_tool
+from google.adk.tools.tool_context import ToolContext
+from google.genai import types
+from pydantic import BaseModel
+
+from tests.contract.stage import APP, SESSION, USER, Stage, Yields, agent, asked, call, say, words
+
+
+async def keep(key: str, value: str, tool_context: ToolContext) -> dict[str, Any]:
+    """Keep a value in the state."""
+    tool_context.state[key] = value
+    return {"kept": [[key, [value]]], "known": sorted(tool_context.state.to_dict())}
+
+
+async def write(name: str, text: str, tool_context: ToolContext) -> dict[str, Any]:
+    """Save a text as an artifact."""
+    version = await tool_context.save_artifact(name, types.Part(text=text))
+    loaded = await tool_context.load_artifact(name)
+    return {"version": version, "names": await tool_context.list_artifacts(), "text": loaded and loaded.text}
+
+
+async def fail(tool_context: ToolContext) -> None:
+    """Change the state, then fail."""
+    tool_context.state["before"] = True
+    raise LookupError("no such invoice")
+
+
+async def the_model_is_asked_with_the_history_of_the_session(stage: Stage) -> None:
+    """Its words and the user's, in order, in a new runner too."""
+    await stage.create()
+    first, second = agent([say("Hello.")], [say("Again.")]), agent([say("Still here.")])
+    running = stage.runner(first)
+    await stage.turn(running, "one")
+    await stage.turn(running, "two")
+    await stage.turn(stage.runner(second), "three")
+    stage.see(asked(first), asked(second))
+    ((_, contents),) = asked(second)
+    assert ["one", "Hello.", "two", "Again.", "three"] == [each["parts"][0]["text"] for each in contents]
+    await stage.session()
+
+
+async def a_tools_answer_and_its_state_are_kept(stage: Stage) -> None:
+    """Lists in lists in the answer, too."""
+    await stage.create(state={"topic": "invoices"})
+    acting = agent([call("keep", key="n", value="1")], [say("Kept.")], tools=[keep])
+    await stage.turn(stage.runner(acting), "go")
+    stage.see(asked(acting))
+    session = await stage.session()
+    assert {"topic": "invoices", "n": "1"} == session.state
+
+
+async def two_tools_are_called_in_one_step(stage: Stage) -> None:
+    """Their answers are one event, with the state of both."""
+    await stage.create()
+    both = [call("keep", key="a", value="1"), call("keep", key="b", value="2"), say("and words")]
+    await stage.turn(stage.runner(agent(both, [say("Done.")], tools=[keep])), "go")
+    session = await stage.session()
+    assert 2 == len(session.events[2].get_function_responses())
+    assert {"a": "1", "b": "2"} == session.state
+
+
+async def a_tool_that_fails_ends_the_turn_and_the_next_one_goes_on(stage: Stage) -> None:
+    """What was appended before stays, and what the tool changed is lost."""
+    await stage.create()
+    running = stage.runner(agent([call("fail")], [say("Sorry.")], tools=[fail]))
+    await stage.turn(running, "go")
+    assert "LookupError" in stage.seen
+    assert {} == (await stage.session()).state
+    await stage.turn(running, "again")
+    await stage.session()
+
+
+async def a_callback_answers_for_a_tool_that_failed(stage: Stage) -> None:
+    """The turn goes on with its answer."""
+
+    def answers(
+        tool: BaseTool, args: dict[str, Any], tool_context: ToolContext, error: Exception
+    ) -> dict[str, Any]:
+        tool_context.state["failed"] = tool.name
+        return {"error": str(error), "args": args}
+
+    await stage.create()
+    acting = agent([call("fail")], [say("Sorry.")], tools=[fail], on_tool_error_callback=answers)
+    await stage.turn(stage.runner(acting), "go")
+    session = await stage.session()
+    assert "fail" == session.state["failed"]
+
+
+async def callbacks_of_a_tool_change_its_arguments_and_answer(stage: Stage) -> None:
+    """Or answer in its place."""
+
+    def before(tool: BaseTool, args: dict[str, Any], tool_context: ToolContext) -> dict[str, Any] | None:
+        tool_context.state[f"before_{tool.name}"] = dict(args)
+        args["value"] = args["value"].upper()
+        return {"instead": True} if args["key"] == "skip" else None
+
+    def after(
+        tool: BaseTool, args: dict[str, Any], tool_context: ToolContext, tool_response: dict[str, Any]
+    ) -> dict[str, Any]:
+        tool_context.state["after"] = [tool.name, args]
+        return {**tool_response, "after": True}
+
+    await stage.create()
+    steps = [[call("keep", key=key, value="v")] for key in ("k", "skip")]
+    acting = agent(
+        *steps, [say("Done.")], tools=[keep], before_tool_callback=before, after_tool_callback=after
+    )
+    await stage.turn(stage.runner(acting), "go")
+    session = await stage.session()
+    assert "V" == session.state["k"]
+    assert "skip" not in session.state
+
+
+async def callbacks_of_an_agent_answer_before_and_after_it(stage: Stage) -> None:
+    """One in its place, one after it; both change state."""
+
+    def before(callback_context: CallbackContext) -> types.Content | None:
+        callback_context.state["turns"] = callback_context.state.get("turns", 0) + 1
+        closed = callback_context.state.get("closed")
+        return types.Content(role="model", parts=[say("We are closed.")]) if closed else None
+
+    def after(callback_context: CallbackContext) -> types.Content:
+        callback_context.state["closed"] = True
+        return types.Content(role="model", parts=[say("Goodbye.")])
+
+    await stage.create()
+    polite = agent([say("Hello.")], before_agent_callback=before, after_agent_callback=after)
+    running = stage.runner(polite)
+    await stage.turn(running, "one")
+    await stage.turn(running, "two")
+    session = await stage.session()
+    assert {"turns": 2, "closed": True} == session.state
+
+
+async def callbacks_of_a_model_change_its_request_and_answer(stage: Stage) -> None:
+    """And answer in its place."""
+
+    def before(callback_context: CallbackContext, llm_request: LlmRequest) -> LlmResponse | None:
+        llm_request.contents[-1].parts = [say("CENSORED")]
+        callback_context.state["asked"] = callback_context.state.get("asked", 0) + 1
+        if callback_context.state["asked"] > 1:
+            return LlmResponse(content=types.Content(role="model", parts=[say("From the cache.")]))
+        return None
+
+    def after(callback_context: CallbackContext, llm_response: LlmResponse) -> LlmResponse | None:
+        callback_context.state["answered"] = True
+        assert llm_response.content
+        assert llm_response.content.parts
+        llm_response.content.parts.append(say("(checked)"))
+        return llm_response
+
+    await stage.create()
+    acting = agent([say("Secret.")], before_model_callback=before, after_model_callback=after)
+    running = stage.runner(acting)
+    await stage.turn(running, "one")
+    await stage.turn(running, "two")
+    stage.see(asked(acting))
+    assert 1 == len(asked(acting))
+    assert 2 == (await stage.session()).state["asked"]
+
+
+async def state_is_shared_by_its_scope(stage: Stage) -> None:
+    """Of the app, of the user, of the session; temporary state ends with the turn."""
+    for session_id, user in (("s1", "ada"), ("s2", "ada"), ("s3", "bob")):
+        await stage.create(session_id, user=user, state={"user:greeted": user, "app:seen": session_id})
+    steps = [[call("keep", key=key, value=key)] for key in ("app:a", "user:u", "s", "temp:t")]
+    acting = agent(*steps, [say("Done.")], tools=[keep])
+    await stage.turn(stage.runner(acting), "go")
+    stage.see(asked(acting))
+    mine = await stage.session()
+    hers = await stage.session("s2")
+    his = await stage.session("s3", user="bob")
+    assert {"app:a", "app:seen", "user:u", "user:greeted", "s"} == set(mine.state)
+    assert {"app:a", "app:seen", "user:u", "user:greeted"} == set(hers.state)
+    assert {"app:a", "app:seen", "user:greeted"} == set(his.state)
+
+
+async def instructions_take_state_and_artifacts(stage: Stage) -> None:
+    """As they are when the model is asked."""
+    await stage.create(state={"user:name": "Ada"})
+    acting = agent(
+        [call("write", name="report.txt", text="All paid.")],
+        [say("Done.")],
+        tools=[write],
+        instruction="You help {user:name}. {missing?} Report: {artifact.report.txt?}",
+        output_key="answer",
+    )
+    await stage.turn(stage.runner(acting), "go")
+    stage.see(asked(acting))
+    assert "Report: All paid." in asked(acting)[1][0]
+    assert "Done." == (await stage.session()).state["answer"]
+
+
+async def artifacts_have_versions_in_a_session_and_for_a_user(stage: Stage) -> None:
+    """Another session of the user has the latter alone."""
+    await stage.create()
+    await stage.create("s2")
+    steps = [
+        [call("write", name=name, text=f"{name} {n}")] for n in range(2) for name in ("a.txt", "user:b.txt")
+    ]
+    await stage.turn(stage.runner(agent(*steps, [say("Done.")], tools=[write])), "go")
+    await stage.session()
+    assert {"a.txt", "user:b.txt"} == set(await stage.files())
+    others = await stage.files("s2")
+    assert ["user:b.txt"] == list(others)
+    assert [types.Part(text=f"user:b.txt {n}") for n in range(2)] == others["user:b.txt"]
+
+
+async def the_model_asks_for_an_artifact_and_gets_it(stage: Stage) -> None:
+    """With ADK's tool, whose answer is not kept in the session."""
+    await stage.create()
+    picture = types.Part(inline_data=types.Blob(data=bytes(range(256)), mime_type="image/png"))
+    await stage.artifacts.save_artifact(
+        app_name=APP, user_id=USER, session_id=SESSION, filename="p.png", artifact=picture
+    )
+    acting = agent(
+        [call("load_artifacts", artifact_names=["p.png"])], [say("I see.")], tools=[load_artifacts_tool]
+    )
+    await stage.turn(stage.runner(acting), "what is it?")
+    stage.see(asked(acting))
+    assert "image/png" in str(asked(acting)[1])
+    await stage.session()
+
+
+async def a_message_of_bytes_comes_back_as_it_was(stage: Stage) -> None:
+    """Pictures, files by reference, and words, in one message."""
+    await stage.create()
+    sent = types.Content(
+        role="user",
+        parts=[
+            say("look"),
+            types.Part(
+                inline_data=types.Blob(data=b"\x00\xff" * 500, mime_type="image/png", display_name="p")
+            ),
+            types.Part(file_data=types.FileData(file_uri="gs://bucket/x.pdf", mime_type="application/pdf")),
+        ],
+    )
+    acting = agent([say("Nice.")])
+    await stage.turn(stage.runner(acting), sent)
+    stage.see(asked(acting))
+    session = await stage.session()
+    assert session.events[0].content
+    assert sent.parts == session.events[0].content.parts
+
+
+async def a_turn_may_bring_changes_of_state(stage: Stage) -> None:
+    """With the user's message; instructions have them at once."""
+    await stage.create()
+    acting = agent([say("Hello.")], instruction="Mood: {mood}, plan: {user:plan}")
+    await stage.turn(stage.runner(acting), "go", state_delta={"mood": "good", "user:plan": "gold"})
+    stage.see(asked(acting))
+    assert asked(acting)[0][0].startswith("Mood: good, plan: gold")
+    assert {"mood": "good", "user:plan": "gold"} == (await stage.session()).state
+
+
+async def a_streamed_answer_is_kept_once(stage: Stage) -> None:
+    """Its parts come to the caller, and the whole to the session."""
+    await stage.create()
+    config = RunConfig(streaming_mode=StreamingMode.SSE)
+    events = await stage.turn(stage.runner(agent([say("one two three")])), "go", run_config=config)
+    assert 3 == sum(bool(event.partial) for event in events)
+    assert 2 == len((await stage.session()).events)
+
+
+async def a_turn_reads_as_much_history_as_it_is_told(stage: Stage) -> None:
+    """The rest of the session stays."""
+    await stage.create()
+    acting = agent([say("1")], [say("2")], [say("3")])
+    running = stage.runner(acting)
+    for text in ("a", "b"):
+        await stage.turn(running, text)
+    config = RunConfig(get_session_config=GetSessionConfig(num_recent_events=1))
+    await stage.turn(running, "c", run_config=config)
+    stage.see(asked(acting))
+    assert ["2", "c"] == [each["parts"][0]["text"] for each in asked(acting)[2][1]]
+    assert 6 == len((await stage.session()).events)
+
+
+async def an_agent_may_be_told_nothing_of_the_past(stage: Stage) -> None:
+    """``include_contents="none"``."""
+    await stage.create()
+    acting = agent([say("1")], [say("2")], include_contents="none")
+    running = stage.runner(acting)
+    await stage.turn(running, "a")
+    await stage.turn(running, "b")
+    stage.see(asked(acting))
+    assert ["b"] == [each["parts"][0]["text"] for each in asked(acting)[1][1]]
+
+
+async def an_answer_with_a_schema_is_kept_as_a_value(stage: Stage) -> None:
+    """With the types that it has."""
+
+    class Invoice(BaseModel):
+        number: int
+        paid: bool
+        amounts: list[float]
+
+    await stage.create()
+    answer = '{"number": 7, "paid": false, "amounts": [0.1, 2.0]}'
+    await stage.turn(stage.runner(agent([say(answer)], output_schema=Invoice, output_key="invoice")), "go")
+    assert {"number": 7, "paid": False, "amounts": [0.1, 2.0]} == (await stage.session()).state["invoice"]
+
+
+async def a_models_error_is_an_event(stage: Stage) -> None:
+    """With its code; usage and other metadata of answers are kept, too."""
+    await stage.create()
+    acting = agent()
+    acting.model.script.extend(  # type: ignore[union-attr]  # a Script
+        [
+            LlmResponse(error_code="SAFETY", error_message="Not that."),
+            LlmResponse(
+                content=types.Content(role="model", parts=[say("Fine.")]),
+                usage_metadata=types.GenerateContentResponseUsageMetadata(
+                    prompt_token_count=12, candidates_token_count=3, total_token_count=15
+                ),
+                custom_metadata={"score": 0.5, "nested": [[1], []]},
+                finish_reason=types.FinishReason.STOP,
+            ),
+        ]
+    )
+    running = stage.runner(acting)
+    for text in ("one", "two"):
+        await stage.turn(running, text)
+    session = await stage.session()
+    assert "SAFETY" == session.events[1].error_code
+    assert {"score": 0.5, "nested": [[1], []]} == session.events[3].custom_metadata
+
+
+async def a_turn_of_too_many_calls_of_the_model_ends(stage: Stage) -> None:
+    """What was appended until then stays."""
+    await stage.create()
+    steps = [[call("keep", key="n", value=f"{n}")] for n in range(3)]
+    config = RunConfig(max_llm_calls=2)
+    await stage.turn(stage.runner(agent(*steps, tools=[keep])), "go", run_config=config)
+    assert "LlmCallsLimitExceededError" in stage.seen
+    assert "1" == (await stage.session()).state["n"]
+
+
+async def a_session_that_is_missing_is_an_error_or_made(stage: Stage) -> None:
+    """By the runner's choice."""
+    acting = agent([say("Hello.")])
+    await stage.turn(stage.runner(acting), "go")
+    assert "SessionNotFoundError" in stage.seen
+    making = Runner(
+        app_name=APP,
+        agent=acting,
+        session_service=stage.sessions,
+        artifact_service=stage.artifacts,
+        auto_create_session=True,
+    )
+    await stage.turn(making, "go")
+    assert 2 == len((await stage.session()).events)
+
+
+async def a_turn_without_an_event_loop_is_taken(stage: Stage) -> None:
+    """``Runner.run``, which makes a loop for every turn."""
+    await stage.create()
+    running = stage.runner(agent([say("1")], [say("2")]))
+
+    def turn(text: str) -> list[Event]:
+        return list(running.run(user_id=USER, session_id=SESSION, new_message=words(text)))
+
+    for text in ("a", "b"):
+        events = await asyncio.to_thread(turn, text)
+        stage.see(*(event.model_dump(mode="json", exclude_none=True) for event in events))
+    assert 4 == len((await stage.session()).events)
+
+
+async def values_of_state_come_back_as_they_were(stage: Stage) -> None:
+    """Of every type of JSON; ``None`` is a value, and a changed one replaces the whole."""
+    values: dict[str, Any] = {
+        "none": None,
+        "truth": [True, False, 1, 0, 1.0, 0.1 + 0.2, -0.0, 1e300, 2**70],
+        "text": "ä\x00\u2028\U0001f600 {not: a template}",
+        "nested": {"a": {"b": [[], {}, [[1]]]}, "": "empty", "a.b/c`": 1, "__x__": 2},
+    }
+
+    def makes(_: Any) -> list[Event]:
+        scoped = {f"{scope}{key}": value for scope in ("", "user:", "app:") for key, value in values.items()}
+        return [
+            Event(author="", actions=EventActions(state_delta=scoped)),
+            Event(author="", actions=EventActions(state_delta={"nested": {"a": None}, "user:text": None})),
+        ]
+
+    await stage.create()
+    await stage.turn(stage.runner(Yields(name="yields", makes=makes)), "go")
+    session = await stage.session()
+    assert values["truth"] == session.state["app:truth"]
+    assert {"a": None} == session.state["nested"]
+
+
+async def sessions_are_listed_read_in_part_and_deleted(stage: Stage) -> None:
+    """Shared state stays when they go."""
+    running = stage.runner(agent(*([say(f"{n}")] for n in range(4))))
+    for session_id in ("s1", "s2"):
+        await stage.create(session_id, state={"user:plan": "gold", "n": session_id})
+        for text in ("a", "b"):
+            await stage.turn(running, text, session_id=session_id)
+    listed = await stage.sessions.list_sessions(app_name=APP, user_id=USER)
+    stage.see([each.model_dump(mode="json", exclude_none=True) for each in listed.sessions])
+    assert ["s1", "s2"] == [each.id for each in listed.sessions]
+    for number in (0, 1, 3):
+        part = await stage.sessions.get_session(
+            app_name=APP,
+            user_id=USER,
+            session_id="s1",
+            config=GetSessionConfig(num_recent_events=number),
+        )
+        assert part is not None
+        assert number == len(part.events)
+        stage.see(part.model_dump(mode="json", exclude_none=True))
+    await stage.sessions.delete_session(app_name=APP, user_id=USER, session_id="s1")
+    await stage.sessions.delete_session(app_name=APP, user_id=USER, session_id="s1")
+    gone = await stage.sessions.get_session(app_name=APP, user_id=USER, session_id="s1")
+    stage.see(gone)
+    assert gone is None
+    assert {"user:plan": "gold"} == (await stage.create("s3")).state
+
+
+async def a_session_that_exists_is_not_made_again(stage: Stage) -> None:
+    """And one without an id gets one."""
+    await stage.create(state={"n": 1})
+    try:
+        await stage.create(state={"n": 2})
+    except Exception as exc:  # noqa: BLE001  # ADK's own kinds of errors are compared
+        stage.see([kind.__name__ for kind in type(exc).__mro__ if kind.__module__.startswith("google.adk")])
+    assert ["AlreadyExistsError"] == stage.seen[-1]
+    assert {"n": 1} == (await stage.session()).state
+    made = await stage.sessions.create_session(app_name=APP, user_id=USER)
+    assert made.id
+
+
+async def sessions_of_one_user_do_not_meet_when_their_turns_do(stage: Stage) -> None:
+    """Five at a time, each with its own history and artifact."""
+
+    async def one(session_id: str) -> None:
+        await stage.create(session_id)
+        acting: BaseAgent = agent(
+            [call("write", name="own.txt", text=session_id)], [say(session_id)], tools=[write]
+        )
+        async for _ in stage.runner(acting).run_async(
+            user_id=USER, session_id=session_id, new_message=words(session_id)
+        ):
+            pass
+
+    names = [f"c{n}" for n in range(5)]
+    await asyncio.gather(*(one(name) for name in names))
+    for name in names:
+        assert 4 == len((await stage.session(name)).events)
+        assert {"own.txt": [types.Part(text=name)]} == await stage.files(name)
+
+
+SCENARIOS = (
+    the_model_is_asked_with_the_history_of_the_session,
+    a_tools_answer_and_its_state_are_kept,
+    two_tools_are_called_in_one_step,
+    a_tool_that_fails_ends_the_turn_and_the_next_one_goes_on,
+    a_callback_answers_for_a_tool_that_failed,
+    callbacks_of_a_tool_change_its_arguments_and_answer,
+    callbacks_of_an_agent_answer_before_and_after_it,
+    callbacks_of_a_model_change_its_request_and_answer,
+    state_is_shared_by_its_scope,
+    instructions_take_state_and_artifacts,
+    artifacts_have_versions_in_a_session_and_for_a_user,
+    the_model_asks_for_an_artifact_and_gets_it,
+    a_message_of_bytes_comes_back_as_it_was,
+    a_turn_may_bring_changes_of_state,
+    a_streamed_answer_is_kept_once,
+    a_turn_reads_as_much_history_as_it_is_told,
+    an_agent_may_be_told_nothing_of_the_past,
+    an_answer_with_a_schema_is_kept_as_a_value,
+    a_models_error_is_an_event,
+    a_turn_of_too_many_calls_of_the_model_ends,
+    a_session_that_is_missing_is_an_error_or_made,
+    a_turn_without_an_event_loop_is_taken,
+    values_of_state_come_back_as_they_were,
+    sessions_are_listed_read_in_part_and_deleted,
+    a_session_that_exists_is_not_made_again,
+    sessions_of_one_user_do_not_meet_when_their_turns_do,
+)
