@@ -69,7 +69,7 @@ test-oldest: $(CES_ENVIRONMENT)
 	$(PYTHON) -m venv .venv-oldest
 	.venv-oldest/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	.venv-oldest/bin/python -m pip install --quiet --disable-pip-version-check google-adk==2.8.0 2>/dev/null
-	.venv-oldest/bin/python -m pytest -q -n $(WORKERS) --dist loadfile tests/unit tests/services tests/conformance/test_ours.py tests/golden tests/property tests/runtime tests/server tests/templates --ignore=tests/templates/test_differential.py
+	.venv-oldest/bin/python -m pytest -q -n $(WORKERS) --dist loadfile tests/unit tests/services tests/contract tests/conformance/test_ours.py tests/golden tests/property tests/runtime tests/server tests/templates --ignore=tests/templates/test_differential.py
 
 check: lint unit
 

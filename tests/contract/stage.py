@@ -81,8 +81,9 @@ def agent(*script: Sequence[types.Part], name: str = "agent", **options: Any) ->
     return LlmAgent(name=name, model=Script(script=[list(parts) for parts in script]), **options)
 
 
-def asked(of: LlmAgent) -> list[Any]:
+def asked(of: BaseAgent) -> list[Any]:
     """Return what the model of an agent was asked."""
+    assert isinstance(of, LlmAgent)
     assert isinstance(of.model, Script)
     return of.model.asked
 

@@ -1,16 +1,21 @@
 """Whoever uses ADK sees the same on these services as on its own in memory."""
 
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 from google.adk.artifacts import InMemoryArtifactService
+from google.adk.events import Event
 from google.adk.sessions import InMemorySessionService
+from google.genai import types
 
+import gcp_adk_store
 from gcp_adk_store import Store
-from tests.contract import turns
+from gcp_adk_store.registry import close_services
+from tests.contract import flows, http, turns
 from tests.contract.stage import Scenario, Stage, comparable
 
-SCENARIOS: tuple[Scenario, ...] = (*turns.SCENARIOS,)
+SCENARIOS: tuple[Scenario, ...] = (*turns.SCENARIOS, *flows.SCENARIOS, *http.SCENARIOS)
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:(Sequential|Loop|Parallel)Agent is deprecated:DeprecationWarning"),
@@ -34,7 +39,9 @@ async def stages(project: str, adk_store_bucket: str) -> AsyncIterator[tuple[Sta
             session_uri=f"firestore://{project}/(default)?bucket={adk_store_bucket}",
             artifact_uri=f"gs://{adk_store_bucket}",
         )
+        gcp_adk_store.register()
         yield memory, ours
+        await close_services()
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.__name__)
@@ -45,4 +52,32 @@ async def test_a_caller_of_adk_sees_the_same(scenario: Scenario, stages: tuple[S
     memory, ours = (comparable(stage.seen) for stage in stages)
 
     assert memory
+    assert memory == ours
+
+
+async def test_what_differs_is_seen() -> None:
+    """Values and their types, order, and which id stands where; not the ids and times themselves."""
+    one, other = "0ff7dd7c-9ccf-49ef-bd70-e89be2bf9225", "e-1ff7dd7c-9ccf-49ef-bd70-e89be2bf9226"
+    told: list[dict[str, Any]] = [{"id": one, "of": other, "timestamp": 1.5, "n": 1}, {"id": one}]
+
+    assert comparable(told) == comparable(
+        [{**told[0], "id": other, "of": one, "timestamp": 2.5}, {"id": other}]
+    )
+    assert comparable(told) != comparable([{**told[0], "n": True}, {"id": one}])
+    assert comparable(told) != comparable([told[0], {"id": other}])
+    assert comparable(told) != comparable(told[::-1])
+    assert comparable(told) != comparable(told[:1])
+
+
+async def test_a_users_message_comes_back_as_content(stages: tuple[Stage, Stage]) -> None:
+    """The one type that differs: what is read from storage is of the class that ADK's model names."""
+    kinds = []
+    for stage in stages:
+        session = await stage.create()
+        await stage.sessions.append_event(session, Event(author="user", content=types.UserContent("hello")))
+        (event,) = (await stage.session()).events
+        kinds.append(type(event.content))
+    memory, ours = (comparable(stage.seen) for stage in stages)
+
+    assert [types.UserContent, types.Content] == kinds
     assert memory == ours

@@ -1,0 +1,399 @@
+"""Scenarios of several agents, and of turns that pause, go back, are summed up or watched by plugins."""
+
+from typing import Any
+
+from google.adk.agents import BaseAgent, LlmAgent, LoopAgent, ParallelAgent, SequentialAgent
+from google.adk.agents.callback_context import CallbackContext
+from google.adk.agents.invocation_context import InvocationContext
+from google.adk.apps.app import EventsCompactionConfig, ResumabilityConfig
+from google.adk.apps.llm_event_summarizer import LlmEventSummarizer
+from google.adk.events import Event, EventActions
+from google.adk.models.llm_request import LlmRequest
+from google.adk.models.llm_response import LlmResponse
+from google.adk.plugins.base_plugin import BasePlugin
+from google.adk.plugins.save_files_as_artifacts_plugin import SaveFilesAsArtifactsPlugin
+from google.adk.tools.agent_tool import AgentTool
+from google.adk.tools.base_tool import BaseTool
+from google.adk.tools.exit_loop_tool import exit_loop
+from google.adk.tools.function_tool import FunctionTool
+from google.adk.tools.long_running_tool import LongRunningFunctionTool
+from google.adk.tools.tool_context import ToolContext
+from google.genai import types
+
+from tests.contract.stage import APP, SESSION, USER, Script, Stage, Yields, agent, asked, call, say
+from tests.contract.turns import keep, write
+
+
+async def agents_in_a_row_hand_on_what_they_said(stage: Stage) -> None:
+    """Through the state, which the next one's instruction takes."""
+    first = agent([say("Ada")], name="first", output_key="name")
+    second = agent([say("Hello Ada.")], name="second", instruction="Greet {name}.")
+    await stage.create()
+    await stage.turn(stage.runner(SequentialAgent(name="row", sub_agents=[first, second])), "go")
+    stage.see(asked(second))
+    assert asked(second)[0][0].startswith("Greet Ada.")
+    assert ["user", "first", "second"] == [each.author for each in (await stage.session()).events]
+
+
+async def a_loop_ends_when_an_agent_says_so(stage: Stage) -> None:
+    """Or after as many rounds as it may take."""
+    counting = agent(
+        [call("keep", key="round", value="1")],
+        [say("more")],
+        [call("keep", key="round", value="2")],
+        [call("exit_loop")],
+        name="counting",
+        tools=[keep, exit_loop],
+    )
+    await stage.create()
+    await stage.turn(stage.runner(LoopAgent(name="loop", sub_agents=[counting], max_iterations=5)), "go")
+    assert "2" == (await stage.session()).state["round"]
+    twice = agent([say("1")], [say("2")], name="twice")
+    await stage.create("s2")
+    await stage.turn(
+        stage.runner(LoopAgent(name="loop", sub_agents=[twice], max_iterations=2)), "go", session_id="s2"
+    )
+    assert 3 == len((await stage.session("s2")).events)
+
+
+async def branches_side_by_side_do_not_hear_of_one_another(stage: Stage) -> None:
+    """Their state is all there; events are compared branch by branch, whose order is left to chance."""
+    branches: list[BaseAgent] = [
+        agent([call("keep", key=name, value="1")], [say(name)], name=name, tools=[keep]) for name in "abc"
+    ]
+    await stage.create()
+    running = stage.runner(ParallelAgent(name="all", sub_agents=branches))
+    events = [
+        event
+        async for event in running.run_async(
+            user_id=USER, session_id=SESSION, new_message=types.Content(role="user", parts=[say("go")])
+        )
+    ]
+    kept = await stage.sessions.get_session(app_name=APP, user_id=USER, session_id=SESSION)
+    assert kept is not None
+    for found in (events, kept.events):
+        for event in sorted(found, key=lambda event: event.author):
+            dumped = event.model_dump(mode="json", exclude_none=True)
+            # Ids are numbered by their order.
+            dumped.pop("invocation_id")
+            stage.see(dumped)
+    stage.see(kept.state, *(len(asked(each)) for each in branches))
+    assert {"a": "1", "b": "1", "c": "1"} == kept.state
+    assert all(len(asked(each)[1][1]) == 3 for each in branches)
+
+
+async def a_conversation_is_handed_to_another_agent_and_stays_there(stage: Stage) -> None:
+    """In a new runner too, which reads it off the session's events."""
+
+    def agents() -> tuple[LlmAgent, LlmAgent]:
+        expert = agent(
+            [say("Your invoice is paid.")], [say("You are welcome.")], name="expert", description="Bills."
+        )
+        front = agent([call("transfer_to_agent", agent_name="expert")], name="front", sub_agents=[expert])
+        return front, expert
+
+    await stage.create()
+    front, expert = agents()
+    await stage.turn(stage.runner(front), "my invoice?")
+    stage.see(asked(expert))
+    later, expert = agents()
+    await stage.turn(stage.runner(later), "thanks")
+    stage.see(asked(expert))
+    assert 0 == len(asked(later))
+    assert "expert" == (await stage.session()).events[-1].author
+
+
+async def an_agent_is_a_tool_of_another(stage: Stage) -> None:
+    """It sees the state, and what it saves are artifacts of the caller's session."""
+    inner = agent(
+        [call("write", name="inner.txt", text="made inside")],
+        [call("keep", key="inner", value="yes")],
+        [say("Looked it up.")],
+        name="inner",
+        instruction="For {topic}.",
+        tools=[write, keep],
+    )
+    outer = agent([call("inner", request="look it up")], [say("Done.")], tools=[AgentTool(inner)])
+    await stage.create(state={"topic": "invoices"})
+    await stage.turn(stage.runner(outer), "go")
+    stage.see(asked(inner), asked(outer))
+    assert asked(inner)[0][0].startswith("For invoices.")
+    assert "yes" == (await stage.session()).state["inner"]
+    assert {"inner.txt": [types.Part(text="made inside")]} == await stage.files()
+
+
+async def an_agent_of_its_own_code_yields_events(stage: Stage) -> None:
+    """With state, metadata and actions, of which the session keeps all but what is partial or temporary."""
+
+    def makes(ctx: InvocationContext) -> list[Event]:
+        count = ctx.session.state.get("count", 0)
+        return [
+            Event(author="", partial=True, content=types.Content(parts=[say("par")])),
+            Event(
+                author="",
+                content=types.Content(role="model", parts=[say(f"{count}")]),
+                actions=EventActions(state_delta={"count": count + 1, "temp:x": 1, "app:total": count}),
+                custom_metadata={"source": ["a", 1]},
+                turn_complete=True,
+            ),
+            Event(author="", actions=EventActions(state_delta={"list": [count]}, escalate=True)),
+        ]
+
+    await stage.create()
+    running = stage.runner(Yields(name="own", makes=makes))
+    for text in ("a", "b"):
+        await stage.turn(running, text)
+    session = await stage.session()
+    assert {"count": 2, "app:total": 1, "list": [1]} == session.state
+    assert 6 == len(session.events)
+
+
+async def a_rewind_takes_state_and_artifacts_back(stage: Stage) -> None:
+    """The model is not told of what was rewound; unknown turns are an error."""
+    acting = agent(
+        [call("keep", key="n", value="1"), call("write", name="r.txt", text="1")],
+        [say("one")],
+        [
+            call("keep", key="n", value="2"),
+            call("keep", key="new", value="x"),
+            call("write", name="r.txt", text="2"),
+        ],
+        [say("two")],
+        [say("three")],
+        tools=[keep, write],
+    )
+    running = stage.runner(acting)
+    await stage.create()
+    await stage.turn(running, "first")
+    second = (await stage.turn(running, "second"))[0].invocation_id
+    await stage.session()
+    await running.rewind_async(user_id=USER, session_id=SESSION, rewind_before_invocation_id=second)
+    rewound = await stage.session()
+    assert "1" == rewound.state["n"]
+    assert [types.Part(text=text) for text in "121"] == (await stage.files())["r.txt"]
+    await stage.turn(running, "third")
+    stage.see(asked(acting)[-1])
+    assert "second" not in str(asked(acting)[-1])
+    try:
+        await running.rewind_async(user_id=USER, session_id=SESSION, rewind_before_invocation_id="no-such")
+    except ValueError as exc:
+        stage.see(str(exc))
+    assert "no-such" in stage.seen[-1]
+
+
+def ask_manager(amount: int) -> dict[str, Any]:
+    """Ask a manager, who answers later."""
+    return {"status": "pending", "ticket": 7, "amount": amount}
+
+
+def answer(name: str, call_id: str | None, **response: Any) -> types.Content:
+    """Return a user's answer to a call."""
+    answered = types.FunctionResponse(id=call_id, name=name, response=response)
+    return types.Content(role="user", parts=[types.Part(function_response=answered)])
+
+
+async def a_tool_that_takes_long_is_answered_in_a_later_turn(stage: Stage) -> None:
+    """By the id of its call, in another process as well."""
+    tools = [LongRunningFunctionTool(ask_manager)]
+    await stage.create()
+    asking = agent([call("ask_manager", amount=70)], [say("I asked.")], tools=tools)
+    events = await stage.turn(stage.runner(asking), "refund me")
+    (waiting,) = [event for event in events if event.long_running_tool_ids]
+    (asked_for,) = waiting.get_function_calls()
+    approved = agent([say("Refunded.")], tools=tools)
+    await stage.turn(stage.runner(approved), answer("ask_manager", asked_for.id, status="approved"))
+    stage.see(asked(approved))
+    assert "approved" in str(asked(approved))
+    await stage.session()
+
+
+async def a_turn_that_paused_is_resumed(stage: Stage) -> None:
+    """As the same invocation, in an app that may, by another runner."""
+
+    def running() -> Any:
+        first = agent(
+            [call("ask_manager", amount=70)],
+            [say("Refunded.")],
+            name="first",
+            tools=[LongRunningFunctionTool(ask_manager)],
+        )
+        second = agent([say("Anything else?")], name="second")
+        row = SequentialAgent(name="row", sub_agents=[first, second])
+        return stage.runner(row, resumability_config=ResumabilityConfig(is_resumable=True)), first
+
+    await stage.create()
+    begun, _ = running()
+    events = await stage.turn(begun, "refund me")
+    (waiting,) = [event for event in events if event.long_running_tool_ids]
+    (asked_for,) = waiting.get_function_calls()
+    assert "second" not in {event.author for event in events}
+    await stage.session()
+    resumed, first = running()
+    first.model.script.pop(0)
+    events = await stage.turn(
+        resumed,
+        answer("ask_manager", asked_for.id, status="approved"),
+        invocation_id=waiting.invocation_id,
+    )
+    assert {waiting.invocation_id} == {event.invocation_id for event in events}
+    assert "second" in {event.author for event in events}
+    await stage.session()
+
+
+async def a_tool_waits_until_the_user_confirms_it(stage: Stage) -> None:
+    """And does not run where the user refuses."""
+    for session_id, confirmed in (("s1", True), ("s2", False)):
+        await stage.create(session_id)
+        acting = agent(
+            [call("keep", key="deleted", value="all")],
+            [say("Done.")],
+            [say("Over.")],
+            tools=[FunctionTool(keep, require_confirmation=True)],
+        )
+        running = stage.runner(acting)
+        events = await stage.turn(running, "delete all", session_id=session_id)
+        requests = [found for event in events for found in event.get_function_calls()]
+        (asked_for,) = [each for each in requests if each.name == "adk_request_confirmation"]
+        reply = answer("adk_request_confirmation", asked_for.id, confirmed=confirmed)
+        await stage.turn(running, reply, session_id=session_id)
+        session = await stage.session(session_id)
+        assert confirmed == ("deleted" in session.state)
+
+
+async def a_tool_asks_for_a_confirmation_of_its_own(stage: Stage) -> None:
+    """What it asks is kept in its event's actions."""
+
+    def erase(tool_context: ToolContext) -> dict[str, Any]:
+        """Erase everything."""
+        tool_context.request_confirmation(hint="Really?", payload={"days": [1, 2]})
+        return {"waits": True}
+
+    await stage.create()
+    await stage.turn(stage.runner(agent([call("erase")], [say("Wait.")], tools=[erase])), "go")
+    session = await stage.session()
+    (asked_for,) = [
+        each for event in session.events for each in event.actions.requested_tool_confirmations.values()
+    ]
+    assert ("Really?", {"days": [1, 2]}) == (asked_for.hint, asked_for.payload)
+
+
+async def old_turns_are_summed_up(stage: Stage) -> None:
+    """The model reads the summary in their place; the session keeps all."""
+    summing = Script(script=[[say("SUMMARY ONE")], [say("SUMMARY TWO")]])
+    acting = agent(*([say(f"answer {n}")] for n in range(5)))
+    config = EventsCompactionConfig(
+        summarizer=LlmEventSummarizer(llm=summing), compaction_interval=2, overlap_size=1
+    )
+    running = stage.runner(acting, events_compaction_config=config)
+    await stage.create()
+    for number in range(5):
+        await stage.turn(running, f"question {number}")
+    stage.see(asked(acting))
+    session = await stage.session()
+    summed = [event.actions.compaction for event in session.events if event.actions.compaction]
+    assert 2 == len(summed)
+    assert "SUMMARY" in str(asked(acting)[4])
+    assert "question 0" not in str(asked(acting)[4])
+    assert 5 * 2 + 2 == len(session.events)
+
+
+class Watching(BasePlugin):
+    """Changes what the user says, events and answers, and keeps count in the state."""
+
+    def __init__(self) -> None:
+        super().__init__(name="watching")
+        self.runs = 0
+
+    async def on_user_message_callback(
+        self, *, invocation_context: InvocationContext, user_message: types.Content
+    ) -> types.Content:
+        """Add to the message."""
+        assert invocation_context.session.id == SESSION
+        return types.Content(role="user", parts=[*(user_message.parts or []), say("(please)")])
+
+    async def before_run_callback(self, *, invocation_context: InvocationContext) -> types.Content | None:
+        """End the third run before it begins."""
+        assert invocation_context.user_content
+        self.runs += 1
+        return types.Content(role="model", parts=[say("No more today.")]) if self.runs > 2 else None
+
+    async def on_event_callback(self, *, invocation_context: InvocationContext, event: Event) -> Event:
+        """Mark the event."""
+        assert invocation_context.invocation_id == event.invocation_id
+        return event.model_copy(update={"custom_metadata": {"seen": [event.author]}})
+
+    async def before_agent_callback(self, *, agent: BaseAgent, callback_context: CallbackContext) -> None:
+        """Count."""
+        callback_context.state[f"user:{agent.name}"] = callback_context.state.get(f"user:{agent.name}", 0) + 1
+
+    async def before_model_callback(
+        self, *, callback_context: CallbackContext, llm_request: LlmRequest
+    ) -> LlmResponse | None:
+        """Answer for the model in the second turn."""
+        assert llm_request.contents
+        if callback_context.state["user:agent"] < 2:
+            return None
+        return LlmResponse(content=types.Content(role="model", parts=[say("cached")]))
+
+    async def after_tool_callback(
+        self, *, tool: BaseTool, tool_args: dict[str, Any], tool_context: ToolContext, result: dict[str, Any]
+    ) -> dict[str, Any]:
+        """Add to what a tool answers."""
+        tool_context.state["tools"] = [tool.name, tool_args]
+        return {**result, "watched": True}
+
+
+async def a_plugin_watches_and_changes_turns(stage: Stage) -> None:
+    """What the user says, events, answers of models and tools, and whether a turn runs at all."""
+    await stage.create()
+    acting = agent([call("keep", key="n", value="1")], [say("Done.")], tools=[keep])
+    running = stage.runner(acting, plugins=[Watching()])
+    for text in ("one", "two", "three"):
+        await stage.turn(running, text)
+    stage.see(asked(acting))
+    session = await stage.session()
+    assert "(please)" in str(session.events[0].content)
+    assert 2 == session.state["user:agent"]
+    assert "No more today." in str(session.events[-1].content)
+
+
+async def files_that_a_user_sends_become_artifacts(stage: Stage) -> None:
+    """By ADK's plugin, and the session keeps where they are."""
+    await stage.create()
+    sent = types.Content(
+        role="user",
+        parts=[
+            say("read this"),
+            types.Part(
+                inline_data=types.Blob(data=b"%PDF", mime_type="application/pdf", display_name="a b.pdf")
+            ),
+        ],
+    )
+    acting = agent([say("Read.")])
+    await stage.turn(
+        stage.runner(acting, plugins=[SaveFilesAsArtifactsPlugin(attach_file_reference=False)]), sent
+    )
+    stage.see(asked(acting))
+    (saved,) = (await stage.files()).values()
+    assert saved[0]
+    assert saved[0].inline_data
+    assert b"%PDF" == saved[0].inline_data.data
+    assert "inline_data" not in str((await stage.session()).events[0].content.model_dump(exclude_none=True))  # type: ignore[union-attr]  # it has some
+
+
+SCENARIOS = (
+    agents_in_a_row_hand_on_what_they_said,
+    a_loop_ends_when_an_agent_says_so,
+    branches_side_by_side_do_not_hear_of_one_another,
+    a_conversation_is_handed_to_another_agent_and_stays_there,
+    an_agent_is_a_tool_of_another,
+    an_agent_of_its_own_code_yields_events,
+    a_rewind_takes_state_and_artifacts_back,
+    a_tool_that_takes_long_is_answered_in_a_later_turn,
+    a_turn_that_paused_is_resumed,
+    a_tool_waits_until_the_user_confirms_it,
+    a_tool_asks_for_a_confirmation_of_its_own,
+    old_turns_are_summed_up,
+    a_plugin_watches_and_changes_turns,
+    files_that_a_user_sends_become_artifacts,
+)
