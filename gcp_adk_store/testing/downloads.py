@@ -1,0 +1,381 @@
+"""Download a file that is pinned by its size and SHA-256: it appears whole and checked, or not at all.
+
+A download that is cut leaves ``NAME.part``, and the next one goes on where it ends. ``NAME.lock`` keeps two
+processes from writing it at once: the second waits, and uses what the first brought.
+"""
+
+import contextlib
+import hashlib
+import http.client
+import os
+import socket
+import ssl
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urljoin, urlsplit
+
+from gcp_adk_store.testing.errors import EmulatorError
+
+_BLOCK_BYTES: Final = 256 * 1024
+_MEGABYTE: Final = 1_000_000
+_FRUITLESS_IN_A_ROW: Final = 3
+_REDIRECTS: Final = 5
+_LOOKS_AGAIN_S: Final = 0.2
+_SHOWN_CHARS: Final = 100
+_MOVED: Final = frozenset({301, 302, 303, 307, 308})
+_WORTH_ANOTHER_TRY: Final = frozenset({408, 416, 429, 500, 502, 503, 504})
+"""Statuses that another try may not meet. 416 says that what is there is of another file: it is dropped."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PinnedFile:
+    """A file whose content is known before it is downloaded."""
+
+    name: str
+    """Its name in the folder that it is downloaded to."""
+    url: str
+    size: int
+    """In bytes."""
+    sha256: str
+    """In hexadecimal digits."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DownloadLimits:
+    """How long a download may take."""
+
+    stall_s: float = 30.0
+    """Seconds without a byte, after which a try ends."""
+    total_s: float = 1800.0
+    """Seconds for everything, the wait for another process included; 137 MB at 0.6 Mbit/s take as long."""
+    pause_s: float = 1.0
+    """Seconds before the second try; twice as many before each further one that follows upon nothing."""
+
+
+def download(
+    file: PinnedFile,
+    folder: Path,
+    *,
+    otherwise: str,
+    url: str | None = None,
+    told: Callable[[int], None] = lambda _: None,
+    limits: DownloadLimits = DownloadLimits(),
+) -> Path:
+    """Return the path of *file* in *folder*, where it is downloaded unless it is there.
+
+    The file gets its name when its size and SHA-256 are right and its bytes are on the disk. Proxies and
+    certificates are those of the process's ``HTTPS_PROXY``, ``NO_PROXY`` and ``SSL_CERT_FILE``.
+
+    Args:
+        file: What to download.
+        folder: Where to; it is made where it is missing.
+        otherwise: What to do with a copy from another machine, for messages: "name it in A_VARIABLE".
+        url: A mirror, instead of the file's own URL.
+        told: Is called with the number of bytes that are there, after each block.
+        limits: How long it may take.
+
+    Raises:
+        EmulatorError: it cannot be downloaded within the limits, is another file, or cannot be written.
+    """
+    target = folder / file.name
+    if target.is_file():
+        return target
+    deadline = time.monotonic() + limits.total_s
+    transfer = _Transfer(file, target, url or file.url, otherwise, told, limits, deadline)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with _alone(target, deadline, told):
+            if not target.is_file():
+                transfer.run()
+    except OSError as exc:
+        raise EmulatorError(
+            f"{target} cannot be written ({exc.strerror or exc}): "
+            f"make the folder writable, with room for {in_megabytes(file.size)}."
+        ) from exc
+    return target
+
+
+@contextlib.contextmanager
+def _alone(target: Path, deadline: float, told: Callable[[int], None]) -> Iterator[None]:
+    """Hold the file's lock, which ends with the process that holds it, however that ends."""
+    import fcntl  # noqa: PLC0415  # of POSIX: pytest loads this package on other systems, too
+
+    with target.with_name(f"{target.name}.lock").open("wb") as lock:
+        while True:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError as exc:
+                if time.monotonic() > deadline:
+                    raise EmulatorError(
+                        f"Another process still downloads {target}, and holds {target.name}.lock. "
+                        "Wait for it, or end it, and repeat this."
+                    ) from exc
+            told(_size_of(_part_of(target)))
+            time.sleep(_LOOKS_AGAIN_S)
+        yield
+
+
+class _BrokenOffError(Exception):
+    """An answer that another try may better; what came of it is kept."""
+
+
+@dataclass(slots=True)
+class _Transfer:
+    """One download, over as many requests as it takes."""
+
+    file: PinnedFile
+    target: Path
+    url: str
+    otherwise: str
+    told: Callable[[int], None]
+    limits: DownloadLimits
+    deadline: float
+    etag: str | None = None
+    """Of the answer whose bytes are there, where this process got them and it is a strong one."""
+    mixed: bool = False
+    """Whether what is there comes from more than one answer."""
+
+    @property
+    def part(self) -> Path:
+        """The file that grows."""
+        return _part_of(self.target)
+
+    def run(self) -> None:
+        """Bring the file into its place."""
+        self.mixed = self.part.exists()
+        self._complete()
+        found = self._digest()
+        if found != self.file.sha256 and self.mixed:
+            # Bytes of an earlier download, or of two answers, may not belong together: once more, in whole.
+            self._drop()
+            self._complete()
+            found = self._digest()
+        if found != self.file.sha256:
+            self._drop()
+            raise self._failure(f"its SHA-256 is {found}, not {self.file.sha256}", is_another=True)
+        with self.part.open("rb") as part:
+            os.fsync(part.fileno())
+        self.part.replace(self.target)
+
+    def _complete(self) -> None:
+        """Fetch until the part is as long as the file."""
+        fruitless = 0
+        while (have := _size_of(self.part)) != self.file.size:
+            try:
+                self._fetch(have)
+            except _BrokenOffError as exc:
+                fruitless = 0 if _size_of(self.part) > have else fruitless + 1
+                pause = self.limits.pause_s * 2 ** max(0, fruitless - 1)
+                if time.monotonic() + pause > self.deadline:
+                    raise self._failure(
+                        f"it did not arrive within {self.limits.total_s:g} s; at last {exc}"
+                    ) from exc
+                if fruitless == _FRUITLESS_IN_A_ROW:
+                    raise self._failure(str(exc)) from exc
+                time.sleep(pause)
+
+    def _fetch(self, have: int) -> None:
+        """Ask for what is missing, and keep what comes.
+
+        Raises:
+            _BrokenOffError: it ended early.
+            EmulatorError: it is another file, or it is refused.
+            OSError: it cannot be written.
+        """
+        headers = {"Accept-Encoding": "identity", "User-Agent": "gcp-adk-store"}
+        if have:
+            headers["Range"] = f"bytes={have}-"
+            if self.etag:
+                headers["If-Range"] = self.etag
+        with self._open(self.url, headers) as response:
+            there = self._start_of(response, have)
+            tag = response.headers.get("ETag", "")
+            self.etag = tag if tag.startswith('"') else None
+            self.mixed = there > 0
+            with self.part.open("r+b" if there else "wb") as part:
+                part.seek(there)
+                while block := self._read(response):
+                    there += len(block)
+                    if there > self.file.size:
+                        self._drop()
+                        raise self._failure(f"it has more than {self.file.size:,} bytes", is_another=True)
+                    part.write(block)
+                    part.flush()  # what is told is kept, also where this process is killed next
+                    self.told(there)
+        if there < self.file.size:
+            raise _BrokenOffError(f"the connection ended after {there:,} of {self.file.size:,} bytes")
+
+    def _require_time(self) -> None:
+        if time.monotonic() > self.deadline:
+            raise _BrokenOffError("the server was still sending")
+
+    def _read(self, response: http.client.HTTPResponse) -> bytes:
+        self._require_time()
+        with _network():
+            return response.read1(_BLOCK_BYTES)
+
+    def _start_of(self, response: http.client.HTTPResponse, have: int) -> int:
+        """Return where an answer begins: a server may send all, though a part was asked for."""
+        self._require_time()  # the end of the time may have cut the head
+        if response.status not in (HTTPStatus.OK, HTTPStatus.PARTIAL_CONTENT):
+            raise self._failure(f"the server answers with status {response.status}")
+        start = have if response.status == HTTPStatus.PARTIAL_CONTENT else 0
+        told = response.headers.get("Content-Range", "")
+        if start and told != f"bytes {start}-{self.file.size - 1}/{self.file.size}":
+            self._drop()
+            raise _BrokenOffError(f"the server sent another part, {told[:_SHOWN_CHARS]!r}")
+        length = response.headers.get("Content-Length")
+        if length not in (None, f"{self.file.size - start}"):
+            expected = f"{self.file.size - start:,}"
+            raise self._failure(
+                f"{length[:_SHOWN_CHARS]!r} bytes are announced, not {expected}", is_another=True
+            )
+        return start
+
+    def _open(
+        self, url: str, headers: dict[str, str], redirects: int = _REDIRECTS
+    ) -> http.client.HTTPResponse:
+        """Return the answer to a request, or to what it is redirected to."""
+        self._require_time()
+        if urlsplit(url).scheme not in ("http", "https"):
+            raise self._failure(f"{shown_url(url)} is not an http:// or https:// URL")
+        try:
+            return self._ask(url, headers)
+        except urllib.error.HTTPError as exc:
+            exc.close()
+            place = exc.headers.get("Location")
+            status = exc.code
+        if status in _MOVED and place:
+            if not redirects:
+                raise self._failure(f"it is redirected more than {_REDIRECTS} times")
+            return self._open(urljoin(url, place), headers, redirects - 1)
+        if status == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
+            self._drop()
+        if status in _WORTH_ANOTHER_TRY:
+            raise _BrokenOffError(f"the server answers with status {status}")
+        raise self._failure(f"the server answers with status {status}")
+
+    def _ask(self, url: str, headers: dict[str, str]) -> http.client.HTTPResponse:
+        """Return the answer to one request, whose head has until the deadline, however slowly it comes."""
+        request = urllib.request.Request(url, headers=headers)  # noqa: S310  # the caller looked at it
+        opened: list[http.client.HTTPConnection] = []
+        answered = threading.Event()
+        left_s = max(0.0, self.deadline - time.monotonic())
+        threading.Thread(target=_cut_after, args=[left_s, opened, answered], daemon=True).start()
+        try:
+            with _network():
+                response: http.client.HTTPResponse = _opener(opened).open(
+                    request, timeout=self.limits.stall_s
+                )
+                return response
+        finally:
+            answered.set()
+
+    def _digest(self) -> str:
+        with self.part.open("rb") as part:
+            return hashlib.file_digest(part, "sha256").hexdigest()
+
+    def _drop(self) -> None:
+        self.part.unlink(missing_ok=True)
+        self.etag = None
+
+    def _failure(self, reason: str, *, is_another: bool = False) -> EmulatorError:
+        """Return the error that says *reason*, what is kept, and what to do."""
+        lines = [f"{self.file.name} could not be downloaded from {shown_url(self.url)}: {reason}."]
+        if is_another:
+            lines.append("So it is not the file that is expected there; a proxy may answer in its place.")
+        if kept := _size_of(self.part):
+            lines.append(
+                f"{in_megabytes(kept)} of {in_megabytes(self.file.size)} are in {self.part}; "
+                "the same command goes on from there."
+            )
+        lines += [
+            "Behind a proxy set HTTPS_PROXY, and SSL_CERT_FILE where it has certificates of its own.",
+            f"Without a network, take {shown_url(self.file.url)} from another machine, and {self.otherwise}.",
+        ]
+        return EmulatorError("\n".join(lines))
+
+
+@contextlib.contextmanager
+def _network() -> Iterator[None]:
+    """Tell what goes wrong between here and the server from what goes wrong with the disk."""
+    try:
+        yield
+    except urllib.error.HTTPError:
+        raise
+    except TimeoutError as exc:
+        raise _BrokenOffError("the server does not answer") from exc
+    except (OSError, http.client.HTTPException, ValueError) as exc:
+        reason = exc.reason if isinstance(exc, urllib.error.URLError) else exc
+        raise _BrokenOffError(f"the connection failed ({str(reason)[:_SHOWN_CHARS]})") from exc
+
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """Leaves redirects to the caller: the base class reads their bodies, however long they are."""
+
+    def redirect_request(self, *_: Any) -> None:
+        """Return nothing to ask instead."""
+
+
+def _opener(opened: list[http.client.HTTPConnection]) -> urllib.request.OpenerDirector:
+    """Return what sends requests, through the environment's proxies; it adds its connections to *opened*."""
+
+    def listed(kind: type[http.client.HTTPConnection]) -> Any:
+        def connection(host: str, **options: Any) -> http.client.HTTPConnection:
+            opened.append(kind(host, **options))
+            return opened[-1]
+
+        return connection
+
+    class Http(urllib.request.HTTPHandler):
+        def http_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
+            return self.do_open(listed(http.client.HTTPConnection), req)
+
+    class Https(urllib.request.HTTPSHandler):
+        def https_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
+            secure = ssl.create_default_context()
+            return self.do_open(listed(http.client.HTTPSConnection), req, context=secure)
+
+    return urllib.request.build_opener(Http, Https, _NoRedirects)
+
+
+def _cut_after(
+    seconds: float, opened: Sequence[http.client.HTTPConnection], answered: threading.Event
+) -> None:
+    """End the connections after so many seconds, unless there is an answer; those made later, too."""
+    while not answered.wait(seconds):
+        for connection in opened:
+            if connection.sock is not None:
+                with contextlib.suppress(OSError):
+                    connection.sock.shutdown(socket.SHUT_RDWR)
+        seconds = _LOOKS_AGAIN_S
+
+
+def in_megabytes(size: int) -> str:
+    """Return a number of bytes for people to read."""
+    return f"{size / _MEGABYTE:.1f} MB"
+
+
+def _part_of(target: Path) -> Path:
+    return target.with_name(f"{target.name}.part")
+
+
+def _size_of(part: Path) -> int:
+    try:
+        return part.stat().st_size
+    except FileNotFoundError:
+        return 0
+
+
+def shown_url(url: str) -> str:
+    """Return a URL without the parts that may be secret: user and password, query and fragment."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"

@@ -1,0 +1,408 @@
+"""A download is whole and checked or not there, goes on where it was cut, and ends within its time."""
+
+import fcntl
+import hashlib
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gcp_adk_store.testing.downloads import DownloadLimits, PinnedFile, download
+from gcp_adk_store.testing.errors import EmulatorError
+from tests.emulators.file_server import (
+    FileServer,
+    announcing,
+    cut_after,
+    part_of_another,
+    serving,
+    silent,
+    stalling_after,
+    status,
+    trickling,
+    well,
+    whole,
+)
+
+CONTENT = hashlib.shake_128(b"the file").digest(1_000_000)
+OTHER = hashlib.shake_128(b"another").digest(len(CONTENT))
+LIMITS = DownloadLimits(stall_s=0.5, total_s=20, pause_s=0.01)
+OTHERWISE = "put it there"
+# Downloads what its arguments name, and tells how far it is.
+DOWNLOADING = """
+import sys
+from pathlib import Path
+from gcp_adk_store.testing.downloads import PinnedFile, download
+url, size, sha256, folder = sys.argv[1:]
+file = PinnedFile(name="file.jar", url=url, size=int(size), sha256=sha256)
+download(file, Path(folder), otherwise="put it there", told=lambda there: print(there, flush=True))
+"""
+
+
+@pytest.fixture(autouse=True)
+def no_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reach 127.0.0.1 directly, wherever the tests run."""
+    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+
+
+@pytest.fixture
+def server() -> Iterator[FileServer]:
+    """Serve the file."""
+    with serving(CONTENT) as files:
+        yield files
+
+
+@pytest.fixture
+def fetch(server: FileServer, tmp_path: Path) -> Callable[..., Path]:
+    """Download the file into a folder that is not there yet."""
+
+    def fetch(**options: Any) -> Path:
+        return download(
+            pinned(server.url), tmp_path / "a/b", **{"limits": LIMITS, "otherwise": OTHERWISE, **options}
+        )
+
+    return fetch
+
+
+def pinned(url: str) -> PinnedFile:
+    """Return the file as it is pinned."""
+    return PinnedFile(name="file.jar", url=url, size=len(CONTENT), sha256=hashlib.sha256(CONTENT).hexdigest())
+
+
+def names(folder: Path) -> list[str]:
+    """Return what is in the folder, without the lock."""
+    return sorted(each.name for each in folder.iterdir() if each.suffix != ".lock")
+
+
+def test_a_file_is_downloaded_once(server: FileServer, fetch: Callable[..., Path]) -> None:
+    """It gets its name when it is whole; the next call asks nothing."""
+    told: list[int] = []
+    path = fetch(told=told.append)
+    again = fetch()
+
+    assert path == again
+    assert CONTENT == path.read_bytes()
+    assert ["file.jar"] == names(path.parent)
+    assert [None] == server.ranges
+    assert sorted(told) == told
+    assert len(CONTENT) == told[-1]
+
+
+def test_a_cut_download_goes_on_where_it_was_cut(server: FileServer, fetch: Callable[..., Path]) -> None:
+    """More often than it would try in vain, for each try brings something; the rest is of the same file."""
+    server.answers = [cut_after(150_000)] * 5
+    path = fetch()
+
+    assert CONTENT == path.read_bytes()
+    assert [None, *(f"bytes={150_000 * n}-" for n in range(1, 6))] == server.ranges
+    assert ['"one"'] * 5 == [headers["If-Range"] for _, headers in server.requests[1:]]
+
+
+def test_a_file_that_changed_meanwhile_is_taken_anew(server: FileServer, fetch: Callable[..., Path]) -> None:
+    """A server that has another file under the name by now sends all of it, and nothing is mixed."""
+
+    def changed(handler: Any) -> None:
+        cut_after(100_000)(handler)
+        server.content, server.etag = CONTENT, '"two"'
+
+    server.content = OTHER
+    server.answers = [changed]
+
+    assert CONTENT == fetch().read_bytes()
+    assert [None, "bytes=100000-"] == server.ranges
+
+
+def test_another_process_goes_on_where_one_ended(server: FileServer, fetch: Callable[..., Path]) -> None:
+    """A call that gave up leaves what it has for the next, and says so."""
+    server.answers = [cut_after(400_000), status(503), status(503), status(503)]
+    with pytest.raises(EmulatorError) as caught:
+        fetch()
+    asked = len(server.requests)
+
+    assert "0.4 MB of 1.0 MB are in" in str(caught.value)
+    assert CONTENT == fetch().read_bytes()
+    assert ["bytes=400000-"] == server.ranges[asked:]
+
+
+def test_what_is_left_of_another_file_is_not_mixed_in(
+    server: FileServer, fetch: Callable[..., Path], tmp_path: Path
+) -> None:
+    """Only the SHA-256 can tell; then all is taken once more."""
+    (tmp_path / "a/b").mkdir(parents=True)
+    (tmp_path / "a/b/file.jar.part").write_bytes(OTHER[:300_000])
+
+    assert CONTENT == fetch().read_bytes()
+    assert ["bytes=300000-", None] == server.ranges
+
+
+@pytest.mark.parametrize(("left", "asked"), [(CONTENT, []), (OTHER, [None]), (CONTENT + b"x", 2)])
+def test_a_part_that_is_whole_is_checked(
+    server: FileServer, fetch: Callable[..., Path], tmp_path: Path, left: bytes, asked: Any
+) -> None:
+    """As a process leaves it that ends before it renames; one that is longer is dropped."""
+    (tmp_path / "a/b").mkdir(parents=True)
+    (tmp_path / "a/b/file.jar.part").write_bytes(left)
+
+    assert CONTENT == fetch().read_bytes()
+    assert asked == (server.ranges if isinstance(asked, list) else len(server.ranges))
+
+
+@pytest.mark.parametrize("unfit", [whole, part_of_another])
+def test_a_server_that_knows_no_parts_sends_all_again(
+    server: FileServer, fetch: Callable[..., Path], unfit: Any
+) -> None:
+    """What it sends is never put behind what is there."""
+    server.answers = [cut_after(400_000), unfit]
+
+    assert CONTENT == fetch().read_bytes()
+
+
+@pytest.mark.parametrize("code", [408, 429, 500, 502, 503, 504])
+def test_a_server_that_recovers_is_asked_again(
+    server: FileServer, fetch: Callable[..., Path], code: int
+) -> None:
+    """Twice in a row without a byte is not the end."""
+    server.answers = [status(code), status(code)]
+
+    assert CONTENT == fetch().read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("code", "asked"), [(500, 3), (503, 3), (404, 1), (403, 1), (407, 1), (204, 1), (304, 1)]
+)
+def test_a_server_that_refuses_is_not_asked_for_ever(
+    server: FileServer, fetch: Callable[..., Path], tmp_path: Path, code: int, asked: int
+) -> None:
+    """Three times where it may recover, once where it will not; the message has the status."""
+    server.answers = [status(code)] * 9
+    message = refusal(fetch)
+
+    assert (
+        f"file.jar could not be downloaded from {server.url}: the server answers with status {code}."
+        in message
+    )
+    assert asked == len(server.requests)
+    assert [] == names(tmp_path / "a/b")
+
+
+def test_the_way_out_is_said(server: FileServer, fetch: Callable[..., Path]) -> None:
+    """Proxies, certificates, and what to do without a network."""
+    server.answers = [status(404)]
+    message = refusal(fetch)
+
+    assert (
+        "Behind a proxy set HTTPS_PROXY, and SSL_CERT_FILE where it has certificates of its own." in message
+    )
+    assert f"Without a network, take {server.url} from another machine, and {OTHERWISE}." in message
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        (announcing(10, b"0123456789"), "'10' bytes are announced, not 1,000,000"),
+        (announcing(len(CONTENT) + 1, CONTENT + b"x"), "'1000001' bytes are announced, not 1,000,000"),
+        (announcing(None, CONTENT + b"x"), "it has more than 1,000,000 bytes"),
+        (announcing(len(OTHER), OTHER), f"its SHA-256 is {hashlib.sha256(OTHER).hexdigest()}, not"),
+    ],
+    ids=["too short", "too long", "too long and not said", "of the same size"],
+)
+def test_another_file_is_refused_and_not_kept(
+    server: FileServer, fetch: Callable[..., Path], tmp_path: Path, answer: Any, why: str
+) -> None:
+    """At once, for it would come again; nothing of it stays, and the next call begins anew."""
+    server.answers = [answer]
+    message = refusal(fetch)
+
+    assert why in message
+    assert "So it is not the file that is expected there; a proxy may answer in its place." in message
+    assert [] == names(tmp_path / "a/b")
+    assert 1 == len(server.requests)
+    assert CONTENT == fetch().read_bytes()
+
+
+def test_a_file_without_an_announced_length_is_taken(server: FileServer, fetch: Callable[..., Path]) -> None:
+    """The connection's end is the file's; that it is whole is known beforehand."""
+    server.answers = [announcing(None, CONTENT)]
+
+    assert CONTENT == fetch().read_bytes()
+
+
+@pytest.mark.parametrize("code", [301, 302, 303, 307, 308])
+def test_redirects_are_followed(server: FileServer, fetch: Callable[..., Path], code: int) -> None:
+    """Relative ones too, and with the part that is asked for."""
+    server.answers = [cut_after(400_000), status(code, Location="/elsewhere"), well]
+
+    assert CONTENT == fetch().read_bytes()
+    assert ["/file", "/file", "/elsewhere"] == [path for path, _ in server.requests]
+    assert "bytes=400000-" == server.ranges[-1]
+
+
+def test_redirects_have_an_end(server: FileServer, fetch: Callable[..., Path]) -> None:
+    """Five, then it gives up."""
+    server.answers = [status(302, Location="/file")] * 9
+
+    assert "it is redirected more than 5 times" in refusal(fetch)
+    assert 6 == len(server.requests)
+
+
+def test_a_redirect_leads_to_no_other_protocol(server: FileServer, fetch: Callable[..., Path]) -> None:
+    """Least of all to a file of this machine."""
+    server.answers = [status(302, Location="file:///etc/hostname")]
+
+    assert "file:///etc/hostname is not an http:// or https:// URL" in refusal(fetch)
+
+
+@pytest.mark.parametrize("answer", [silent, stalling_after(1000)])
+def test_a_server_that_hangs_is_left(server: FileServer, fetch: Callable[..., Path], answer: Any) -> None:
+    """After as many seconds without a byte as the limits say; another try may do better."""
+    server.answers = [answer]
+
+    assert CONTENT == fetch().read_bytes()
+    assert 2 == len(server.requests)
+
+
+@pytest.mark.parametrize(
+    "what",
+    [
+        b"HTTP/1.1 200 OK\r\nX-Slow: ",
+        b"HTTP/1.1 302 Found\r\nLocation: /",
+        b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(CONTENT),
+        b"HTTP/1.1 200 OK\r\n\r\n",
+    ],
+    ids=["the head", "a redirect's head", "the body", "a body without length"],
+)
+def test_a_server_that_trickles_has_the_whole_time_alone(
+    server: FileServer, fetch: Callable[..., Path], what: bytes
+) -> None:
+    """Bytes that come now and then are no stall; the time for everything ends them."""
+    server.answers = [trickling(what)] * 9
+    limits = DownloadLimits(stall_s=5, total_s=1, pause_s=0.01)
+    began = time.monotonic()
+
+    assert "it did not arrive within 1 s" in refusal(fetch, limits=limits)
+    # The stall that ends the last read comes on top at most.
+    assert time.monotonic() - began < limits.total_s + limits.stall_s
+
+
+def test_a_server_that_is_not_there_is_named(server: FileServer, fetch: Callable[..., Path]) -> None:
+    """With the system's reason."""
+    url = "http://127.0.0.1:9/file"  # the port of discard, where nothing listens
+
+    assert f"could not be downloaded from {url}: the connection failed (" in refusal(fetch, url=url)
+    assert [] == server.requests
+
+
+def test_a_url_may_be_another_and_is_shown_without_secrets(
+    server: FileServer, fetch: Callable[..., Path]
+) -> None:
+    """A mirror's address may hold a password or a signature."""
+    server.answers = [status(404)]
+    url = server.url.replace("/file", "/mirror?signature=secret#part")
+    message = refusal(fetch, url=url)
+    hidden = refusal(fetch, url="ftp://me:password@there/file")
+
+    assert "/mirror?signature=secret" == server.requests[0][0]
+    assert f"from {server.url.replace('/file', '/mirror')}: " in message
+    assert "secret" not in message
+    assert "ftp://there/file is not an http:// or https:// URL" in hidden
+    assert "password" not in hidden
+
+
+def test_a_proxy_of_the_environment_is_used(
+    server: FileServer, fetch: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As its variable names it; it is asked for the whole URL."""
+    monkeypatch.setenv("http_proxy", server.url.removesuffix("/file"))
+
+    assert CONTENT == fetch(url="http://example.invalid/file").read_bytes()
+    assert ["http://example.invalid/file"] == [path for path, _ in server.requests]
+
+
+def test_a_folder_that_cannot_be_written_is_named(fetch: Callable[..., Path], tmp_path: Path) -> None:
+    """With the system's reason and the room that is needed."""
+    (tmp_path / "a").touch()
+
+    assert (
+        f"{tmp_path}/a/b/file.jar cannot be written (Not a directory): "
+        "make the folder writable, with room for 1.0 MB."
+    ) == refusal(fetch)
+
+
+def test_a_full_disk_is_named(server: FileServer, tmp_path: Path) -> None:
+    """A part that cannot grow is an error of the disk, not of the network, and is not tried again."""
+    (tmp_path / "file.jar.part").symlink_to("/dev/full")
+    with pytest.raises(EmulatorError, match=r"cannot be written \(No space left on device\)"):
+        download(pinned(server.url), tmp_path, otherwise=OTHERWISE, limits=LIMITS)
+
+    assert 1 == len(server.requests)
+
+
+def test_two_processes_download_once(server: FileServer, tmp_path: Path) -> None:
+    """The second waits for the first, and takes what it brought."""
+    reached, go = threading.Event(), threading.Event()
+
+    def held(handler: Any) -> None:
+        reached.set()
+        go.wait(20)
+        well(handler)
+
+    server.answers = [held]
+    file = pinned(server.url)
+    command = [sys.executable, "-c", DOWNLOADING, server.url, str(file.size), file.sha256, str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as first:
+        assert reached.wait(20)
+        seen: list[int] = []
+
+        def told(there: int) -> None:
+            seen.append(there)
+            go.set()
+
+        path = download(file, tmp_path, otherwise=OTHERWISE, limits=LIMITS, told=told)
+        output = first.communicate(timeout=20)[0]
+
+    assert (CONTENT, f"{len(CONTENT)}") == (path.read_bytes(), output.split()[-1])
+    assert 1 == len(server.requests)
+    assert seen
+
+
+def test_a_process_that_is_killed_leaves_what_it_has(server: FileServer, tmp_path: Path) -> None:
+    """Its lock ends with it, and the next goes on after the bytes that are there."""
+    server.answers = [stalling_after(700_000)]
+    file = pinned(server.url)
+    command = [sys.executable, "-c", DOWNLOADING, server.url, str(file.size), file.sha256, str(tmp_path)]
+    part = tmp_path / "file.jar.part"
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as killed:
+        assert killed.stdout is not None
+        assert killed.stdout.readline()
+        killed.kill()
+    there = part.stat().st_size
+    path = download(file, tmp_path, otherwise=OTHERWISE, limits=LIMITS)
+
+    assert CONTENT == path.read_bytes()
+    assert there > 0
+    assert [None, f"bytes={there}-"] == server.ranges
+
+
+def test_the_wait_for_another_process_has_an_end(server: FileServer, tmp_path: Path) -> None:
+    """One that holds the lock and never ends is named by its lock."""
+    with (tmp_path / "file.jar.lock").open("wb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        limits = DownloadLimits(total_s=0.3)
+        with pytest.raises(EmulatorError, match=r"Another process still downloads .* file\.jar\.lock"):
+            download(pinned(server.url), tmp_path, otherwise=OTHERWISE, limits=limits)
+
+    assert [] == server.requests
+    assert ["file.jar.lock"] == [each.name for each in tmp_path.iterdir()]
+
+
+def refusal(fetch: Callable[..., Path], **options: Any) -> str:
+    """Return the message of a download that fails."""
+    with pytest.raises(EmulatorError) as caught:
+        fetch(**options)
+    return str(caught.value)
