@@ -9,7 +9,7 @@ from click.shell_completion import CompletionItem
 import gcp_adk_store
 from gcp_adk_store.cli import or_end_without_extra
 
-_PARTS: Final = ("adk", "artifacts", "ces", "cost", "doctor", "gc", "sessions", "template")
+_PARTS: Final = ("adk", "artifacts", "ces", "cost", "doctor", "emulators", "gc", "sessions", "template")
 """Modules beside this one, each with the command of its name."""
 
 

