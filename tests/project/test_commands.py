@@ -47,7 +47,6 @@ RUN = {
         "gcp-adk-store doctor --project my-project --database '(default)' --bucket my-bucket --prefix adk",
     ),
     "test_the_command_runs_both_until_it_is_told_to_end": (
-        "make emulators",
         "python -m gcp_adk_store.testing --logs emulators/logs",
     ),
     "test_the_demo_finds_every_value_it_expects": ("make demo",),
@@ -66,6 +65,9 @@ RUN = {
             "--dry-run"
         ),
         "gcp-adk-store artifacts delete --app support --user ada --session s1 --all --yes",
+    ),
+    "test_the_exports_are_all_that_adk_needs_to_keep_evaluations": (
+        "gcp-adk-store emulators --bucket my-bucket",
     ),
     "test_the_store_of_the_emulators_is_looked_at": (
         "gcp-adk-store doctor",
