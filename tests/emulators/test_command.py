@@ -65,15 +65,15 @@ def test_the_exports_are_all_that_adk_needs_to_keep_evaluations(tmp_path: Path) 
         made = subprocess.run(
             [*GCP_ADK_STORE, *create], env=environ, capture_output=True, text=True, check=False
         )
+        assert 0 == made.returncode, made.stderr
         client = Client(
-            project=variables["GOOGLE_CLOUD_PROJECT"],
+            project="demo-adk-store",
             credentials=AnonymousCredentials(),
             client_options={"api_endpoint": variables[STORAGE_VARIABLE]},
         )
         names = [blob.name for blob in client.list_blobs("my-bucket")]
         client.close()
 
-    assert 0 == made.returncode, made.stderr
     assert ["support/evals/eval_sets/greetings.evalset.json"] == names
 
 
