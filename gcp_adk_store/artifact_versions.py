@@ -11,7 +11,13 @@ from gcp_adk_store import telemetry
 from gcp_adk_store.backends import retry
 from gcp_adk_store.backends.gcs import Objects
 from gcp_adk_store.backends.translate import ConditionFailedError
-from gcp_adk_store.codec.objects import StoredObject, object_name, parse_version, version_prefix
+from gcp_adk_store.codec.objects import (
+    StoredObject,
+    following_object_name,
+    object_name,
+    parse_version,
+    version_prefix,
+)
 from gcp_adk_store.errors import (
     ArtifactConflictError,
     InvalidInputError,
@@ -202,9 +208,12 @@ class ArtifactVersions:
         if number is None:
             _count_lookup(hit=False)
             return None
-        found, following = await beside(
-            read(object_name(key, number)), self._objects.info(object_name(key, number + 1), what=what)
-        )
+        name, following_name = object_name(key, number), following_object_name(key, number)
+        following: StoredObject | None = None
+        if following_name is None:
+            found = await read(name)
+        else:
+            found, following = await beside(read(name), self._objects.info(following_name, what=what))
         is_latest = found is not None and following is None
         _count_lookup(hit=is_latest)
         if found is None or not is_latest:

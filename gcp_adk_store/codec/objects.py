@@ -158,6 +158,12 @@ def object_name(key: ArtifactKey, version: int) -> str:
     return name
 
 
+def following_object_name(key: ArtifactKey, version: int) -> str | None:
+    """Return the name of the version after *version*; ``None`` where one more digit makes it too long."""
+    name = f"{version_prefix(key)}{version + 1}"
+    return name if len(name.encode()) <= MAX_OBJECT_NAME_BYTES else None
+
+
 def upload_name(key: ArtifactKey, upload_id: str) -> str:
     """Return the name under which bytes for an artifact wait until they are made a version of it.
 

@@ -540,6 +540,20 @@ async def test_a_load_that_a_delete_overtakes_leaves_nothing_to_number_from(
     assert 0 == saved
 
 
+async def test_the_last_version_that_a_name_has_room_for_is_loaded(artifacts: GcsArtifactService) -> None:
+    """Version 9 of an artifact whose object names have 1,024 bytes: the name of version 10 is too long."""
+    full: dict[str, Any] = {**WHO, "filename": "f" * (1024 - len("app/user/session//9"))}
+    for number in range(10):
+        await artifacts.save_artifact(**full, artifact=text(f"{number}"))
+    found = await artifacts.get_artifact_version(**full)
+
+    assert text("9") == await artifacts.load_artifact(**full)
+    assert found is not None
+    assert 9 == found.version
+    with pytest.raises(InvalidInputError, match="1025 bytes, the limit is 1024; use a shorter filename"):
+        await artifacts.save_artifact(**full, artifact=text("10"))
+
+
 async def test_numbers_start_again_after_a_delete(artifacts: GcsArtifactService) -> None:
     """As in ADK's services; all versions are gone."""
     for _ in range(3):
