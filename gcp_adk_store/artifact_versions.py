@@ -9,8 +9,8 @@ from typing import Any, NamedTuple, TypeVar
 
 from gcp_adk_store import telemetry
 from gcp_adk_store.backends import retry
+from gcp_adk_store.backends.conditions import ObjectExistsError
 from gcp_adk_store.backends.gcs import Objects
-from gcp_adk_store.backends.translate import ConditionFailedError
 from gcp_adk_store.codec.objects import (
     StoredObject,
     following_object_name,
@@ -18,12 +18,7 @@ from gcp_adk_store.codec.objects import (
     parse_version,
     version_prefix,
 )
-from gcp_adk_store.errors import (
-    ArtifactConflictError,
-    InvalidInputError,
-    OutcomeUnknownError,
-    StoreError,
-)
+from gcp_adk_store.errors import ArtifactConflictError, InvalidInputError
 from gcp_adk_store.fan_out import beside
 from gcp_adk_store.model.artifacts import (
     MAX_REFERENCE_HOPS,
@@ -76,12 +71,10 @@ class ArtifactVersions:
                 _count_lookup(hit=known is not None)
                 version = next_version(await self.numbers(key, what=what)) if known is None else known + 1
             for attempt in range(self._attempts):
-                name = object_name(key, version)
                 try:
-                    await create(name)
-                except ConditionFailedError as exc:
-                    winner = await self._winner(name, exc, what=what)
-                    if winner is None or winner.save_id != save_id:
+                    await create(object_name(key, version))
+                except ObjectExistsError as exc:
+                    if exc.found.save_id != save_id:
                         telemetry.count_conflict()
                         # Who saved last knows the next number, who lost has to look: a wait evens that out.
                         await asyncio.sleep(retry.jitter(attempt))
@@ -93,18 +86,6 @@ class ArtifactVersions:
         raise ArtifactConflictError(
             f"{what}: {self._attempts} version numbers were taken by other writers; save again"
         )
-
-    async def _winner(self, name: str, refused: ConditionFailedError, *, what: str) -> StoredObject | None:
-        try:
-            return await self._objects.info(name, what=what)
-        except StoreError as exc:
-            if not refused.perhaps_own:
-                raise
-            raise OutcomeUnknownError.since(
-                exc,
-                f"{what}: sent and not answered, and whether it was saved could not be read; "
-                "list its versions before saving again",
-            ) from exc
 
     async def saved_as(self, key: ArtifactKey, save_id: str, *, what: str) -> int | None:
         """Return the version that a save of this id made."""

@@ -14,7 +14,7 @@
     ├── UnavailableError         try again later; nothing was written
     │   └── OverloadedError      slow down, or raise the limit that it names; nothing was sent
     ├── OutcomeUnknownError      read before you repeat; it may have been written
-    ├── AccessDeniedError        grant the permission that the message names
+    ├── AccessDeniedError        grant the permission, or change the policy, that the message names
     │   └── CredentialsError     log in, or mend the credentials, with the command that the message names
     ├── NotProvisionedError      make the database or bucket that the message names
     └── StoredDataError          what lies in storage cannot be read by this release
@@ -162,7 +162,7 @@ class OutcomeUnknownError(StoreError):
 
 
 class AccessDeniedError(StoreError):
-    """The credentials are missing, invalid or lack a permission; nothing was written."""
+    """Credentials are missing, invalid or lack a permission, or a policy forbids it; nothing was written."""
 
 
 class CredentialsError(AccessDeniedError):

@@ -5,11 +5,12 @@ import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
+from gcp_adk_store.backends.conditions import ObjectExistsError
 from gcp_adk_store.backends.credentials import StoreCredentials
 from gcp_adk_store.backends.firestore import Documents
 from gcp_adk_store.backends.gcs import Objects
 from gcp_adk_store.backends.storage_calls import StorageCalls
-from gcp_adk_store.backends.translate import ConditionFailedError, RefusedError
+from gcp_adk_store.backends.translate import RefusedError
 from gcp_adk_store.codec.objects import Upload
 from gcp_adk_store.codec.writes import Delete, Page, Write
 from gcp_adk_store.doctor.measures import Canary
@@ -77,7 +78,7 @@ async def object_canary(objects: Objects, *, samples: int) -> Canary:
 
     async def write() -> None:
         upload = Upload(data=song, content_type="application/octet-stream", metadata={})
-        with suppress(ConditionFailedError):  # its own, whose answer was lost: nobody draws that name again
+        with suppress(ObjectExistsError):  # its own, whose answer was lost: nobody draws that name again
             await objects.create(name, upload, what=_WHAT)
 
     async def live() -> str:

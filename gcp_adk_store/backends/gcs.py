@@ -2,21 +2,24 @@
 
 import operator
 from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import suppress
 from datetime import datetime
 from typing import Any, Final, TypeVar
 
 from google.api_core import exceptions as api
 
 from gcp_adk_store import telemetry
+from gcp_adk_store.backends.conditions import Conditions
+from gcp_adk_store.backends.resources import scanned, stored
 from gcp_adk_store.backends.storage_calls import Permission, StorageCalls
-from gcp_adk_store.backends.translate import RefusedError
+from gcp_adk_store.backends.translate import ConditionFailedError, RefusedError
 from gcp_adk_store.codec.objects import ObjectFields, ScannedObject, StoredObject, Upload
 from gcp_adk_store.fan_out import fan_out
 
 T = TypeVar("T")
 
 _NAMES: Final = "items(name),nextPageToken"
-_TIMES: Final = "items(name,metageneration,customTime),nextPageToken"
+_TIMES: Final = "items(name,generation,metageneration,customTime),nextPageToken"
 _INFO: Final = "name,generation,contentType,contentEncoding,metadata,timeCreated,size"
 _INFOS: Final = f"items({_INFO}),nextPageToken"
 _SCANNED: Final = "items(name,generation,metageneration,size,metadata,updated),nextPageToken"
@@ -33,6 +36,7 @@ class Objects:
 
     def __init__(self, calls: StorageCalls, *, kms_key_name: str | None = None) -> None:
         self._calls = calls
+        self._conditions = Conditions(calls)
         self._kms_key_name = kms_key_name
 
     @property
@@ -49,7 +53,7 @@ class Objects:
         """Write an object that must not exist yet; durable on return.
 
         Raises:
-            ConditionFailedError: it exists; it may be this call's own, whose answer was lost.
+            ObjectExistsError: it exists; it may be this call's own, whose answer was lost.
             OutcomeUnknownError: sent and not answered before the deadline.
             UnavailableError, NotProvisionedError, AccessDeniedError: nothing was written.
         """
@@ -64,7 +68,11 @@ class Objects:
                 retry=None,
             )
 
-        await self._calls.write(send, Permission.CREATE, what=what)
+        await self._conditions.make(
+            name,
+            lambda: self._calls.write(send, Permission.CREATE, what=what, conditional=True),
+            what=what,
+        )
         telemetry.count_content(sent=len(upload.data))
 
     async def copy(self, source: StoredObject, name: str, fields: ObjectFields, *, what: str) -> None:
@@ -72,9 +80,12 @@ class Objects:
 
         Raises:
             ObjectGoneError: *source* was replaced or removed; nothing was written.
-            ConditionFailedError: as :meth:`create`.
+            ObjectExistsError: as :meth:`create`.
             OutcomeUnknownError, UnavailableError, NotProvisionedError, AccessDeniedError: as :meth:`create`.
         """
+        await self._conditions.make(name, lambda: self._copy(source, name, fields, what=what), what=what)
+
+    async def _copy(self, source: StoredObject, name: str, fields: ObjectFields, *, what: str) -> None:
         token: str | None = None
 
         def rewrite(bucket: Any, timeout_s: float) -> tuple[bool, str | None]:
@@ -97,7 +108,7 @@ class Objects:
         # A large object may take several requests, each of which goes on from the one before.
         while True:
             try:
-                _, token = await self._calls.write(rewrite, Permission.CREATE, what=what)
+                _, token = await self._calls.write(rewrite, Permission.CREATE, what=what, conditional=True)
             except ObjectGoneError:
                 await self._calls.require_bucket(what=what)
                 raise
@@ -131,15 +142,8 @@ class Objects:
 
     async def info(self, name: str, *, what: str) -> StoredObject | None:
         """Return one object with its checksums, ``None`` if there is none of that name."""
-
-        def stat(bucket: Any, timeout_s: float) -> StoredObject | None:
-            blob = bucket.get_blob(name, timeout=timeout_s, retry=None)
-            return None if blob is None else stored(blob)
-
-        found = await self._calls.read(stat, Permission.GET, what=what)
-        if found is None:
-            await self._calls.require_bucket(what=what)
-        return found
+        blob = await self._conditions.find(name, what=what)
+        return None if blob is None else stored(blob)
 
     async def read(
         self, name: str, *, generation: int | None, what: str, part: tuple[int, int] | None = None
@@ -177,9 +181,7 @@ class Objects:
             if not earlier:
                 return
             # Where another call came first, the next look tells how far it moved them.
-            await fan_out(
-                self._set_custom_time(blob.name, blob.metageneration, time, what=what) for blob in earlier
-            )
+            await fan_out(self._set_custom_time(blob, time, what=what) for blob in earlier)
 
     async def scan(self, prefix: str, *, what: str) -> AsyncIterator[list[ScannedObject]]:
         """Yield the objects that start with *prefix*, by name, some at a time."""
@@ -200,16 +202,7 @@ class Objects:
 
         while True:
             blobs = await self._calls.read(page, Permission.LIST, what=what)
-            yield [
-                ScannedObject(
-                    name=blob.name,
-                    version=f"{blob.generation}/{blob.metageneration}",
-                    size=blob.size,
-                    metadata=blob.metadata or {},
-                    update_time=blob.updated.timestamp(),
-                )
-                for blob in blobs
-            ]
+            yield [scanned(blob) for blob in blobs]
             if len(blobs) < _SCANNED_AT_ONCE:
                 return
             after = blobs[-1].name
@@ -226,42 +219,44 @@ class Objects:
                 return False
             return True
 
-        there = await self._calls.write(patch, Permission.UPDATE, what=what)
+        there = await self._calls.write(patch, Permission.UPDATE, what=what, conditional=False)
         if not there:
             await self._calls.require_bucket(what=what)
         return there
 
     async def delete_unchanged(self, name: str, version: str, *, what: str) -> bool:
         """Remove an object that is of the *version* that a scan saw; tell whether it is gone."""
-        generation, _, metageneration = version.partition("/")
+        generation, metageneration = (int(number) for number in version.split("/"))
 
         def remove(bucket: Any, timeout_s: float) -> bool:
-            try:
+            with suppress(api.NotFound):
                 bucket.delete_blob(
                     name,
-                    if_generation_match=int(generation),
-                    if_metageneration_match=int(metageneration),
+                    if_generation_match=generation,
+                    if_metageneration_match=metageneration,
                     timeout=timeout_s,
                     retry=None,
                 )
-            except api.NotFound:
-                return True
-            except api.PreconditionFailed:
-                return False
             return True
 
-        return await self._calls.write(remove, Permission.DELETE, what=what)
+        try:
+            return await self._calls.write(remove, Permission.DELETE, what=what, conditional=True)
+        except ConditionFailedError as refused:
+            found = await self._conditions.explained(refused, name, generation, metageneration, what=what)
+            return found is None
 
     async def delete(self, name: str, *, generation: int | None, what: str) -> None:
         """Remove an object of this *generation*, of any if ``None``; what is gone already is no error."""
 
         def remove(bucket: Any, timeout_s: float) -> None:
-            try:
+            with suppress(api.NotFound):  # removed already
                 bucket.delete_blob(name, if_generation_match=generation, timeout=timeout_s, retry=None)
-            except (api.NotFound, api.PreconditionFailed):
-                return  # removed already; what stands there now was made later
 
-        await self._calls.write(remove, Permission.DELETE, what=what)
+        try:
+            await self._calls.write(remove, Permission.DELETE, what=what, conditional=generation is not None)
+        except ConditionFailedError as refused:
+            # Removed already, too, where what is there was made later.
+            await self._conditions.explained(refused, name, generation, None, what=what)
 
     async def close(self) -> None:
         """Let running requests finish, then close what was opened here; a later call opens it anew."""
@@ -277,16 +272,20 @@ class Objects:
             blob.storage_class = fields.storage_class
         return blob
 
-    async def _set_custom_time(self, name: str, metageneration: int, time: datetime, *, what: str) -> None:
+    async def _set_custom_time(self, seen: Any, time: datetime, *, what: str) -> None:
         def patch(bucket: Any, timeout_s: float) -> None:
-            blob = bucket.blob(name)
+            blob = bucket.blob(seen.name)
             blob.custom_time = time
-            try:
-                blob.patch(if_metageneration_match=metageneration, timeout=timeout_s, retry=None)
-            except (api.NotFound, api.PreconditionFailed):
-                return  # removed, or moved by another call, whose own answer may have been lost
+            with suppress(api.NotFound):
+                blob.patch(if_metageneration_match=seen.metageneration, timeout=timeout_s, retry=None)
 
-        await self._calls.write(patch, Permission.UPDATE, what=what)
+        try:
+            await self._calls.write(patch, Permission.UPDATE, what=what, conditional=True)
+        except ConditionFailedError as refused:
+            # Moved by another call, or by this one, whose answer was lost.
+            await self._conditions.explained(
+                refused, seen.name, seen.generation, seen.metageneration, what=what
+            )
 
     async def _list(self, prefix: str, *, delimiter: str | None, fields: str, what: str) -> list[Any]:
         def pages(bucket: Any, timeout_s: float) -> list[Any]:
@@ -302,18 +301,3 @@ class Objects:
             )
 
         return await self._calls.read(pages, Permission.LIST, what=what)
-
-
-def stored(blob: Any) -> StoredObject:
-    """Return an object as the client has it."""
-    return StoredObject(
-        name=blob.name,
-        generation=blob.generation,
-        content_type=blob.content_type,
-        metadata=blob.metadata or {},
-        create_time=blob.time_created.timestamp(),
-        size=blob.size,
-        content_encoding=blob.content_encoding,
-        crc32c=blob.crc32c,
-        md5=blob.md5_hash,
-    )

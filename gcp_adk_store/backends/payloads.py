@@ -13,12 +13,13 @@ from google.adk.platform import time as platform_time
 from google.auth.credentials import Credentials
 
 from gcp_adk_store import telemetry
+from gcp_adk_store.backends.conditions import ObjectExistsError
 from gcp_adk_store.backends.credentials import StoreCredentials
 from gcp_adk_store.backends.firestore import Documents
 from gcp_adk_store.backends.gcs import Objects
 from gcp_adk_store.backends.renewals import renew
 from gcp_adk_store.backends.storage_calls import StorageCalls, StorageClient
-from gcp_adk_store.backends.translate import ConditionFailedError, RefusedError
+from gcp_adk_store.backends.translate import RefusedError
 from gcp_adk_store.codec.documents import Layout
 from gcp_adk_store.codec.objects import DEFAULT_CONTENT_TYPE, ScannedObject, Upload
 from gcp_adk_store.codec.owners import OWNER, PUT_TIME, chunk_owner, object_owner, owner_digest
@@ -100,7 +101,7 @@ class BucketPayloads:
         while True:
             try:
                 await self._objects.create(name, upload, what=what)
-            except ConditionFailedError:
+            except ObjectExistsError:
                 # The same content is there already, perhaps since an append that came to nothing: a collector
                 # that found it then must not remove it now.
                 put_time = {OWNER: owner.path, PUT_TIME: f"{platform_time.get_time()}"}

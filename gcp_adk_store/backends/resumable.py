@@ -11,6 +11,7 @@ import google_crc32c
 from google.api_core import exceptions as api
 
 from gcp_adk_store import telemetry
+from gcp_adk_store.backends.conditions import Conditions
 from gcp_adk_store.backends.gcs import Objects
 from gcp_adk_store.backends.storage_calls import Permission, StorageCalls
 from gcp_adk_store.codec.objects import ObjectFields
@@ -47,6 +48,7 @@ class ResumableUploads:
     def __init__(self, calls: StorageCalls, objects: Objects) -> None:
         self._calls = calls
         self._objects = objects
+        self._conditions = Conditions(calls)
 
     async def create(
         self,
@@ -69,11 +71,31 @@ class ResumableUploads:
             what: Names the operation in errors.
 
         Raises:
-            ConditionFailedError: it exists; it may be this call's own, whose answer was lost.
+            ObjectExistsError: it exists; it may be this call's own, whose answer was lost.
             StoredDataError: Cloud Storage has other bytes than were read; they are removed.
             OutcomeUnknownError: the last piece was sent and not answered before the deadline.
             UnavailableError, NotProvisionedError, AccessDeniedError: nothing was written.
         """
+        done, crc32c = await self._conditions.make(
+            name,
+            lambda: self._send(name, fields, size=size, read_at=read_at, on_progress=on_progress, what=what),
+            what=what,
+        )
+        if done.get("crc32c") != crc32c:
+            await self._objects.delete(name, generation=int(done["generation"]), what=what)
+            raise StoredDataError(f"{what}: other bytes arrived than were read, and were removed; save again")
+
+    async def _send(
+        self,
+        name: str,
+        fields: ObjectFields,
+        *,
+        size: int,
+        read_at: ReadAt,
+        on_progress: Callable[[int], None],
+        what: str,
+    ) -> tuple[dict[str, Any], str]:
+        """Return the resource of what was stored, and the CRC32C of what was read."""
         url = await self._begin(name, fields, size=size, what=what)
         checksum, hashed = RunningChecksum(), 0
         have = 0
@@ -82,16 +104,13 @@ class ResumableUploads:
             checksum.update(piece[max(0, hashed - have) :])
             hashed = max(hashed, have + len(piece))
             done = await self._calls.write(
-                _Piece(url, piece, have=have, size=size), Permission.CREATE, what=what
+                _Piece(url, piece, have=have, size=size), Permission.CREATE, what=what, conditional=True
             )
             telemetry.count_content(sent=(done if isinstance(done, int) else size) - have)
             if not isinstance(done, int):
-                break
+                return done, checksum.base64
             have = done
             on_progress(have)
-        if done.get("crc32c") != checksum.base64:
-            await self._objects.delete(name, generation=int(done["generation"]), what=what)
-            raise StoredDataError(f"{what}: other bytes arrived than were read, and were removed; save again")
 
     async def _begin(self, name: str, fields: ObjectFields, *, size: int, what: str) -> str:
         def begin(bucket: Any, timeout_s: float) -> str:
@@ -106,7 +125,7 @@ class ResumableUploads:
             return url
 
         # Begun twice, one of the two is never finished, and goes by itself after a week.
-        return await self._calls.write(begin, Permission.CREATE, what=what)
+        return await self._calls.write(begin, Permission.CREATE, what=what, conditional=True)
 
 
 class _Piece:

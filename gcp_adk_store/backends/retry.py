@@ -88,7 +88,7 @@ async def call(
         unanswered.attempts = tried
         raise unanswered from exc
     except RefusedError as exc:
-        exc.perhaps_own = unanswered is not None
+        exc.attempts, exc.perhaps_own = tried, unanswered is not None
         raise
 
 

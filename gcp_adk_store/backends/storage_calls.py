@@ -79,15 +79,20 @@ class StorageCalls:
         """
         return await self._call(work, permission, what=what, error=translate.storage_read_error)
 
-    async def write(self, work: Callable[[Any, float], T], permission: Permission, *, what: str) -> T:
+    async def write(
+        self, work: Callable[[Any, float], T], permission: Permission, *, what: str, conditional: bool
+    ) -> T:
         """Run *work*, which is harmless or recognised when it runs twice, as :meth:`read` does.
+
+        *conditional* says that it requires an object to be absent, or of a version.
 
         Raises:
             OutcomeUnknownError: sent and not answered before the deadline.
-            ConditionFailedError: an object is not as it was to be.
+            ConditionFailedError: answered 412, where it is *conditional*.
             UnavailableError, NotProvisionedError, AccessDeniedError: nothing was written.
         """
-        return await self._call(work, permission, what=what, error=translate.storage_write_error)
+        error = translate.storage_condition_error if conditional else translate.storage_write_error
+        return await self._call(work, permission, what=what, error=error)
 
     async def require_bucket(self, *, what: str) -> None:
         """Tell a missing bucket from a missing object, which answer alike; asked once, until it is seen.

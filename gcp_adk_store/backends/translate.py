@@ -39,9 +39,11 @@ class RefusedError(Exception):
     Attributes:
         perhaps_own: Whether an earlier attempt of the same write was not answered: what the condition met may
             be its work.
+        attempts: How often the write was tried.
     """
 
     perhaps_own = False
+    attempts = 0
 
 
 class ConditionFailedError(RefusedError):
@@ -90,6 +92,11 @@ _NO_CREDENTIALS: Final = (
     "account, or set FIRESTORE_EMULATOR_HOST and STORAGE_EMULATOR_HOST to use emulators"
 )
 
+_POLICY: Final = (
+    "no condition of the request explains it, so an organization policy or a setting of the bucket forbids "
+    "it: see the cause, and gcloud org-policies list --project=PROJECT, with the bucket's project"
+)
+
 _UNANSWERED: Final = (
     api.InternalServerError,
     api.BadGateway,
@@ -119,8 +126,8 @@ STORAGE_FAILURES: Final = (
 FIRESTORE_FAILURES: Final = (grpc.RpcError, grpc.aio.BaseError, asyncio.CancelledError)
 """What an RPC can fail with: a status, a channel that is closed, or one that is closed under it."""
 
-_STORAGE: Final[Sequence[tuple[tuple[type[Exception], ...], type[StoreError | RefusedError], str]]] = (
-    ((api.PreconditionFailed,), ConditionFailedError, "the object is not as required"),
+_STORAGE: Final[Sequence[tuple[tuple[type[Exception], ...], type[StoreError], str]]] = (
+    ((api.PreconditionFailed,), AccessDeniedError, _POLICY),
     ((api.TooManyRequests,), UnavailableError, "try again later"),
     (
         (api.Unauthorized, api.Forbidden),
@@ -168,6 +175,26 @@ def storage_write_error(exc: Exception, what: str, bucket: str, permission: str)
     return _storage_error(exc, what, bucket, permission, unanswered=OutcomeUnknownError)
 
 
+def storage_condition_error(exc: Exception, what: str, bucket: str, permission: str) -> Exception:
+    """Return what to raise for a failed write that required a state of an object; else as for a write.
+
+    Cloud Storage answers 412 to what a policy forbids, too: whoever catches the refusal looks at the object.
+    """
+    if isinstance(_sorted(exc), api.PreconditionFailed):
+        return ConditionFailedError(f"{what}: bucket {bucket!r}: the object is not as required")
+    return storage_write_error(exc, what, bucket, permission)
+
+
+def unexplained(refused: RefusedError, what: str, bucket: str) -> StoreError:
+    """Return what to raise where the object is as the *refused* write required."""
+    told = f"{what}: bucket {bucket!r}: PreconditionFailed; {_POLICY}"
+    if refused.perhaps_own:
+        told = f"{told}; an earlier try was not answered: read before repeating it"
+    error: StoreError = (OutcomeUnknownError if refused.perhaps_own else AccessDeniedError)(told)
+    error.attempts = refused.attempts
+    return error
+
+
 def project_error() -> StoreError:
     """Return what to raise when credentials name no project."""
     return NotProvisionedError(
@@ -202,8 +229,7 @@ def _storage_error(
     *,
     unanswered: type[UnavailableError | OutcomeUnknownError],
 ) -> Exception:
-    if isinstance(exc, InvalidResponse):
-        exc = api.from_http_response(exc.response)
+    exc = _sorted(exc)
     if isinstance(exc, auth.GoogleAuthError) and is_for_now(exc, None):
         # A request that has no token is not sent.
         return UnavailableError(f"{what}: no token was to be had ({type(exc).__name__}); try again later")
@@ -219,6 +245,11 @@ def _storage_error(
     if isinstance(exc, STORAGE_FAILURES):
         return StoreError(f"{what}: bucket {bucket!r}: {type(exc).__name__}; see the cause")
     return exc
+
+
+def _sorted(exc: Exception) -> Exception:
+    """Return an answer that Google's library raises as it is by its status."""
+    return api.from_http_response(exc.response) if isinstance(exc, InvalidResponse) else exc
 
 
 def _asking_for_time(error: StoreError | RefusedError, asked_s: float | None) -> Exception:

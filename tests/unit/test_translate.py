@@ -32,6 +32,7 @@ from gcp_adk_store.backends.translate import (
     firestore_read_error,
     firestore_write_error,
     project_error,
+    storage_condition_error,
     storage_read_error,
     storage_write_error,
 )
@@ -81,7 +82,7 @@ STORAGE: list[tuple[type[Exception], type[Exception] | None, type[Exception] | N
     (requests.ConnectTimeout, UnavailableError, OutcomeUnknownError),
     (requests.exceptions.ChunkedEncodingError, UnavailableError, OutcomeUnknownError),
     (api.TooManyRequests, UnavailableError, UnavailableError),
-    (api.PreconditionFailed, ConditionFailedError, ConditionFailedError),
+    (api.PreconditionFailed, AccessDeniedError, AccessDeniedError),
     (api.Unauthorized, AccessDeniedError, AccessDeniedError),
     (api.Forbidden, AccessDeniedError, AccessDeniedError),
     (api.NotFound, NotProvisionedError, NotProvisionedError),
@@ -182,6 +183,19 @@ def test_a_storage_failure_becomes_what_the_caller_does_next(
     )
 
     assert (read, write) == kinds
+
+
+@pytest.mark.parametrize(("failure", "_read", "write"), STORAGE)
+def test_a_conditional_write_differs_in_nothing_but_its_refusal(
+    failure: type[Exception], _read: object, write: type[Exception] | None
+) -> None:
+    """A 412 is to be settled by a look at the object, with or without Google's own sorting."""
+    exc = failure("secret")
+    kind = became(exc, storage_condition_error(exc, "save_artifact k", "bkt", "p.create"))
+    raw = storage_condition_error(InvalidResponse(answered({}, 412), "secret"), "w", "b", "p")
+
+    assert kind is (ConditionFailedError if failure is api.PreconditionFailed else write)
+    assert ConditionFailedError is type(raw)
 
 
 def test_a_request_that_timed_out_at_the_server_is_unanswered() -> None:
@@ -368,7 +382,7 @@ def test_what_is_set_apart_exists() -> None:
 
 
 @pytest.mark.parametrize("kind", REACHING, ids=lambda kind: f"{kind.__module__}.{kind.__name__}")
-@pytest.mark.parametrize("error", [storage_read_error, storage_write_error])
+@pytest.mark.parametrize("error", [storage_read_error, storage_write_error, storage_condition_error])
 def test_every_exception_of_the_sdks_becomes_ours(
     kind: type[Exception], error: Callable[..., Exception], monkeypatch: pytest.MonkeyPatch
 ) -> None:
