@@ -58,8 +58,12 @@ from gcp_adk_store.operations import Operations, operation, operation_that_yield
 from gcp_adk_store.settings import ArtifactLimits, StoreSettings
 
 
-class StoredArtifactVersion(ArtifactVersion):
-    """A version of an artifact as ADK describes it, and its object as Cloud Storage does."""
+class StoredArtifactVersion(ArtifactVersion):  # noqa: PLW1641  # it can be changed, so it has no hash, as ADK's
+    """A version of an artifact as ADK describes it, and its object as Cloud Storage does.
+
+    It equals ADK's own :class:`ArtifactVersion` that says the same, and another of its class where size,
+    generation and checksums are the same, too.
+    """
 
     size: int = Field(description="Bytes of the payload.")
     generation: int = Field(description="Generation of the object, which no other write has.")
@@ -67,6 +71,12 @@ class StoredArtifactVersion(ArtifactVersion):
     md5: str | None = Field(
         default=None, description="MD5 of the payload, base64; composed objects have none."
     )
+
+    # Pydantic compares models of one class only. Python asks this one first, whichever side it is on.
+    def __eq__(self, other: object) -> bool:
+        if type(other) is ArtifactVersion:
+            return all(getattr(self, name) == getattr(other, name) for name in ArtifactVersion.model_fields)
+        return super().__eq__(other)
 
 
 class GcsArtifactService(BaseArtifactService):
