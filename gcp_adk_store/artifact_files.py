@@ -130,7 +130,7 @@ class ArtifactReader:
         read = await self._objects.read(
             self._stored.name, generation=self._stored.generation, part=part, what=self._what
         )
-        if read is None or len(read[0]) != end - self._position:
+        if read is None:
             raise StoredDataError(f"{self._what}: the version was deleted while it was read")
         self._position = end
         if self._checksum is not None:

@@ -6,6 +6,7 @@ from contextlib import suppress
 from datetime import datetime
 from typing import Any, Final, TypeVar
 
+import requests
 from google.api_core import exceptions as api
 
 from gcp_adk_store import telemetry
@@ -150,8 +151,8 @@ class Objects:
     ) -> tuple[bytes, int] | None:
         """Return an object's bytes and their generation; ``None`` if gone.
 
-        They are checked against the object's CRC32C, except where only a *part* is asked for: the first
-        byte, and the one after the last.
+        They are checked against the object's CRC32C; where only a *part* is asked for, the first byte and the
+        one after the last, against its length.
         """
 
         def download(bucket: Any, timeout_s: float) -> tuple[bytes, int] | None:
@@ -164,6 +165,9 @@ class Objects:
                 data = blob.download_as_bytes(**asked, timeout=timeout_s, retry=None)
             except api.NotFound:
                 return None
+            # No header says so where a proxy answers, and no checksum where a part is cut.
+            if blob.generation is None or (part is not None and len(data) != part[1] - part[0]):
+                raise requests.exceptions.ContentDecodingError("the answer is not what was asked for")
             return data, blob.generation
 
         found = await self._calls.read(download, Permission.GET, what=what)

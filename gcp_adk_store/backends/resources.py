@@ -3,17 +3,22 @@
 from typing import Any
 
 from gcp_adk_store.codec.objects import ScannedObject, StoredObject
+from gcp_adk_store.errors import StoredDataError
 
 
 def stored(blob: Any) -> StoredObject:
-    """Return an object that was listed or read."""
+    """Return an object that was listed or read.
+
+    Raises:
+        StoredDataError: its resource lacks what every object has.
+    """
     return StoredObject(
         name=blob.name,
-        generation=blob.generation,
+        generation=_required(blob, "generation"),
         content_type=blob.content_type,
         metadata=blob.metadata or {},
-        create_time=blob.time_created.timestamp(),
-        size=blob.size,
+        create_time=_required(blob, "time_created").timestamp(),
+        size=_required(blob, "size"),
         content_encoding=blob.content_encoding,
         crc32c=blob.crc32c,
         md5=blob.md5_hash,
@@ -21,11 +26,25 @@ def stored(blob: Any) -> StoredObject:
 
 
 def scanned(blob: Any) -> ScannedObject:
-    """Return an object as a scan over many finds it."""
+    """Return an object as a scan over many finds it.
+
+    Raises:
+        StoredDataError: as :func:`stored`.
+    """
     return ScannedObject(
         name=blob.name,
-        version=f"{blob.generation}/{blob.metageneration}",
-        size=blob.size,
+        version=f"{_required(blob, 'generation')}/{_required(blob, 'metageneration')}",
+        size=_required(blob, "size"),
         metadata=blob.metadata or {},
-        update_time=blob.updated.timestamp(),
+        update_time=_required(blob, "updated").timestamp(),
     )
+
+
+def _required(blob: Any, field: str) -> Any:
+    try:
+        value = getattr(blob, field)
+    except (TypeError, ValueError) as exc:
+        raise StoredDataError(f"the {field} of object {blob.name!r} cannot be read") from exc
+    if value is None:
+        raise StoredDataError(f"object {blob.name!r} has no {field}")
+    return value

@@ -1,14 +1,13 @@
 """Upload large objects piece by piece: what is lost on the way is asked for and sent again, not the whole."""
 
 import base64
-import json
 import re
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 from typing import Any, Final
 
 import google_crc32c
-from google.api_core import exceptions as api
+from google.cloud.storage.exceptions import InvalidResponse
 
 from gcp_adk_store import telemetry
 from gcp_adk_store.backends.conditions import Conditions
@@ -81,7 +80,7 @@ class ResumableUploads:
             lambda: self._send(name, fields, size=size, read_at=read_at, on_progress=on_progress, what=what),
             what=what,
         )
-        if done.get("crc32c") != crc32c:
+        if done["crc32c"] != crc32c:
             await self._objects.delete(name, generation=int(done["generation"]), what=what)
             raise StoredDataError(f"{what}: other bytes arrived than were read, and were removed; save again")
 
@@ -149,10 +148,22 @@ class _Piece:
             "PUT", self._url, data=data, headers={"Content-Range": place}, timeout=timeout_s
         )
         if answer.status_code in (HTTPStatus.OK, HTTPStatus.CREATED):
-            return json.loads(answer.content)
+            return _resource(answer)
         if answer.status_code == HTTPStatus.PERMANENT_REDIRECT:
             kept = _RANGE.fullmatch(answer.headers.get("Range", ""))
             return int(kept[1]) + 1 if kept else 0
         if answer.status_code in (HTTPStatus.NOT_FOUND, HTTPStatus.GONE):
             raise UnavailableError("the upload was ended by Cloud Storage; save again")
-        raise api.from_http_response(answer)
+        raise InvalidResponse(answer)
+
+
+def _resource(answer: Any) -> dict[str, Any]:
+    """Return the resource of a finished object; an answer that is cut or another's says nothing."""
+    resource = answer.json()
+    if not (
+        isinstance(resource, dict)
+        and isinstance(resource.get("crc32c"), str)
+        and str(resource.get("generation")).isdecimal()
+    ):
+        raise InvalidResponse(answer)
+    return resource

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
+from http import HTTPStatus
 from typing import Any, Final
 
 from google.auth import exceptions as auth
@@ -13,6 +14,7 @@ from google.auth.transport.requests import Request
 from gcp_adk_store import settings
 from gcp_adk_store.backends.credentials import StoreCredentials, signing_credentials
 from gcp_adk_store.backends.storage_calls import Permission, StorageCalls
+from gcp_adk_store.backends.token_errors import NO_TOKEN
 from gcp_adk_store.errors import AccessDeniedError, InvalidInputError, UnavailableError
 
 _OURS: Final = frozenset({"credentials", "client", "service_account_email", "access_token", "headers"})
@@ -139,6 +141,13 @@ class _IamSigner(Signing):
                     "lack iam.serviceAccounts.signBlob on it; grant roles/iam.serviceAccountTokenCreator"
                 ) from exc
             raise UnavailableError(f"IAM did not sign for {self.signer_email}; try again later") from exc
+        except NO_TOKEN as exc:
+            if self._status != HTTPStatus.OK:
+                raise  # no answer is to blame
+            raise UnavailableError(
+                f"IAM gave no signature for {self.signer_email}, with the status of success: does a proxy "
+                "answer? try again later"
+            ) from exc
         return signature
 
     def _watched(self, *args: Any, **kwargs: Any) -> Any:

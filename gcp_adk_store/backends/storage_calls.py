@@ -6,8 +6,10 @@ import enum
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from http import HTTPStatus
 from typing import Any, TypeAlias, TypeVar
 
+import requests
 from google.auth.credentials import AnonymousCredentials, Credentials
 from google.auth.transport.requests import AuthorizedSession
 from google.cloud.storage import Client
@@ -216,11 +218,19 @@ class StorageCalls:
 
 
 class _CountedSession(AuthorizedSession):
-    """Counts each request where it is sent: one call of the client may send several."""
+    """Counts each request where it is sent: one call of the client may send several.
+
+    Refuses answers that are no JSON objects, which the client would read as if they were.
+    """
 
     def request(self, *args: Any, **kwargs: Any) -> Any:
         telemetry.count_storage_request()
-        return super().request(*args, **kwargs)  # type: ignore[no-untyped-call]  # google-auth types half
+        answer = super().request(*args, **kwargs)  # type: ignore[no-untyped-call]  # google-auth types half
+        # The bytes of objects are streamed, and checked where they are read; a begun upload is a location.
+        is_json = not kwargs.get("stream") and "Location" not in answer.headers
+        if answer.status_code == HTTPStatus.OK and is_json and not answer.content.lstrip().startswith(b"{"):
+            raise requests.exceptions.InvalidJSONError("the answer is no JSON object", response=answer)
+        return answer
 
 
 def _on_emulator() -> str:

@@ -105,6 +105,8 @@ _UNANSWERED: Final = (
     requests.ConnectionError,
     requests.Timeout,
     requests.exceptions.ChunkedEncodingError,
+    # Of the body of an answer: who answered is not Cloud Storage, or was cut off.
+    requests.exceptions.InvalidJSONError,
     DataCorruption,
     TimeoutError,
     ConnectionError,
@@ -229,6 +231,8 @@ def _storage_error(
     *,
     unanswered: type[UnavailableError | OutcomeUnknownError],
 ) -> Exception:
+    if isinstance(exc, InvalidResponse) and exc.response.status_code < HTTPStatus.BAD_REQUEST:
+        return unanswered(f"{what}: bucket {bucket!r} gave an answer that cannot be read")
     exc = _sorted(exc)
     if isinstance(exc, auth.GoogleAuthError) and is_for_now(exc, None):
         # A request that has no token is not sent.

@@ -5,6 +5,7 @@
     Refuse   answered with an error; the service never sees the call
     Lose     done; then the answer is dropped
     Cut      broken off midway: the answer, or the request
+    Garble   done; then the answer's body is changed
     Delay    done some seconds later
     Hang     never done, never answered
     Hold     held before or after it is done, until the test lets go of it
@@ -121,6 +122,27 @@ class Cut:
     nothing to break is lost. A request breaks off after half of its body, and nothing of it is done."""
 
 
+def first_half(body: bytes) -> bytes:
+    """Return the first half of *body*."""
+    return body[: len(body) // 2]
+
+
+@dataclass(frozen=True, slots=True)
+class Garble:
+    """Let it be done, then change the body of the answer: its status stays, and its length fits the change.
+
+    So does a proxy that ends an answer early, or gives a page of its own: the client cannot tell by the
+    length. An answer that can have no body stays as it is. Where answers are no bodies, it is lost.
+    """
+
+    kind: ClassVar[str] = "garble"
+
+    change: Callable[[bytes], bytes] = field(default=first_half, repr=False)
+    """What becomes of the body."""
+    with_headers: bool = True
+    """Whether the service's headers stay; else there is none but the length."""
+
+
 @dataclass(frozen=True, slots=True)
 class Delay:
     """Let it be done after so many seconds, even if its caller has given up by then."""
@@ -161,7 +183,7 @@ class Hold:
             self.decision.set_result(forward)
 
 
-Fault: TypeAlias = Refuse | Lose | Cut | Delay | Hang | Hold
+Fault: TypeAlias = Refuse | Lose | Cut | Garble | Delay | Hang | Hold
 """What goes wrong with one call."""
 
 Plan: TypeAlias = Callable[[Call], Fault | None]
@@ -272,7 +294,7 @@ class FaultFigures:
     calls: Counter[str] = field(default_factory=Counter)
     """Method -> how often."""
     faults: Counter[str] = field(default_factory=Counter)
-    """Kind of fault (``refuse``, ``lose``, ``cut``, ``delay``, ``hang``, ``hold``) -> how often."""
+    """Kind of fault, such as ``refuse`` or ``lose`` -> how often."""
 
 
 class Injector:

@@ -21,6 +21,7 @@ from gcp_adk_store.testing.faults import (
     Delay,
     Fault,
     FaultFigures,
+    Garble,
     Hang,
     Hold,
     Injector,
@@ -313,7 +314,7 @@ class _FaultyCalls:
         """
         await _withheld(fault)
         result = await work()
-        if isinstance(fault, Lose | Cut) or (
+        if isinstance(fault, Lose | Cut | Garble) or (
             isinstance(fault, Hold) and fault.stage == "after" and not await _released(fault)
         ):
             raise unanswered("the answer was lost on purpose")

@@ -20,6 +20,7 @@ from gcp_adk_store.testing.faults import (
     Delay,
     Fault,
     FaultFigures,
+    Garble,
     Hang,
     Hold,
     Injector,
@@ -271,7 +272,7 @@ class _Proxying(grpc.GenericRpcHandler):
                 if isinstance(fault, Hang):
                     await self._stopping.wait()
                 return _DROPPED
-            case Lose() | Cut():
+            case Lose() | Cut() | Garble():
                 whole = await self._see_through(arrive())
                 return _Outcome(whole.answers[:-1][:1] if isinstance(fault, Cut) else [], _DROPPED.failure)
             case Delay(seconds):

@@ -24,6 +24,7 @@ from gcp_adk_store.testing.faults import (
     Delay,
     Fault,
     FaultFigures,
+    Garble,
     Hang,
     Hold,
     Injector,
@@ -39,6 +40,7 @@ logger = logging.getLogger(__name__)
 _BLOCK_BYTES: Final = 64 * 1024
 _IN_MEMORY_BYTES: Final = 1024 * 1024
 _POLL_S: Final = 0.05
+_WITHOUT_BODY: Final = frozenset({204, 304})
 _OF_ONE_CONNECTION: Final = frozenset(
     {
         "connection",
@@ -194,6 +196,8 @@ class _Handler(BaseHTTPRequestHandler):
                 self._drop()
             case Cut():
                 self._answer(self._forward(self._body()), half=True)
+            case Garble():
+                self._answer_changed(self._forward(self._body()), fault)
             case Delay(seconds):
                 with self._kept_body() as body:
                     self.server.stopping.wait(seconds)
@@ -288,6 +292,20 @@ class _Handler(BaseHTTPRequestHandler):
             self._drop()
         elif chunked:
             self.wfile.write(_chunk(b""))
+
+    def _answer_changed(self, response: http.client.HTTPResponse, fault: Garble) -> None:
+        """Pass on the emulator's answer with another body, under the length of that."""
+        if self.command == "HEAD" or response.status in _WITHOUT_BODY:
+            self._answer(response)
+            return
+        body = fault.change(response.read())
+        self.send_response_only(response.status, response.reason)
+        for name, value in response.getheaders() if fault.with_headers else ():
+            if name.lower() not in _OF_ONE_CONNECTION | {"content-length"}:
+                self.send_header(name, value)
+        self.send_header("Content-Length", f"{len(body)}")
+        self.end_headers()
+        self.wfile.write(body)
 
     def _is_chunked(self) -> bool:
         return "chunked" in self.headers.get("Transfer-Encoding", "").lower()

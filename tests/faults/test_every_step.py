@@ -16,7 +16,7 @@ import pytest
 
 from gcp_adk_store import OutcomeUnknownError, StoreError, UnavailableError
 from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, STORAGE_VARIABLE, Emulator
-from gcp_adk_store.testing.faults import Cut, Fault, Hold, Lose, Refuse
+from gcp_adk_store.testing.faults import Cut, Fault, Garble, Hold, Lose, Refuse
 from gcp_adk_store.testing.firestore_proxy import FirestoreProxy
 from gcp_adk_store.testing.storage_proxy import StorageProxy
 from tests.faults.operations import OPERATIONS, Operation
@@ -33,10 +33,10 @@ ONCE: dict[str, list[Fault]] = {
     "Commit": [NOT_SENT, REFUSED, LOST],
     "BatchGetDocuments": [NOT_SENT, REFUSED, Cut()],
     "RunQuery": [NOT_SENT, REFUSED, Cut()],
-    "upload": [REFUSED, LOST, Cut("request")],
-    "media": [REFUSED, LOST, Cut()],
-    "list": [REFUSED, LOST, Cut()],
-    "metadata": [REFUSED, LOST, Cut()],
+    "upload": [REFUSED, LOST, Cut("request"), Garble()],
+    "media": [REFUSED, LOST, Cut(), Garble()],
+    "list": [REFUSED, LOST, Cut(), Garble()],
+    "metadata": [REFUSED, LOST, Cut(), Garble()],
 }
 """What can go wrong with a request, by its kind; with another kind what goes wrong with an upload."""
 OUTAGES: dict[str, tuple[Fault, Fault]] = {

@@ -14,7 +14,19 @@ from google.genai import types
 
 from gcp_adk_store import OutcomeUnknownError, Store, UnavailableError
 from gcp_adk_store.testing.conformance import ArtifactServiceConformance, SessionServiceConformance
-from gcp_adk_store.testing.faults import Cut, Delay, Fault, Hang, Hold, Lose, Refuse, from_nth, nth, only
+from gcp_adk_store.testing.faults import (
+    Cut,
+    Delay,
+    Fault,
+    Garble,
+    Hang,
+    Hold,
+    Lose,
+    Refuse,
+    from_nth,
+    nth,
+    only,
+)
 from gcp_adk_store.testing.faulty_services import FaultyArtifactService, FaultySessionService
 from tests.faults.conftest import WHO, until
 from tests.told import Told
@@ -76,6 +88,7 @@ APPENDS: list[tuple[Fault, type[Exception], int]] = [
     (Cut("request"), UnavailableError, 0),
     (Lose(), OutcomeUnknownError, 1),
     (Cut(), OutcomeUnknownError, 1),
+    (Garble(), OutcomeUnknownError, 1),
 ]
 
 

@@ -22,6 +22,7 @@ from google.oauth2 import service_account
 
 from gcp_adk_store import (
     AccessDeniedError,
+    ArtifactLimits,
     GcsArtifactService,
     InvalidInputError,
     UnavailableError,
@@ -262,8 +263,6 @@ async def test_a_failure_of_iam_is_one_to_try_again(
     artifacts: GcsArtifactService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Not a lack of permission."""
-    from gcp_adk_store import ArtifactLimits  # noqa: PLC0415  # only here
-
     monkeypatch.setattr(signing, "Request", lambda: Iam(400))
     service = GcsArtifactService(
         artifacts.bucket_name, credentials=TokenOnly(EMAIL), limits=ArtifactLimits(deadline_s=1)
@@ -271,6 +270,44 @@ async def test_a_failure_of_iam_is_one_to_try_again(
     await service.save_artifact(**REPORT, artifact=text("words"))
     with pytest.raises(UnavailableError, match="IAM did not sign"):
         await service.get_signed_url(**REPORT)
+
+
+class GarbledIam(Iam):
+    """Answers with something else than a signature, so many times."""
+
+    def __init__(self, data: bytes, times: float) -> None:
+        super().__init__()
+        self._data = data
+        self._left = times
+
+    def __call__(self, url: str, **asked: Any) -> Answer:  # type: ignore[override]  # as it is called
+        answer = super().__call__(url, **asked)
+        self._left -= 1
+        if self._left >= 0:
+            answer.data = self._data
+        return answer
+
+
+@pytest.mark.parametrize(
+    "data", [b"<html>content", b'{"signedBl', b"[]", b"{}", b'{"signedBlob": 5}', b'{"signedBlob": "A"}', b""]
+)
+async def test_an_answer_of_iam_that_cannot_be_read_is_asked_for_again(
+    artifacts: GcsArtifactService, monkeypatch: pytest.MonkeyPatch, data: bytes
+) -> None:
+    """Once, it is not noticed; always, it is one to try again: nothing is wrong with what was asked for."""
+    await artifacts.save_artifact(**REPORT, artifact=text("words"))
+    once = keyless(artifacts, monkeypatch, GarbledIam(data, 1))
+    url = await once.get_signed_url(**REPORT)
+    monkeypatch.setattr(signing, "Request", lambda: GarbledIam(data, float("inf")))
+    always = GcsArtifactService(
+        artifacts.bucket_name, credentials=TokenOnly(EMAIL), limits=ArtifactLimits(deadline_s=1)
+    )
+    with pytest.raises(UnavailableError, match="IAM gave no signature") as caught:
+        await always.get_signed_url(**REPORT)
+
+    assert url is not None
+    verify(url, method="GET", headers={})
+    assert "content" not in str(caught.value)
 
 
 async def test_credentials_of_nobody_in_particular_sign_nothing(

@@ -81,6 +81,7 @@ STORAGE: list[tuple[type[Exception], type[Exception] | None, type[Exception] | N
     (requests.ReadTimeout, UnavailableError, OutcomeUnknownError),
     (requests.ConnectTimeout, UnavailableError, OutcomeUnknownError),
     (requests.exceptions.ChunkedEncodingError, UnavailableError, OutcomeUnknownError),
+    (requests.exceptions.InvalidJSONError, UnavailableError, OutcomeUnknownError),
     (api.TooManyRequests, UnavailableError, UnavailableError),
     (api.PreconditionFailed, AccessDeniedError, AccessDeniedError),
     (api.Unauthorized, AccessDeniedError, AccessDeniedError),
@@ -298,6 +299,15 @@ def test_an_answer_that_the_client_does_not_sort_is_sorted_by_its_status() -> No
 
     assert isinstance(error, UnavailableError)
     assert 3.0 == error.retry_after_s
+
+
+@pytest.mark.parametrize("status", [200, 204, 302])
+def test_an_answer_of_success_that_the_client_cannot_use_is_unanswered(status: int) -> None:
+    """Such as the page of a proxy where a location was to be."""
+    refused = InvalidResponse(answered({}, status), "secret")
+    errors = storage_read_error(refused, "w", "b", "p"), storage_write_error(refused, "w", "b", "p")
+
+    assert [UnavailableError, OutcomeUnknownError] == [type(error) for error in errors]
 
 
 @pytest.mark.parametrize(

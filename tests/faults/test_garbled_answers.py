@@ -1,0 +1,152 @@
+"""An answer that cannot be read is a lost one: a read is repeated, what was written is recognised."""
+
+import io
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+import requests
+from google.genai import types
+
+from gcp_adk_store import (
+    ArtifactLimits,
+    GcsArtifactService,
+    OutcomeUnknownError,
+    StoreError,
+    UnavailableError,
+)
+from gcp_adk_store.testing.faults import Fault, Garble, from_nth, nth, only
+from gcp_adk_store.testing.storage_proxy import StorageProxy
+from tests.faults.conftest import WHO
+
+FILE: dict[str, Any] = {**WHO, "filename": "file"}
+TEXT = types.Part(text="some words")
+LARGE = b"0123456789abcdef" * 600_000  # over the 8 MiB of one request
+HASTY = ArtifactLimits(request_timeout_s=1, deadline_s=1)
+Act = Callable[[GcsArtifactService], Awaitable[object]]
+
+
+def answers(body: bytes, *, with_headers: bool = True) -> Garble:
+    """Return the fault that answers *body* instead."""
+    return Garble(lambda _: body, with_headers=with_headers)
+
+
+GARBLES: dict[str, Garble] = {
+    "half": Garble(),
+    "nothing": answers(b""),
+    "page": answers(b"<html>secret</html>"),
+    "page of a proxy": answers(b"<html>secret</html>", with_headers=False),
+    "null": answers(b"null"),
+    "list": answers(b'["secret"]'),
+    "text": answers(b'"secret"', with_headers=False),
+}
+
+
+async def read_in_parts(service: GcsArtifactService) -> list[bytes]:
+    """Return an artifact's bytes as a reader gives them."""
+    reader = await service.open_artifact(**FILE)
+    assert reader is not None
+    return [await reader.read(5), await reader.read()]
+
+
+READS: list[tuple[str, Act]] = [
+    ("metadata", lambda service: service.get_artifact_version(**FILE, version=0)),
+    ("metadata", lambda service: service.load_artifact(**FILE, version=0)),
+    ("media", lambda service: service.load_artifact(**FILE, version=0)),
+    ("media", lambda service: service.load_artifact(**FILE)),
+    ("media", read_in_parts),
+    ("list", lambda service: service.list_artifact_versions(**FILE)),
+    ("list", lambda service: service.load_artifact(**FILE)),
+    ("list", lambda service: service.list_artifact_keys(**WHO)),
+]
+WRITES: list[tuple[str, Act]] = [
+    ("upload", lambda service: service.save_artifact(**FILE, artifact=TEXT)),
+    ("upload", lambda service: service.save_artifact_file(**FILE, source=io.BytesIO(LARGE))),
+    ("rewrite", lambda service: service.copy_artifact(**FILE, to_filename="file")),
+    ("list", lambda service: service.save_artifact(**FILE, artifact=TEXT)),
+]
+
+
+@pytest.fixture
+async def bucket(storage_proxy: StorageProxy, adk_store_bucket: str) -> str:
+    """A bucket with one version of an artifact, behind the proxy."""
+    assert storage_proxy.address
+    service = GcsArtifactService(adk_store_bucket)
+    await service.save_artifact(**FILE, artifact=TEXT)
+    await service.close()
+    return adk_store_bucket
+
+
+@pytest.mark.parametrize(("kind", "read"), READS)
+@pytest.mark.parametrize("garble", GARBLES)
+async def test_a_read_whose_answer_is_garbled_is_repeated(
+    storage_proxy: StorageProxy, bucket: str, kind: str, read: Act, garble: str
+) -> None:
+    """Once, it is not noticed."""
+    expected = await read(GcsArtifactService(bucket))
+    storage_proxy.plan = only(kind, nth(0, GARBLES[garble]))
+
+    assert expected == await read(GcsArtifactService(bucket))
+    assert Counter(garble=1) == storage_proxy.figures.faults
+
+
+@pytest.mark.parametrize(("kind", "read"), READS)
+@pytest.mark.parametrize("garble", GARBLES)
+async def test_a_read_whose_answers_are_all_garbled_says_that_the_service_does_not_answer(
+    storage_proxy: StorageProxy, bucket: str, kind: str, read: Act, garble: str
+) -> None:
+    """At its deadline, and without the words of who answered."""
+    storage_proxy.plan = only(kind, lambda _: GARBLES[garble])
+    with pytest.raises(StoreError) as caught:
+        await read(GcsArtifactService(bucket, limits=HASTY))
+
+    assert UnavailableError is type(caught.value)
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("number", range(3))
+@pytest.mark.parametrize(("kind", "write"), WRITES)
+@pytest.mark.parametrize("garble", GARBLES)
+async def test_a_write_whose_answer_is_garbled_happens_once(
+    storage_proxy: StorageProxy, bucket: str, kind: str, write: Act, garble: str, number: int
+) -> None:
+    """Whichever of its requests it is; the object is recognised by its save id, a piece by what arrived."""
+    storage_proxy.plan = only(kind, nth(number, GARBLES[garble]))
+
+    assert 1 == await write(GcsArtifactService(bucket))
+    assert [0, 1] == await GcsArtifactService(bucket).list_versions(**FILE)
+
+
+@pytest.mark.parametrize("garble", ["half", "page of a proxy", "list"])
+async def test_an_upload_whose_last_answers_are_all_garbled_is_unknown(
+    storage_proxy: StorageProxy, bucket: str, garble: str
+) -> None:
+    """All of it arrived, and nobody could be told."""
+
+    def plan(call: Any) -> Fault | None:
+        return GARBLES[garble] if call.number > 1 else None
+
+    storage_proxy.plan = only("upload", plan)
+    service = GcsArtifactService(bucket, limits=HASTY)
+    with pytest.raises(OutcomeUnknownError):
+        await service.save_artifact_file(**FILE, source=io.BytesIO(LARGE))
+
+    assert [0, 1] == await GcsArtifactService(bucket).list_versions(**FILE)
+
+
+def test_a_garbled_answer_has_the_length_of_what_comes(storage_proxy: StorageProxy, bucket: str) -> None:
+    """Its status stays, its headers as the fault says; what has no body stays as it is."""
+    name = f"{storage_proxy.address}/storage/v1/b/{bucket}/o/app%2Fuser%2Fsession%2Ffile%2F0"
+    found = []
+    with requests.Session() as client:
+        for with_headers in (True, False):
+            storage_proxy.plan = from_nth(0, Garble(with_headers=with_headers))
+            found.append(client.get(name, params={"alt": "media"}, timeout=10))
+        gone = client.delete(name, timeout=10)
+
+    assert [(200, b"some ", "5")] * 2 == [
+        (answer.status_code, answer.content, answer.headers["Content-Length"]) for answer in found
+    ]
+    assert [True, False] == ["X-Goog-Generation" in answer.headers for answer in found]
+    assert (204, b"") == (gone.status_code, gone.content)

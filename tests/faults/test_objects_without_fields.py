@@ -1,0 +1,101 @@
+"""An object whose resource lacks what every object has is told by its name."""
+
+import io
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+from google.adk.events import Event, EventActions
+from google.adk.platform import time as platform_time
+from google.genai import types
+
+from gcp_adk_store import FirestoreSessionService, GcsArtifactService, SessionLimits, StoredDataError
+from gcp_adk_store.testing.faults import Garble, only
+from gcp_adk_store.testing.storage_proxy import StorageProxy
+from tests.faults.conftest import WHO
+
+FILE: dict[str, Any] = {**WHO, "filename": "file"}
+NAME = "app/user/session/file/0"
+FIELDS = {"size": "size", "generation": "generation", "timeCreated": "time_created"}
+
+
+def without(field: str, value: str | None = None) -> Garble:
+    """Return the fault that takes *field* out of objects, or gives it another *value*."""
+
+    def change(body: bytes) -> bytes:
+        answer = json.loads(body)
+        for resource in answer.get("items", [answer]):
+            resource.pop(field, None)
+            if value is not None:
+                resource[field] = value
+        return json.dumps(answer).encode()
+
+    return Garble(change)
+
+
+@pytest.fixture
+async def service(storage_proxy: StorageProxy, adk_store_bucket: str) -> GcsArtifactService:
+    """A service with one version, which it has forgotten, behind the proxy."""
+    assert storage_proxy.address
+    await GcsArtifactService(adk_store_bucket).save_artifact(**FILE, artifact=types.Part(text="one"))
+    return GcsArtifactService(adk_store_bucket)
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda service: service.list_artifact_versions(**FILE),
+        lambda service: service.get_artifact_version(**FILE),
+        lambda service: service.get_artifact_version(**FILE, version=0),
+        lambda service: service.load_artifact(**FILE),
+        lambda service: service.load_artifact(**FILE, version=0),
+        lambda service: service.load_artifact_to(**FILE, target=io.BytesIO()),
+        lambda service: service.open_artifact(**FILE),
+        lambda service: service.copy_artifact(**FILE, to_filename="other"),
+    ],
+)
+@pytest.mark.parametrize("field", FIELDS)
+async def test_an_object_without_a_field_is_named(
+    storage_proxy: StorageProxy,
+    service: GcsArtifactService,
+    read: Callable[[GcsArtifactService], Awaitable[object]],
+    field: str,
+) -> None:
+    """By whichever method reads it."""
+    storage_proxy.plan = only(("list", "metadata"), lambda _: without(field))
+    with pytest.raises(StoredDataError) as caught:
+        await read(service)
+
+    assert f"object '{NAME}' has no {FIELDS[field]}" == str(caught.value)
+
+
+@pytest.mark.parametrize("field", FIELDS)
+async def test_an_object_whose_field_is_damaged_is_named(
+    storage_proxy: StorageProxy, service: GcsArtifactService, field: str
+) -> None:
+    """Without what stands there."""
+    storage_proxy.plan = only("list", lambda _: without(field, "secret"))
+    with pytest.raises(StoredDataError) as caught:
+        await service.list_artifact_versions(**FILE)
+
+    assert f"the {FIELDS[field]} of object '{NAME}' cannot be read" == str(caught.value)
+
+
+async def test_a_payload_without_a_size_is_named_to_a_collector(
+    storage_proxy: StorageProxy, adk_store_bucket: str, project: str
+) -> None:
+    """It is neither collected nor passed over."""
+    sessions = FirestoreSessionService(
+        project=project, bucket=adk_store_bucket, limits=SessionLimits(state_value_bytes=10)
+    )
+    session = await sessions.create_session(**WHO, state={"large": "x" * 100})
+    await sessions.append_event(session, Event(author="me", actions=EventActions(state_delta={"large": 1})))
+    now = platform_time.get_time()
+    platform_time.set_time_provider(lambda: now + 2 * 24 * 3600)
+    storage_proxy.plan = only("list", lambda _: without("size"))
+    try:
+        with pytest.raises(StoredDataError, match=r"object 'adk-payloads/.*' has no size"):
+            _ = [found async for found in sessions.find_garbage()]
+    finally:
+        platform_time.reset_time_provider()
