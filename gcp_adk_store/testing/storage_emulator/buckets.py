@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from .storage import StrictStorage
 
+_DEFAULT_STORAGE_CLASS: Final = "STANDARD"
 _SETTINGS: Final = (
     "cors",
     "iamConfiguration",
@@ -114,7 +115,10 @@ def _settings(body: JsonObject) -> JsonObject:
         raise not_emulated("object versioning")
     if body.get("retentionPolicy"):
         raise not_emulated("retention policies")
-    return {name: body[name] for name in _SETTINGS if name in body}
+    settings: JsonObject = {name: body[name] for name in _SETTINGS if name in body}
+    if settings.get("storageClass", "") is None:
+        settings["storageClass"] = _DEFAULT_STORAGE_CLASS
+    return settings
 
 
 @dataclass(slots=True)

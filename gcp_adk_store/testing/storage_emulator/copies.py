@@ -68,6 +68,7 @@ def compose_object(storage: StrictStorage, request: Request) -> Response:
         generation=storage.next_generation(),
         hashes=Hashes(crc32c=hashes_of(content).crc32c),
         size=len(content),
+        storage_class=storage.buckets[bucket]["storageClass"],
         fields={
             **writable_fields(body.get("destination") or {}),
             **key_fields(request.arg("kmsKeyName")),
@@ -134,6 +135,7 @@ def _clone(
         generation=storage.next_generation(),
         hashes=Hashes(md5=source.get("md5Hash"), crc32c=source["crc32c"]),
         size=int(source["size"]),
+        storage_class=storage.buckets[to_bucket]["storageClass"],
         fields=(fields or copied) | component_count | key,
     )
 

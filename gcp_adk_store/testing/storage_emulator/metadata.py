@@ -52,7 +52,8 @@ def writable_fields(sent: JsonObject) -> JsonObject:
 def patched_fields(current: JsonObject, changes: JsonObject) -> JsonObject:
     """Return the writable fields of *current* after *changes*; neither is modified.
 
-    A null removes a field. Custom metadata merges key by key; a null value removes its key.
+    A null removes a field, but not the storage class, which every object has. Custom metadata merges key by
+    key; a null value removes its key.
 
     Raises:
         ApiError: 400 for illegal custom metadata or a custom time that moves back, 501 for
@@ -61,7 +62,7 @@ def patched_fields(current: JsonObject, changes: JsonObject) -> JsonObject:
     _refuse_unenforced(changes)
     fields = {name: current[name] for name in WRITABLE_FIELDS if name in current}
     for name in WRITABLE_FIELDS:
-        if name not in changes:
+        if name not in changes or (name == "storageClass" and changes[name] is None):
             continue
         value = changes[name]
         if name == "customTime":
@@ -76,7 +77,7 @@ def patched_fields(current: JsonObject, changes: JsonObject) -> JsonObject:
 def replaced_fields(current: JsonObject, sent: JsonObject) -> JsonObject:
     """Return the writable fields after an update, which removes what *sent* leaves out."""
     fields = writable_fields(sent)
-    fields.setdefault("storageClass", current.get("storageClass", "STANDARD"))
+    fields.setdefault("storageClass", current["storageClass"])
     _check_custom_time(current.get("customTime"), fields.get("customTime"))
     return fields
 

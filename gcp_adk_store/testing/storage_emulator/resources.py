@@ -60,9 +60,10 @@ def new_resource(
     generation: int,
     hashes: Hashes,
     size: int,
+    storage_class: str,
     fields: JsonObject,
 ) -> JsonObject:
-    """Return the resource of a new generation.
+    """Return the resource of a new generation, of *storage_class* unless *fields* have one.
 
     Without a content type the resource has none; its bytes are then served as
     ``application/octet-stream``.
@@ -78,7 +79,7 @@ def new_resource(
         "bucket": bucket,
         "generation": str(generation),
         "metageneration": "1",
-        "storageClass": "STANDARD",
+        "storageClass": storage_class,
         "size": str(size),
         "md5Hash": hashes.md5,
         "crc32c": hashes.crc32c,

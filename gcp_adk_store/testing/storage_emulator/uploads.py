@@ -103,6 +103,7 @@ def create_object(
         generation=storage.next_generation(),
         hashes=actual,
         size=len(content),
+        storage_class=storage.buckets[bucket]["storageClass"],
         fields=fields,
     )
     storage.write(resource, content)

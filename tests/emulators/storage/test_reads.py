@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -59,6 +60,38 @@ def test_an_update_replaces_custom_metadata(bucket: storage.Bucket) -> None:
     blob.update()
 
     assert {"new": "1"} == bucket.get_blob("o").metadata
+
+
+def test_every_object_and_bucket_has_a_storage_class(bucket: storage.Bucket, call: Call) -> None:
+    """STANDARD, that of its bucket, or its own; a null takes none away."""
+    blob = bucket.blob("o")
+    blob.upload_from_string(b"x")
+    one = f"/storage/v1/b/{bucket.name}/o/o"
+    cold = {"name": f"{bucket.name}-cold", "storageClass": "NEARLINE"}
+    made = call("POST", "/storage/v1/b", json.dumps(cold).encode()).json()
+    nulled = call(
+        "POST", "/storage/v1/b", b'{"name": "%s-null", "storageClass": null}' % bucket.name.encode()
+    )
+    upload = f"/upload/storage/v1/b/{cold['name']}/o?uploadType=media&name="
+    found = [
+        call("GET", one).json(),
+        call("PATCH", one, b'{"storageClass": null, "contentType": "a/b"}').json(),
+        call("PUT", one, b'{"storageClass": null}').json(),
+        nulled.json(),
+        call("PATCH", f"/storage/v1/b/{bucket.name}", b'{"storageClass": null}').json(),
+    ]
+    colder = [
+        made,
+        call("POST", f"{upload}o", b"x").json(),
+        call("POST", f"{one}/copyTo/b/{cold['name']}/o/mine", b'{"contentType": "a/b"}').json(),
+        call(
+            "POST", f"/storage/v1/b/{cold['name']}/o/both/compose", b'{"sourceObjects": [{"name": "o"}]}'
+        ).json(),
+        call("PATCH", f"/storage/v1/b/{cold['name']}/o/o", b'{"storageClass": null}').json(),
+    ]
+
+    assert ["STANDARD"] * 5 == [resource["storageClass"] for resource in found]
+    assert ["NEARLINE"] * 5 == [resource["storageClass"] for resource in colder]
 
 
 def test_too_much_custom_metadata_is_refused(bucket: storage.Bucket) -> None:
