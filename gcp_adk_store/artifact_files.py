@@ -10,7 +10,8 @@ import zlib
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Any, BinaryIO, Final, TypeVar
+from types import TracebackType
+from typing import Any, BinaryIO, Final, Self, TypeVar
 
 from gcp_adk_store import telemetry
 from gcp_adk_store.backends.gcs import Objects
@@ -59,6 +60,8 @@ class ArtifactReader:
     The version is that of the moment of opening: one that is saved later is never mixed in. Where it is read
     from its first byte to its last without a gap, its CRC32C is checked with the last part. Not to be used by
     several tasks at once.
+
+    ``async with`` gives the reader itself: it holds nothing between two requests, so it needs no closing.
     """
 
     def __init__(self, objects: Objects, stored: StoredObject, *, what: str, key: str) -> None:
@@ -109,6 +112,14 @@ class ArtifactReader:
             return await self._told(size)
         with telemetry.measured(telemetry.STORAGE, "read_artifact").begin(self._app):
             return await self._told(size)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        pass
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         """Yield what is left in pieces of 8 MiB."""

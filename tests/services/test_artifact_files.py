@@ -197,6 +197,22 @@ async def test_a_reader_yields_pieces(artifacts: GcsArtifactService) -> None:
     assert 3 == len(pieces)
 
 
+async def test_a_reader_is_used_with_or_without_a_block(artifacts: GcsArtifactService) -> None:
+    """The block gives the reader itself, lets errors through, and ends nothing."""
+    await artifacts.save_artifact(**FILM, artifact=binary(b"some bytes"))
+    reader = await artifacts.open_artifact(**FILM)
+    assert reader is not None
+    async with reader as entered:
+        first = await entered.read(4)
+    rest = await reader.read()
+    with pytest.raises(KeyError):
+        async with reader:
+            raise KeyError
+
+    assert entered is reader
+    assert b"some bytes" == first + rest
+
+
 async def test_a_reader_stays_with_its_version(artifacts: GcsArtifactService) -> None:
     """What is saved later is not mixed in; what is deleted under it is an error."""
     await artifacts.save_artifact(**FILM, artifact=binary(b"old bytes"))
