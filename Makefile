@@ -1,108 +1,93 @@
-# Everything runs in .venv, which these targets make and keep in step with pyproject.toml.
+# Python 3.11 or newer, make and git are all that has to be there. Each target first installs what it needs and
+# does not find: into .venv, .venv-* and .cache, and as root Debian's packages on the machine.
 PYTHON ?= python3
-VENV := .venv
-BIN := $(VENV)/bin
-INSTALLED := $(VENV)/.installed
-# What stands in for Terraform's providers needs an older protobuf than Google's clients.
-TERRAFORM_TOOLS := .venv-terraform/.installed
-# What user code runs in: an interpreter with the packages of the platform's releases.
-CES_ENVIRONMENT := .cache/ces/interpreter.json
+SETUP := @$(PYTHON) -m setup
+BIN := .venv/bin
 # Two workers: what a small CI machine has cores for.
 WORKERS ?= 2
+PYTEST := -m pytest -q -n $(WORKERS)
 # Tests start some hundred processes: each would compile the same modules, where containers forbid to keep it.
 export PYTHONDONTWRITEBYTECODE :=
 
 # One after the other, as they are listed, however many jobs make is given.
 .NOTPARALLEL:
-.PHONY: demo test ready unit test-oldest check lint format bench bench-sandbox bench-templates browser chaos emulators sandbox terraform-tools clean
+.PHONY: demo test test-core ready unit test-oldest bare-machine check lint format bench bench-sandbox bench-templates chaos emulators python clean
 .DEFAULT_GOAL := test
 
-$(INSTALLED): pyproject.toml
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
-	  { echo "$(PYTHON) must be Python 3.11 or newer; name one: make PYTHON=python3.12 ..." >&2; exit 1; }
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
-	@touch $@
-
-$(TERRAFORM_TOOLS): tests/terraform/requirements.txt
-	$(PYTHON) -m venv .venv-terraform
-	.venv-terraform/bin/python -m pip install --quiet --disable-pip-version-check --requirement $<
-	@touch $@
-
-terraform-tools: $(TERRAFORM_TOOLS)
-
-$(CES_ENVIRONMENT): gcp_adk_store/runtime/sandbox/environment.py | $(INSTALLED)
-	$(BIN)/gcp-adk-store ces install --folder $(@D)
-	@touch $@
-
 # The main job: a real agent on the emulators, then a second process that goes on where it stopped.
-demo: $(INSTALLED)
+demo:
+	$(SETUP) emulators
 	$(BIN)/python -m examples.demo
 
-# Fast tests first, once where `make check test` asks for them twice; the emulators are started by the tests
-# that need them. A worker runs all tests of a file, and so makes what they share once; in the order of their
-# names, since by their numbers of tests the longest, which have few, would come last.
-test: ready unit
-	$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder --ignore=tests/unit tests
+# Checks and fast tests first; the emulators are started by the tests that need them. A worker runs all tests of
+# a file, and so makes what they share once; in the order of their names, since by their numbers of tests the
+# longest, which have few, would come last.
+test: ready lint unit
+	$(BIN)/python $(PYTEST) --dist loadfile --no-loadscope-reorder --ignore=tests/unit tests
 
-# What is missing for the tests is said once, before anything runs, instead of by every test.
-ready: $(INSTALLED) $(TERRAFORM_TOOLS) $(CES_ENVIRONMENT)
-	@$(BIN)/python -m gcp_adk_store.testing --check
-	@$(BIN)/python -m tests.server.chromium --check
-	@$(BIN)/python -m tests.runtime.sandbox.debian --check
-	@$(BIN)/python -m tests.terraform
+# Installs all that the tests need, and runs nothing.
+ready:
+	$(SETUP) emulators chromium curl sandbox terraform
 
-unit: $(INSTALLED)
-	$(BIN)/python -m pytest -q -n $(WORKERS) tests/unit
+# What needs neither Linux nor Terraform, for other systems.
+test-core:
+	$(SETUP) emulators curl
+	$(BIN)/python $(PYTEST) --dist loadfile --core tests
 
-# Chromium, in which the page of adk web is opened; root installs it with apt-get, others are told how.
-browser: $(INSTALLED)
-	@$(BIN)/python -m tests.server.chromium --install
-
-# What user code is tested in: bubblewrap and libseccomp, by apt-get as root, and the packages of the platform.
-sandbox: $(INSTALLED) $(CES_ENVIRONMENT)
-	@$(BIN)/python -m tests.runtime.sandbox.debian --install
+unit: python
+	$(BIN)/python $(PYTEST) tests/unit
 
 # The oldest ADK that is supported; `make test` runs on the one that pyproject.toml pins, which templates are
 # compared with.
-test-oldest: $(CES_ENVIRONMENT)
-	$(PYTHON) -m venv .venv-oldest
-	.venv-oldest/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
-	.venv-oldest/bin/python -m pip install --quiet --disable-pip-version-check google-adk==2.8.0 2>/dev/null
-	.venv-oldest/bin/python -m pytest -q -n $(WORKERS) --dist loadfile tests/unit tests/services tests/contract tests/conformance/test_ours.py tests/golden tests/property tests/runtime tests/server tests/templates --ignore=tests/templates/test_differential.py
+test-oldest:
+	$(SETUP) oldest emulators curl chromium sandbox
+	.venv-oldest/bin/python $(PYTEST) --dist loadfile tests/unit tests/services tests/contract tests/conformance/test_ours.py tests/golden tests/property tests/runtime tests/server tests/templates --ignore=tests/templates/test_differential.py
+
+# `make demo` and `make test` on new machines that have Python, make and git alone, as root and as another user.
+# Needs root, and Debian's packages from where this machine has them.
+bare-machine: python
+	$(BIN)/python -m tests.bare_machine
 
 check: lint unit
 
-lint: $(INSTALLED)
+lint: python
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-format: $(INSTALLED)
+format: python
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
 # Everything beside ADK's own, in one run of a quarter of an hour; read the ratios. `make bench OPTIONS=--quick`
-bench: $(INSTALLED)
+bench:
+	$(SETUP) emulators
 	$(BIN)/python -W ignore -m benchmarks --json benchmarks/results/bench.json $(OPTIONS)
 
 # Instructions beside ADK's own and Jinja; needs no emulator.
-bench-templates: $(INSTALLED)
+bench-templates: python
 	$(BIN)/python -W ignore -m benchmarks.templates --json benchmarks/results/templates.json
 
 # How long the sandbox takes to start, and a call in it; needs no emulator.
-bench-sandbox: $(INSTALLED) $(CES_ENVIRONMENT)
-	$(BIN)/python -W ignore -m benchmarks.sandbox --environment $(dir $(CES_ENVIRONMENT)) --json benchmarks/results/sandbox.json
+bench-sandbox:
+	$(SETUP) sandbox
+	PATH="$(CURDIR)/.cache/tools/bin:$$PATH" $(BIN)/python -W ignore -m benchmarks.sandbox --environment .cache/ces --json benchmarks/results/sandbox.json
 
 # Workers that are killed while the network fails; nothing may be lost. `make chaos SECONDS=60 SEED=7`
 SECONDS ?= 60
-chaos: $(INSTALLED)
+chaos:
+	$(SETUP) emulators
 	$(BIN)/python -m tests.chaos --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))
 
 # Both emulators in the foreground, for work by hand; Ctrl-C ends them.
-emulators: $(INSTALLED)
+emulators:
+	$(SETUP) emulators
 	$(BIN)/python -m gcp_adk_store.testing
 
+# The environment in which everything runs that is here.
+python:
+	$(SETUP) python
+
 clean:
-	rm -rf $(VENV) .venv-oldest .venv-terraform .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis dist build
+	rm -rf .venv .venv-oldest .venv-terraform .cache .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis dist build

@@ -1,6 +1,7 @@
 """Connect services to a database of the test's own, and fail a run that skipped a test."""
 
 import gc
+import os
 import shutil
 import uuid
 from collections.abc import Callable
@@ -9,9 +10,34 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from gcp_adk_store.testing.emulators import Emulator
+from setup.tools import search_path
 
 if TYPE_CHECKING:
     from gcp_adk_store import FirestoreSessionService
+
+
+OF_LINUX = {"chromium", "terraform", "working_environment"}
+"""Fixtures of what `make test-core` does not install."""
+
+os.environ["PATH"] = search_path(os.environ)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Let a run be one of `make test-core`."""
+    parser.addoption("--core", action="store_true", help="leave out what needs Linux, or Terraform")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out, with ``--core``, tests that are marked, and those that use one of the fixtures."""
+    if not config.getoption("--core"):
+        return
+    left = [
+        item
+        for item in items
+        if item.get_closest_marker("linux") or OF_LINUX.intersection(getattr(item, "fixturenames", ()))
+    ]
+    config.hook.pytest_deselected(items=left)
+    items[:] = [item for item in items if item not in left]
 
 
 def pytest_report_header() -> str | None:

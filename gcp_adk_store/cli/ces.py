@@ -9,7 +9,7 @@ from gcp_adk_store.cli.ces_lint import lint
 from gcp_adk_store.cli.ces_run import run_callback, run_tool
 from gcp_adk_store.cli.ces_test import test
 from gcp_adk_store.cli.failures import CannotLookError
-from gcp_adk_store.runtime.sandbox.environment import default_folder, install_environment
+from gcp_adk_store.runtime.sandbox.environment import PACKAGES, default_folder, install_environment
 from gcp_adk_store.runtime.sandbox.errors import SandboxUnavailableError
 from gcp_adk_store.runtime.sandbox.interpreters import InterpreterWarning
 
@@ -37,6 +37,7 @@ def install(python: str | None, folder: Path | None) -> None:
     if it cannot.
     """
     place = (folder or default_folder()).absolute()
+    click.echo(f"{place}: installing {', '.join(PACKAGES)} by pip, some 90 MB", err=True)
     try:
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always", InterpreterWarning)

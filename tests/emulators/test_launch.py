@@ -27,6 +27,8 @@ from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, STORAGE_VARIABLE
 from gcp_adk_store.testing.firestore_jar import CACHE_VARIABLE, JAR_VARIABLE, find_firestore_jar
 from gcp_adk_store.testing.java import find_java
 
+pytestmark = pytest.mark.linux
+
 ROOT: Final = Path(__file__).parents[2]
 MARK: Final = "ADK_STORE_TEST_MARK"
 JAR_OF_SDK: Final = "platform/cloud-firestore-emulator/cloud-firestore-emulator.jar"

@@ -28,6 +28,8 @@ import subprocess, sys
 subprocess.Popen(sys.argv[1:], stdin=subprocess.PIPE).wait()
 """
 
+pytestmark = pytest.mark.linux
+
 Process = subprocess.Popen[bytes]
 Start = Callable[..., Process]
 

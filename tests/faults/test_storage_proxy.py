@@ -293,6 +293,7 @@ async def test_connections_that_are_cut_can_be_opened_again(
 
 
 @pytest.mark.parametrize("plan", [nth(9, Lose()), nth(0, Delay(0.01))], ids=["streamed", "kept in a file"])
+@pytest.mark.linux
 def test_100_mb_pass_in_little_memory(storage_proxy: StorageProxy, adk_store_bucket: str, plan: Plan) -> None:
     """Both ways, and without a length that is announced."""
     block = bytes(range(256)) * 256

@@ -1,5 +1,6 @@
 """A run in which a test was skipped fails, as does one in which none ran."""
 
+import os
 import shutil
 import subprocess
 import sys
@@ -26,6 +27,7 @@ def test_what_was_not_run_shows_nothing(tmp_path: Path, body: str, arguments: li
     run = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments, "."],
         cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(CONFTEST.parents[1])},
         capture_output=True,
         text=True,
         check=False,

@@ -6,28 +6,23 @@ from pathlib import Path
 
 import pytest
 
-from gcp_adk_store.runtime.sandbox import (
-    BubblewrapSandbox,
-    SandboxUnavailableError,
-    install_environment,
-    open_environment,
-)
+from gcp_adk_store.runtime.sandbox import BubblewrapSandbox, SandboxUnavailableError
+from setup.machine import CES
+from setup.tools import ROOT
 
-_FOLDER = Path(__file__).parents[2] / ".cache" / "ces"
+_FOLDER = ROOT / CES
 
 
 @pytest.fixture(scope="session")
 def working_environment() -> Path:
-    """The environment of this clone, installed where it is not yet; a failure where no sandbox runs.
+    """The environment of this clone; a failure where no sandbox runs.
 
     A test that waits for code would wait for ever, and any other would say something else.
     """
-    try:
-        open_environment(_FOLDER)
-    except SandboxUnavailableError:
-        install_environment(_FOLDER)
     if missing := asyncio.run(_missing()):
-        pytest.fail(f"the sandbox cannot run here: {missing}", pytrace=False)
+        pytest.fail(
+            f"the sandbox cannot run here; `make ready` installs what it needs: {missing}", pytrace=False
+        )
     return _FOLDER
 
 

@@ -1,5 +1,6 @@
 """Give each test a registry of ADK's of its own, and an agents' folder."""
 
+import os
 import sys
 from pathlib import Path
 
@@ -7,8 +8,19 @@ import pytest
 from google.adk.cli import service_registry
 from google.adk.cli.service_registry import ServiceRegistry, get_service_registry
 
+from setup.tools import CHROMIUM, find
+
 ROOT = Path(__file__).parents[2]
 AGENTS = ROOT / "examples/cloud_run/agents"
+
+
+@pytest.fixture(scope="session")
+def chromium() -> str:
+    """The path of Chromium."""
+    found = find(CHROMIUM, os.environ)
+    if found is None:
+        pytest.fail("Chromium is missing; `make ready` installs it", pytrace=False)
+    return found
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, Emulator
 from gcp_adk_store.testing.faults import Hold, no_faults, only
 from gcp_adk_store.testing.firestore_proxy import FirestoreProxy
 from tests.documents import ROOT, command
-from tests.server.chromium import BrowserMissingError, find_chromium, shown_on
+from tests.server.chromium import shown_on
 from tests.server.process import READY_S, Server
 from tests.server.story import ARTIFACTS, NOTES, SESSION, Api, Story, begin, go_on, texts
 
@@ -142,16 +142,17 @@ def test_a_probe_is_answered(story: Story) -> None:
     assert {"status": "ok"} == story.after.get("/health")
 
 
-def test_the_page_of_adk_web_shows_the_session_after_the_restart(adk_story: Story, tmp_path: Path) -> None:
+def test_the_page_of_adk_web_shows_the_session_after_the_restart(
+    adk_story: Story, chromium: str, tmp_path: Path
+) -> None:
     """What was said, called and saved in the server before; a picture is kept in tests/artifacts."""
-    try:
-        find_chromium()
-    except BrowserMissingError as exc:
-        pytest.fail(str(exc), pytrace=False)
     picture = PICTURES / "adk-web.png"
     picture.unlink(missing_ok=True)
     text = shown_on(
-        f"{adk_story.after.url}/dev-ui/?app=notes&userId=ada&session=s1", screenshot=picture, profile=tmp_path
+        f"{adk_story.after.url}/dev-ui/?app=notes&userId=ada&session=s1",
+        chromium=chromium,
+        screenshot=picture,
+        profile=tmp_path,
     )
 
     for words in (

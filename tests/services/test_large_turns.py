@@ -13,6 +13,7 @@ ROOT = Path(__file__).parents[2]
 MB = 1_000_000
 
 
+@pytest.mark.linux
 @pytest.mark.parametrize(("size", "with_bucket"), [(5 * MB, False), (20 * MB, True)])
 def test_a_large_picture_goes_through_a_turn(
     firestore_emulator: Emulator,

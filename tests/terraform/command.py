@@ -10,15 +10,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-HERE: Final = Path(__file__).parent
-ROOT: Final = HERE.parents[1]
-TOOLS: Final = ROOT / ".venv-terraform/bin/python"
-"""The Python that stand-ins run on; ``make`` installs it."""
+from setup.environments import STAND_IN
+from setup.tools import ROOT
 
+HERE: Final = Path(__file__).parent
 _ENOUGH_S: Final = 120.0
-_TO_INSTALL: Final = """\
-terraform is not on PATH. Its tests need the command, 1.7 or newer, and no provider: install it from the
-distribution's packages or from developer.hashicorp.com/terraform/install."""
 
 
 class Terraform:
@@ -78,13 +74,13 @@ class Terraform:
 
 @contextmanager
 def offline() -> Iterator[Terraform]:
-    """Yield the command while stand-ins for its providers run; nothing may be :func:`missing`."""
+    """Yield the command while stand-ins for its providers run."""
     schemas = sorted(str(path) for path in (HERE / "schemas").glob("*.json"))
     # Not pytest's folder: a socket's path may have 108 bytes.
     with (
         tempfile.TemporaryDirectory(prefix="terraform-") as folder,
         subprocess.Popen(
-            [TOOLS, HERE / "stand_in.py", folder, *schemas],
+            [STAND_IN.python(ROOT), HERE / "stand_in.py", folder, *schemas],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -104,12 +100,3 @@ def copied(folder: Path) -> Path:
     """Return a copy in *folder* of the repository's ``terraform``, without what runs by hand left there."""
     left = shutil.ignore_patterns(".terraform*", "*.tfstate*", "*.tfvars*")
     return shutil.copytree(ROOT / "terraform", folder / "terraform", ignore=left)
-
-
-def missing() -> str | None:
-    """Return what to install before the tests can run; ``None`` if all is there."""
-    if shutil.which("terraform") is None:
-        return _TO_INSTALL
-    if not TOOLS.exists():
-        return f"{TOOLS.relative_to(ROOT)} is not there. Install it: make terraform-tools"
-    return None

@@ -1,20 +1,25 @@
 """Give tests terraform with stand-ins for its providers, and copies of what it runs on."""
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.terraform.command import Terraform, copied, missing, offline
+from setup.environments import STAND_IN
+from setup.tools import ROOT
+from tests.terraform.command import Terraform, copied, offline
 
 
 @pytest.fixture(scope="session")
 def terraform() -> Iterator[Terraform]:
     """The command; its stand-ins run as long as the tests do."""
-    told = missing()
-    if told is not None:
+    if shutil.which("terraform") is None or not STAND_IN.is_ready(ROOT):
         # A message to act on, not a traceback; and a failure, since a skipped test shows nothing.
-        pytest.fail(told, pytrace=False)
+        pytest.fail(
+            "Terraform, or what stands in for its providers, is missing; `make ready` installs it",
+            pytrace=False,
+        )
     with offline() as command:
         yield command
 

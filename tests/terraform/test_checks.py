@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.terraform.command import ROOT, Terraform
+from setup.tools import ROOT
+from tests.terraform.command import Terraform
 
 CONFIGURATIONS = sorted(
     str(folder.relative_to(ROOT / "terraform"))

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.terraform.command import ROOT, Terraform
+from setup.tools import ROOT
+from tests.terraform.command import Terraform
 
 README = (ROOT / "terraform/modules/adk_store/README.md").read_text()
 

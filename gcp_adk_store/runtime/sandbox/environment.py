@@ -14,6 +14,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -122,16 +123,9 @@ def install_environment(folder: Path, *, python: str | None = None) -> Environme
     try:
         made.chmod(0o755)
         with tempfile.TemporaryDirectory() as tools:
-            _run([interpreter.executable, "-I", "-m", "venv", tools])
-            install = [
-                "-m",
-                "pip",
-                "install",
-                "--quiet",
-                "--disable-pip-version-check",
-                "--no-warn-script-location",
-            ]
-            _run([f"{tools}/bin/python", *install, "--target", str(made / "site"), *PACKAGES])
+            options = ["--quiet", "--disable-pip-version-check", "--no-warn-script-location"]
+            target = ["--target", str(made / "site")]
+            _run([*_pip(interpreter, Path(tools)), "install", *options, *target, *PACKAGES])
         libraries = _libraries(interpreter, made / "site")
         description = {
             "format": _FORMAT,
@@ -146,6 +140,15 @@ def install_environment(folder: Path, *, python: str | None = None) -> Environme
     finally:
         shutil.rmtree(made, ignore_errors=True)
     return open_environment(folder)
+
+
+def _pip(interpreter: Interpreter, folder: Path) -> list[str]:
+    """Return the command of a pip that installs for *interpreter*: this process's own, or one made in *folder*."""
+    if importlib.util.find_spec("pip") is not None:
+        # Debian's Python alone cannot make an environment with a pip.
+        return [sys.executable, "-m", "pip", "--python", interpreter.executable]
+    _run([interpreter.executable, "-I", "-m", "venv", str(folder)])
+    return [f"{folder}/bin/python", "-m", "pip"]
 
 
 def _is_ours(folder: Path) -> bool:

@@ -26,6 +26,14 @@ _ALLOW_ALL = bytes([0x06, 0, 0, 0, 0, 0, 0xFF, 0x7F])
 Run = Callable[..., Awaitable[Any]]
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark all tests of this folder: what they try is Linux' own."""
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker("linux")
+
+
 @pytest.fixture(scope="session")
 def environment_folder(working_environment: Path) -> Path:
     """What user code runs in."""

@@ -1,0 +1,14 @@
+"""Refuse a Python that is too old, before anything that it could not read is imported."""
+
+import sys
+
+if sys.version_info < (3, 11):  # noqa: UP036  # whichever Python the reader has
+    sys.exit(
+        "{} is Python {}.{}; this project needs 3.11 or newer. Name one: make PYTHON=python3.12 ...".format(
+            sys.executable, *sys.version_info[:2]
+        )
+    )
+
+from setup.command import main
+
+sys.exit(main())

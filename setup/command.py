@@ -1,0 +1,48 @@
+"""Install parts of what this clone needs, as make asks for each of its targets: ``python3 -m setup PART...``."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from setup.machine import look
+from setup.plan import PARTS, Plan, plan
+from setup.running import run
+from setup.tools import ROOT
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Install what is missing of the parts that are named; return the exit status."""
+    parser = argparse.ArgumentParser(
+        prog="python3 -m setup",
+        description="Install what this clone needs, unless it is there.",
+        epilog="\n".join(f"{name:12}{what}" for name, what in PARTS.items()),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("parts", metavar="PART", nargs="+", choices=PARTS, help="one of those below")
+    decided = plan(look(ROOT), parser.parse_args(arguments).parts, root=ROOT)
+    sys.stdout.write(announcement(decided))
+    sys.stdout.flush()
+    if decided.missing:
+        sys.stderr.write(refusal(decided))
+        return 1
+    failed = run(decided.steps, root=ROOT, out=sys.stdout)
+    if failed:
+        sys.stderr.write("\n".join(["Not everything could be installed.", *failed, ""]))
+        return 1
+    return 0
+
+
+def announcement(decided: Plan) -> str:
+    """Return what will be installed, and where; nothing where nothing is missing."""
+    if not decided.steps:
+        return ""
+    lines = [f"  {step.name:26}{step.installs}" for step in decided.steps]
+    return "\n".join(["This is missing here, and is installed now:", *lines, ""])
+
+
+def refusal(decided: Plan) -> str:
+    """Return what is missing, all of it, and what helps."""
+    return (
+        f"Missing, and cannot be installed by this command: {', '.join(decided.missing)}.\n"
+        f"This helps:\n  {decided.remedy}\n"
+    )

@@ -1,0 +1,97 @@
+"""Unpack packages of Debian, with those that they need and the machine lacks, into a folder: as a user may.
+
+``python -m setup.debian FOLDER PACKAGE...``, in which apt has lists and a cache of its own; what is installed
+on the machine is read from the machine. ``FOLDER/files`` then has the packages' files.
+"""
+
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+from xml.sax.saxutils import escape
+
+from setup.tools import ALL, PROGRAMS, Tool
+
+FILES: Final = "files"
+_FONTS: Final = """\
+<?xml version="1.0"?>
+<!DOCTYPE fontconfig SYSTEM "fonts.dtd">
+<fontconfig><dir>{}</dir><cachedir>{}/fonts</cachedir></fontconfig>
+"""
+"""The packages' own configuration names folders from the root of the file system."""
+_QUIET: Final = ("-q", "-y", "--no-install-recommends")
+
+
+def as_root(packages: Sequence[str]) -> list[list[str]]:
+    """Return the commands that install packages on the machine."""
+    # Another apt-get, which many machines run by themselves after they started, is waited for.
+    patient = ["apt-get", "-o", "DPkg::Lock::Timeout=300"]
+    return [[*patient, "update", "-q"], [*patient, "install", *_QUIET, *packages]]
+
+
+def unpack(folder: Path, packages: Sequence[str]) -> Path:
+    """Unpack packages into *folder*, in place of what was there; return where their files are.
+
+    Raises:
+        subprocess.CalledProcessError: apt-get or dpkg failed, and said why.
+    """
+    shutil.rmtree(folder, ignore_errors=True)
+    state, cache, made = folder / "state", folder / "cache", folder / "unpacking"
+    for each in (state / "lists/partial", cache / "archives/partial", made):
+        each.mkdir(parents=True)
+    apt = ["apt-get", "-o", f"Dir::State={state}", "-o", f"Dir::Cache={cache}"]
+    apt += ["-o", "Dir::State::status=/var/lib/dpkg/status", "-o", "Debug::NoLocking=true"]
+    _run([*apt, "update", "-q"])
+    _run([*apt, "install", *_QUIET, "--download-only", *packages])
+    # One that the machine has already is not among them.
+    for archive in sorted((cache / "archives").glob("*.deb")):
+        _run(["dpkg", "-x", str(archive), str(made)])
+    shutil.rmtree(state)
+    shutil.rmtree(cache)
+    return made.rename(folder / FILES)
+
+
+def lead_to(tool: Tool, files: Path) -> None:
+    """Make the program of an unpacked *tool* one of the clone's, and run it once.
+
+    Raises:
+        subprocess.CalledProcessError: it does not run, and said why.
+    """
+    program, link = files / tool.within, PROGRAMS / tool.programs[0]
+    PROGRAMS.mkdir(parents=True, exist_ok=True)
+    link.unlink(missing_ok=True)
+    linked = subprocess.run(  # noqa: S607
+        ["ldd", program], capture_output=True, text=True, check=False
+    ).stdout
+    if "not found" in linked:
+        libraries = sorted({str(each.parent) for each in files.rglob("lib*.so*")})
+        fonts = files.parent / "fonts.conf"
+        fonts.write_text(_FONTS.format(escape(str(files / "usr/share/fonts")), escape(str(files.parent))))
+        variables = {"LD_LIBRARY_PATH": ":".join(libraries), "FONTCONFIG_FILE": str(fonts)}
+        exports = "".join(f"export {name}={shlex.quote(value)}\n" for name, value in variables.items())
+        link.write_text(f'#!/bin/sh\n{exports}exec {shlex.quote(str(program))} "$@"\n')
+        link.chmod(0o755)
+    else:
+        link.symlink_to(program)
+    _run([str(link), "--version"])
+
+
+def _run(command: Sequence[str]) -> None:
+    subprocess.run(command, check=True, stdin=subprocess.DEVNULL)
+
+
+def main(folder: str, *packages: str) -> None:
+    """Unpack *packages* into *folder*; those that are tools become programs of the clone."""
+    files = unpack(Path(folder), packages)
+    for tool in ALL:
+        if tool.within and tool.package in packages:
+            lead_to(tool, files)
+
+
+if __name__ == "__main__":
+    os.umask(0o022)
+    main(*sys.argv[1:])

