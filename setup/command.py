@@ -1,4 +1,4 @@
-"""Install parts of what this clone needs, as make asks for each of its targets: ``python3 -m setup PART...``."""
+"""Install parts of what this clone needs, as make asks for each target: ``python3 -m setup PART...``."""
 
 import argparse
 import sys

@@ -64,9 +64,8 @@ def lead_to(tool: Tool, files: Path) -> None:
     program, link = files / tool.within, PROGRAMS / tool.programs[0]
     PROGRAMS.mkdir(parents=True, exist_ok=True)
     link.unlink(missing_ok=True)
-    linked = subprocess.run(  # noqa: S607
-        ["ldd", program], capture_output=True, text=True, check=False
-    ).stdout
+    asked = ["ldd", str(program)]
+    linked = subprocess.run(asked, capture_output=True, text=True, check=False).stdout
     if "not found" in linked:
         libraries = sorted({str(each.parent) for each in files.rglob("lib*.so*")})
         fonts = files.parent / "fonts.conf"

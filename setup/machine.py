@@ -103,7 +103,7 @@ def _has_terraform(environ: Mapping[str, str]) -> bool:
 
 
 def _fails(command: Sequence[str | Path], root: Path, environ: Mapping[str, str]) -> str | None:
-    """Return what a command of ``.venv`` says as it fails: nothing if it does not, ``None`` without ``.venv``."""
+    """Return what a command of ``.venv`` says as it fails: nothing if it does not, ``None`` without one."""
     if not Path(command[0]).exists():
         return None
     done = subprocess.run(

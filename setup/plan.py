@@ -17,7 +17,7 @@ UNPACKED: Final = ".cache/tools/debian"
 PARTS: Final = {
     "python": "the project with its tests and checks, in .venv",
     "oldest": "the same with the oldest ADK that is supported, in .venv-oldest",
-    "emulators": "Java and the Firestore emulator, unless the machine has them",
+    "emulators": "Java into .venv and the Firestore emulator into .cache/emulators, unless they are there",
     "chromium": "Chromium, in which the page of adk web is opened",
     "curl": "curl, with which the documents ask a server",
     "sandbox": "bubblewrap, libseccomp, and the interpreter and packages of user code",
@@ -73,13 +73,13 @@ def plan(machine: Machine, parts: Iterable[str], *, root: Path) -> Plan:
     needed = {"python", *parts}
     tools = [tool for tool in ALL if tool in machine.missing and _is_needed(tool, needed)]
     made = list(_environments(machine, needed))
-    by_hand = [tool for tool in tools if not _can_install(tool, machine)]
     without_pip = bool(made) and not machine.has_pip
-    if by_hand or (without_pip and machine.manager != "apt-get"):
-        names = [tool.name for tool in by_hand]
-        if without_pip and machine.manager != "apt-get":
-            names.append(f"the module ensurepip of {sys.executable}")
-        return Plan(steps=(), missing=tuple(names), remedy=_remedy(by_hand, machine))
+    by_hand = [tool for tool in tools if not _can_install(tool, machine)]
+    missing = [tool.name for tool in by_hand]
+    if without_pip and machine.manager != "apt-get":
+        missing.append(f"the module ensurepip of {sys.executable}")
+    if missing:
+        return Plan(steps=(), missing=tuple(missing), remedy=_remedy(by_hand, machine))
     steps = [_pip(root)] if without_pip else []
     steps += [_environment(each, after={PIP} if without_pip else set()) for each in made]
     if tools:
@@ -98,14 +98,16 @@ def _is_needed(tool: Tool, parts: set[str]) -> bool:
 
 def _environments(machine: Machine, parts: set[str]) -> Iterator[Environment]:
     """Yield the environments that have to be made."""
-    wanted = {"python": [environments.PYTHON], "oldest": [environments.OLDEST]}
-    wanted["terraform"] = [
-        environments.STAND_IN,
-        *([] if machine.has_terraform else [environments.TERRAFORM]),
-    ]
-    for part, each in wanted.items():
-        if part in parts:
-            yield from (environment for environment in each if environment.folder in machine.outdated)
+    wanted = (
+        ("python", environments.PYTHON),
+        ("oldest", environments.OLDEST),
+        ("terraform", environments.STAND_IN),
+        ("terraform", environments.TERRAFORM),
+    )
+    for part, each in wanted:
+        is_there = each is environments.TERRAFORM and machine.has_terraform
+        if part in parts and each.folder in machine.outdated and not is_there:
+            yield each
 
 
 def _can_install(tool: Tool, machine: Machine) -> bool:

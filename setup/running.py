@@ -13,6 +13,8 @@ from setup.plan import Step
 _EVERY_S: Final = 10.0
 """How often a step that runs is told of, where the output is no terminal."""
 _ON_A_TERMINAL_S: Final = 0.5
+_SHOWN: Final = 80
+"""Characters of what a step says last."""
 _LAST_LINES: Final = 15
 _NOT_A_LINE: Final = "\r\x1b[K"
 
@@ -96,7 +98,8 @@ class _Progress:
         """Say of each step how long it runs, and what it does."""
         now = time.monotonic()
         told = [
-            f"{name}: {now - began:.0f} s: {_end_of(log, 1)}" for name, (began, log) in self._began.items()
+            f"{name}: {now - began:.0f} s: {_end_of(log, 1)[:_SHOWN]}"
+            for name, (began, log) in self._began.items()
         ]
         if self._on_a_terminal:
             # A line that is longer than the terminal could not be written over.

@@ -1,4 +1,4 @@
-"""Name what tests need from the machine: how each program and library is found, and in which package it is."""
+"""Name what tests need from the machine, and tell how each of it is found and in which package it is."""
 
 import ctypes.util
 import os

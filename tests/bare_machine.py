@@ -146,7 +146,7 @@ def _mount(source: Path, target: Path) -> None:
 
 
 def _pass_settings(root: Path) -> Iterator[tuple[Path, str]]:
-    """Write settings of names, certificates, apt and pip; yield the folders of this machine that they name."""
+    """Write settings of names, certificates, apt and pip; yield the folders that they name."""
     for name in ("/etc/resolv.conf", "/etc/hosts"):
         shutil.copy(name, root / name.lstrip("/"))
     for certificates in {os.environ.get("SSL_CERT_FILE"), ssl.get_default_verify_paths().cafile} - {None, ""}:

@@ -2,8 +2,6 @@
 
 import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -236,18 +234,3 @@ def test_stand_ins_make_nothing(terraform: Terraform, configurations: Path) -> N
 
     assert 1 == told.returncode
     assert "Apply complete" not in told.stdout
-
-
-def test_a_missing_command_is_said_before_anything_runs(tmp_path: Path) -> None:
-    """With what to do, and a status that ends ``make``."""
-    told = subprocess.run(
-        [sys.executable, "-m", "tests.terraform"],
-        cwd=ROOT,
-        env={"PATH": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-    assert 1 == told.returncode
-    assert told.stderr.startswith("terraform is not on PATH.")

@@ -143,7 +143,7 @@ def install_environment(folder: Path, *, python: str | None = None) -> Environme
 
 
 def _pip(interpreter: Interpreter, folder: Path) -> list[str]:
-    """Return the command of a pip that installs for *interpreter*: this process's own, or one made in *folder*."""
+    """Return the command of a pip that installs for *interpreter*: this process's own, or a new one."""
     if importlib.util.find_spec("pip") is not None:
         # Debian's Python alone cannot make an environment with a pip.
         return [sys.executable, "-m", "pip", "--python", interpreter.executable]

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from gcp_adk_store.cli.command import command
 from gcp_adk_store.runtime.sandbox import InterpreterWarning, SandboxUnavailableError, open_environment
-from gcp_adk_store.runtime.sandbox.environment import carried_code, default_folder
+from gcp_adk_store.runtime.sandbox.environment import PACKAGES, carried_code, default_folder
 from gcp_adk_store.runtime.sandbox.interpreters import find_interpreter
 from gcp_adk_store.runtime.sandbox.seccomp import program
 
@@ -87,7 +87,11 @@ def test_the_command_says_why_it_cannot_install(tmp_path: Path) -> None:
         command, ["ces", "install", "--python", "/nowhere", "--folder", str(tmp_path / "a")]
     )
 
-    assert (2, "Error: /nowhere is no CPython that runs\n") == (ran.exit_code, ran.output)
+    assert 2 == ran.exit_code
+    assert ran.output.splitlines() == [
+        f"{tmp_path / 'a'}: installing {', '.join(PACKAGES)} by pip, some 90 MB",
+        "Error: /nowhere is no CPython that runs",
+    ]
     assert [] == list(tmp_path.iterdir())
 
 

@@ -1,0 +1,91 @@
+"""What is there is found by looking, by a Python that has nothing but its own library."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from setup.environments import ALL as ENVIRONMENTS
+from setup.machine import look
+from setup.tools import CHROMIUM, PROGRAMS, ROOT, find, search_path
+
+
+def program(folder: Path, name: str, body: str = "") -> Path:
+    """Make a program."""
+    path = folder / name
+    path.write_text(f"#!/bin/sh\n{body}\n")
+    path.chmod(0o755)
+    return path
+
+
+@pytest.mark.parametrize("name", CHROMIUM.programs)
+def test_chromium_is_found_by_the_names_that_it_has(tmp_path: Path, name: str) -> None:
+    """In any folder of the path."""
+    assert str(program(tmp_path, name)) in (find(CHROMIUM, {"PATH": str(tmp_path)}), str(PROGRAMS / name))
+
+
+def test_the_clones_own_programs_come_first() -> None:
+    """Once, however often it is said."""
+    once = search_path({"PATH": "/usr/bin"})
+
+    assert f"{PROGRAMS}{os.pathsep}/usr/bin" == once
+    assert once == search_path({"PATH": once})
+
+
+def test_an_empty_clone_lacks_everything_of_its_own(tmp_path: Path) -> None:
+    """Its requirements are all that has to be there."""
+    for environment in ENVIRONMENTS.values():
+        for name in environment.reads:
+            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / name).touch()
+    machine = look(tmp_path, {"PATH": str(tmp_path)})
+
+    assert set(ENVIRONMENTS) == machine.outdated
+    assert (None, None, False, False) == (
+        machine.manager,
+        machine.emulators,
+        machine.has_ces,
+        machine.has_terraform,
+    )
+
+
+@pytest.mark.parametrize(
+    ("told", "is_enough"),
+    [
+        ('echo \'{"terraform_version": "1.7.0"}\'', True),
+        ('echo \'{"terraform_version": "1.15.5-dev"}\'', True),
+        ('echo \'{"terraform_version": "1.6.9"}\'', False),
+        ("echo Terraform v1.9", False),
+        ("exit 1", False),
+    ],
+)
+def test_terraform_must_be_new_enough(tmp_path: Path, told: str, *, is_enough: bool) -> None:
+    """It says its version itself."""
+    program(tmp_path, "terraform", told)
+
+    assert is_enough == look(ROOT, {"PATH": str(tmp_path)}).has_terraform
+
+
+def test_what_is_missing_is_said_at_once_and_nothing_is_done(tmp_path: Path) -> None:
+    """By a Python with an empty PATH, and without a package beside its own library."""
+    clone = tmp_path / "clone"
+    for name in ("setup", "tests/terraform", "pyproject.toml"):
+        (clone / name).parent.mkdir(parents=True, exist_ok=True)
+        (clone / name).symlink_to(ROOT / name)
+    before = sorted(path.name for path in clone.iterdir())
+    run = subprocess.run(
+        [os.path.realpath(sys.executable), "-S", "-m", "setup", "chromium", "curl", "sandbox", "terraform"],
+        cwd=clone,
+        env={"PATH": "", "HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert 1 == run.returncode, run.stderr
+    assert "" == run.stdout
+    assert "cannot be installed by this command: Chromium, curl, bubblewrap" in run.stderr
+    assert "Install it with the package manager of this system." in run.stderr
+    assert before == sorted(path.name for path in clone.iterdir())

