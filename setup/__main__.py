@@ -4,7 +4,7 @@ import sys
 
 if sys.version_info < (3, 11):  # noqa: UP036  # whichever Python the reader has
     sys.exit(
-        "{} is Python {}.{}; this project needs 3.11 or newer. Name one: make PYTHON=python3.12 ...".format(
+        "{} is Python {}.{}; this project needs 3.11 or newer. Name one: make test PYTHON=python3.12".format(
             sys.executable, *sys.version_info[:2]
         )
     )

@@ -34,25 +34,25 @@ def as_root(packages: Sequence[str]) -> list[list[str]]:
 
 
 def unpack(folder: Path, packages: Sequence[str]) -> Path:
-    """Unpack packages into *folder*, in place of what was there; return where their files are.
+    """Unpack packages into *folder*, beside what is there already; return where their files are.
 
     Raises:
         subprocess.CalledProcessError: apt-get or dpkg failed, and said why.
     """
-    shutil.rmtree(folder, ignore_errors=True)
-    state, cache, made = folder / "state", folder / "cache", folder / "unpacking"
-    for each in (state / "lists/partial", cache / "archives/partial", made):
-        each.mkdir(parents=True)
+    state, cache, files = folder / "state", folder / "cache", folder / FILES
+    shutil.rmtree(cache, ignore_errors=True)  # what is in there is unpacked
+    for each in (state / "lists/partial", cache / "archives/partial", files):
+        each.mkdir(parents=True, exist_ok=True)
     apt = ["apt-get", "-o", f"Dir::State={state}", "-o", f"Dir::Cache={cache}"]
     apt += ["-o", "Dir::State::status=/var/lib/dpkg/status", "-o", "Debug::NoLocking=true"]
     _run([*apt, "update", "-q"])
     _run([*apt, "install", *_QUIET, "--download-only", *packages])
     # One that the machine has already is not among them.
     for archive in sorted((cache / "archives").glob("*.deb")):
-        _run(["dpkg", "-x", str(archive), str(made)])
+        _run(["dpkg", "-x", str(archive), str(files)])
     shutil.rmtree(state)
     shutil.rmtree(cache)
-    return made.rename(folder / FILES)
+    return files
 
 
 def lead_to(tool: Tool, files: Path) -> None:

@@ -13,9 +13,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
-from setup import environments
+from setup import debian, environments
 from setup.tools import ALL, PROGRAMS, Tool, find
 
+PIP: Final = ".cache/tools/pip"
+"""Where pip is unpacked, for a Python that has none."""
 CES: Final = ".cache/ces"
 """Where user code's interpreter and packages are."""
 _OPEN: Final = """
@@ -42,6 +44,8 @@ class Machine:
     """Whether that command may be run."""
     has_pip: bool
     """Whether this Python puts pip into the virtual environments that it makes; Debian's alone does not."""
+    has_wheel: bool
+    """Whether the clone has a wheel of pip, which then is used."""
     missing: frozenset[Tool]
     """Programs and libraries that were not found."""
     outdated: frozenset[str]
@@ -64,6 +68,7 @@ def look(root: Path, environ: Mapping[str, str] = os.environ) -> Machine:
         manager=next((each for each in _MANAGERS if shutil.which(each, path=path)), None),
         is_root=os.geteuid() == 0,
         has_pip=find_spec("ensurepip") is not None,
+        has_wheel=any((root / PIP / debian.FILES).rglob("pip-*.whl")),
         missing=frozenset(tool for tool in ALL if find(tool, environ) is None),
         outdated=frozenset(each.folder for each in environments.ALL.values() if not each.is_ready(root)),
         has_terraform=_has_terraform(environ),

@@ -8,10 +8,9 @@ from typing import Final
 
 from setup import debian, environments
 from setup.environments import Environment
-from setup.machine import CES, Machine
+from setup.machine import CES, PIP, Machine
 from setup.tools import ALL, BUBBLEWRAP, CHROMIUM, CURL, LIBSECCOMP, Tool
 
-PIP: Final = ".cache/tools/pip"
 UNPACKED: Final = ".cache/tools/debian"
 
 PARTS: Final = {
@@ -73,7 +72,7 @@ def plan(machine: Machine, parts: Iterable[str], *, root: Path) -> Plan:
     needed = {"python", *parts}
     tools = [tool for tool in ALL if tool in machine.missing and _is_needed(tool, needed)]
     made = list(_environments(machine, needed))
-    without_pip = bool(made) and not machine.has_pip
+    without_pip = bool(made) and not machine.has_pip and not machine.has_wheel
     by_hand = [tool for tool in tools if not _can_install(tool, machine)]
     missing = [tool.name for tool in by_hand]
     if without_pip and machine.manager != "apt-get":
@@ -81,7 +80,8 @@ def plan(machine: Machine, parts: Iterable[str], *, root: Path) -> Plan:
     if missing:
         return Plan(steps=(), missing=tuple(missing), remedy=_remedy(by_hand, machine))
     steps = [_pip(root)] if without_pip else []
-    steps += [_environment(each, after={PIP} if without_pip else set()) for each in made]
+    wheels = () if machine.has_pip else (PIP,)
+    steps += [_environment(each, wheels, frozenset({PIP} if without_pip else ())) for each in made]
     if tools:
         steps.append(_packages(tools, machine, root))
     after_python = frozenset({_PYTHON} if environments.PYTHON in made else ())
@@ -135,18 +135,17 @@ def _remedy(tools: list[Tool], machine: Machine) -> str:
 def _pip(root: Path) -> Step:
     return Step(
         name=PIP,
-        installs=f"pip, unpacked into {PIP}: this Python has none",
+        installs="pip, of a package of Debian: this Python has none",
         commands=((sys.executable, "-m", "setup.debian", str(root / PIP), "python3-pip-whl"),),
     )
 
 
-def _environment(environment: Environment, *, after: set[str]) -> Step:
-    pip = (PIP,) if after else ()
+def _environment(environment: Environment, wheels: tuple[str, ...], after: frozenset[str]) -> Step:
     return Step(
         name=environment.folder,
-        installs=f"{environment.holds}, by pip, into {environment.folder}",
-        commands=((sys.executable, "-m", "setup.environments", environment.folder, *pip),),
-        after=frozenset(after),
+        installs=f"{environment.holds}; by pip",
+        commands=((sys.executable, "-m", "setup.environments", environment.folder, *wheels),),
+        after=after,
     )
 
 
@@ -180,7 +179,7 @@ def _ces(root: Path, after: frozenset[str]) -> Step:
     command = str(environments.PYTHON.python(root).with_name("gcp-adk-store"))
     return Step(
         name=CES,
-        installs=f"what user code runs in: pydantic, numpy and protobuf of the platform, by pip, into {CES}",
+        installs="what user code runs in: pydantic, numpy and protobuf of the platform; by pip",
         commands=((command, "ces", "install", "--folder", CES),),
         after=after,
     )

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from setup.environments import ALL as ENVIRONMENTS
-from setup.machine import Machine
-from setup.plan import PARTS, PIP, Plan, plan
+from setup.machine import PIP, Machine
+from setup.plan import PARTS, Plan, plan
 from setup.tools import ALL, BUBBLEWRAP, CHROMIUM, CURL
 
 ROOT = Path("/clone")
@@ -17,6 +17,7 @@ BARE = Machine(
     manager="apt-get",
     is_root=False,
     has_pip=False,
+    has_wheel=False,
     missing=frozenset({CHROMIUM, CURL, BUBBLEWRAP}),
     outdated=frozenset(ENVIRONMENTS),
     has_terraform=False,
@@ -74,6 +75,14 @@ def test_the_tests_need_all_and_wait_only_for_what_they_stand_on() -> None:
         "emulators": {".venv"},
         ".cache/ces": {".venv"},
     } == after
+
+
+def test_pip_is_unpacked_once() -> None:
+    """Environments that are made later find it."""
+    decided = plan(dataclasses.replace(BARE, has_wheel=True), ["python"], root=ROOT)
+
+    assert [".venv"] == names(decided)
+    assert (".venv", PIP) == decided.steps[0].commands[0][-2:]
 
 
 def test_every_step_can_run_after_those_before_it() -> None:
