@@ -2,7 +2,8 @@
 
 A machine is Debian's smallest system in a folder, entered as the root of processes that see no other. It
 reaches package indexes as this machine does: apt's sources and pip's settings are passed in, and what these
-name. So is the Firestore emulator's jar where this machine has it, which spares a large download.
+name. So is the Firestore emulator's jar that ``ADK_STORE_FIRESTORE_EMULATOR_JAR`` names, if it is set, which
+spares a large download.
 """
 
 import argparse
@@ -19,13 +20,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from gcp_adk_store.testing.emulators import JAR_VARIABLE, EmulatorError, find_firestore_jar
 from setup import debian
 from setup.tools import ROOT
 
 _HERE: Final = ROOT / ".cache/bare-machine"
 _BASE: Final = _HERE / "base"
 _ALONE: Final = "python3,make,git"
+_JAR_VARIABLE: Final = "ADK_STORE_FIRESTORE_EMULATOR_JAR"
 _JAR: Final = "/opt/firestore-emulator.jar"
 _HOMES: Final = {"root": "/root", "ada": "/home/ada"}
 _PASSED: Final = re.compile(
@@ -183,11 +184,10 @@ def _pass_settings(root: Path) -> Iterator[tuple[Path, str]]:
 
 
 def _pass_jar() -> Iterator[tuple[Path, str]]:
-    """Yield the Firestore emulator's jar of this machine."""
-    try:
-        yield find_firestore_jar(), _JAR
-    except EmulatorError as exc:
-        sys.stdout.write(f"The Firestore emulator is downloaded there: {exc}\n")
+    """Yield the Firestore emulator's jar that the caller names; without one it is downloaded there."""
+    named = os.environ.get(_JAR_VARIABLE)
+    if named:
+        yield Path(named), _JAR
 
 
 def _run(root: Path, user: str, command: str) -> bool:
@@ -195,7 +195,7 @@ def _run(root: Path, user: str, command: str) -> bool:
     environ = {name: value for name, value in os.environ.items() if _PASSED.fullmatch(name)}
     environ |= {"HOME": _HOMES[user], "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
     if (root / _JAR.lstrip("/")).exists():
-        environ[JAR_VARIABLE] = _JAR
+        environ[_JAR_VARIABLE] = _JAR
     sys.stdout.write(f"\n=== {user}: {command}\n")
     sys.stdout.flush()
     began = time.monotonic()
