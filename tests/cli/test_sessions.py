@@ -2,9 +2,7 @@
 
 import io
 import json
-import os
 import shlex
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -315,24 +313,14 @@ async def test_a_session_that_is_written_to_all_the_time_is_not_exported(project
     assert b"" == file.getvalue()
 
 
-def peak_of(deployment: Deployment, *arguments: str) -> int:
-    """Return how many bytes of memory a process took at most that runs the command."""
-    place = {"ADK_STORE_PROJECT": deployment.project, "ADK_STORE_BUCKET": ""}
-    program = str(Path(sys.executable).parent / "gcp-adk-store")
-    pid = os.posix_spawn(program, [program, *arguments], {**os.environ, **place})
-    _, status, used = os.wait4(pid, 0)
-    assert 0 == status
-    return used.ru_maxrss * 1024
-
-
 def test_an_export_of_a_long_session_takes_little_memory(deployment: Deployment, tmp_path: Path) -> None:
     """It takes no more than a third of the file more than the export of a short one takes."""
     long = {**PLAIN, "session_id": "long"}
     done(talk(deployment, PLAIN, said("hello")))
     done(talk(deployment, long, *(said("x" * 200_000) for _ in range(150))))
     file = tmp_path / "long.jsonl"
-    short = peak_of(deployment, "sessions", "export", *OF_PLAIN, str(tmp_path / "short.jsonl"))
-    taken = peak_of(deployment, "sessions", "export", *OF_PLAIN[:5], "long", str(file)) - short
+    short = deployment.peak_of("sessions", "export", *OF_PLAIN, str(tmp_path / "short.jsonl"))
+    taken = deployment.peak_of("sessions", "export", *OF_PLAIN[:5], "long", str(file)) - short
 
     assert file.stat().st_size > 30_000_000
     assert taken < file.stat().st_size / 3
