@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from http import HTTPStatus
 from types import TracebackType
 from typing import Any, Final, Self
 from urllib.parse import quote
@@ -153,18 +154,21 @@ class AdminApi:
             )
         except requests.RequestException as exc:
             return Answer(status=0, reason=type(exc).__name__)
+        body = _json(response.json)
+        if body is None and response.status_code == HTTPStatus.OK:
+            return Answer(status=0, reason="an answer that is no JSON object")
         return Answer(
             status=response.status_code,
-            body=_json(response.json),
+            body=body or {},
             date=response.headers.get("Date", ""),
             asked_at=asked_at,
             answered_at=time.time(),
         )
 
 
-def _json(read: Callable[[], Any]) -> Mapping[str, Any]:
+def _json(read: Callable[[], Any]) -> Mapping[str, Any] | None:
     try:
         body = read()
     except requests.JSONDecodeError:
-        return {}  # a proxy's page, or nothing at all: the status says enough
-    return body if isinstance(body, Mapping) else {}
+        return None
+    return body if isinstance(body, Mapping) else None

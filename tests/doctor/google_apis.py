@@ -236,7 +236,7 @@ class GoogleApis:
         self.asked.append(request)
         status, body = self.answers.get(request.path, MISSING)
         kind = request.path.rpartition("/")[2]
-        if status != 200 or kind not in ("indexes", "fields"):
+        if status != 200 or kind not in ("indexes", "fields") or not isinstance(body, dict):
             return status, body
         if "pageSize" in request.params:
             return error(400, "INVALID_ARGUMENT")

@@ -173,6 +173,13 @@ OF = {
         (error(503, "UNAVAILABLE"), Status.FAIL, "the API answered 503 UNAVAILABLE; try again"),
         ((502, b"<html>words of a proxy</html>"), Status.FAIL, "the API answered 502; try again"),
         ((302, b""), Status.FAIL, "the API answered 302; try again"),
+        (
+            (200, b"<html>words of a proxy</html>"),
+            Status.FAIL,
+            "could not be reached (an answer that is no JSON",
+        ),
+        ((200, b'["words of"]'), Status.FAIL, "could not be reached (an answer that is no JSON object)"),
+        ((200, b'{"words of'), Status.FAIL, "could not be reached (an answer that is no JSON object)"),
     ],
 )
 @pytest.mark.parametrize("at", OF)
