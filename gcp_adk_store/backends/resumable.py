@@ -19,6 +19,9 @@ from gcp_adk_store.errors import StoredDataError, UnavailableError
 CHUNK_BYTES: Final = 8 * 1024 * 1024
 """Bytes of one request: a multiple of 256 KiB, as Cloud Storage demands."""
 
+_LONGEST_STALL: Final = 5
+"""Pieces in a row after which Cloud Storage has no more of an upload than before."""
+
 _RANGE: Final = re.compile(r"bytes=0-(\d+)")
 
 ReadAt = Callable[[int, int], Awaitable[bytes]]
@@ -97,8 +100,8 @@ class ResumableUploads:
         """Return the resource of what was stored, and the CRC32C of what was read."""
         url = await self._begin(name, fields, size=size, what=what)
         checksum, hashed = RunningChecksum(), 0
-        have = 0
-        while True:
+        have = furthest = stalled = 0
+        while stalled < _LONGEST_STALL:
             piece = await read_at(have, min(CHUNK_BYTES, size - have))
             checksum.update(piece[max(0, hashed - have) :])
             hashed = max(hashed, have + len(piece))
@@ -109,7 +112,10 @@ class ResumableUploads:
             if not isinstance(done, int):
                 return done, checksum.base64
             have = done
+            stalled = 0 if have > furthest else stalled + 1
+            furthest = max(furthest, have)
             on_progress(have)
+        raise UnavailableError(f"{what}: Cloud Storage keeps nothing of what is sent; save again later")
 
     async def _begin(self, name: str, fields: ObjectFields, *, size: int, what: str) -> str:
         def begin(bucket: Any, timeout_s: float) -> str:

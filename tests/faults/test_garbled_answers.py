@@ -135,6 +135,15 @@ async def test_an_upload_whose_last_answers_are_all_garbled_is_unknown(
     assert [0, 1] == await GcsArtifactService(bucket).list_versions(**FILE)
 
 
+async def test_an_upload_of_which_nothing_is_kept_ends(storage_proxy: StorageProxy, bucket: str) -> None:
+    """Each answer says that no byte arrived: it is not sent for ever."""
+    storage_proxy.plan = only("upload", lambda call: Garble(with_headers=False) if call.number else None)
+    with pytest.raises(UnavailableError, match="keeps nothing of what is sent"):
+        await GcsArtifactService(bucket).save_artifact_file(**FILE, source=io.BytesIO(LARGE))
+
+    assert storage_proxy.figures.faults["garble"] <= 10
+
+
 def test_a_garbled_answer_has_the_length_of_what_comes(storage_proxy: StorageProxy, bucket: str) -> None:
     """Its status stays, its headers as the fault says; what has no body stays as it is."""
     name = f"{storage_proxy.address}/storage/v1/b/{bucket}/o/app%2Fuser%2Fsession%2Ffile%2F0"
