@@ -85,11 +85,11 @@ class Operations:
         """
         if self._turns is None:
             return await work()
-        await self._turns.take(_ALL)
+        turn = await self._turns.take(_ALL)
         try:
             return await work()
         finally:
-            self._turns.pass_on(_ALL)
+            self._turns.pass_on(turn)
 
 
 def operation(

@@ -14,7 +14,7 @@ from google.adk.sessions import BaseSessionService, Session
 from google.adk.sessions.base_session_service import GetSessionConfig, ListSessionsResponse
 from google.auth.credentials import Credentials
 
-from gcp_adk_store import settings, telemetry
+from gcp_adk_store import forks, settings, telemetry
 from gcp_adk_store.backends.channels import ClientInterceptor, FirestoreClient
 from gcp_adk_store.backends.credentials import StoreCredentials
 from gcp_adk_store.backends.firestore import open_documents
@@ -45,7 +45,7 @@ from gcp_adk_store.reader import SessionReader
 from gcp_adk_store.recorder import SessionRecorder
 from gcp_adk_store.segment_cache import SegmentCache
 from gcp_adk_store.settings import SessionLimits, StoreSettings
-from gcp_adk_store.turns import Turns
+from gcp_adk_store.turns import Turn, Turns
 
 logger = logging.getLogger(__name__)
 
@@ -177,7 +177,11 @@ class FirestoreSessionService(BaseSessionService):
         self._turns = turns()
         self._delivered = DeliveredEvents(self._limits.delivered_events)
         self._held = HeldEvents()
-        self._unawaited: set[asyncio.Task[Any]] = set()
+        forks.begin(self)
+
+    def begin(self) -> None:
+        """Have no appends under way: those of the parent do not run in its child."""
+        self._under_way: dict[asyncio.AbstractEventLoop, set[asyncio.Task[Any]]] = {}
 
     @operation
     async def create_session(
@@ -264,8 +268,8 @@ class FirestoreSessionService(BaseSessionService):
         if event.partial:
             return event
         key = SessionKey(app=session.app_name, user=session.user_id, session=session.id)
-        await self._turns.take(key)  # cancelled here, nothing was sent
-        return await self._see_through(key, self.operations.run(lambda: self._append(key, session, event)))
+        turn = await self._turns.take(key)  # cancelled here, nothing was sent
+        return await self._see_through(turn, self.operations.run(lambda: self._append(key, session, event)))
 
     @operation
     async def list_sessions(self, *, app_name: str, user_id: str | None = None) -> ListSessionsResponse:
@@ -407,12 +411,9 @@ class FirestoreSessionService(BaseSessionService):
 
         ADK's servers call it when they end, and close nothing. Every acknowledged write is durable already.
         """
-        loop = asyncio.get_running_loop()
-        # Copied by the set itself: tuple() makes room while it iterates, which can run the garbage collector,
-        # with it finalizers, and other threads, which append.
-        mine = [task for task in self._unawaited.copy() if task.get_loop() is loop]
+        mine = self._under_way.get(asyncio.get_running_loop())
         if mine:
-            await asyncio.wait(mine)
+            await asyncio.wait(mine.copy())
 
     async def close(self) -> None:
         """Wait as :meth:`flush` does, then close own connections."""
@@ -493,21 +494,27 @@ class FirestoreSessionService(BaseSessionService):
             place=self._payload_place,
         )
 
-    async def _see_through(self, key: SessionKey, work: Coroutine[Any, Any, T]) -> T:
-        """Await *work*, then pass on the turn of *key*; cancelling the caller does not cancel it."""
+    async def _see_through(self, turn: Turn, work: Coroutine[Any, Any, T]) -> T:
+        """Await *work*, then pass on its *turn*; cancelling the caller does not cancel it."""
+        # What was under way in a closed loop never ends: nothing but this service holds it.
+        for loop in [loop for loop in self._under_way.copy() if loop.is_closed()]:
+            self._under_way.pop(loop, None)
         task = asyncio.create_task(work)
-        self._unawaited.add(task)
+        mine = self._under_way.setdefault(turn.loop, set())
+        mine.add(task)
 
         def end(done: asyncio.Task[T]) -> None:
-            self._unawaited.discard(done)
-            self._turns.pass_on(key)
+            mine.discard(done)
+            if not mine:
+                self._under_way.pop(turn.loop, None)
+            self._turns.pass_on(turn)
 
         # A callback, not a block around the work: a task that is cancelled before it starts runs no block.
         task.add_done_callback(end)
         try:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
-            task.add_done_callback(lambda done: _report_unawaited(done, f"append_event {key}"))
+            task.add_done_callback(lambda done: _report_unawaited(done, f"append_event {turn.key}"))
             raise
 
 

@@ -1,0 +1,262 @@
+"""Show that event loops that end under calls take nothing with them: turns, places, tasks, threads."""
+
+import asyncio
+import gc
+import threading
+import time
+from collections.abc import Callable, Coroutine, Iterator
+from typing import Any
+
+import pytest
+from google.adk.sessions import Session
+
+from gcp_adk_store import ArtifactLimits, OverloadedError, SessionLimits, Store, deadlines
+from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, STORAGE_VARIABLE, Emulator
+from gcp_adk_store.testing.faults import Call, Fault, Hold
+from gcp_adk_store.testing.firestore_proxy import FirestoreProxy
+from gcp_adk_store.testing.storage_proxy import StorageProxy
+from tests.services.conftest import WHO, event, text, texts
+
+DEADLINE_S = 12.0
+FILE: dict[str, Any] = {**WHO, "filename": "f"}
+
+
+class Held:
+    """A plan that holds one call, counted from the moment on that it is armed."""
+
+    def __init__(self) -> None:
+        self.hold: Hold | None = None
+        self._left = 0
+
+    def arm(self, number: int) -> Hold:
+        """Hold the call that comes after *number* more."""
+        self._left = number
+        self.hold = Hold("before")
+        return self.hold
+
+    def __call__(self, call: Call) -> Fault | None:
+        """Return what goes wrong with *call*."""
+        del call
+        self._left -= 1
+        return self.hold if self._left == -1 else None
+
+
+class Place:
+    """A store whose requests can be held."""
+
+    def __init__(self, project: str, bucket: str, plan: Held) -> None:
+        self.plan = plan
+        self.store = Store.connect(
+            project=project,
+            bucket=bucket,
+            session_limits=SessionLimits(deadline_s=DEADLINE_S, max_in_flight=2, state_value_bytes=100),
+            artifact_limits=ArtifactLimits(deadline_s=DEADLINE_S, max_workers=4, request_timeout_s=1),
+        )
+
+    async def append(self, words: str) -> None:
+        """Append to the session as it is now."""
+        session = await self.store.sessions.get_session(**WHO)
+        assert session is not None
+        await self.store.sessions.append_event(session, event(words, delta={"large": words * 200}))
+
+    async def list(self) -> None:
+        """List the user's sessions."""
+        await self.store.sessions.list_sessions(app_name="app", user_id="user")
+
+    async def iterate(self) -> None:
+        """Read all events."""
+        _ = [found async for found in self.store.sessions.iter_events(**WHO)]
+
+    async def get(self) -> None:
+        """Read the session."""
+        assert await self.store.sessions.get_session(**WHO) is not None
+
+    async def save(self) -> None:
+        """Save a version."""
+        await self.store.artifacts.save_artifact(**FILE, artifact=text("a version"))
+
+    async def load(self) -> None:
+        """Load the latest version."""
+        assert await self.store.artifacts.load_artifact(**FILE) is not None
+
+    async def all_work(self) -> None:
+        """Use every kind of operation, more of them at once than may be under way, within one deadline."""
+        async with asyncio.timeout(DEADLINE_S):
+            await self.append("after")
+            calls = [self.get(), self.list(), self.iterate(), self.save(), self.load(), self.get()]
+            await asyncio.gather(*calls)
+
+    async def one_handle_works(self) -> None:
+        """Append through one handle, from several tasks."""
+        session = await self.store.sessions.get_session(**WHO)
+        assert session is not None
+        async with asyncio.timeout(DEADLINE_S):
+            await asyncio.gather(*(self.store.sessions.append_event(session, event("x")) for _ in range(5)))
+
+
+OPERATIONS: dict[str, Callable[[Place], Coroutine[Any, Any, None]]] = {
+    "append": lambda place: place.append("held"),
+    "get": Place.get,
+    "list": Place.list,
+    "iterate": Place.iterate,
+    "save": Place.save,
+    "load": Place.load,
+}
+
+
+@pytest.fixture
+def place(
+    project: str,
+    adk_store_bucket: str,
+    firestore_emulator: Emulator,
+    storage_emulator: Emulator,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[Place]:
+    """A store with one session, one event and one version, behind proxies."""
+    plan = Held()
+    with (
+        FirestoreProxy(firestore_emulator.address, plan) as firestore,
+        StorageProxy(storage_emulator.address, plan) as storage,
+    ):
+        monkeypatch.setenv(FIRESTORE_VARIABLE, firestore.address)
+        monkeypatch.setenv(STORAGE_VARIABLE, storage.address)
+        made = Place(project, adk_store_bucket, plan)
+
+        async def prepare() -> None:
+            async with Store.connect(
+                project=project
+            ) as patient:  # an emulator that just started takes its time
+                await patient.sessions.create_session(**WHO)
+            await made.append("first")
+            await made.save()
+
+        asyncio.run(prepare())
+        yield made
+        asyncio.run(made.store.close())
+        gc.collect()  # here, where a test expects what is said of calls that are thrown away
+
+
+def drive(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, None], hold: Hold) -> bool:
+    """Run *work* in *loop* until its request is held, or to its end; tell whether it was held.
+
+    The loop is stopped, as a server leaves it whose request takes too long; nothing is cancelled.
+    """
+    task = loop.create_task(work)
+
+    task.add_done_callback(lambda _: hold.reached.set())
+    loop.run_until_complete(asyncio.to_thread(hold.reached.wait, 10))
+    if task.done():
+        task.result()
+    return not task.done()
+
+
+def end(loop: asyncio.AbstractEventLoop, hold: Hold) -> None:
+    """Close *loop* under what it runs, then drop the request that is held."""
+    loop.close()
+    hold.release(forward=False)
+
+
+def leftovers(place: Place) -> tuple[int, int]:
+    """Return how many turns are taken or waited for, and how many appends are under way."""
+    sessions, artifacts = place.store.sessions, place.store.artifacts
+    time.sleep(1.0)  # what nobody asks for is looked at once a second
+    asyncio.run(place.all_work())
+    turns = [
+        sessions._turns,
+        sessions.operations._turns,
+        artifacts._objects._calls._turns,
+        artifacts._versions._turns,
+    ]
+    return sum(len(one._lines) for one in turns if one is not None), len(sessions._under_way)
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+@pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
+def test_a_loop_that_is_closed_at_a_request_takes_nothing_with_it(place: Place, name: str) -> None:
+    """Whichever request it is, every operation works in a fresh loop, and nothing is left of the old one."""
+    number = 0
+    while True:
+        hold = place.plan.arm(number)
+        loop = asyncio.new_event_loop()
+        held = drive(loop, OPERATIONS[name](place), hold)
+        end(loop, hold)
+        if not held:
+            break
+        asyncio.run(place.all_work())
+        number += 1
+
+    assert number
+    assert (0, 0) == leftovers(place)
+    threads = [thread for thread in threading.enumerate() if thread.name.startswith("adk-store")]
+    assert len(threads) <= 8
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+@pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
+def test_a_loop_that_is_closed_before_its_first_request_takes_nothing_with_it(
+    place: Place, name: str
+) -> None:
+    """After each of its first steps, in which it takes turns and begins tasks."""
+    for steps in range(8):
+        loop = asyncio.new_event_loop()
+        task = loop.create_task(OPERATIONS[name](place))
+        for _ in range(steps):
+            loop.call_soon(loop.stop)
+            loop.run_forever()
+        loop.close()
+        assert not task.done()
+    asyncio.run(place.all_work())
+
+    assert (0, 0) == leftovers(place)
+
+
+@pytest.mark.parametrize("way", ["dropped", "on a thread that ended"])
+@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
+def test_loops_that_nobody_runs_or_closes_take_nothing_with_them(place: Place, way: str) -> None:
+    """As many as may be under way; what they had comes back within the deadline."""
+    kept: list[asyncio.AbstractEventLoop] = []
+
+    def leave_one() -> None:
+        hold = place.plan.arm(1)  # the commit, after the read
+        loop = asyncio.new_event_loop()
+        assert drive(loop, place.append("held"), hold)
+        hold.release(forward=False)
+        if way != "dropped":
+            kept.append(loop)
+
+    for _ in range(2):
+        thread = threading.Thread(target=leave_one)
+        thread.start()
+        thread.join()
+    gc.collect()
+    asyncio.run(place.all_work())
+    asyncio.run(place.one_handle_works())
+    for loop in kept:
+        loop.close()
+
+
+def test_a_loop_that_is_stopped_and_runs_again_sees_its_append_through(place: Place) -> None:
+    """Meanwhile it is the session's turn: an append in another loop waits, and is not sent."""
+
+    async def read() -> Session:
+        session = await place.store.sessions.get_session(**WHO)
+        assert session is not None
+        return session
+
+    async def append(words: str) -> None:
+        await place.store.sessions.append_event(session, event(words))
+
+    session = asyncio.run(read())
+    hold = place.plan.arm(0)
+    loop = asyncio.new_event_loop()
+    appending = loop.create_task(append("stopped"))
+    loop.run_until_complete(asyncio.to_thread(hold.reached.wait, 10))
+    with deadlines.operation_of(0.2), pytest.raises(OverloadedError):
+        asyncio.run(append("too early"))
+    hold.release()
+    loop.run_until_complete(appending)
+    loop.close()
+    asyncio.run(append("next"))
+
+    assert ["first", "stopped", "next"] == texts(session.events)
+    assert session == asyncio.run(read())
