@@ -1,7 +1,6 @@
 """Number the versions of artifacts, and find them."""
 
 import asyncio
-import threading
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
@@ -20,6 +19,7 @@ from gcp_adk_store.codec.objects import (
 )
 from gcp_adk_store.errors import ArtifactConflictError, InvalidInputError
 from gcp_adk_store.fan_out import beside
+from gcp_adk_store.forks import Guard
 from gcp_adk_store.model.artifacts import (
     MAX_REFERENCE_HOPS,
     REFERENCE_SCHEME,
@@ -261,7 +261,7 @@ class _LatestVersions:
         self._lifetime_s = limits.known_for_s
         self._versions: OrderedDict[ArtifactKey, tuple[int, float]] = OrderedDict()
         self._forgotten = 0
-        self._guard = threading.Lock()
+        self._guard = Guard()
 
     def look(self, key: ArtifactKey) -> _Look:
         """Return what is known now, for :meth:`learn` to tell whether it still is."""

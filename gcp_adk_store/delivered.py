@@ -1,6 +1,5 @@
 """Remember which events may be delivered again: those that a handle holds, and those stored lately."""
 
-import threading
 import weakref
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -8,6 +7,7 @@ from collections.abc import Sequence
 from google.adk.events import Event
 from google.adk.sessions import Session
 
+from gcp_adk_store.forks import Guard
 from gcp_adk_store.model.keys import SessionKey
 
 
@@ -21,7 +21,7 @@ class DeliveredEvents:
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
         self._ids: OrderedDict[tuple[SessionKey, str], None] = OrderedDict()
-        self._guard = threading.Lock()
+        self._guard = Guard()
 
     def __contains__(self, delivered: tuple[SessionKey, str]) -> bool:
         with self._guard:

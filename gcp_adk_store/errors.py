@@ -16,6 +16,7 @@
     ├── OutcomeUnknownError      read before you repeat; it may have been written
     ├── AccessDeniedError        grant the permission, or change the policy, that the message names
     │   └── CredentialsError     log in, or mend the credentials, with the command that the message names
+    ├── ForkedProcessError       fork earlier, or close before the fork; nothing was sent
     ├── NotProvisionedError      make the database or bucket that the message names
     └── StoredDataError          what lies in storage cannot be read by this release
         └── PayloadMissingError  restore the payload, or read with on_missing_payload="placeholder"
@@ -37,6 +38,7 @@ __all__ = [
     "AccessDeniedError",
     "ArtifactConflictError",
     "CredentialsError",
+    "ForkedProcessError",
     "InvalidInputError",
     "NotProvisionedError",
     "OutcomeUnknownError",
@@ -167,6 +169,10 @@ class AccessDeniedError(StoreError):
 
 class CredentialsError(AccessDeniedError):
     """There are no credentials, or no token is to be had for them; nothing was sent."""
+
+
+class ForkedProcessError(StoreError):
+    """The process is the child of one in which gRPC ran, and cannot call Firestore; nothing was sent."""
 
 
 class NotProvisionedError(StoreError):

@@ -1,7 +1,6 @@
 """Remember events by the JSON text they were read from, up to a bound of memory."""
 
 import sys
-import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from typing import Final
@@ -10,6 +9,7 @@ from gcp_adk_store import telemetry
 from gcp_adk_store.codec.event_copies import copy_event
 from gcp_adk_store.codec.events import StoredEvent, decode_event
 from gcp_adk_store.errors import StoredDataError
+from gcp_adk_store.forks import Guard
 from gcp_adk_store.pauses import Pauses
 
 _AT_ONCE: Final = 8
@@ -40,7 +40,7 @@ class EventCache:
         self._capacity = capacity_bytes
         self._size = 0
         self._events: OrderedDict[str, tuple[StoredEvent, int]] = OrderedDict()
-        self._guard = threading.Lock()
+        self._guard = Guard()
 
     async def decode(
         self, texts: Sequence[str], *, where: str, remember: bool, pauses: Pauses, first: int = 0

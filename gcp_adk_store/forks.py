@@ -31,6 +31,7 @@ class LetsGo(Protocol):
         ...
 
 
+_PID: Final = os.getpid()
 _parts: Final[weakref.WeakSet[Any]] = weakref.WeakSet()
 _of_the_parent: Final[list[object]] = []
 
@@ -48,9 +49,31 @@ def begin(part: BeginsAnew) -> None:
     part.begin()
 
 
+class Guard:
+    """A lock that nobody holds in a child: whoever held it in the parent does not run there."""
+
+    def __init__(self) -> None:
+        begin(self)
+
+    def begin(self) -> None:
+        """Be free."""
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+
 def keep(of_the_parent: object) -> None:
     """Keep what a child must not end: a gRPC channel would wait for a thread that the child does not have."""
     _of_the_parent.append(of_the_parent)
+
+
+def is_child() -> bool:
+    """Tell whether the process was forked since this library was imported."""
+    return os.getpid() != _PID
 
 
 def has_lost_grpc() -> bool:

@@ -2,7 +2,6 @@
 
 import asyncio
 import inspect
-import threading
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from gcp_adk_store import deadlines
@@ -10,6 +9,7 @@ from gcp_adk_store.artifacts import GcsArtifactService
 from gcp_adk_store.backends.credentials import StoreCredentials
 from gcp_adk_store.backends.storage_calls import StorageCalls
 from gcp_adk_store.errors import InvalidInputError, NotProvisionedError
+from gcp_adk_store.forks import Guard
 from gcp_adk_store.sessions import FirestoreSessionService
 from gcp_adk_store.settings import (
     ArtifactLimits,
@@ -27,7 +27,7 @@ Service = TypeVar("Service", FirestoreSessionService, GcsArtifactService)
 LOOK_S: Final = 5.0
 """Seconds that a server's start may wait for its buckets' answers; its probes fail meanwhile."""
 
-_guard = threading.Lock()
+_guard = Guard()
 _made: list[tuple[dict[str, Any], FirestoreSessionService | GcsArtifactService]] = []
 _as_whom: dict[StoreSettings, StoreCredentials] = {}
 

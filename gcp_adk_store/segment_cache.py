@@ -1,8 +1,8 @@
 """Remember sealed segments, which never change, up to a bound of memory."""
 
-import threading
 from collections import OrderedDict
 
+from gcp_adk_store.forks import Guard
 from gcp_adk_store.model.sessions import Segment
 
 
@@ -16,7 +16,7 @@ class SegmentCache:
         self._capacity = capacity_bytes
         self._size = 0
         self._segments: OrderedDict[str, tuple[Segment, int]] = OrderedDict()
-        self._guard = threading.Lock()
+        self._guard = Guard()
 
     def get(self, path: str) -> Segment | None:
         """Return what was put, if it is still here."""

@@ -177,11 +177,19 @@ class FirestoreSessionService(BaseSessionService):
         self._turns = turns()
         self._delivered = DeliveredEvents(self._limits.delivered_events)
         self._held = HeldEvents()
+        self._under_way: dict[asyncio.AbstractEventLoop, set[asyncio.Task[Any]]] = {}
         forks.begin(self)
 
     def begin(self) -> None:
         """Have no appends under way: those of the parent do not run in its child."""
-        self._under_way: dict[asyncio.AbstractEventLoop, set[asyncio.Task[Any]]] = {}
+        if self._under_way:
+            forks.keep(self._under_way)  # thrown away, their calls would wait for gRPC
+        self._under_way = {}
+
+    def let_go(self) -> None:
+        """Drop the appends of loops that have ended: nothing but this service holds them."""
+        for loop in [loop for loop in self._under_way.copy() if loop.is_closed()]:
+            self._under_way.pop(loop, None)
 
     @operation
     async def create_session(
@@ -496,9 +504,7 @@ class FirestoreSessionService(BaseSessionService):
 
     async def _see_through(self, turn: Turn, work: Coroutine[Any, Any, T]) -> T:
         """Await *work*, then pass on its *turn*; cancelling the caller does not cancel it."""
-        # What was under way in a closed loop never ends: nothing but this service holds it.
-        for loop in [loop for loop in self._under_way.copy() if loop.is_closed()]:
-            self._under_way.pop(loop, None)
+        self.let_go()
         task = asyncio.create_task(work)
         mine = self._under_way.setdefault(turn.loop, set())
         mine.add(task)

@@ -6,7 +6,6 @@ numbers, names of this library's own and the app; of whom it was about only wher
 The names of spans, attributes and metrics are those of docs/telemetry.md.
 """
 
-import threading
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -18,7 +17,8 @@ from typing import Final, Literal, Protocol, TypeAlias
 from opentelemetry import context, metrics, trace
 from opentelemetry.trace import SpanKind, StatusCode
 
-from gcp_adk_store import errors
+from gcp_adk_store import errors, forks
+from gcp_adk_store.forks import Guard
 
 Cache: TypeAlias = Literal["segments", "events", "versions"]
 """What this process remembers: sealed segments, events, the latest version of an artifact."""
@@ -88,8 +88,20 @@ _MISSES: Final = _METER.create_counter(
 )
 
 _RUNNING: Final[ContextVar["Tally | None"]] = ContextVar("adk_store_tally", default=None)
-_IN_FLIGHT: Final[set["Tally"]] = set()
-_GUARD: Final = threading.Lock()
+_GUARD: Final = Guard()
+
+
+class _Calls:
+    """The calls of this process that have begun and not ended."""
+
+    def __init__(self) -> None:
+        forks.begin(self)
+
+    def begin(self) -> None:
+        self.in_flight: set[Tally] = set()
+
+
+_CALLS: Final = _Calls()
 
 
 class Message(Protocol):
@@ -182,13 +194,13 @@ class Tally:
         self._token = _RUNNING.set(self)
         if self._span is not None:
             self._context = context.attach(trace.set_span_in_context(self._span))
-        _IN_FLIGHT.add(self)
+        _CALLS.in_flight.add(self)
         self._since = time.perf_counter()
 
     def leave(self, failure: BaseException | None = None) -> None:
         """End what :meth:`enter` began; the call may go on later."""
         self._elapsed_s += time.perf_counter() - self._since
-        _IN_FLIGHT.discard(self)
+        _CALLS.in_flight.discard(self)
         if isinstance(failure, GeneratorExit):
             return  # its task is gone, and its context with it
         if self._context is not None:
@@ -355,12 +367,12 @@ def _observed(counted: Iterable[Measured]) -> Iterable[metrics.Observation]:
 
 def _in_flight(options: metrics.CallbackOptions) -> Iterable[metrics.Observation]:
     del options
-    return _observed(tally.measured for tally in _IN_FLIGHT.copy())
+    return _observed(tally.measured for tally in _CALLS.in_flight.copy())
 
 
 def _waiting(options: metrics.CallbackOptions) -> Iterable[metrics.Observation]:
     del options
-    return _observed(tally.measured for tally in _IN_FLIGHT.copy() if tally.waiting)
+    return _observed(tally.measured for tally in _CALLS.in_flight.copy() if tally.waiting)
 
 
 _METER.create_observable_up_down_counter(

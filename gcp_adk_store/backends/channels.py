@@ -12,10 +12,11 @@ from google.auth.credentials import Credentials
 from google.cloud.firestore import AsyncClient
 from google.cloud.firestore_v1.services.firestore.transports import FirestoreGrpcAsyncIOTransport
 
-from gcp_adk_store import settings
+from gcp_adk_store import forks, settings
 from gcp_adk_store.backends import translate, values
 from gcp_adk_store.backends.credentials import StoreCredentials
 from gcp_adk_store.backends.tokens import SharedCredentials, Token
+from gcp_adk_store.errors import ForkedProcessError
 
 _SERVICE: Final = "/google.firestore.v1.Firestore"
 _RESOURCE: Final = "google-cloud-resource-prefix"
@@ -77,8 +78,20 @@ class Channels:
         # By id: a channel keeps its loop alive, so as a weak key the loop would never go. While it is here
         # the loop lives, and its id is its own.
         self._open: dict[int, _Open] = {}
-        self._guard = threading.Lock()
         self._access: _Access | None = None
+        forks.begin(self)
+
+    def begin(self) -> None:
+        """Have no channels: those of the parent do not work in its child."""
+        if self._open:
+            forks.keep(self._open)
+        self._open = {}
+        self._guard = threading.Lock()
+
+    def let_go(self) -> None:
+        """Drop the channels of loops that have ended; gRPC runs as long as there is one."""
+        with self._guard:
+            self._drop_ended()
 
     async def connection(self) -> Connection:
         """Return the running loop's connection, made at its first use, with a token that serves.
@@ -87,7 +100,9 @@ class Channels:
             CredentialsError: no credentials can be found, or they are refused.
             UnavailableError: no token is to be had for now.
             NotProvisionedError: nothing names a project.
+            ForkedProcessError: gRPC cannot run in this process.
         """
+        _require_grpc()
         loop = asyncio.get_running_loop()
         known = self._open.get(id(loop))
         if known is None:
@@ -101,12 +116,15 @@ class Channels:
         if settings.firestore_emulator_host() is None and self._access is None:
             self._access = await asyncio.to_thread(self._find_access)
         with self._guard:
-            for ended in [key for key, opened in self._open.items() if opened.loop.is_closed()]:
-                del self._open[ended]
+            self._drop_ended()
             # Another task of this loop may have been first while the credentials were looked for.
             if id(loop) not in self._open:
                 self._open[id(loop)] = self._connect(loop)
             return self._open[id(loop)]
+
+    def _drop_ended(self) -> None:
+        for ended in [key for key, opened in self._open.items() if opened.loop.is_closed()]:
+            del self._open[ended]
 
     async def close(self) -> None:
         """Close the running loop's channel; those of other loops are dropped."""
@@ -170,7 +188,12 @@ class BorrowedChannel:
         self._connection: Connection | None = None
 
     async def connection(self) -> Connection:
-        """Return the connection of the borrowed client."""
+        """Return the connection of the borrowed client.
+
+        Raises:
+            ForkedProcessError: gRPC cannot run in this process.
+        """
+        _require_grpc()
         if self._connection is None:
             # Private-behaviour dependency, deliberately narrow: the client has no public way to its
             # channel and to the metadata that it sends.
@@ -187,6 +210,14 @@ class BorrowedChannel:
 
     async def close(self) -> None:
         """Leave the borrowed client open."""
+
+
+def _require_grpc() -> None:
+    if forks.has_lost_grpc():
+        raise ForkedProcessError(
+            "this process was forked while gRPC ran in its parent, and gRPC cannot run in it: fork before "
+            "the first call of a session service, or close() services and clients of Firestore before it"
+        )
 
 
 def connect(

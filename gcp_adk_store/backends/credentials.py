@@ -2,7 +2,6 @@
 
 import json
 import os
-import threading
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from gcp_adk_store.backends import token_errors
 from gcp_adk_store.backends.token_errors import Exchange, Identity
 from gcp_adk_store.backends.tokens import SharedCredentials, Token
 from gcp_adk_store.errors import CredentialsError, InvalidInputError
+from gcp_adk_store.forks import Guard
 from gcp_adk_store.settings import StoreSettings
 
 STORE_SCOPES: Final = (
@@ -111,7 +111,7 @@ class StoreCredentials:
         self._iam_endpoint = iam_endpoint
         self._scopes = tuple(scopes)
         self._found: FoundCredentials | None = None
-        self._finding = threading.Lock()
+        self._finding = Guard()
 
     @classmethod
     def of(cls, given: "Credentials | StoreCredentials | None") -> "StoreCredentials":

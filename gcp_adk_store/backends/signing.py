@@ -11,7 +11,7 @@ from google.auth.credentials import Signing
 from google.auth.transport import Request as Transport
 from google.auth.transport.requests import Request
 
-from gcp_adk_store import settings
+from gcp_adk_store import forks, settings
 from gcp_adk_store.backends.credentials import StoreCredentials, signing_credentials
 from gcp_adk_store.backends.storage_calls import Permission, StorageCalls
 from gcp_adk_store.backends.token_errors import NO_TOKEN
@@ -42,6 +42,10 @@ class UrlSigner:
         self._credentials = credentials
         self._service_account = service_account
         self._transport = transport
+        forks.begin(self)
+
+    def begin(self) -> None:
+        """Forget who signs: it may have a connection, which a child must not share with its parent."""
         self._signing: Signing | None = None
 
     async def sign(

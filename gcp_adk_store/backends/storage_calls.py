@@ -15,7 +15,7 @@ from google.auth.transport.requests import AuthorizedSession
 from google.cloud.storage import Client
 from requests.adapters import HTTPAdapter
 
-from gcp_adk_store import deadlines, settings, telemetry
+from gcp_adk_store import deadlines, forks, settings, telemetry
 from gcp_adk_store.backends import retry, translate
 from gcp_adk_store.backends.credentials import StoreCredentials
 from gcp_adk_store.errors import OverloadedError, StoreError
@@ -65,11 +65,22 @@ class StorageCalls:
         self._turns = Turns(
             at_once=limits.max_workers, max_waiting=limits.max_waiting, longest_wait_s=limits.deadline_s
         )
-        self._threads: ThreadPoolExecutor | None = None
-        self.is_borrowed = client is not None
-        self._client: StorageClient | None = client
-        self._opening = threading.Lock()
+        self._lent = client
         self._seen = False  # whether the bucket has ever answered
+        forks.begin(self)
+
+    def begin(self) -> None:
+        """Have neither threads nor connections: those of the parent are not those of its child."""
+        self._opening = threading.Lock()
+        self._threads: ThreadPoolExecutor | None = None
+        self._client: StorageClient | None = self._lent
+        if self._lent is not None and forks.is_child():
+            _reconnect(self._lent._http)  # noqa: SLF001  # a client has no other way to its connections
+
+    @property
+    def is_borrowed(self) -> bool:
+        """Whether the client is one that the caller lent."""
+        return self._lent is not None
 
     async def read(self, work: Callable[[Any, float], T], permission: Permission, *, what: str) -> T:
         """Run *work*, which changes nothing, with the bucket and the seconds one request may be silent.
@@ -215,6 +226,16 @@ class StorageCalls:
         session.mount("https://", adapter)
         session.mount("http://", adapter)
         return Client(project=project, credentials=credentials, _http=session, client_options=options)
+
+
+def _reconnect(session: requests.Session) -> None:
+    """Let *session* open connections of its own, as one that was unpickled does; locks nothing."""
+    for adapter in session.adapters.values():
+        if isinstance(adapter, HTTPAdapter):
+            adapter.__setstate__(adapter.__getstate__())  # type: ignore[attr-defined]  # of pickle
+    refreshing = getattr(getattr(session, "_auth_request", None), "session", None)
+    if isinstance(refreshing, requests.Session):
+        _reconnect(refreshing)  # with which google-auth fetches tokens
 
 
 class _CountedSession(AuthorizedSession):

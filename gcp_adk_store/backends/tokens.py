@@ -13,7 +13,7 @@ from google.auth import exceptions as auth
 from google.auth.credentials import Credentials, TokenState
 from google.auth.transport.requests import Request
 
-from gcp_adk_store import deadlines, telemetry
+from gcp_adk_store import deadlines, forks, telemetry
 from gcp_adk_store.backends import token_errors
 from gcp_adk_store.backends.token_errors import Exchange, Identity
 from gcp_adk_store.errors import UnavailableError
@@ -43,6 +43,10 @@ class Token:
     def __init__(self, credentials: Credentials, identity: Identity) -> None:
         self.credentials = credentials
         self._identity = identity
+        forks.begin(self)
+
+    def begin(self) -> None:
+        """Have no refresh under way: one of the parent does not run in its child. The token stays."""
         self._guard = threading.Lock()
         self._running: Future[_Failure | None] | None = None
         self._begun_at = 0.0

@@ -1,0 +1,78 @@
+"""Show that services work in processes that were forked, or say at the first call why they cannot."""
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from gcp_adk_store.testing.emulators import Emulator
+
+Fork = Callable[..., Awaitable[dict[str, Any]]]
+WELL = {"sessions": "done", "artifacts": "done", "status": 0}
+WITHOUT_GRPC = {"sessions": "ForkedProcessError", "artifacts": "done", "status": 0}
+
+
+@pytest.fixture
+def fork(firestore_emulator: Emulator, adk_store_bucket: str, project: str) -> Fork:
+    """Run a process that forks; return how its two children and itself went on."""
+    assert firestore_emulator.address
+
+    async def run(*flags: str) -> dict[str, Any]:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            *("-W", "ignore", "-m", "tests.services.forking_process", *flags),
+            stdout=asyncio.subprocess.PIPE,
+            env={**os.environ, "ADK_STORE_PROJECT": project, "ADK_STORE_BUCKET": adk_store_bucket},
+        )
+        out, _ = await asyncio.wait_for(process.communicate(), 150)
+        assert 0 == process.returncode
+        told = json.loads(out)
+        for child in told["children"]:
+            assert child.pop("seconds") < 30
+        return dict(told)
+
+    return run
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        (),
+        ("multiprocessing",),
+        ("used",),
+        ("used", "multiprocessing"),
+        ("only-artifacts",),
+        ("open-loop", "closed"),
+    ],
+)
+async def test_a_store_that_was_made_before_a_fork_works_in_parent_and_children(
+    fork: Fork, flags: tuple[str, ...]
+) -> None:
+    """Unused, used in loops that have ended as a server's start does, or closed."""
+    told = await fork(*flags)
+
+    assert [WELL, WELL] == told["children"]
+    assert {"sessions": "done", "artifacts": "done"} == told["parent"]
+
+
+@pytest.mark.parametrize("flags", [("open-loop",), ("traffic",), ("used", "traffic", "multiprocessing")])
+async def test_a_child_of_a_process_in_which_grpc_runs_is_told_so_at_its_first_call(
+    fork: Fork, flags: tuple[str, ...]
+) -> None:
+    """Artifacts work in it, whatever was under way at the fork; the parent goes on with all of it."""
+    told = await fork(*flags)
+
+    assert [WITHOUT_GRPC, WITHOUT_GRPC] == told["children"]
+    assert {"sessions": "done", "artifacts": "done"} == told["parent"]
+
+
+async def test_clients_that_were_lent_before_a_fork_work_in_its_children(fork: Fork) -> None:
+    """Also where the parent used that of artifacts, whose connections the children do not share."""
+    told = await fork("borrowed", "only-artifacts")
+
+    assert ["done", "done"] == [child["artifacts"] for child in told["children"]]
+    assert [0, 0] == [child["status"] for child in told["children"]]
