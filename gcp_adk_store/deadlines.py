@@ -16,8 +16,19 @@ def operation_of(seconds: float) -> Iterator[None]:
     token = _ENDS_AT.set(time.monotonic() + seconds)
     try:
         yield
-    finally:
+    except GeneratorExit:
+        raise  # its task is gone, and its context with it
+    except BaseException:
         _ENDS_AT.reset(token)
+        raise
+    _ENDS_AT.reset(token)
+
+
+@contextmanager
+def part_of(seconds: float) -> Iterator[None]:
+    """Let what runs in the block take *seconds*, and no longer than the running operation may."""
+    with operation_of(at_most(seconds)):
+        yield
 
 
 def at_most(seconds: float) -> float:

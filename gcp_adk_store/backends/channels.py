@@ -14,7 +14,7 @@ from google.cloud.firestore_v1.services.firestore.transports import FirestoreGrp
 
 from gcp_adk_store import forks, settings
 from gcp_adk_store.backends import translate, values
-from gcp_adk_store.backends.credentials import StoreCredentials
+from gcp_adk_store.backends.credentials import StoreCredentials, in_time
 from gcp_adk_store.backends.tokens import SharedCredentials, Token
 from gcp_adk_store.errors import ForkedProcessError
 
@@ -114,7 +114,7 @@ class Channels:
 
     async def _make(self, loop: asyncio.AbstractEventLoop) -> "_Open":
         if settings.firestore_emulator_host() is None and self._access is None:
-            self._access = await asyncio.to_thread(self._find_access)
+            self._access = await in_time(self._find_access)
         with self._guard:
             self._drop_ended()
             # Another task of this loop may have been first while the credentials were looked for.

@@ -1,12 +1,14 @@
 """Find credentials once for all clients of a store: of the environment, of a file, or in another's name."""
 
+import asyncio
 import json
+import math
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypeVar
 
 import google.auth
 import requests
@@ -17,13 +19,15 @@ from google.auth.transport.requests import Request
 from google.oauth2 import credentials as user_login
 from google.oauth2 import service_account
 
-from gcp_adk_store import settings
+from gcp_adk_store import deadlines, settings
 from gcp_adk_store.backends import token_errors
 from gcp_adk_store.backends.token_errors import Exchange, Identity
 from gcp_adk_store.backends.tokens import SharedCredentials, Token
-from gcp_adk_store.errors import CredentialsError, InvalidInputError
+from gcp_adk_store.errors import CredentialsError, InvalidInputError, UnavailableError
 from gcp_adk_store.forks import Guard
 from gcp_adk_store.settings import StoreSettings
+
+T = TypeVar("T")
 
 STORE_SCOPES: Final = (
     "https://www.googleapis.com/auth/datastore",
@@ -146,6 +150,18 @@ class StoreCredentials:
                 self._found = self._look()
             return self._found
 
+    async def ready(self) -> None:
+        """Return once they are found and have a token that serves, within the running operation's time.
+
+        Raises:
+            CredentialsError: there are none, or no token will be had before somebody acts.
+            UnavailableError: none can be had for now.
+        """
+        found = self._found
+        if found is None:
+            found = await in_time(self.find)
+        await found.token.ready()
+
     def identity(self) -> Identity:
         """Return whose they are; some credentials know it only once they have a token. Blocks."""
         found = self.find()
@@ -231,6 +247,18 @@ class StoreCredentials:
                 f"credentials of the class {type(narrowed).__name__} take no quota project; leave it out"
             )
         return narrowed.with_quota_project(quota_project)  # type: ignore[no-any-return]  # as above
+
+
+async def in_time(find: Callable[[], T]) -> T:
+    """Return what *find* does on a thread, within the running operation's time.
+
+    Raises:
+        UnavailableError: it takes longer; the thread ends when Google's library gives up.
+    """
+    try:
+        return await asyncio.wait_for(asyncio.to_thread(find), deadlines.at_most(math.inf))
+    except TimeoutError as exc:
+        raise UnavailableError("what knows the credentials did not answer in time; try again later") from exc
 
 
 _NOTHING_SENT: Final = Exchange(lambda *_, **__: None)

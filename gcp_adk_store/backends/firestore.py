@@ -1,12 +1,13 @@
 """Read and write documents: plain values in and out, one RPC a call."""
 
 import asyncio
-from collections.abc import Callable, Sequence
-from typing import Any, Final, NoReturn, Protocol
+import functools
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Concatenate, Final, NoReturn, ParamSpec, Protocol, TypeVar
 
 from google.auth.credentials import Credentials
 
-from gcp_adk_store import telemetry
+from gcp_adk_store import deadlines, telemetry
 from gcp_adk_store.backends import retry, translate, values
 from gcp_adk_store.backends.channels import (
     BorrowedChannel,
@@ -23,6 +24,10 @@ _WRITES_PER_COMMIT: Final = 500
 """Keeps the commits of a deletion far below 4 MiB, with paths of up to 6 kB."""
 
 
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
 class Connects(Protocol):
     """Gives the running loop its connection."""
 
@@ -35,6 +40,19 @@ class Connects(Protocol):
         ...
 
 
+def _in_time(
+    method: Callable[Concatenate["Documents", P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate["Documents", P], Coroutine[Any, Any, T]]:
+    """Let all of a *method* end at the deadline of its request: the token that it needs, and each attempt."""
+
+    @functools.wraps(method)
+    async def call(self: "Documents", /, *args: P.args, **kwargs: P.kwargs) -> T:
+        with deadlines.part_of(self._policy.deadline_s):
+            return await method(self, *args, **kwargs)
+
+    return call
+
+
 class Documents:
     """The documents of one database."""
 
@@ -42,6 +60,7 @@ class Documents:
         self._connects = connects
         self._policy = retry.RetryPolicy(attempt_s=limits.rpc_timeout_s, deadline_s=limits.deadline_s)
 
+    @_in_time
     async def commit(
         self, writes: Sequence[Write | Delete], *, what: str, repeatable_when_unanswered: bool
     ) -> list[Written]:
@@ -92,6 +111,7 @@ class Documents:
                 writes[start : start + _WRITES_PER_COMMIT], what=what, repeatable_when_unanswered=True
             )
 
+    @_in_time
     async def get(
         self, paths: Sequence[str], *, what: str, fields: Sequence[str] | None = None
     ) -> list[Document | None]:
@@ -129,6 +149,7 @@ class Documents:
 
         return await retry.call(attempt, policy=self._policy, repeatable_when_unanswered=True)
 
+    @_in_time
     async def query(
         self,
         parent: str,

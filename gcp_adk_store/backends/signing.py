@@ -14,7 +14,7 @@ from google.auth.transport.requests import Request
 from gcp_adk_store import forks, settings
 from gcp_adk_store.backends.credentials import StoreCredentials, signing_credentials
 from gcp_adk_store.backends.storage_calls import Permission, StorageCalls
-from gcp_adk_store.backends.token_errors import NO_TOKEN
+from gcp_adk_store.backends.token_errors import LONGEST_SILENCE_S, NO_TOKEN
 from gcp_adk_store.errors import AccessDeniedError, InvalidInputError, UnavailableError
 
 _OURS: Final = frozenset({"credentials", "client", "service_account_email", "access_token", "headers"})
@@ -84,7 +84,7 @@ class UrlSigner:
                 ) from exc
             return url
 
-        return await self._calls.read(work, Permission.GET, what=what)
+        return await self._calls.work(work, Permission.GET, what=what)
 
     def _signer(self, client: Any) -> Signing:
         if self._signing is None:
@@ -121,7 +121,7 @@ class _IamSigner(Signing):
         email = self._service_account or getattr(self._credentials, "service_account_email", None)
         if email == "default":
             # The metadata server tells it with the first token.
-            self._credentials.refresh(self._transport)
+            self._credentials.refresh(self._watched)
             email = self._credentials.service_account_email
         if not email:
             raise AccessDeniedError(
@@ -156,7 +156,7 @@ class _IamSigner(Signing):
 
     def _watched(self, *args: Any, **kwargs: Any) -> Any:
         # The library's error says in its message only what the answer was.
-        response = self._transport(*args, **kwargs)
+        response = self._transport(*args, **{"timeout": LONGEST_SILENCE_S, **kwargs})
         self._status = response.status
         return response
 

@@ -92,6 +92,11 @@ class StorageCalls:
         """
         return await self._call(work, permission, what=what, error=translate.storage_read_error)
 
+    async def work(self, work: Callable[[Any, float], T], permission: Permission, *, what: str) -> T:
+        """Run *work*, which sends nothing to the bucket, as :meth:`read` does; without a token for it."""
+        with deadlines.part_of(self._limits.deadline_s):
+            return await self._run(work, permission, what=what, error=translate.storage_read_error)
+
     async def write(
         self, work: Callable[[Any, float], T], permission: Permission, *, what: str, conditional: bool
     ) -> T:
@@ -136,6 +141,20 @@ class StorageCalls:
             client.close()
 
     async def _call(
+        self,
+        work: Callable[[Any, float], T],
+        permission: Permission,
+        *,
+        what: str,
+        error: Callable[..., Exception],
+    ) -> T:
+        with deadlines.part_of(self._limits.deadline_s):
+            if not self.is_borrowed and settings.storage_emulator_url() is None:
+                # Here, so that no thread waits for it, and that one that is refused is not asked for again.
+                await self._credentials.ready()
+            return await self._run(work, permission, what=what, error=error)
+
+    async def _run(
         self,
         work: Callable[[Any, float], T],
         permission: Permission,

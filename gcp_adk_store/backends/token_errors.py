@@ -15,7 +15,7 @@ from google.auth.transport import Request as Transport
 from gcp_adk_store.errors import CredentialsError, StoreError, UnavailableError
 
 _FOR_NOW: Final = frozenset({408, 429, 500, 502, 503, 504})
-_LONGEST_SILENCE_S: Final = 10.0
+LONGEST_SILENCE_S: Final = 10.0
 
 NO_TOKEN: Final = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 """What Google's library raises where an answer has the status of success and is no token: a proxy's page."""
@@ -43,7 +43,7 @@ class Exchange(Transport):
     ) -> Any:
         """Send one; a server that is silent for 10 s is given up."""
         self.url, self.status = url, None
-        silence_s = _LONGEST_SILENCE_S if timeout is None else timeout
+        silence_s = LONGEST_SILENCE_S if timeout is None else timeout
         response = self._transport(
             url, method=method, body=body, headers=headers, timeout=silence_s, **kwargs
         )

@@ -152,7 +152,7 @@ class Token:
 
     def _wait_for(self, running: "Future[_Failure | None]") -> None:
         try:
-            failure = running.result(timeout=_LONGEST_WAIT_S)
+            failure = running.result(timeout=deadlines.at_most(_LONGEST_WAIT_S))
         except TimeoutError as exc:
             raise self._too_late() from exc
         self._raise(failure)

@@ -1,0 +1,108 @@
+"""Whatever becomes of the request for a token, an operation ends by its deadline, and keeps no thread."""
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine, Iterator
+from typing import Any
+
+import pytest
+from google.genai import types
+
+from gcp_adk_store import (
+    ArtifactLimits,
+    CredentialsError,
+    SessionLimits,
+    Store,
+    StoreCredentials,
+    StoreError,
+    UnavailableError,
+)
+from tests.credentials.conftest import Written
+from tests.credentials.token_endpoints import TokenEndpoints
+
+DEADLINE_S = 2.0
+HANGS_S = 10.0
+"""Far below the deadlines by default: 30 seconds for documents, 120 for objects."""
+WHO: dict[str, Any] = {"app_name": "app", "user_id": "user", "session_id": "session"}
+
+CALLS: dict[str, Callable[[Store], Coroutine[Any, Any, Any]]] = {
+    "documents": lambda store: store.sessions.create_session(**WHO),
+    "objects": lambda store: store.artifacts.save_artifact(
+        **WHO, filename="f", artifact=types.Part(text="x")
+    ),
+    "a read of objects": lambda store: store.artifacts.load_artifact(**WHO, filename="f"),
+}
+
+
+@pytest.fixture
+def token_uri(request: pytest.FixtureRequest, endpoints: TokenEndpoints) -> Iterator[str]:
+    """Where the token is asked for: an endpoint that is as the test says."""
+    if request.param == "hangs":
+        endpoints.may_answer.clear()
+    elif request.param == "answers 503":
+        endpoints.refusals = {number: (503, {"error": "unavailable"}) for number in range(1000)}
+    yield {
+        "refuses": "http://127.0.0.1:9/token",
+        "has no address": "http://no-such-name.invalid/token",
+    }.get(request.param, f"{endpoints.url}/token")
+    endpoints.may_answer.set()
+
+
+async def failure_of(call: str, key_file: Written, token_uri: str, **limits: Any) -> StoreError:
+    """Return what *call* ends with, long before the deadlines that there are by default."""
+    of_sessions = call == "documents"
+    store = Store.connect(
+        project="demo",
+        bucket="bucket",
+        credentials=StoreCredentials(file=key_file(token_uri=token_uri)),
+        session_limits=SessionLimits(**limits) if of_sessions else None,
+        artifact_limits=None if of_sessions else ArtifactLimits(**limits),
+    )
+    async with store, asyncio.timeout(HANGS_S):
+        with pytest.raises(StoreError) as caught:
+            await CALLS[call](store)
+    return caught.value
+
+
+@pytest.mark.parametrize("token_uri", ["hangs", "refuses", "answers 503", "has no address"], indirect=True)
+@pytest.mark.parametrize("call", CALLS)
+async def test_a_call_without_a_token_ends_by_its_deadline(
+    key_file: Written, token_uri: str, call: str
+) -> None:
+    """As an error to try again, which names the operation; no thread of the store waits for the token."""
+    failure = await failure_of(call, key_file, token_uri, deadline_s=DEADLINE_S)
+
+    assert UnavailableError is type(failure)
+    assert failure.operation
+    assert "no token for the service account key" in str(failure)
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("adk-store-gcs")]
+
+
+@pytest.mark.parametrize("token_uri", ["refuses", "answers 503", "has no address"], indirect=True)
+@pytest.mark.parametrize("call", CALLS)
+async def test_a_token_that_is_refused_for_now_is_told_at_once(
+    key_file: Written, token_uri: str, call: str
+) -> None:
+    """However much time the operation would have: who asks again is the caller."""
+    assert UnavailableError is type(await failure_of(call, key_file, token_uri))
+
+
+@pytest.mark.parametrize("token_uri", ["hangs"], indirect=True)
+@pytest.mark.parametrize("call", CALLS)
+async def test_a_wait_for_a_token_ends_with_the_whole_operation(
+    key_file: Written, token_uri: str, call: str
+) -> None:
+    """Where that has a deadline of its own."""
+    name = {"documents": "create_session", "objects": "save_artifact"}.get(call, "load_artifact")
+    failure = await failure_of(call, key_file, token_uri, deadlines_s={name: DEADLINE_S})
+
+    assert UnavailableError is type(failure)
+
+
+async def test_a_key_that_is_deleted_is_told_at_once(key_file: Written, endpoints: TokenEndpoints) -> None:
+    """It is asked for once."""
+    endpoints.refuse_after(0, 400, {"error": "invalid_grant"})
+    failure = await failure_of("objects", key_file, f"{endpoints.url}/token")
+
+    assert isinstance(failure, CredentialsError)
+    assert 1 == len(endpoints.asked)
