@@ -4,7 +4,8 @@ import os
 import secrets
 from collections.abc import AsyncIterator, Iterable
 from datetime import datetime, timedelta
-from typing import Any, BinaryIO
+from types import TracebackType
+from typing import Any, BinaryIO, Self
 from urllib.parse import quote
 
 from google.adk.artifacts import BaseArtifactService
@@ -45,6 +46,7 @@ from gcp_adk_store.codec.objects import (
 )
 from gcp_adk_store.errors import InvalidInputError, OutcomeUnknownError, StoreError, UnavailableError
 from gcp_adk_store.fan_out import fan_out
+from gcp_adk_store.forks import OfOneProcess
 from gcp_adk_store.model.artifacts import (
     MAX_REFERENCE_HOPS,
     REFERENCE_SCHEME,
@@ -79,8 +81,10 @@ class StoredArtifactVersion(ArtifactVersion):  # noqa: PLW1641  # it can be chan
         return super().__eq__(other)
 
 
-class GcsArtifactService(BaseArtifactService):
+class GcsArtifactService(OfOneProcess, BaseArtifactService):
     """ADK's artifact service on Cloud Storage, for any number of processes, threads and event loops.
+
+    ``async with`` closes what it opened. It may be made before the process forks, not be pickled.
 
     Guarantees: an acknowledged save is durable and visible to every later read; each save gets a number
     of its own with its own bytes, exactly once under retries and lost answers; a listing that failed is
@@ -693,6 +697,14 @@ class GcsArtifactService(BaseArtifactService):
     async def close(self) -> None:
         """Let running requests finish, then close own connections and threads."""
         await self._objects.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()
 
     async def _resolve(
         self, key: ArtifactKey, version: int | None, session: str | None, *, what: str

@@ -3,7 +3,7 @@
 import os
 import threading
 import weakref
-from typing import Any, Final, Protocol, runtime_checkable
+from typing import Any, Final, NoReturn, Protocol, runtime_checkable
 
 _POLLS: Final = "_poll_wrapper"
 """Part of the name of the thread that runs while gRPC has an asynchronous channel, in Python 3.10 and later.
@@ -41,6 +41,22 @@ class _Grpc:
 
     runs = False
     is_lost = False
+
+
+class OfOneProcess:
+    """Has connections and threads, which no copy of it could have."""
+
+    def __reduce__(self) -> NoReturn:
+        """Refuse to be pickled or copied.
+
+        Raises:
+            TypeError: always.
+        """
+        name = type(self).__name__
+        raise TypeError(
+            f"a {name} cannot be pickled or copied: its connections and threads belong to this process; "
+            f"pass its settings, and make a {name} of them in each process"
+        )
 
 
 def begin(part: BeginsAnew) -> None:

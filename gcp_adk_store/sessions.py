@@ -5,7 +5,8 @@ import logging
 from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, Literal, TypeVar
+from types import TracebackType
+from typing import Any, Literal, Self, TypeVar
 
 from google.adk.events import Event
 from google.adk.platform import time as platform_time
@@ -29,6 +30,7 @@ from gcp_adk_store.collector import Collector
 from gcp_adk_store.delivered import DeliveredEvents, HeldEvents
 from gcp_adk_store.errors import InvalidInputError, StoreError
 from gcp_adk_store.event_cache import EventCache
+from gcp_adk_store.forks import OfOneProcess
 from gcp_adk_store.handle import Missed, learn, made_session, mark, marker_of, to_session
 from gcp_adk_store.model.expiry import Expiry
 from gcp_adk_store.model.garbage import DEFAULT_AGE_S, Garbage
@@ -52,8 +54,10 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
-class FirestoreSessionService(BaseSessionService):
+class FirestoreSessionService(OfOneProcess, BaseSessionService):
     """ADK's session service on Firestore, for any number of processes, threads and event loops.
+
+    ``async with`` closes what it opened. It may be made before the process forks, not be pickled.
 
     Guarantees: an acknowledged create or append is durable and visible to every later read. An append
     is atomic over event, session, user and app state, and happens exactly once under retries and lost
@@ -428,6 +432,14 @@ class FirestoreSessionService(BaseSessionService):
         await self.flush()
         await self._documents.close()
         await self._payloads.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()
 
     async def _append(self, key: SessionKey, session: Session, event: Event) -> Event:
         self._apply_temp_state(session, event)

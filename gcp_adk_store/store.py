@@ -11,12 +11,13 @@ from gcp_adk_store.backends.channels import FirestoreClient
 from gcp_adk_store.backends.credentials import StoreCredentials
 from gcp_adk_store.backends.storage_calls import StorageClient
 from gcp_adk_store.errors import InvalidInputError
+from gcp_adk_store.forks import OfOneProcess
 from gcp_adk_store.model.garbage import DEFAULT_AGE_S, Garbage, GarbageKind
 from gcp_adk_store.sessions import FirestoreSessionService
 from gcp_adk_store.settings import ArtifactLimits, SessionLimits, StoreSettings
 
 
-class Store:
+class Store(OfOneProcess):
     """Sessions and artifacts of one deployment; ``async with`` closes what it opened.
 
     ::

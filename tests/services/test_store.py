@@ -1,5 +1,8 @@
 """The store: how it is connected, and what it closes."""
 
+import copy
+import pickle
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -9,7 +12,14 @@ from google.cloud.firestore import AsyncClient
 from google.cloud.storage import Client
 from google.genai import types
 
-from gcp_adk_store import ArtifactLimits, InvalidInputError, SessionLimits, Store
+from gcp_adk_store import (
+    ArtifactLimits,
+    FirestoreSessionService,
+    GcsArtifactService,
+    InvalidInputError,
+    SessionLimits,
+    Store,
+)
 from gcp_adk_store.testing.emulators import Emulator
 from tests.services.conftest import WHO, event
 
@@ -138,3 +148,27 @@ def test_limits_that_make_no_sense_are_refused_at_once(limits: Callable[[], obje
     """Instead of failing as something else, later."""
     with pytest.raises(InvalidInputError, match=message):
         limits()
+
+
+async def test_a_service_alone_is_closed_by_its_context(project: str, adk_store_bucket: str) -> None:
+    """As a store is: what it opened is closed, and a later call opens it anew."""
+    before = set(threading.enumerate())
+    async with (
+        FirestoreSessionService(project=project) as sessions,
+        GcsArtifactService(adk_store_bucket) as artifacts,
+    ):
+        await use(Store(sessions=sessions, artifacts=artifacts))
+
+    left = set(threading.enumerate()) - before
+    assert not [thread for thread in left if thread.name.startswith("adk-store-gcs")]
+    assert await sessions.get_session(**WHO) is not None
+    await sessions.close()
+
+
+@pytest.mark.parametrize("way", [pickle.dumps, copy.copy, copy.deepcopy])
+def test_services_and_stores_say_why_they_are_not_pickled(way: Callable[[object], object]) -> None:
+    """And what to do instead; they contact nobody for that."""
+    store = Store.connect(project="demo", bucket="bucket")
+    for one in (store, store.sessions, store.artifacts):
+        with pytest.raises(TypeError, match=f"make a {type(one).__name__} of them in each process"):
+            way(one)
