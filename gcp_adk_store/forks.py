@@ -32,7 +32,8 @@ class LetsGo(Protocol):
 
 
 _PID: Final = os.getpid()
-_parts: Final[weakref.WeakSet[Any]] = weakref.WeakSet()
+# A WeakSet is no such set: others may add to it while it is copied.
+_parts: Final[set[weakref.ref[Any]]] = set()
 _of_the_parent: Final[list[object]] = []
 
 
@@ -61,7 +62,7 @@ class OfOneProcess:
 
 def begin(part: BeginsAnew) -> None:
     """Let *part* begin now, and again in each child before other code runs there."""
-    _parts.add(part)
+    _parts.add(weakref.ref(part, _parts.discard))
     part.begin()
 
 
@@ -97,8 +98,12 @@ def has_lost_grpc() -> bool:
     return _Grpc.is_lost
 
 
+def _living() -> list[Any]:
+    return [part for reference in _parts.copy() if (part := reference()) is not None]
+
+
 def _before() -> None:
-    for part in _parts.copy():
+    for part in _living():
         if isinstance(part, LetsGo):
             part.let_go()
     _Grpc.runs = any(_POLLS in thread.name for thread in threading.enumerate())
@@ -106,7 +111,7 @@ def _before() -> None:
 
 def _in_child() -> None:
     _Grpc.is_lost = _Grpc.is_lost or _Grpc.runs
-    for part in _parts.copy():
+    for part in _living():
         part.begin()
 
 

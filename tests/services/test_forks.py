@@ -70,9 +70,11 @@ async def test_a_child_of_a_process_in_which_grpc_runs_is_told_so_at_its_first_c
     assert {"sessions": "done", "artifacts": "done"} == told["parent"]
 
 
-async def test_clients_that_were_lent_before_a_fork_work_in_its_children(fork: Fork) -> None:
-    """Also where the parent used that of artifacts, whose connections the children do not share."""
-    told = await fork("borrowed", "only-artifacts")
+@pytest.mark.parametrize(("used", "expected"), [("only-artifacts", WELL), ("used", WITHOUT_GRPC)])
+async def test_clients_that_were_lent_before_a_fork_work_in_its_children(
+    fork: Fork, used: str, expected: dict[str, Any]
+) -> None:
+    """That of artifacts also after the parent used it, with connections of the child's own."""
+    told = await fork("borrowed", used)
 
-    assert ["done", "done"] == [child["artifacts"] for child in told["children"]]
-    assert [0, 0] == [child["status"] for child in told["children"]]
+    assert [expected, expected] == told["children"]
