@@ -34,7 +34,7 @@ from gcp_adk_store.model.keys import SessionKey, UserKey
 from gcp_adk_store.model.sessions import EventPlace, StoredSession
 from gcp_adk_store.model.state import ScopedState
 from gcp_adk_store.pauses import Pauses, paced
-from gcp_adk_store.reader import Found, SessionReader, has_expired, refers
+from gcp_adk_store.reader import Found, SessionReader, refers
 
 MAX_PAGE_SIZE: Final = 1000
 """Sessions in one page of a listing, each with its state: some megabytes."""
@@ -166,7 +166,7 @@ class SessionBrowser:
         if limit is not None and not _is_count(limit):
             raise InvalidInputError(f"limit is {limit!r:.40}, it must be 1 or more, or None for all events")
         stored = await self._reader.stored(key, what=what)
-        if stored is None or has_expired(stored):
+        if stored is None or stored.has_expired:
             raise SessionMissingError(f"Session {key.session} not found: {key}")
         # The tail counts as the segment that it will be.
         place = EventPlace(segment=stored.sealed, offset=len(stored.tail)) if backward else EventPlace()
@@ -254,7 +254,7 @@ class SessionBrowser:
         self, sessions: Iterable[StoredSession], states: Mapping[UserKey, ScopedState] | None, *, what: str
     ) -> list[Found]:
         """Return *sessions* that are not gone with the *states* of their owners, read unless given."""
-        living = [stored for stored in sessions if not has_expired(stored)]
+        living = [stored for stored in sessions if not stored.has_expired]
         if states is None:
             states = await self._states_of([stored.key.owner for stored in living], what=what)
         found: list[Found] = []

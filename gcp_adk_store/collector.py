@@ -3,8 +3,6 @@
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Final
 
-from google.adk.platform import time as platform_time
-
 from gcp_adk_store.backends.firestore import Documents
 from gcp_adk_store.backends.payloads import Payloads
 from gcp_adk_store.codec.documents import Layout
@@ -54,10 +52,11 @@ class Collector:
             InvalidInputError: *older_than_s* is too short to be sure.
         """
         require_age(older_than_s)
-        before = platform_time.get_time() - older_than_s
-        async for note in self._notes():
-            if float(note.update_time) < before:
+        clock = self._documents.clock
+        async for note in self._notes():  # what is read first sets the clock
+            if float(note.update_time) < clock.now() - older_than_s:
                 yield self._deletion(note)
+        before = clock.now() - older_than_s
         async for payloads in self._payloads.scan(what=_WHAT):
             old = [payload for payload in payloads if payload.put_at < before]
             for owner, mine in _by_owner(old).items():

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from google.adk.events import Event
-from google.adk.platform import time as platform_time
 from google.adk.sessions.base_session_service import GetSessionConfig
 
 from gcp_adk_store import telemetry
@@ -91,7 +90,7 @@ class SessionReader:
             if document is None:
                 return None
             stored = read_session(document) if wants_events(config) else read_header(document)
-            if has_expired(stored):
+            if stored.has_expired:
                 return None
             selected = await self._events(stored, config, what=what)
             if selected is not None:
@@ -237,7 +236,7 @@ class SessionReader:
     async def is_gone(self, stored: StoredSession, *, what: str) -> bool:
         """Tell whether a session that was read has been deleted meanwhile, or has expired."""
         now = await self.header(stored.key, what=what)
-        return now is None or now.epoch != stored.epoch or has_expired(now)
+        return now is None or now.epoch != stored.epoch or now.has_expired
 
     async def complete(
         self, stored: StoredSession, selected: Sequence[StoredEvent], shared: ScopedState, *, what: str
@@ -337,8 +336,3 @@ class SessionReader:
 def refers(state: Mapping[str, Any]) -> bool:
     """Tell whether values of *state* lie elsewhere."""
     return any(isinstance(value, PayloadRef) for value in state.values())
-
-
-def has_expired(stored: StoredSession) -> bool:
-    """Tell whether *stored* is gone, even while Firestore still has it."""
-    return stored.has_expired(platform_time.get_time())

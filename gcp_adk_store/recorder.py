@@ -7,8 +7,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Final
 
-from google.adk.platform import time as platform_time
-
 from gcp_adk_store import telemetry
 from gcp_adk_store.backends import retry
 from gcp_adk_store.backends.firestore import Documents
@@ -45,7 +43,7 @@ from gcp_adk_store.model.sessions import (
     settle,
 )
 from gcp_adk_store.model.state import ScopedState, overlay
-from gcp_adk_store.reader import SessionReader, has_expired
+from gcp_adk_store.reader import SessionReader
 
 logger = logging.getLogger(__name__)
 
@@ -97,17 +95,23 @@ class SessionRecorder:
             NotProvisionedError: the database takes no documents.
         """
         what = f"create_session {key}"
+        reading: asyncio.Task[ScopedState] | None = None
+        if ttl_seconds is not None and not self._documents.clock.is_set:
+            # The first answer tells Firestore's time: once in a process the read comes first, not beside.
+            reading = asyncio.create_task(self._reader.shared_state(key.owner, what=what))
+            await reading
         spilled = frozenset(payload.ref.place for payload in initial.session)
         expiry, parts_at = None, None
         if ttl_seconds is not None:
-            expiry = Expiry.begin(ttl_seconds, now=time)
-            parts_at = expiry.of_new_part(time)
+            now = self._documents.clock.now()
+            expiry = Expiry.begin(ttl_seconds, now=now)
+            parts_at = expiry.of_new_part(now)
             expiry = expiry.with_part_until(parts_at if spilled else None)
         writes = self._layout.create(
             key, epoch=epoch, time=time, state=initial.state, spilled=spilled, expiry=expiry
         )
         await self._put(key, epoch, initial, parts_at=parts_at, what=what)
-        reading = asyncio.create_task(self._reader.shared_state(key.owner, what=what))
+        reading = reading or asyncio.create_task(self._reader.shared_state(key.owner, what=what))
         try:
             update_time = await self._create(key, writes, epoch=epoch, what=what)
         except BaseException:
@@ -147,8 +151,8 @@ class SessionRecorder:
             # Spelled before anything is written: what cannot be stored is refused here.
             self._layout.append(key, append, base)
             if base.expiry is not None:
-                await self._require_alive(key, base.expiry, what=what)
-                parts_at = base.expiry.of_new_part(platform_time.get_time())
+                await self._require_alive(key, base, what=what)
+                parts_at = base.expiry.of_new_part(self._documents.clock.now())
             await self._put(key, base.epoch, change, parts_at=parts_at, what=what)
         new_part = parts_at if change.session else None
         try:
@@ -230,7 +234,7 @@ class SessionRecorder:
         """Tell whether exactly this event is stored already, however long ago."""
         what = f"append_event {key}"
         stored = await self._reader.stored(key, what=what)
-        if stored is None or has_expired(stored):
+        if stored is None or stored.has_expired:
             return False
         return append.text in await self._reader.newest(stored, at_least=None, what=what)
 
@@ -240,7 +244,7 @@ class SessionRecorder:
         A tail that cannot be moved now is moved after a later append: sealing never fails.
         """
         what = f"seal {key}"
-        now = platform_time.get_time()
+        now = self._documents.clock.now()
         try:
             stored = await self._reader.stored(key, what=what)
             if stored is None or not stored.tail:
@@ -286,7 +290,7 @@ class SessionRecorder:
             exc.perhaps_own = exc.perhaps_own or unanswered
             with _settling(exc, what):
                 stored = await self._reader.stored(key, what=what)
-            if stored is not None and has_expired(stored):
+            if stored is not None and stored.has_expired:
                 with _settling(exc, what):
                     await self._make_way(key, what=what)
                 return await self._create(key, writes, epoch=epoch, what=what, before=exc)
@@ -372,8 +376,8 @@ class SessionRecorder:
             SessionMissingError: it has passed, and nobody else's append has moved it.
             StoredDataError: a segment is missing.
         """
-        await self._require_alive(key, expiry, what=what)
-        now = platform_time.get_time()
+        await self._require_alive(key, base, what=what)
+        now = self._documents.clock.now()
         expiry = expiry.refreshed(now).with_part_until(new_part)
         if not expiry.outlives_its_parts:
             return expiry
@@ -381,10 +385,10 @@ class SessionRecorder:
         await self._renew(key, append, base, parts_at=parts_at, what=what)
         return expiry.renewed_until(parts_at)
 
-    async def _require_alive(self, key: SessionKey, expiry: Expiry, *, what: str) -> None:
-        if expiry.has_passed(platform_time.get_time()):
+    async def _require_alive(self, key: SessionKey, base: Marker, *, what: str) -> None:
+        if base.has_expired(self._documents.clock.now()):
             seen = await self._reader.header(key, what=what)
-            if seen is None or has_expired(seen):
+            if seen is None or seen.has_expired:
                 raise _refused(Settlement.MISSING, key)
 
     async def _renew(
@@ -423,7 +427,7 @@ class SessionRecorder:
                     ),
                 )
             unfinished = read_deletions(notes)
-            if stored is None or (if_expired and not has_expired(stored)):
+            if stored is None or (if_expired and not stored.has_expired):
                 return unfinished
             try:
                 await self._documents.commit(

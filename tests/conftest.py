@@ -4,16 +4,18 @@ import gc
 import os
 import shutil
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from gcp_adk_store.testing.emulators import Emulator
+from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, Emulator
 from setup.tools import search_path
+from tests.clock import Clock, firestores_time
 
 if TYPE_CHECKING:
     from gcp_adk_store import FirestoreSessionService
+    from gcp_adk_store.testing.firestore_proxy import FirestoreProxy
 
 
 OF_LINUX = {"chromium", "terraform", "working_environment"}
@@ -69,6 +71,32 @@ def project(firestore_emulator: Emulator) -> str:
     """A project that no other test has seen."""
     assert firestore_emulator.address
     return f"demo-{uuid.uuid4().hex[:20]}"
+
+
+@pytest.fixture
+def firestore_proxy(
+    firestore_emulator: Emulator, monkeypatch: pytest.MonkeyPatch
+) -> "Iterator[FirestoreProxy]":
+    """A proxy that the services of the test talk through."""
+    from gcp_adk_store.testing.firestore_proxy import FirestoreProxy  # noqa: PLC0415  # where gRPC is used
+
+    with FirestoreProxy(firestore_emulator.address) as proxy:
+        proxy.clock = firestores_time
+        monkeypatch.setenv(FIRESTORE_VARIABLE, proxy.address)
+        yield proxy
+
+
+@pytest.fixture
+def clock(firestore_proxy: "FirestoreProxy") -> Iterator[Clock]:
+    """The time of everything in the test: it stands still until the test lets it pass."""
+    from google.adk.platform import time as platform_time  # noqa: PLC0415  # where ADK is used
+
+    clock = Clock()
+    firestore_proxy.clock = lambda _: clock.now
+    platform_time.set_time_provider(lambda: clock.now)
+    yield clock
+    platform_time.reset_time_provider()
+    firestore_proxy.clock = firestores_time
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ import secrets
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from dataclasses import replace
 
 from gcp_adk_store.backends.conditions import ObjectExistsError
 from gcp_adk_store.backends.credentials import StoreCredentials
@@ -53,7 +54,9 @@ async def document_canary(documents: Documents, prefix: str, *, samples: int) ->
         await documents.commit([Delete(path=path)], what=_WHAT, repeatable_when_unanswered=True)
         return (await documents.get([path], what=_WHAT)) == [None]
 
-    return await _let_live(path, write, live, read, remove, samples=samples)
+    canary = await _let_live(path, write, live, read, remove, samples=samples)
+    clock = documents.clock
+    return replace(canary, clock_ahead_s=clock.ahead_s if clock.is_set else None)
 
 
 def object_calls(

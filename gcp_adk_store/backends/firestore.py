@@ -5,7 +5,9 @@ import functools
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Concatenate, Final, NoReturn, ParamSpec, Protocol, TypeVar
 
+from google.adk.platform import time as platform_time
 from google.auth.credentials import Credentials
+from google.protobuf.timestamp_pb2 import Timestamp
 
 from gcp_adk_store import deadlines, telemetry
 from gcp_adk_store.backends import retry, translate, values
@@ -53,10 +55,38 @@ def _in_time(
     return call
 
 
+class ServerClock:
+    """Firestore's time without asking for it: this machine's, corrected where answers prove it wrong.
+
+    An answer tells a time between its request and its arrival. Only a clock that lies outside of the two is
+    corrected, and no further than to the nearer one: a right clock stays as it is, a wrong one becomes right
+    to within the time that a request takes. Safe from any thread: the last answer counts.
+    """
+
+    def __init__(self) -> None:
+        self.is_set = False
+        """Whether an answer has told the time yet."""
+        self.ahead_s = 0.0
+        """How far Firestore's clock is ahead of this machine's."""
+
+    def now(self) -> float:
+        """Return the Unix time in seconds."""
+        return platform_time.get_time() + self.ahead_s
+
+    def learn(self, told: Timestamp, *, asked_at: float) -> float:
+        """Take in what an answer tells that just arrived; return it in seconds."""
+        time = values.to_seconds(told)
+        self.ahead_s = min(max(self.ahead_s, time - platform_time.get_time()), time - asked_at)
+        self.is_set = True
+        return time
+
+
 class Documents:
     """The documents of one database."""
 
     def __init__(self, connects: Connects, limits: SessionLimits) -> None:
+        self.clock = ServerClock()
+        """What every answer sets: the time that decides when something is old."""
         self._connects = connects
         self._policy = retry.RetryPolicy(attempt_s=limits.rpc_timeout_s, deadline_s=limits.deadline_s)
 
@@ -88,12 +118,14 @@ class Documents:
 
         async def attempt(timeout_s: float) -> list[Written]:
             tally = telemetry.count_rpc(request)
+            asked_at = platform_time.get_time()
             try:
                 answer = await connection.commit(request, metadata=connection.metadata, timeout=timeout_s)
             except translate.FIRESTORE_FAILURES as exc:
                 _raise_as(translate.firestore_write_error, exc, f"{what}: {connection.where}")
             if tally is not None and tally.is_recording:
                 tally.received_bytes += answer.ByteSize()
+            self.clock.learn(answer.commit_time, asked_at=asked_at)
             return [_written(item, result) for item, result in zip(writes, answer.write_results, strict=True)]
 
         return await retry.call(
@@ -135,13 +167,17 @@ class Documents:
         async def attempt(timeout_s: float) -> list[Document | None]:
             found: dict[str, Document] = {}
             tally = telemetry.count_rpc(request)
+            asked_at = platform_time.get_time()
+            read_time = None
             try:
                 stream = connection.batch_get(request, metadata=connection.metadata, timeout=timeout_s)
                 async for message in stream:
                     if tally is not None and tally.is_recording:
                         tally.received_bytes += message.ByteSize()
+                    if read_time is None:  # one for all of them: they are of one snapshot
+                        read_time = self.clock.learn(message.read_time, asked_at=asked_at)
                     if message.WhichOneof("result") == "found":
-                        document = values.from_document(message.found, root=root)
+                        document = values.from_document(message.found, root=root, read_time=read_time)
                         found[document.path] = document
             except translate.FIRESTORE_FAILURES as exc:
                 _raise_as(translate.firestore_read_error, exc, f"{what}: {connection.where}")
@@ -184,13 +220,17 @@ class Documents:
         async def attempt(timeout_s: float) -> list[Document]:
             found: list[Document] = []
             tally = telemetry.count_rpc(request)
+            asked_at = platform_time.get_time()
+            read_time = None
             try:
                 stream = connection.run_query(request, metadata=connection.metadata, timeout=timeout_s)
                 async for message in stream:
                     if tally is not None and tally.is_recording:
                         tally.received_bytes += message.ByteSize()
+                    if read_time is None:
+                        read_time = self.clock.learn(message.read_time, asked_at=asked_at)
                     if message.HasField("document"):
-                        found.append(values.from_document(message.document, root=root))
+                        found.append(values.from_document(message.document, root=root, read_time=read_time))
             except translate.FIRESTORE_FAILURES as exc:
                 _raise_as(translate.firestore_read_error, exc, f"{what}: {connection.where}")
             return found

@@ -105,18 +105,24 @@ def from_fields(fields: Mapping[str, Any]) -> dict[str, FieldValue | Foreign]:
     return {name: from_value(value) for name, value in fields.items()}
 
 
-def from_document(message: Any, *, root: str) -> Document:
-    """Return a document with its path below *root*."""
+def from_document(message: Any, *, root: str, read_time: float) -> Document:
+    """Return a document with its path below *root*, as it was at *read_time*."""
     return Document(
         path=message.name.removeprefix(f"{root}/"),
         fields=from_fields(message.fields),
         update_time=from_timestamp(message.update_time),
+        read_time=read_time,
     )
 
 
 def from_timestamp(stamp: Timestamp) -> str:
     """Return a time as ``seconds.nanoseconds``, exact and comparable as it is."""
     return f"{stamp.seconds}.{stamp.nanos:09d}"
+
+
+def to_seconds(stamp: Timestamp) -> float:
+    """Return a time as Unix time in seconds, to the microsecond."""
+    return stamp.seconds + stamp.nanos / 1e9
 
 
 def put_timestamp(message: Any, text: str) -> None:

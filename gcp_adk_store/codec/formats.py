@@ -5,6 +5,7 @@ fields mean has to rewrite a document before it writes to it.
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from gcp_adk_store.codec.values import kind_of
@@ -37,5 +38,5 @@ def current_fields(
     if found == FORMAT:
         return document.fields
     fields = {**upcasts[found](document.fields), "format": found + 1}
-    newer = Document(path=document.path, fields=fields, update_time=document.update_time)
+    newer = replace(document, fields=fields)
     return current_fields(newer, upcasts=upcasts)

@@ -79,6 +79,7 @@ def read_header(document: Document, *, with_state: bool = True) -> StoredSession
         sealed_max=sealed_max,
         spilled=_read_places(fields),
         update_time=document.update_time,
+        read_time=document.read_time,
         expiry=_read_expiry(fields),
     )
 

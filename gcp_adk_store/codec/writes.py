@@ -73,3 +73,5 @@ class Document:
     path: str
     fields: Mapping[str, FieldValue | Foreign]
     update_time: str
+    read_time: float
+    """Unix time in seconds, by Firestore's clock, at which it was as it is here."""

@@ -27,6 +27,8 @@ class Canary:
     """What went wrong first; ids and advice, as the library's errors say it."""
     left: str = ""
     """Its name where it could not be deleted."""
+    clock_ahead_s: float | None = None
+    """How far Firestore's clock is ahead of this machine's; ``None`` where no answer told it."""
 
     @property
     def lived(self) -> bool:
@@ -67,16 +69,21 @@ def histogram(samples_ms: Sequence[float]) -> list[tuple[str, int]]:
     return [(_range(number), counts[number]) for number in range(used[0], used[-1] + 1)] if used else []
 
 
-def clock(answers: Sequence[Answer]) -> Finding:
-    """Compare this machine's clock with the dates of *answers*, which are whole seconds."""
+def clock(answers: Sequence[Answer], documents: Canary | None) -> Finding:
+    """Compare this machine's clock with Firestore's; else with the dates of *answers*, in whole seconds."""
     skews = [skew for skew in map(_skew_s, answers) if skew is not None]
+    whose = "Google's"
+    if documents is not None and documents.clock_ahead_s is not None:
+        skews, whose = [documents.clock_ahead_s], "Firestore's"
     if not skews:
         return skipped("clock", "no answer had a date")
     skew = min(skews, key=abs)
     if abs(skew) <= _OFF_S:
-        return ok("clock", "agrees with Google's within two seconds")
+        return ok("clock", f"agrees with {whose} within two seconds")
     says = (
-        f"{abs(skew):.0f} s {'behind' if skew > 0 else 'ahead of'} Google's: sessions end at the wrong time"
+        f"{abs(skew):.0f} s {'behind' if skew > 0 else 'ahead of'} {whose}: "
+        "sessions end by Firestore's time, but create times, expires_after of artifacts and the age of "
+        "uploads are wrong"
     )
     if abs(skew) <= _FAR_OFF_S:
         return warn("clock", says, "sudo timedatectl set-ntp true")

@@ -95,7 +95,7 @@ def _answered(facts: Facts) -> list[Finding]:
         return [fail("credentials", facts.refusal)]
     if whose is None:
         return []
-    found = [access.credentials(whose, place), measures.clock(answers.all)]
+    found = [access.credentials(whose, place), measures.clock(answers.all, facts.documents)]
     if answers.services is not None:
         found.append(access.apis(answers.services, place, whose))
     if answers.database is not None:

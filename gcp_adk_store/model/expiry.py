@@ -22,8 +22,9 @@ class Expiry:
     session does. They are kept for two times to live from when they are written, so that they need to be
     renewed once in a time to live of activity, not with every append.
 
-    The clocks of the processes decide: they should agree to well under a second, as clocks of machines in the
-    cloud do.
+    Firestore's clock decides when it has passed: that of a process may be wrong. A process reckons ends by
+    the time that Firestore's answers told it. An end that is reckoned too early shortens no life: a session
+    lives its time to live from the time that Firestore gave its last write.
     """
 
     ttl_s: int
@@ -50,17 +51,25 @@ class Expiry:
         ttl_s = math.ceil(ttl_seconds)
         return cls(ttl_s=ttl_s, at=math.ceil(now) + ttl_s)
 
-    def has_passed(self, now: float) -> bool:
-        """Tell whether the session is gone, even while Firestore still has it."""
-        return now >= self.at
+    def has_passed(self, now: float, *, written_at: float) -> bool:
+        """Tell whether the session is gone, even while Firestore still has it.
+
+        Args:
+            now: Firestore's time.
+            written_at: Firestore's time when the session was written last, 0 where that is not known.
+        """
+        return now >= max(self.at, written_at + self.ttl_s)
 
     def refreshed(self, now: float) -> "Expiry":
         """Return the expiry after an append; a clock that is behind moves it no nearer."""
         return replace(self, at=max(self.at, math.ceil(now) + self.ttl_s))
 
     def of_new_part(self, now: float) -> int:
-        """Return until when a part that is written *now* is reckoned with."""
-        return math.ceil(now) + 2 * self.ttl_s
+        """Return until when a part that is written *now* is reckoned with.
+
+        A clock that is behind the one that the session's end is of does not shorten that.
+        """
+        return max(math.ceil(now), self.at - self.ttl_s) + 2 * self.ttl_s
 
     def with_part_until(self, parts_at: int | None) -> "Expiry":
         """Return the expiry with one more part, if any, that is reckoned with until *parts_at*."""

@@ -44,6 +44,12 @@ class Marker:
     expiry: Expiry | None = None
     """When the session ends by itself, ``None`` for one that does not."""
 
+    def has_expired(self, now: float) -> bool:
+        """Tell whether the session is gone *now*, as far as the handle knows: others may have appended."""
+        return self.expiry is not None and self.expiry.has_passed(
+            now, written_at=float(self.update_time or 0)
+        )
+
     @classmethod
     def parse(cls, text: str | None) -> Self | None:
         """Read what :meth:`__str__` wrote; ``None`` for a handle that came from elsewhere."""
@@ -89,6 +95,8 @@ class StoredSession:
     spilled: frozenset[PayloadPlace]
     """Where payloads of the session lie."""
     update_time: str
+    read_time: float
+    """Firestore's time when it was read, as Unix time in seconds."""
     expiry: Expiry | None = None
     """When it ends by itself, ``None`` if it does not."""
 
@@ -99,9 +107,10 @@ class StoredSession:
             epoch=self.epoch, revision=self.revision, update_time=self.update_time, expiry=self.expiry
         )
 
-    def has_expired(self, now: float) -> bool:
-        """Tell whether the session is gone, even while Firestore still has it."""
-        return self.expiry is not None and self.expiry.has_passed(now)
+    @property
+    def has_expired(self) -> bool:
+        """Whether the session was gone when it was read, even though Firestore still had it."""
+        return self.marker.has_expired(self.read_time)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,6 +13,7 @@ from typing import Any, Final, Literal, Self, TypeAlias
 from urllib.parse import parse_qs
 
 import grpc
+from google.cloud.firestore_v1.types import firestore
 from google.rpc import code_pb2, error_details_pb2, status_pb2
 
 from gcp_adk_store.testing.faults import (
@@ -43,6 +44,16 @@ _ON_PURPOSE: Final = "on purpose: a test's proxy"
 _CONVERSATIONS: Final = frozenset({"Listen", "Write"})
 """RPCs whose requests never end: they pass as they are."""
 
+_TIMED: Final[dict[str, tuple[Any, str]]] = {
+    "BatchGetDocuments": (firestore.BatchGetDocumentsResponse.pb(), "read_time"),
+    "RunQuery": (firestore.RunQueryResponse.pb(), "read_time"),
+    "Commit": (firestore.CommitResponse.pb(), "commit_time"),
+}
+"""RPCs whose answers tell Firestore's time, and in which field."""
+
+Clock: TypeAlias = Callable[[str], float]
+"""Returns the Unix time in seconds for a project; the proxy calls it from its own thread."""
+
 Metadata: TypeAlias = Sequence[tuple[str, str | bytes]]
 
 
@@ -57,6 +68,9 @@ class FirestoreProxy:
         """Prepare it; *upstream* is the emulator's ``host:port``."""
         self.address = ""
         """``host:port`` of the proxy, once it runs."""
+        self.clock: Clock | None = None
+        """What answers tell as Firestore's time, by which sessions with a time to live end; by default that
+        of the emulator. The times of documents stay the emulator's."""
         self._upstream = upstream
         self._observe = observe
         self._injector = Injector("firestore", plan)
@@ -108,11 +122,22 @@ class FirestoreProxy:
             raise RuntimeError("the Firestore proxy does not run")
         return self._running
 
+    def _timed(self, rpc: str, answer: bytes, owner: str) -> bytes:
+        """Return *answer* with the time of :attr:`clock`."""
+        clock = self.clock
+        if clock is None or rpc not in _TIMED:
+            return answer
+        kind, field = _TIMED[rpc]
+        message = kind.FromString(answer)
+        getattr(message, field).FromNanoseconds(round(clock(owner) * 1e6) * 1000)
+        timed: bytes = message.SerializeToString()
+        return timed
+
     async def _serve(self) -> None:
         stopping = asyncio.Event()
         server = grpc.aio.server(options=_UNBOUNDED)
         async with grpc.aio.insecure_channel(self._upstream, options=_UNBOUNDED) as channel:
-            proxying = _Proxying(channel, self._injector, self._observe, stopping)
+            proxying = _Proxying(channel, self._injector, self._observe, self._timed, stopping)
             server.add_generic_rpc_handlers((proxying,))
             port = server.add_insecure_port("127.0.0.1:0")
             await server.start()
@@ -170,11 +195,13 @@ class _Proxying(grpc.GenericRpcHandler):
         channel: grpc.aio.Channel,
         injector: Injector,
         observe: Observe | None,
+        timed: Callable[[str, bytes, str], bytes],
         stopping: asyncio.Event,
     ) -> None:
         self._channel = channel
         self._injector = injector
         self._observe = observe
+        self._timed = timed
         self._stopping = stopping
         self._held: set[Hold] = set()
         self._detached: set[asyncio.Task[Any]] = set()
@@ -235,17 +262,18 @@ class _Proxying(grpc.GenericRpcHandler):
         # A client may take the last answer for the end: told before it has that one, the observer knows of
         # every call that a client has done with.
         failure: grpc.aio.AioRpcError | None = None
+        rpc = method.rpartition("/")[2]
         open_call: Any = self._channel.unary_stream(method)
         try:
             async for answer in open_call(request, metadata=metadata):
-                received.append(answer)
+                received.append(self._timed(rpc, answer, _owner(metadata)))
                 if len(received) > 1:
                     yield received[-2]
         except grpc.aio.AioRpcError as exc:
             failure = exc
         finally:
             if self._observe is not None:
-                self._observe(method.rpartition("/")[2], [request], received)
+                self._observe(rpc, [request], received)
         if received:
             yield received[-1]
         if failure is not None:

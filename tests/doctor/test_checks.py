@@ -320,7 +320,7 @@ def test_credentials_are_judged(look: Look, whose: Any, status: Status, says: st
         (20, Status.WARN, "s behind Google's"),
         (-20, Status.WARN, "s ahead of Google's"),
         (3600, Status.FAIL, "keys and signed URLs are refused"),
-        (-3600, Status.FAIL, "sessions end at the wrong time"),
+        (-3600, Status.FAIL, "expires_after of artifacts"),
     ],
 )
 def test_a_clock_that_is_wrong_is_seen(
@@ -334,10 +334,26 @@ def test_a_clock_that_is_wrong_is_seen(
     assert says in finding.says
 
 
+@pytest.mark.parametrize(
+    ("ahead_s", "status", "says"),
+    [
+        (-1.5, Status.OK, "agrees with Firestore's"),
+        (20, Status.WARN, "20 s behind Firestore's: sessions end by Firestore's time"),
+        (-600, Status.FAIL, "600 s ahead of Firestore's"),
+    ],
+)
+def test_firestores_own_clock_decides_where_it_is_known(ahead_s: float, status: Status, says: str) -> None:
+    """It is the one that sessions end by, and it is exact."""
+    finding = measures.clock([], Canary(clock_ahead_s=ahead_s))
+
+    assert status is finding.status
+    assert says in finding.says
+
+
 @pytest.mark.parametrize("date", ["", "yesterday", "2026-01-01T00:00:00Z"])
 def test_an_answer_without_a_date_says_nothing_of_the_clock(date: str) -> None:
     """Nor does one that is no date of HTTP."""
-    assert Status.SKIPPED is measures.clock([Answer(status=200, date=date)]).status
+    assert Status.SKIPPED is measures.clock([Answer(status=200, date=date)], None).status
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,6 @@ import requests
 from google.cloud.firestore import Client
 
 from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, STORAGE_VARIABLE, Emulator
-from gcp_adk_store.testing.firestore_proxy import FirestoreProxy
 from gcp_adk_store.testing.storage_proxy import StorageProxy
 
 WHO: dict[str, Any] = {"app_name": "app", "user_id": "user", "session_id": "session"}
@@ -22,16 +21,6 @@ async def until(is_so: Callable[[], object]) -> None:
     async with asyncio.timeout(10):
         while not is_so():  # noqa: ASYNC110  # what is looked at is in other threads and processes
             await asyncio.sleep(0.01)
-
-
-@pytest.fixture
-def firestore_proxy(
-    firestore_emulator: Emulator, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[FirestoreProxy]:
-    """A proxy that the services of the test talk through."""
-    with FirestoreProxy(firestore_emulator.address) as proxy:
-        monkeypatch.setenv(FIRESTORE_VARIABLE, proxy.address)
-        yield proxy
 
 
 @pytest.fixture

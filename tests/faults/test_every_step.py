@@ -60,7 +60,13 @@ class Undisturbed:
 @pytest.fixture(scope="module")
 def emulators(firestore_emulator: Emulator, storage_emulator: Emulator) -> Iterator[Emulators]:
     """Proxies before both emulators, for all cases of this module."""
-    told = Emulators(firestore_emulator.address, storage_emulator.address)
+    with FirestoreProxy(firestore_emulator.address) as clock:
+        told = Emulators(clock.address, storage_emulator.address)
+        clock.clock = told.time_of
+        yield from _with_faults(told)
+
+
+def _with_faults(told: Emulators) -> Iterator[Emulators]:
     with (
         FirestoreProxy(told.firestore, told.firestore_plans) as firestore,
         StorageProxy(told.storage, told.storage_plans) as storage,

@@ -2,7 +2,6 @@
 
 import asyncio
 import hashlib
-import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
@@ -10,13 +9,13 @@ from urllib.parse import quote
 import pytest
 import requests
 from google.adk.events import Event, EventActions
-from google.adk.platform import time as platform_time
 from google.genai import types
 
 from gcp_adk_store import FirestoreSessionService, Garbage, GarbageKind, SessionLimits
 from gcp_adk_store.testing.emulators import Emulator
 from gcp_adk_store.testing.faults import Hold, no_faults, nth, only
 from gcp_adk_store.testing.firestore_proxy import FirestoreProxy
+from tests.clock import in_days
 from tests.faults.conftest import WHO
 
 Reads = Callable[[FirestoreSessionService], Coroutine[Any, Any, Sequence[Mapping[str, Any]]]]
@@ -109,11 +108,8 @@ async def test_a_session_that_is_deleted_while_it_is_read_with_placeholders_is_g
 
 async def found_by(service: FirestoreSessionService) -> list[Garbage]:
     """Return what the collector finds in two days."""
-    platform_time.set_time_provider(lambda: time.time() + 2 * 24 * 3600)
-    try:
+    with in_days(2):
         return [garbage async for garbage in service.find_garbage()]
-    finally:
-        platform_time.reset_time_provider()
 
 
 async def test_a_session_that_is_deleted_while_a_collector_reads_it_is_not_called_unreadable(
@@ -150,6 +146,7 @@ def put_owned(storage_emulator: Emulator) -> Callable[[str, str], None]:
     return put
 
 
+@pytest.mark.usefixtures("firestore_proxy")
 @pytest.mark.parametrize("path", ["adk_apps/__x__", "adk_apps/", "adk_apps/a/adk_users/"])
 async def test_an_object_of_an_owner_that_cannot_be_is_left_alone(
     project: str, adk_store_bucket: str, put_owned: Callable[[str, str], None], path: str

@@ -1,12 +1,10 @@
 """No error says that nothing was written where something was, whatever others do meanwhile."""
 
 import asyncio
-import time
 from typing import Any
 
 import pytest
 from google.adk.events import Event, EventActions
-from google.adk.platform import time as platform_time
 from google.genai import types
 
 from gcp_adk_store import (
@@ -20,6 +18,7 @@ from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, Emulator
 from gcp_adk_store.testing.faults import Call, Fault, Hold, Lose, Refuse, no_faults, nth, only
 from gcp_adk_store.testing.firestore_proxy import FirestoreProxy
 from gcp_adk_store.testing.storage_proxy import StorageProxy
+from tests.clock import in_days
 from tests.faults.conftest import WHO
 
 OF: dict[str, Any] = {"app_name": "app", "user_id": "user", "session_id": "session"}
@@ -73,12 +72,8 @@ async def test_a_create_over_an_expired_session_that_may_still_arrive_is_not_cal
         return Refuse("RESOURCE_EXHAUSTED") if call.number > 2 else None
 
     firestore_proxy.plan = only("Commit", plan)
-    platform_time.set_time_provider(lambda: time.time() + 60)
-    try:
-        with pytest.raises(StoreError) as caught:
-            await service.create_session(**WHO, state={"mine": True})
-    finally:
-        platform_time.reset_time_provider()
+    with in_days(1), pytest.raises(StoreError) as caught:
+        await service.create_session(**WHO, state={"mine": True})
     firestore_proxy.plan = no_faults
     late.release()
     async with asyncio.timeout(10):
@@ -151,9 +146,8 @@ async def test_a_removal_whose_outcome_cannot_be_read_is_unknown(
     session = await service.create_session(**WHO, state={"large": "old" * 100})
     change = EventActions(state_delta={"large": 1})
     await service.append_event(session, Event(author="me", actions=change))
-    platform_time.set_time_provider(lambda: time.time() + 2 * 24 * 3600)
-    (garbage,) = [found async for found in service.find_garbage()]
-    platform_time.reset_time_provider()
+    with in_days(2):
+        (garbage,) = [found async for found in service.find_garbage()]
     commits = only("Commit", nth(0, Lose()))
     reads = only("BatchGetDocuments", lambda _: Refuse("UNAVAILABLE"))
     firestore_proxy.plan = lambda call: commits(call) or reads(call)

@@ -34,7 +34,7 @@ from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE
 from gcp_adk_store.testing.faults import Call, Fault, Plan, Plans
 
 DAY_S = 24 * 3600
-NOW = 1_800_000_000.0
+NOW = 4_000_000_000.0
 HASTY_S = 0.25
 
 Holdings = dict[str, Any]
@@ -49,6 +49,12 @@ class Emulators:
     storage: str
     firestore_plans: Plans = field(default_factory=Plans)
     storage_plans: Plans = field(default_factory=Plans)
+    worlds: dict[str, "World"] = field(default_factory=dict)
+    """By project."""
+
+    def time_of(self, project: str) -> float:
+        """Return what Firestore's answers tell in the world of *project*."""
+        return self.worlds[project].now
 
     @cached_property
     def client(self) -> FirestoreClient:
@@ -88,6 +94,7 @@ class World:
         self.now = NOW
         """The time at which everything happens."""
         self._opened: list[FirestoreSessionService | GcsArtifactService] = []
+        emulators.worlds[self.project] = self
 
     def create_bucket(self) -> None:
         """Make the bucket; blocks."""

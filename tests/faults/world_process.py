@@ -10,6 +10,7 @@ from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 
 from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, STORAGE_VARIABLE
+from gcp_adk_store.testing.firestore_proxy import FirestoreProxy
 from tests.faults.operations import OPERATIONS, use_small_pieces
 from tests.faults.world import Emulators, World
 
@@ -67,9 +68,12 @@ def _main(
     os.environ.update(variables)
     use_small_pieces()
     project, bucket, firestore, storage, now = places
-    world = World(Emulators(firestore, storage), project=project, bucket=bucket)
-    world.now = now
-    asyncio.run(_act(pipe, name, world))
+    with FirestoreProxy(firestore) as clock:
+        emulators = Emulators(clock.address, storage)
+        clock.clock = emulators.time_of
+        world = World(emulators, project=project, bucket=bucket)
+        world.now = now
+        asyncio.run(_act(pipe, name, world))
 
 
 async def _act(pipe: Connection, name: str, world: World) -> None:

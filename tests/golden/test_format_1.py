@@ -2,6 +2,7 @@
 
 import json
 import re
+import time
 import zlib
 from collections.abc import Iterator
 from typing import Any
@@ -14,6 +15,7 @@ from google.adk.sessions import Session
 from google.genai import types
 
 from gcp_adk_store import GcsArtifactService, Store
+from gcp_adk_store.testing.firestore_proxy import FirestoreProxy
 from tests.golden import scenarios
 from tests.golden.raw import (
     Documents,
@@ -41,9 +43,10 @@ _SAVE_ID = re.compile(r"[0-9a-f]{32}")
 
 
 @pytest.fixture
-def fixed() -> Iterator[None]:
+def fixed(firestore_proxy: FirestoreProxy) -> Iterator[None]:
     """The same ids and times in every run."""
     scenarios.fix_ids_and_times()
+    firestore_proxy.clock = lambda _: scenarios.MADE_AT
     yield
     platform_time.reset_time_provider()
     platform_uuid.reset_id_provider()
@@ -111,16 +114,20 @@ class TestReading:
 
         assert {} == take_documents(project)
 
-    @pytest.mark.usefixtures("fixed")
-    async def test_an_expiring_session(self, connect: Connect, project: str) -> None:
-        """With its segment and its payload until it ends; an append moves its end."""
+    async def test_an_expiring_session(
+        self, connect: Connect, project: str, firestore_proxy: FirestoreProxy
+    ) -> None:
+        """With its segment and its payload for an hour after it was written; an append moves its end."""
         put_documents(project, read_golden("expiring_session"))
-        found = await read(connect)
-        platform_time.set_time_provider(lambda: scenarios.MADE_AT + 3599)
-        await connect().append_event(found, LONG[4].model_copy(deep=True))
-        platform_time.set_time_provider(lambda: scenarios.MADE_AT + 7198)
+        written_at = time.time()
+        firestore_proxy.clock = lambda _: written_at + 3000
+        service = connect()
+        found = await service.get_session(**WHO)
+        assert found is not None
+        await service.append_event(found, LONG[4].model_copy(deep=True))
+        firestore_proxy.clock = lambda _: written_at + 6000
         later = await read(connect)
-        platform_time.set_time_provider(lambda: scenarios.MADE_AT + 7201)
+        firestore_proxy.clock = lambda _: written_at + 7000
 
         assert [*LONG[:3], scenarios.PICTURE, LONG[4]] == later.events
         assert await connect().get_session(**WHO) is None

@@ -94,7 +94,7 @@ PYTHON = {
     "docs/performance.md": 1,
     "docs/telemetry.md": 2,
     "docs/templates.md": 2,
-    "docs/testing.md": 3,
+    "docs/testing.md": 4,
 }
 """How many blocks of Python a document has: tests/telemetry runs those of telemetry.md, tests/runtime those
 of the runtime, and test_documents_for_readers.py all others."""

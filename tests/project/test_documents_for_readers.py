@@ -49,7 +49,7 @@ async def test_the_first_example_runs(firestore_emulator: Emulator, storage_emul
 
 
 @pytest.mark.parametrize(
-    ("document", "which", "passes"), [("README.md", slice(1, 2), 1), ("docs/testing.md", slice(2), 3)]
+    ("document", "which", "passes"), [("README.md", slice(1, 2), 1), ("docs/testing.md", slice(3), 4)]
 )
 def test_the_example_of_an_own_test_passes(
     tmp_path: Path,

@@ -52,8 +52,16 @@ class Oracle:
         self.sessions: dict[Place, Kept] = {}
         self.users: dict[tuple[str, str], dict[str, Any]] = {}
         self.apps: dict[str, dict[str, Any]] = {}
-        self.now = 1_800_000_000.0
+        self.now = 4_000_000_000.0
+        """Firestore's time, by which sessions end."""
+        self.skew = 0
+        """How far the clock of whoever uses them is ahead of it."""
         self._lives = 0
+
+    @property
+    def told(self) -> float:
+        """The time that the clock of whoever uses them tells."""
+        return self.now + self.skew
 
     def pass_time(self, seconds: float) -> None:
         """Let time pass, and sessions with it."""
@@ -68,7 +76,7 @@ class Oracle:
         self._lives += 1
         ends_at = None if ttl is None else self.now + ttl
         self.sessions[place] = Kept(
-            life=self._lives, state={}, last_update_time=self.now, ttl=ttl, ends_at=ends_at
+            life=self._lives, state={}, last_update_time=self.told, ttl=ttl, ends_at=ends_at
         )
         self._change(place, state)
         return self.held(place)

@@ -30,7 +30,7 @@ from hypothesis.stateful import (
 )
 
 from gcp_adk_store import FirestoreSessionService, SessionLimits
-from gcp_adk_store.testing.emulators import Emulator
+from gcp_adk_store.testing.firestore_proxy import FirestoreProxy
 from tests.property.session_oracle import Held, MissingError, Oracle, Place, Said, StaleError
 
 T = TypeVar("T")
@@ -62,6 +62,8 @@ STATES = st.dictionaries(KEYS, VALUES, max_size=4)
 HISTORIES = st.lists(TIMES, max_size=8)
 TTLS = st.none() | st.sampled_from([10, 1000])
 PAUSES = st.sampled_from([1, 9, 10, 999, 1000])
+SKEWS = st.sampled_from([0, 0, -600, 600])
+"""How far the clock of the process is ahead of Firestore's: some live shorter than that, some longer."""
 FILTERS = st.tuples(
     st.none() | st.integers(0, 12), st.none() | TIMES, st.none() | st.integers(0, 12) | st.just(0)
 )
@@ -101,10 +103,13 @@ class SessionsMachine(RuleBasedStateMachine):
 
     holders = Bundle("holders")
 
-    def __init__(self, service: FirestoreSessionService, runner: asyncio.Runner) -> None:
+    def __init__(
+        self, service: FirestoreSessionService, runner: asyncio.Runner, firestore: FirestoreProxy
+    ) -> None:
         super().__init__()
         self.service = service
         self.oracle = Oracle()
+        firestore.clock = lambda _: self.oracle.now
         self.events = 0
         # The database is shared by all examples, so each has apps of its own.
         self.apps = [f"{uuid.uuid4().hex}{end}" for end in ("", "/2")]
@@ -112,7 +117,7 @@ class SessionsMachine(RuleBasedStateMachine):
         self.run(self._follow_the_oracles_clock())
 
     async def _follow_the_oracles_clock(self) -> None:
-        platform_time.set_time_provider(lambda: self.oracle.now)
+        platform_time.set_time_provider(lambda: self.oracle.told)
 
     def run(self, call: Coroutine[Any, Any, T]) -> T:
         """Await *call* in the one event loop of the test."""
@@ -125,11 +130,13 @@ class SessionsMachine(RuleBasedStateMachine):
         for place in self.oracle.sessions:
             self._read(place, None)
 
-    @initialize(target=holders, user=USERS, name=SESSIONS, times=HISTORIES, ttl=TTLS)
+    @initialize(target=holders, user=USERS, name=SESSIONS, times=HISTORIES, ttl=TTLS, skew=SKEWS)
     def begin(
-        self, user: str, name: str, times: list[float], ttl: int | None
+        self, user: str, name: str, times: list[float], ttl: int | None, skew: int
     ) -> Holder | MultipleResults[Holder]:
-        """Start with a session: most calls need one."""
+        """Start with a session: most calls need one; and with a clock, which the service has met."""
+        self.oracle.skew = skew
+        self.get_user_state(0, user)
         return self.create(app=0, user=user, name=name, state={}, times=times, ttl=ttl)
 
     @rule(
@@ -407,9 +414,9 @@ def runner() -> Iterator[asyncio.Runner]:
 
 
 @pytest.fixture
-def service(firestore_emulator: Emulator, runner: asyncio.Runner) -> Iterator[FirestoreSessionService]:
+def service(firestore_proxy: FirestoreProxy, runner: asyncio.Runner) -> Iterator[FirestoreSessionService]:
     """A service that seals every few events."""
-    assert firestore_emulator.address
+    assert firestore_proxy.address
     service = FirestoreSessionService(
         project=f"demo-{uuid.uuid4().hex[:20]}", limits=SessionLimits(seal_tail_bytes=700)
     )
@@ -418,8 +425,8 @@ def service(firestore_emulator: Emulator, runner: asyncio.Runner) -> Iterator[Fi
 
 
 def test_sessions_are_what_a_simple_model_says(
-    service: FirestoreSessionService, runner: asyncio.Runner
+    service: FirestoreSessionService, runner: asyncio.Runner, firestore_proxy: FirestoreProxy
 ) -> None:
     """Whatever is called, in whatever order, by holders that are current, stale or without a marker."""
     # Annotated as taking a class; its documentation says: a function that makes one, too.
-    run_state_machine_as_test(lambda: SessionsMachine(service, runner), settings=BOUNDS)  # type: ignore[arg-type]
+    run_state_machine_as_test(lambda: SessionsMachine(service, runner, firestore_proxy), settings=BOUNDS)  # type: ignore[arg-type]

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
-from typing import Any, Self
+from typing import Any
 
 import grpc
 import pytest
@@ -23,6 +23,7 @@ from gcp_adk_store import (
     SessionMissingError,
     StoredDataError,
 )
+from tests.clock import Clock
 from tests.services.conftest import APP, SESSION, USER, WHO, Connect, event, texts
 
 TTL = 1000
@@ -44,24 +45,6 @@ class Before(grpc.aio.UnaryUnaryClientInterceptor):
         return await continuation(details, request)
 
 
-class Clock:
-    """The time that ADK and the service see in the task that started it."""
-
-    def __init__(self, now: float) -> None:
-        self.now = now
-
-    @classmethod
-    def start(cls) -> Self:
-        """Stop the time of this task at a round second."""
-        clock = cls(1_800_000_000.0)
-        platform_time.set_time_provider(lambda: clock.now)
-        return clock
-
-    def after(self, seconds: float) -> None:
-        """Let time pass."""
-        self.now += seconds
-
-
 def ends_at(fields: dict[str, Any]) -> float:
     """Return the time at which Firestore may remove a document."""
     expire_at: datetime = fields["expire_at"]
@@ -80,10 +63,10 @@ async def listed(service: FirestoreSessionService) -> list[list[str]]:
 
 
 async def test_a_session_ends_its_time_to_live_after_its_last_append(
+    clock: Clock,
     sessions: FirestoreSessionService,
 ) -> None:
     """For readers, listings and writers, while Firestore still has it; shared state stays."""
-    clock = Clock.start()
     held = await sessions.create_session(**WHO, state={"user:kept": 1}, ttl_seconds=TTL)
     lasting = await sessions.create_session(app_name=APP, user_id=USER, session_id="lasting")
     clock.after(TTL - 1)
@@ -107,10 +90,10 @@ async def test_a_session_ends_its_time_to_live_after_its_last_append(
 
 
 async def test_an_expired_event_delivered_again_is_refused_like_any_other(
+    clock: Clock,
     sessions: FirestoreSessionService,
 ) -> None:
     """That it is stored still is Firestore's matter."""
-    clock = Clock.start()
     held = await sessions.create_session(**WHO, ttl_seconds=TTL)
     said = await sessions.append_event(held, event("once"))
     clock.after(TTL)
@@ -119,9 +102,10 @@ async def test_an_expired_event_delivered_again_is_refused_like_any_other(
         await sessions.append_event(held, said.model_copy(deep=True))
 
 
-async def test_what_comes_too_late_leaves_nothing_behind(connect: Connect, raw_documents: Any) -> None:
+async def test_what_comes_too_late_leaves_nothing_behind(
+    clock: Clock, connect: Connect, raw_documents: Any
+) -> None:
     """No payload is put for an append to a session that has ended."""
-    clock = Clock.start()
     service = connect(limits=SessionLimits(inline_bytes=100))
     held = await service.create_session(**WHO, ttl_seconds=TTL)
     clock.after(TTL)
@@ -132,10 +116,9 @@ async def test_what_comes_too_late_leaves_nothing_behind(connect: Connect, raw_d
 
 
 async def test_a_time_to_live_is_rounded_up_to_whole_seconds(
-    sessions: FirestoreSessionService, raw_documents: Any
+    clock: Clock, sessions: FirestoreSessionService, raw_documents: Any
 ) -> None:
     """A handle and a reader agree on it to the second."""
-    clock = Clock.start()
     clock.after(0.25)
     held = await sessions.create_session(**WHO, ttl_seconds=1.5)
     found = await sessions.get_session(**WHO)
@@ -144,7 +127,7 @@ async def test_a_time_to_live_is_rounded_up_to_whole_seconds(
     assert held == found
     assert found is not None
     assert held._storage_update_marker == found._storage_update_marker
-    assert (2, datetime(2027, 1, 15, 8, 0, 3, tzinfo=UTC)) == (stored["ttl_s"], stored["expire_at"])
+    assert (2, datetime(2096, 10, 2, 7, 6, 43, tzinfo=UTC)) == (stored["ttl_s"], stored["expire_at"])
 
 
 @pytest.mark.parametrize("ttl", [0, -1, True, "60", float("nan"), float("inf"), 1e12])
@@ -160,9 +143,8 @@ async def test_what_is_no_time_to_live_is_refused_before_anything_is_written(
     assert {} == raw_documents()
 
 
-async def test_a_service_may_end_all_sessions_that_it_makes(connect: Connect) -> None:
+async def test_a_service_may_end_all_sessions_that_it_makes(clock: Clock, connect: Connect) -> None:
     """Those that ADK's servers make, which know of no time to live; what a caller asks for comes first."""
-    clock = Clock.start()
     service = connect(default_ttl_seconds=TTL)
     await service.create_session(**WHO)
     longer = await service.create_session(
@@ -187,9 +169,10 @@ async def test_a_session_without_a_time_to_live_has_no_end(connect: Connect, raw
     assert [] == [path for path, fields in raw_documents().items() if "expire_at" in fields]
 
 
-async def test_the_id_of_an_expired_session_is_free(connect: Connect, raw_documents: Any) -> None:
+async def test_the_id_of_an_expired_session_is_free(
+    clock: Clock, connect: Connect, raw_documents: Any
+) -> None:
     """The new session starts empty, and what was left of the old one goes."""
-    clock = Clock.start()
     service = connect(limits=SessionLimits(seal_tail_bytes=500, inline_bytes=100))
     old = await service.create_session(**WHO, state={"mine": "old"}, ttl_seconds=TTL)
     for number in range(5):
@@ -207,9 +190,8 @@ async def test_the_id_of_an_expired_session_is_free(connect: Connect, raw_docume
     assert [HEADER] == list(raw_documents())
 
 
-async def test_of_many_creates_of_an_expired_id_exactly_one_wins(connect: Connect) -> None:
+async def test_of_many_creates_of_an_expired_id_exactly_one_wins(clock: Clock, connect: Connect) -> None:
     """None removes what another has just made."""
-    clock = Clock.start()
     services = [connect() for _ in range(6)]
     for _ in range(5):
         await services[0].create_session(**WHO, ttl_seconds=TTL)
@@ -225,9 +207,10 @@ async def test_of_many_creates_of_an_expired_id_exactly_one_wins(connect: Connec
         await services[0].delete_session(**WHO)
 
 
-async def test_a_handle_without_a_marker_moves_the_end_too(sessions: FirestoreSessionService) -> None:
+async def test_a_handle_without_a_marker_moves_the_end_too(
+    clock: Clock, sessions: FirestoreSessionService
+) -> None:
     """Such as one that travelled as JSON; after the end it finds nothing."""
-    clock = Clock.start()
     made = await sessions.create_session(**WHO, ttl_seconds=TTL)
     travelled = Session.model_validate_json(made.model_dump_json())
     clock.after(TTL - 1)
@@ -242,9 +225,8 @@ async def test_a_handle_without_a_marker_moves_the_end_too(sessions: FirestoreSe
         await sessions.append_event(travelled, event("two"))
 
 
-async def test_merging_handles_without_markers_all_land(connect: Connect) -> None:
+async def test_merging_handles_without_markers_all_land(clock: Clock, connect: Connect) -> None:
     """Their appends stand on what storage has, since each moves the end."""
-    clock = Clock.start()
     services = [connect() for _ in range(4)]
     made = await services[0].create_session(**WHO, ttl_seconds=TTL)
     clock.after(10)
@@ -263,9 +245,8 @@ async def test_merging_handles_without_markers_all_land(connect: Connect) -> Non
     assert 12 == len(found.events)
 
 
-async def test_a_merging_handle_moves_the_end_too(connect: Connect) -> None:
+async def test_a_merging_handle_moves_the_end_too(clock: Clock, connect: Connect) -> None:
     """And learns where it is now."""
-    clock = Clock.start()
     merging = connect(on_conflict="merge")
     await merging.create_session(**WHO, ttl_seconds=TTL)
     one, two = await merging.get_session(**WHO), await merging.get_session(**WHO)
@@ -283,10 +264,10 @@ async def test_a_merging_handle_moves_the_end_too(connect: Connect) -> None:
 
 
 async def test_a_handle_that_missed_that_others_moved_the_end_is_stale_not_missing(
+    clock: Clock,
     sessions: FirestoreSessionService,
 ) -> None:
     """What it remembers of the end is not the truth."""
-    clock = Clock.start()
     await sessions.create_session(**WHO, ttl_seconds=TTL)
     one, two = await sessions.get_session(**WHO), await sessions.get_session(**WHO)
     assert one is not None
@@ -300,10 +281,9 @@ async def test_a_handle_that_missed_that_others_moved_the_end_is_stale_not_missi
 
 
 async def test_no_part_of_a_session_expires_before_the_session(
-    connect: Connect, raw_documents: Any, adk_store_bucket: str
+    clock: Clock, connect: Connect, raw_documents: Any, adk_store_bucket: str
 ) -> None:
     """However long it is used and however rarely: segments, chunks and objects are renewed in time."""
-    clock = Clock.start()
     limits = SessionLimits(seal_tail_bytes=600, inline_bytes=100)
     without, with_bucket = connect(limits=limits), connect(limits=limits, bucket=adk_store_bucket)
     objects = Client(project="demo", credentials=AnonymousCredentials())
@@ -333,10 +313,9 @@ async def test_no_part_of_a_session_expires_before_the_session(
 
 
 async def test_content_that_an_append_in_vain_left_is_kept_for_the_next(
-    connect: Connect, raw_documents: Any, adk_store_bucket: str
+    clock: Clock, connect: Connect, raw_documents: Any, adk_store_bucket: str
 ) -> None:
     """Its object is there already, and must not be taken with the time it had."""
-    clock = Clock.start()
     service = connect(limits=SessionLimits(inline_bytes=100), bucket=adk_store_bucket)
     held = await service.create_session(**WHO, ttl_seconds=TTL)
     stale = await service.get_session(**WHO)
@@ -357,10 +336,9 @@ async def test_content_that_an_append_in_vain_left_is_kept_for_the_next(
 
 
 async def test_a_payload_that_was_put_before_a_renewal_is_kept_like_the_rest(
-    connect: Connect, raw_documents: Any
+    clock: Clock, connect: Connect, raw_documents: Any
 ) -> None:
     """Its append is merged after the renewal, which did not know of it."""
-    clock = Clock.start()
     limits = SessionLimits(seal_tail_bytes=400, inline_bytes=100)
     one = connect(limits=limits)
     held = await one.create_session(**WHO, ttl_seconds=TTL)
@@ -385,9 +363,10 @@ async def test_a_payload_that_was_put_before_a_renewal_is_kept_like_the_rest(
     assert min(map(ends_at, documents.values())) >= session["parts_expire_at"].timestamp() >= ends_at(session)
 
 
-async def test_a_renewal_that_comes_late_moves_no_part_back(connect: Connect, raw_documents: Any) -> None:
+async def test_a_renewal_that_comes_late_moves_no_part_back(
+    clock: Clock, connect: Connect, raw_documents: Any
+) -> None:
     """What another process has moved further meanwhile stays there."""
-    clock = Clock.start()
     limits = SessionLimits(seal_tail_bytes=1)
     one = connect(limits=limits)
     held = await one.create_session(**WHO, ttl_seconds=TTL)
@@ -411,23 +390,21 @@ async def test_a_renewal_that_comes_late_moves_no_part_back(connect: Connect, ra
     assert min(map(ends_at, documents.values())) >= session["parts_expire_at"].timestamp() >= ends_at(session)
 
 
-async def test_a_clock_that_is_behind_moves_no_end_back(connect: Connect) -> None:
+async def test_a_clock_that_is_behind_moves_no_end_back(clock: Clock, connect: Connect) -> None:
     """An append only ever lengthens a session's life."""
-    clock = Clock.start()
     service = connect()
     held = await service.create_session(**WHO, ttl_seconds=TTL)
-    clock.after(-600)
+    platform_time.set_time_provider(lambda: clock.now - 600)
     await service.append_event(held, event())
-    clock.after(600 + TTL - 1)
+    clock.after(TTL - 1)
 
     assert held == await service.get_session(**WHO)
 
 
 async def test_an_expired_session_makes_way_whatever_it_leaves(
-    connect: Connect, adk_store_bucket: str, raw_documents: Any
+    clock: Clock, connect: Connect, adk_store_bucket: str, raw_documents: Any
 ) -> None:
     """What this service cannot reach is noted, and goes with the next deletion by one that can."""
-    clock = Clock.start()
     limits = SessionLimits(inline_bytes=100)
     with_bucket = connect(limits=limits, bucket=adk_store_bucket)
     held = await with_bucket.create_session(**WHO, ttl_seconds=TTL)
@@ -443,10 +420,9 @@ async def test_an_expired_session_makes_way_whatever_it_leaves(
 
 
 async def test_a_segment_that_is_gone_when_it_is_to_be_renewed_is_named(
-    connect: Connect, raw_documents: Any, project: str
+    clock: Clock, connect: Connect, raw_documents: Any, project: str
 ) -> None:
     """The session is damaged; going on would hide it."""
-    clock = Clock.start()
     service = connect(limits=SessionLimits(seal_tail_bytes=1))
     held = await service.create_session(**WHO, ttl_seconds=TTL)
     for pause in (0, 900):

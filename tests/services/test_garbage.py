@@ -2,7 +2,6 @@
 
 import json
 import os
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -11,7 +10,6 @@ import pytest
 import requests
 from click.testing import CliRunner
 from google.adk.events import Event
-from google.adk.platform import time as platform_time
 from google.cloud.firestore import Client
 from google.genai import types
 
@@ -28,9 +26,10 @@ from gcp_adk_store import (
 )
 from gcp_adk_store.cli.command import command
 from gcp_adk_store.testing.emulators import Emulator
+from gcp_adk_store.testing.firestore_proxy import FirestoreProxy
+from tests.clock import in_days
 from tests.services.conftest import APP, USER, WHO, Connect, LostAnswers, event
 
-DAY_S = 24 * 3600
 SMALL = SessionLimits(inline_bytes=10, event_text_bytes=500, state_value_bytes=10, seal_tail_bytes=1000)
 HASTY = replace(SMALL, deadline_s=1)
 RawDocuments = Callable[[], dict[str, dict[str, Any]]]
@@ -42,18 +41,10 @@ def picture(data: bytes) -> Event:
     return Event(author="user", content=types.Content(role="user", parts=[types.Part(inline_data=blob)]))
 
 
-def pass_days(days: float) -> None:
-    """Let so much time pass for the task of this test."""
-    platform_time.set_time_provider(lambda: time.time() + days * DAY_S)
-
-
 async def found_by(service: FirestoreSessionService | GcsArtifactService | Store) -> list[Garbage]:
     """Return what the collector finds in two days."""
-    pass_days(2)
-    try:
+    with in_days(2):
         return [garbage async for garbage in service.find_garbage()]
-    finally:
-        platform_time.reset_time_provider()
 
 
 @pytest.fixture(params=["chunks", "bucket"])
@@ -63,8 +54,11 @@ def place(request: pytest.FixtureRequest, adk_store_bucket: str) -> dict[str, An
 
 
 @pytest.fixture
-def service(connect: Connect, place: dict[str, Any]) -> FirestoreSessionService:
-    """A service for which everything is large."""
+def service(
+    connect: Connect, place: dict[str, Any], firestore_proxy: FirestoreProxy
+) -> FirestoreSessionService:
+    """A service for which everything is large, through what tells the time that the test lets pass."""
+    assert firestore_proxy.address
     return connect(**place)
 
 
@@ -251,6 +245,7 @@ def put(storage_emulator: Emulator) -> Put:
     return post
 
 
+@pytest.mark.usefixtures("firestore_proxy")
 async def test_a_foreign_object_among_payloads_is_left_alone(
     connect: Connect, adk_store_bucket: str, put: Put
 ) -> None:
@@ -276,6 +271,7 @@ async def test_stores_of_other_prefixes_are_not_looked_at(
     assert 1 == len(await found_by(other))
 
 
+@pytest.mark.usefixtures("firestore_proxy")
 async def test_more_than_a_page_of_payloads_is_scanned_whole(
     connect: Connect, place: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -340,8 +336,11 @@ class TestCommand:
     """``gcp-adk-store gc``."""
 
     @pytest.fixture
-    async def replaced(self, connect: Connect, adk_store_bucket: str) -> FirestoreSessionService:
+    async def replaced(
+        self, connect: Connect, adk_store_bucket: str, firestore_proxy: FirestoreProxy
+    ) -> FirestoreSessionService:
         """A store with one payload that nothing refers to."""
+        assert firestore_proxy.address
         service = connect(bucket=adk_store_bucket, limits=SMALL)
         held = await service.create_session(**WHO)
         for letter in "ab":
@@ -350,12 +349,8 @@ class TestCommand:
 
     def run(self, project: str, bucket: str, *arguments: str, days: float = 2) -> Any:
         """Run the command, in so many days."""
-        pass_days(days)
-        place = ["--project", project, "--bucket", bucket]
-        try:
-            return CliRunner().invoke(command, ["gc", *place, *arguments])
-        finally:
-            platform_time.reset_time_provider()
+        with in_days(days):
+            return CliRunner().invoke(command, ["gc", "--project", project, "--bucket", bucket, *arguments])
 
     @pytest.mark.usefixtures("replaced")
     def test_a_dry_run_removes_nothing(self, project: str, adk_store_bucket: str) -> None:

@@ -1,12 +1,10 @@
 """Count what operations take: RPCs, billed operations, requests. One more than agreed fails."""
 
 import io
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 
 import pytest
-from google.adk.platform import time as platform_time
 from google.adk.sessions import Session
 from google.adk.sessions.base_session_service import GetSessionConfig
 from google.auth.credentials import AnonymousCredentials
@@ -19,16 +17,18 @@ from gcp_adk_store import (
     SessionConflictError,
     SessionLimits,
 )
-from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, Emulator
+from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE
 from gcp_adk_store.testing.firestore_meter import FirestoreFigures, FirestoreMeter
+from gcp_adk_store.testing.firestore_proxy import FirestoreProxy
 from gcp_adk_store.testing.storage_meter import MeteredSession
+from tests.clock import Clock, in_days
 from tests.services.conftest import APP, USER, WHO, event
 
 
 @pytest.fixture
-def meter(firestore_emulator: Emulator, monkeypatch: pytest.MonkeyPatch) -> Iterator[FirestoreMeter]:
-    """A meter that the services of the test talk through."""
-    with FirestoreMeter(firestore_emulator.address) as meter:
+def meter(firestore_proxy: FirestoreProxy, monkeypatch: pytest.MonkeyPatch) -> Iterator[FirestoreMeter]:
+    """A meter that the services of the test talk through, before what tells the time."""
+    with FirestoreMeter(firestore_proxy.address) as meter:
         monkeypatch.setenv(FIRESTORE_VARIABLE, meter.address)
         yield meter
 
@@ -253,20 +253,18 @@ async def test_an_iteration_reads_the_segments_that_it_comes_to(
 
 
 async def test_a_time_to_live_costs_nothing_until_parts_are_renewed(
-    service: FirestoreSessionService, meter: FirestoreMeter
+    clock: Clock, service: FirestoreSessionService, meter: FirestoreMeter
 ) -> None:
     """Then, once in a time to live, a read and a write for each part, and a read of the session."""
-    now = 1_800_000_000.0
-    platform_time.set_time_provider(lambda: now)
     held = await service.create_session(**WHO, ttl_seconds=1000)
     created = cost(meter.take())
     for number in range(36):
         await service.append_event(held, event(f"{number}"))
     segments = meter.take().reads
-    now += 900
+    clock.after(900)
     await service.append_event(held, event())
     early = cost(meter.take())
-    now += 900
+    clock.after(900)
     await service.append_event(held, event())
     late = cost(meter.take())
 
@@ -277,20 +275,18 @@ async def test_a_time_to_live_costs_nothing_until_parts_are_renewed(
 
 
 async def test_parts_are_renewed_once_however_an_append_ends(
-    service: FirestoreSessionService, meter: FirestoreMeter
+    clock: Clock, service: FirestoreSessionService, meter: FirestoreMeter
 ) -> None:
     """With a payload too; and not at all by a writer that comes too late."""
-    now = 1_800_000_000.0
-    platform_time.set_time_provider(lambda: now)
     held = await service.create_session(**WHO, ttl_seconds=1000)
     for number in range(32):
         await service.append_event(held, event(f"{number}"))
     stale = await service.get_session(**WHO)
     assert stale is not None
     segments = 2
-    now += 900
+    clock.after(900)
     await service.append_event(held, event())
-    now += 900
+    clock.after(900)
     meter.take()
     await service.append_event(held, event(delta={"large": "x" * 70_000}))
     with_payload = meter.take()
@@ -442,9 +438,8 @@ async def test_the_collector_reads_names_and_the_documents_that_old_payloads_bel
     held = await service.create_session(**WHO, state={"large": "x" * 50})
     await service.append_event(held, event(delta={"large": "y" * 50}))
     meter.take()
-    platform_time.set_time_provider(lambda: time.time() + 2 * 24 * 3600)
-    (garbage,) = [found async for found in service.find_garbage()]
-    platform_time.reset_time_provider()
+    with in_days(2):
+        (garbage,) = [found async for found in service.find_garbage()]
     finding = meter.take()
     await service.remove_garbage(garbage)
 

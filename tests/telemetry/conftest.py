@@ -9,6 +9,7 @@ from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, STORAGE_VARIABLE
 from gcp_adk_store.testing.faults import no_faults
 from gcp_adk_store.testing.firestore_proxy import FirestoreProxy
 from gcp_adk_store.testing.storage_proxy import StorageProxy
+from tests.clock import firestores_time
 from tests.telemetry.watched import Watched
 
 
@@ -31,6 +32,7 @@ def proxies(
 ) -> Iterator[tuple[FirestoreProxy, StorageProxy]]:
     """Proxies before both emulators, for all tests of a module."""
     with FirestoreProxy(firestore_emulator.address) as first, StorageProxy(storage_emulator.address) as other:
+        first.clock = firestores_time
         yield first, other
 
 

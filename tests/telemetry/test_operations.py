@@ -3,7 +3,6 @@
 import asyncio
 import inspect
 import io
-import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -11,22 +10,22 @@ from typing import Any
 import pytest
 import requests
 from google.adk.events import Event, EventActions
-from google.adk.platform import time as platform_time
 from google.adk.sessions import Session
 from google.genai import types
 from opentelemetry.trace import SpanKind, StatusCode
 
 from gcp_adk_store import FirestoreSessionService, Garbage, GcsArtifactService, SessionLimits, Store
-from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, Emulator
+from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE
 from gcp_adk_store.testing.firestore_meter import FirestoreMeter
+from gcp_adk_store.testing.firestore_proxy import FirestoreProxy
 from gcp_adk_store.testing.storage_proxy import StorageProxy
+from tests.clock import in_days
 from tests.telemetry.watched import Watched, attributes_of, own
 
 OWNER: dict[str, Any] = {"app_name": "app", "user_id": "user"}
 WHO: dict[str, Any] = {**OWNER, "session_id": "session"}
 FILE: dict[str, Any] = {**WHO, "filename": "f"}
 NO_OPERATIONS = {"close", "flush"}
-DAYS_S = 2 * 24 * 3600.0
 
 
 def said(text: str = "hello", **delta: Any) -> Event:
@@ -119,9 +118,9 @@ async def listed(items: AsyncIterator[Any]) -> list[Any]:
 
 
 @pytest.fixture
-def meter(firestore_emulator: Emulator, monkeypatch: pytest.MonkeyPatch) -> Iterator[FirestoreMeter]:
-    """A meter that the services of the test talk through."""
-    with FirestoreMeter(firestore_emulator.address) as meter:
+def meter(firestore_proxy: FirestoreProxy, monkeypatch: pytest.MonkeyPatch) -> Iterator[FirestoreMeter]:
+    """A meter that the services of the test talk through, before what tells the time."""
+    with FirestoreMeter(firestore_proxy.address) as meter:
         monkeypatch.setenv(FIRESTORE_VARIABLE, meter.address)
         yield meter
 
@@ -188,11 +187,8 @@ async def test_what_a_collector_does_is_measured(
     await service.append_event(held, said(mine="another long value"))
     watched.take_spans()
     meter.take()
-    platform_time.set_time_provider(lambda: time.time() + DAYS_S)
-    try:
+    with in_days(2):
         found = [garbage async for garbage in service.find_garbage()]
-    finally:
-        platform_time.reset_time_provider()
     looked, looks = watched.take_span(), meter.take()
     (removed,) = [await service.remove_garbage(garbage) for garbage in found]
     removal, removals = watched.take_span(), meter.take()

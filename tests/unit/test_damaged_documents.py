@@ -94,7 +94,7 @@ NOTE: dict[str, Any] = {"format": 1, "epoch": "e1", "sealed": 2, "spilled": ["ch
 
 def document(fields: dict[str, Any], path: str = PATH) -> Document:
     """Return *fields* as they are read."""
-    return Document(path=path, fields=fields, update_time="100.000000001")
+    return Document(path=path, fields=fields, update_time="100.000000001", read_time=100.0)
 
 
 def read_or_told(read: Callable[[], Any], where: str) -> Any:

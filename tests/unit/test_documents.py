@@ -56,6 +56,7 @@ STORED = StoredSession(
     sealed_max=8.5,
     spilled=frozenset(),
     update_time="100.000000001",
+    read_time=100.5,
     expiry=ENDING_WITH_PARTS,
 )
 HEADER: dict[str, Any] = {
@@ -86,7 +87,7 @@ BODY: dict[str, Any] = {
 
 def document(fields: dict[str, Any]) -> Document:
     """Return *fields* as they are read from the session's path."""
-    return Document(path=SESSION, fields=fields, update_time="100.000000001")
+    return Document(path=SESSION, fields=fields, update_time="100.000000001", read_time=100.5)
 
 
 def test_paths_hold_escaped_ids_below_the_prefix() -> None:
@@ -323,7 +324,7 @@ def test_a_chunk_is_read_as_it_was_put(data: bytes) -> None:
 def test_a_renewal_moves_the_end_of_what_is_there() -> None:
     """Nothing else is written, and only to what is as it was read: what is gone does not come back empty."""
     path = f"{SESSION}/adk_segments/e1-0"
-    part = Document(path=path, fields={"expire_at": NEW_YEAR}, update_time="100.000000002")
+    part = Document(path=path, fields={"expire_at": NEW_YEAR}, update_time="100.000000002", read_time=100.5)
 
     assert [
         Write(
@@ -360,6 +361,7 @@ def test_no_renewal_moves_a_part_back(ends: list[int | None], parts_at: int) -> 
             path=f"{SESSION}/adk_segments/e1-{number}",
             fields={} if end is None else {"expire_at": datetime.fromtimestamp(end, UTC)},
             update_time=f"{number}.000000001",
+            read_time=100.5,
         )
         for number, end in enumerate(ends)
     ]

@@ -146,7 +146,28 @@ def test_what_is_no_time_to_live_is_refused(ttl_seconds: Any) -> None:
 )
 def test_a_session_ends_at_its_exact_second(now: float, expected: bool) -> None:  # noqa: FBT001
     """Until then it is there, and from then on it is not."""
-    assert expected is Expiry(ttl_s=60, at=1060).has_passed(now)
+    assert expected is Expiry(ttl_s=60, at=1060).has_passed(now, written_at=0)
+
+
+@given(st.integers(1, 100), TIMES, TIMES, TIMES)
+def test_no_clock_takes_a_time_to_live_after_the_last_write_away(
+    ttl_s: int, clock: float, written_at: float, now: float
+) -> None:
+    """However far behind Firestore's the clock was that the end is of."""
+    expiry = Expiry.begin(ttl_s, now=clock)
+
+    assert now < written_at + ttl_s or now < expiry.at or expiry.has_passed(now, written_at=written_at)
+    assert now >= written_at + ttl_s or not expiry.has_passed(now, written_at=written_at)
+
+
+@given(st.integers(1, 100), TIMES, TIMES)
+def test_a_part_of_a_clock_that_is_behind_is_kept_as_long_as_the_others(
+    ttl_s: int, ahead: float, behind: float
+) -> None:
+    """It outlasts the session by a time to live, whichever clock the session's end is of."""
+    expiry = Expiry.begin(ttl_s, now=ahead)
+
+    assert expiry.of_new_part(behind) >= expiry.at + ttl_s
 
 
 @pytest.mark.parametrize(("now", "at"), [(1050.0, 1110), (1050.2, 1111), (1059.999, 1120)])

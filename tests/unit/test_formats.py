@@ -29,7 +29,7 @@ STEPS: Mapping[int, Callable[[Fields], Fields]] = {-1: titled, 0: counted}
 
 def document(**fields: Any) -> Document:
     """Return *fields* as they are read."""
-    return Document(path=PATH, fields=fields, update_time="100.000000001")
+    return Document(path=PATH, fields=fields, update_time="100.000000001", read_time=100.0)
 
 
 def refusal(found: object) -> str:

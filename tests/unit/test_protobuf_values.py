@@ -85,6 +85,7 @@ def test_a_kind_that_is_never_written_is_not_guessed_at(message: Any) -> None:
             },
         ),
         root=ROOT,
+        read_time=0.0,
     )
 
     assert {"own": foreign, "list": [foreign], "map": {"k": foreign}} == found.fields
@@ -141,14 +142,14 @@ def test_an_unknown_time_is_one_that_no_document_has() -> None:
 
 
 def test_a_document_is_read_below_the_root() -> None:
-    """Paths are the layout's own, fields are plain, the time is exact."""
+    """Paths are the layout's own, fields are plain, its own time is exact."""
     message = PbDocument(
         name=f"{ROOT}/adk_apps/a", fields={"n": to_value(1)}, update_time=Timestamp(seconds=5, nanos=7)
     )
 
-    assert Document(path="adk_apps/a", fields={"n": 1}, update_time="5.000000007") == from_document(
-        message, root=ROOT
-    )
+    assert Document(
+        path="adk_apps/a", fields={"n": 1}, update_time="5.000000007", read_time=6.5
+    ) == from_document(message, root=ROOT, read_time=6.5)
 
 
 def test_a_masked_write_is_spelled_out() -> None:

@@ -1,0 +1,40 @@
+"""Let time pass for a test: for ADK, for services, and in what Firestore's answers tell."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+DAY_S = 24 * 3600
+
+_passed_s = [0.0]
+
+
+class Clock:
+    """A time that stands still until a test lets it pass."""
+
+    def __init__(self) -> None:
+        # Far away: by the times of its documents, which are the emulator's, no session lives that long.
+        self.now = 4_000_000_000.0
+
+    def after(self, seconds: float) -> None:
+        """Let time pass."""
+        self.now += seconds
+
+
+def firestores_time(_project: str) -> float:
+    """Return what the answers that pass a test's proxy tell."""
+    return time.time() + _passed_s[-1]
+
+
+@contextmanager
+def in_days(days: float) -> Iterator[None]:
+    """Let so many days pass, for the running task and for what talks to Firestore through a test's proxy."""
+    from google.adk.platform import time as platform_time  # noqa: PLC0415  # where ADK is used
+
+    _passed_s.append(days * DAY_S)
+    platform_time.set_time_provider(lambda: time.time() + days * DAY_S)
+    try:
+        yield
+    finally:
+        platform_time.reset_time_provider()
+        _passed_s.pop()
