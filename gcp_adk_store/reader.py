@@ -13,12 +13,11 @@ from gcp_adk_store import telemetry
 from gcp_adk_store.backends.firestore import Documents
 from gcp_adk_store.backends.payloads import Payloads
 from gcp_adk_store.codec.documents import Layout
-from gcp_adk_store.codec.events import StoredEvent, complete_event
+from gcp_adk_store.codec.events import StoredEvent, complete_event, decode_event
 from gcp_adk_store.codec.payloads import unpack_value
 from gcp_adk_store.codec.stored import HEADER_FIELDS, read_header, read_segment, read_session, read_state
 from gcp_adk_store.codec.writes import Document
 from gcp_adk_store.errors import PayloadMissingError, StoredDataError
-from gcp_adk_store.event_cache import EventCache
 from gcp_adk_store.fan_out import fan_out
 from gcp_adk_store.model.keys import SessionKey, UserKey
 from gcp_adk_store.model.payloads import PayloadOwner, PayloadRef
@@ -61,7 +60,6 @@ class SessionReader:
         payloads: Payloads,
         layout: Layout,
         segments: SegmentCache,
-        events: EventCache,
         *,
         placeholders: bool,
     ) -> None:
@@ -70,7 +68,6 @@ class SessionReader:
         self._payloads = payloads
         self._layout = layout
         self._known_segments = segments
-        self._known_events = events
         self._placeholders = placeholders
 
     async def find(self, key: SessionKey, config: GetSessionConfig | None) -> Found | None:
@@ -122,8 +119,8 @@ class SessionReader:
         count = events_to_settle(marker, stored)
         texts = await self.newest(stored, at_least=count, what=what)
         start = max(0, len(texts) - count)
-        newest = await self._known_events.decode(
-            texts[start:], where=self.place_of(stored, stored.sealed), remember=True, pauses=Pauses()
+        newest = await decode_events(
+            texts[start:], where=self.place_of(stored, stored.sealed), pauses=Pauses()
         )
         shared = await self._complete_shared(key.owner, app, user, what=what)
         return await self.complete(stored, newest, shared, what=what)
@@ -174,9 +171,7 @@ class SessionReader:
         if not wants_events(config):
             return []
         pauses = Pauses()
-        events = await self._known_events.decode(
-            stored.tail, where=self.place_of(stored, stored.sealed), remember=True, pauses=pauses
-        )
+        events = await decode_events(stored.tail, where=self.place_of(stored, stored.sealed), pauses=pauses)
         unread = stored.sealed
         step = unread if wants_all_events(config) else 1
         running_max = stored.sealed_max
@@ -184,17 +179,13 @@ class SessionReader:
             config, have=len(select_events(events, config)), running_max=running_max
         ):
             first = max(0, unread - step)
-            places = [self.place_of(stored, number) for number in range(first, unread)]
-            # A history that is read once is not worth the memory of its events, nor is one that fills it.
-            again = all(self._known_segments.get(place) is not None for place in places)
             segments = await self.segments(stored, range(first, unread), what=what)
             if segments is None:
                 return None
-            again = again and self._known_events.has_place_for(segment.texts for segment in segments)
             older: list[StoredEvent] = []
-            for place, segment in zip(places, segments, strict=True):
-                older += await self._known_events.decode(
-                    segment.texts, where=place, remember=again, pauses=pauses
+            for number, segment in enumerate(segments, start=first):
+                older += await decode_events(
+                    segment.texts, where=self.place_of(stored, number), pauses=pauses
                 )
             events[:0] = older
             running_max = segments[0].running_max
@@ -331,6 +322,32 @@ class SessionReader:
         wanted = sorted(refs, key=lambda ref: ref.sha256)
         found = await fan_out(get(ref) for ref in wanted)
         return {ref: data for ref, data in zip(wanted, found, strict=True) if data is not None}
+
+
+async def decode_events(
+    texts: Sequence[str], *, where: str, pauses: Pauses, first: int = 0
+) -> list[StoredEvent]:
+    """Return the events that *texts* hold.
+
+    Args:
+        texts: A run of events.
+        where: The document that holds them, for errors.
+        pauses: Of the read that this is a part of: a thousand events take tens of milliseconds.
+        first: Place of the first of them in the document.
+
+    Raises:
+        StoredDataError: one cannot be read, as for :func:`~gcp_adk_store.codec.events.decode_event`; the
+            message names its place.
+    """
+    events: list[StoredEvent] = []
+    try:
+        for text in texts:
+            events.append(decode_event(text))
+            if pauses.is_due:  # an event can be of 256 KB of JSON
+                await pauses.take()
+    except StoredDataError as exc:
+        raise StoredDataError(f"{where}: event {first + len(events)}: {exc}") from exc.__cause__
+    return events
 
 
 def refers(state: Mapping[str, Any]) -> bool:

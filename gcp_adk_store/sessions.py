@@ -24,12 +24,11 @@ from gcp_adk_store.backends.storage_calls import StorageClient
 from gcp_adk_store.browser import SessionBrowser, SessionEvent, SessionPage
 from gcp_adk_store.codec.documents import Layout
 from gcp_adk_store.codec.event_payloads import is_large
-from gcp_adk_store.codec.events import EncodedEvent, EventLimits, StoredEvent, encode_event
+from gcp_adk_store.codec.events import EncodedEvent, EventLimits, encode_event
 from gcp_adk_store.codec.payloads import Spilled, spill_scopes
 from gcp_adk_store.collector import Collector
 from gcp_adk_store.delivered import DeliveredEvents, HeldEvents
 from gcp_adk_store.errors import InvalidInputError, StoreError
-from gcp_adk_store.event_cache import EventCache
 from gcp_adk_store.forks import OfOneProcess
 from gcp_adk_store.handle import Missed, learn, made_session, mark, marker_of, to_session
 from gcp_adk_store.model.expiry import Expiry
@@ -155,16 +154,14 @@ class FirestoreSessionService(OfOneProcess, BaseSessionService):
             payload_bytes=self._limits.max_payload_bytes,
             place=payloads.place,
         )
-        known_events = self._known_events = EventCache(self._limits.event_cache_bytes)
         self._reader = SessionReader(
             self._documents,
             payloads,
             layout,
             SegmentCache(self._limits.segment_cache_bytes),
-            known_events,
             placeholders=on_missing_payload == "placeholder",
         )
-        self._browser = SessionBrowser(self._documents, layout, self._reader, known_events)
+        self._browser = SessionBrowser(self._documents, layout, self._reader)
         self._recorder = SessionRecorder(
             self._documents, payloads, layout, self._reader, deadline_s=self._limits.deadline_s
         )
@@ -213,10 +210,10 @@ class FirestoreSessionService(OfOneProcess, BaseSessionService):
             state: Initial state; ``app:`` and ``user:`` keys change the shared state in the same
                 commit, ``temp:`` keys are dropped.
             session_id: As *app_name*, padding does not count; blank or ``None`` draws one.
-            ttl_seconds: The session ends so long after its last append, rounded up to whole seconds: it is
-                not found any more, its id is free, and where Firestore has the TTL policies of
-                docs/data-model.md its documents are removed. At most 100 years; by default that of the
-                service, which by default keeps it for good.
+            ttl_seconds: The session ends so long after its last append, by Firestore's clock, rounded up to
+                whole seconds: it is not found any more, its id is free, and where Firestore has the TTL
+                policies of docs/data-model.md its documents are removed. At most 100 years; by default that
+                of the service, which by default keeps it for good.
 
         Returns:
             The session with its merged state, equal to what :meth:`get_session` returns.
@@ -470,9 +467,6 @@ class FirestoreSessionService(OfOneProcess, BaseSessionService):
         self._update_session_state(session, event)
         # As it will be read: where JSON changes nothing in it, that is the very event.
         held = event if event == encoded.event else encoded.event
-        if held is event and not encoded.payloads:
-            # The next read of the session finds it here.
-            self._known_events.put(encoded.text, StoredEvent(event=encoded.event, missing={}))
         if not (in_handle and any(one is event for one in session.events)):
             session.events.append(held)
         session.last_update_time = append.timestamp

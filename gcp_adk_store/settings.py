@@ -130,9 +130,6 @@ class SessionLimits:
     """UTF-8 bytes of events kept in the session document before they are sealed into a segment."""
     segment_cache_bytes: int = 64 * 1024 * 1024
     """Memory for segments that were read: they never change, so a long session is read from storage once."""
-    event_cache_bytes: int = 32 * 1024 * 1024
-    """Memory for events that were stored or read before, some 6 kB each: copying one takes half of the time
-    that reading its JSON takes; 0 for none."""
     delivered_events: int = 8192
     """Ids of events that this process stored lately, to recognise those that are delivered again."""
     inline_bytes: int = 64 * 1024

@@ -20,7 +20,7 @@ from opentelemetry.trace import SpanKind, StatusCode
 from gcp_adk_store import errors, forks
 from gcp_adk_store.forks import Guard
 
-Cache: TypeAlias = Literal["segments", "events", "versions"]
+Cache: TypeAlias = Literal["segments", "versions"]
 """What this process remembers: sealed segments, events, the latest version of an artifact."""
 
 FIRESTORE: Final = "gcp.firestore"

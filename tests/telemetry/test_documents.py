@@ -74,7 +74,7 @@ def emitted(providers: Watched) -> Iterator[Emitted]:
             telemetry.count_conflict()
             for place in ("bucket", "chunks"):
                 telemetry.count_spilled(1, place)
-            for cache in ("segments", "events", "versions"):
+            for cache in ("segments", "versions"):
                 telemetry.count_lookups(cache, hits=1, misses=1)
         for failure in (SessionConflictError(""), *(getattr(errors, name)("") for name in FAILURES)):
             append.begin("app").finish(failure)

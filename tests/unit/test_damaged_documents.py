@@ -30,11 +30,11 @@ from gcp_adk_store.codec.stored import (
 from gcp_adk_store.codec.values import Foreign, decode_value
 from gcp_adk_store.codec.writes import Document
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
-from gcp_adk_store.event_cache import EventCache
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.payloads import PayloadRef
 from gcp_adk_store.model.sessions import Segment
 from gcp_adk_store.pauses import Pauses
+from gcp_adk_store.reader import decode_events
 from tests import damage
 from tests.damage import HUSH, damaged
 
@@ -204,7 +204,7 @@ def test_a_damaged_note_of_a_deletion_removes_nothing_else(fields: dict[str, Any
 @given(damage.damaged_json(TAIL[0]))
 def test_a_damaged_event_is_told_or_read(broken: str) -> None:
     """With its place; what is read has a time, and can be written again."""
-    decoded = EventCache(0).decode([TAIL[0], broken], where=PATH, remember=False, pauses=Pauses())
+    decoded = decode_events([TAIL[0], broken], where=PATH, pauses=Pauses())
     found = read_or_told(lambda: asyncio.run(decoded), f"{PATH}: event 1: ")
     if found is None:
         return

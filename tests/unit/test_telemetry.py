@@ -81,7 +81,7 @@ def test_what_is_counted_outside_of_all_operations_is_nowhere() -> None:
     """As of the commands' own looks at storage."""
     telemetry.count_conflict()
     telemetry.count_content(sent=1)
-    telemetry.count_lookups("events", hits=1, misses=0)
+    telemetry.count_lookups("segments", hits=1, misses=0)
     telemetry.count_spilled(1, "bucket")
     telemetry.count_storage_request()
 

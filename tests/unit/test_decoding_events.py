@@ -1,0 +1,48 @@
+"""Show how a run of stored events is read."""
+
+import asyncio
+
+import pytest
+from google.adk.events import Event
+from google.genai import types
+
+from gcp_adk_store.errors import StoredDataError
+from gcp_adk_store.pauses import Pauses
+from gcp_adk_store.reader import decode_events
+
+SAID = Event(author="user", timestamp=1.5).model_dump_json()
+
+
+def test_a_damaged_event_is_told_by_its_place() -> None:
+    """The document, and the number within it."""
+    with pytest.raises(StoredDataError, match=r"^apps/a: event 6: "):
+        asyncio.run(decode_events([SAID, "{"], where="apps/a", first=5, pauses=Pauses()))
+
+
+def test_each_reader_has_events_of_its_own() -> None:
+    """What one of them changes is nobody else's."""
+    (first,), (second,) = (asyncio.run(decode_events([SAID], where="", pauses=Pauses())) for _ in range(2))
+    first.event.actions.state_delta["changed"] = True
+
+    assert {} == second.event.actions.state_delta
+
+
+@pytest.mark.parametrize(("count", "parts", "pauses"), [(3000, 0, 3), (6, 3000, 5)], ids=["many", "large"])
+async def test_others_have_their_turn_while_events_are_read(count: int, parts: int, pauses: int) -> None:
+    """Far more often than once, and after each that is large: a reader of a long history holds nobody up."""
+    content = types.Content(parts=[types.Part()] * parts)
+    made = [Event(author="a", timestamp=number, content=content) for number in range(count)]
+    texts = [one.model_dump_json(exclude_none=True) for one in made]
+    turns = 0
+
+    async def other() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    busy = asyncio.create_task(other())
+    await decode_events(texts, where="", pauses=Pauses())
+    busy.cancel()
+
+    assert turns >= pauses
