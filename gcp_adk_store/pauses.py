@@ -1,8 +1,8 @@
-"""Let other tasks of the event loop run while something long is computed."""
+"""Let other tasks of the event loop run while something long is computed, piece by piece or in a thread."""
 
 import asyncio
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final, TypeVar
 
 T = TypeVar("T")
@@ -36,3 +36,8 @@ async def paced(items: Iterable[T]) -> list[T]:
         if pauses.is_due:
             await pauses.take()
     return computed
+
+
+async def apart(compute: Callable[[], T], *, light: bool) -> T:
+    """Return what *compute* does, in a thread unless it is *light*: starting one takes longer then."""
+    return compute() if light else await asyncio.to_thread(compute)

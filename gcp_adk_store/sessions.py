@@ -23,7 +23,6 @@ from gcp_adk_store.backends.payloads import open_payloads
 from gcp_adk_store.backends.storage_calls import StorageClient
 from gcp_adk_store.browser import SessionBrowser, SessionEvent, SessionPage
 from gcp_adk_store.codec.documents import Layout
-from gcp_adk_store.codec.event_payloads import is_large
 from gcp_adk_store.codec.events import EncodedEvent, EventLimits, encode_event
 from gcp_adk_store.codec.payloads import Spilled, spill_scopes
 from gcp_adk_store.collector import Collector
@@ -35,13 +34,15 @@ from gcp_adk_store.model.expiry import Expiry
 from gcp_adk_store.model.garbage import DEFAULT_AGE_S, Garbage
 from gcp_adk_store.model.keys import SessionKey, UserKey
 from gcp_adk_store.model.sessions import Append, Marker
-from gcp_adk_store.model.state import ScopedState, persistent, split_scopes
+from gcp_adk_store.model.state import persistent, split_scopes
+from gcp_adk_store.model.weights import is_light
 from gcp_adk_store.operations import (
     Operations,
     operation,
     operation_of_its_own,
     operation_that_yields,
 )
+from gcp_adk_store.pauses import apart
 from gcp_adk_store.reader import SessionReader
 from gcp_adk_store.recorder import SessionRecorder
 from gcp_adk_store.segment_cache import SegmentCache
@@ -153,6 +154,7 @@ class FirestoreSessionService(OfOneProcess, BaseSessionService):
             text_bytes=self._limits.event_text_bytes,
             payload_bytes=self._limits.max_payload_bytes,
             place=payloads.place,
+            values=self._limits.max_values,
         )
         self._reader = SessionReader(
             self._documents,
@@ -232,7 +234,7 @@ class FirestoreSessionService(OfOneProcess, BaseSessionService):
             key,
             epoch=platform_uuid.new_uuid().replace("-", ""),
             time=now,
-            initial=self._spill(split_scopes(persistent(state or {}))),
+            initial=await apart(lambda: self._spill_all(state or {})[1], light=is_light(state)),
             ttl_seconds=self._default_ttl_s if ttl_seconds is None else ttl_seconds,
         )
         return made_session(key, state=merged, events=[], last_update_time=now, marker=marker)
@@ -440,9 +442,7 @@ class FirestoreSessionService(OfOneProcess, BaseSessionService):
 
     async def _append(self, key: SessionKey, session: Session, event: Event) -> Event:
         self._apply_temp_state(session, event)
-        delta = persistent(event.actions.state_delta)
-        encoded = await self._encode(event, delta)
-        change = self._spill(split_scopes(delta))
+        delta, encoded, change = await apart(lambda: self._encode(event), light=is_light(event))
         if encoded.payloads:
             change = replace(change, session=[*change.session, *encoded.payloads])
         append = Append(
@@ -465,8 +465,9 @@ class FirestoreSessionService(OfOneProcess, BaseSessionService):
         event = self._trim_temp_delta_state(event)
         event.actions.state_delta = delta
         self._update_session_state(session, event)
-        # As it will be read: where JSON changes nothing in it, that is the very event.
-        held = event if event == encoded.event else encoded.event
+        # As it will be read: where JSON changes nothing in it, that is the very event. To compare a large one
+        # would hold up the loop.
+        held = event if not encoded.is_payload and event == encoded.event else encoded.event
         if not (in_handle and any(one is event for one in session.events)):
             session.events.append(held)
         session.last_update_time = append.timestamp
@@ -493,18 +494,18 @@ class FirestoreSessionService(OfOneProcess, BaseSessionService):
             found = None
         return Missed(marker=marker, found=found)
 
-    async def _encode(self, event: Event, delta: Mapping[str, Any]) -> EncodedEvent:
-        limits = self._event_limits
-        if not is_large(event, over=limits.inline_bytes):
-            return encode_event(event, state_delta=delta, limits=limits)
-        # Hashing and compressing megabytes would hold up the event loop.
-        return await asyncio.to_thread(encode_event, event, state_delta=delta, limits=limits)
+    def _encode(self, event: Event) -> tuple[dict[str, Any], EncodedEvent, Spilled]:
+        """Return the stored part of an event's change of state, the event, and the change as it is stored."""
+        delta, change = self._spill_all(event.actions.state_delta)
+        return delta, encode_event(event, state_delta=delta, limits=self._event_limits), change
 
-    def _spill(self, state: ScopedState) -> Spilled:
-        return spill_scopes(
-            state,
-            over=self._limits.state_value_bytes,
-            limit=self._limits.max_payload_bytes,
+    def _spill_all(self, state: Mapping[str, Any]) -> tuple[dict[str, Any], Spilled]:
+        limits = self._limits
+        kept = persistent(state, bounds=self._event_limits.bounds)
+        return kept, spill_scopes(
+            split_scopes(kept),
+            over=limits.state_value_bytes,
+            limit=limits.max_payload_bytes,
             place=self._payload_place,
         )
 

@@ -140,6 +140,9 @@ class SessionLimits:
     """A state value over this size as JSON is stored as a compressed payload."""
     max_payload_bytes: int = 100 * 1024 * 1024
     """The largest piece that is stored at all."""
+    max_values: int = 2_000_000
+    """Values in one event or one change of state, maps and lists among them, each as often as it stands in
+    the JSON. Python takes some 100 bytes for each, several times over while it is spelled and read."""
     rpc_timeout_s: float = 10.0
     """Deadline of one attempt of one RPC."""
     deadline_s: float = 30.0
@@ -156,7 +159,7 @@ class SessionLimits:
     def __post_init__(self) -> None:
         _require_sizes(
             self,
-            at_least_one=("max_payload_bytes", "max_in_flight"),
+            at_least_one=("max_payload_bytes", "max_values", "max_in_flight"),
             above_zero=("rpc_timeout_s", "deadline_s", "payload_deadline_s"),
         )
 

@@ -1,14 +1,14 @@
 """Take large bytes out of an event's content, name them in its JSON text, and put them back.
 
 The text of an event with payloads has one key more, ``adk_store_payloads``: a list of places, digests and
-sizes. ADK's ``Event`` ignores keys that it does not know.
+sizes. That of an event whose halves of surrogate pairs are spelled (:mod:`gcp_adk_store.model.halves`) has
+``adk_store_halves``, which is true. ADK's ``Event`` ignores keys that it does not know.
 """
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from google.adk.events import Event
 from google.genai import types
 
 from gcp_adk_store.codec.payloads import decode_ref, encode_ref
@@ -23,13 +23,7 @@ WHOLE: Final[Place] = ()
 """The place of an event that is a payload as a whole."""
 
 _KEY: Final = "adk_store_payloads"
-
-
-def is_large(event: Event, *, over: int) -> bool:
-    """Tell whether *event* has a text or inline data *over* so many characters or bytes."""
-    return any(len(part.text) > over for part in _parts(event.content) if part.text) or any(
-        len(blob.data) > over for _, blob in _blobs(event.content) if blob.data
-    )
+_HALVES: Final = "adk_store_halves"
 
 
 def without_bytes(
@@ -106,6 +100,16 @@ def references(text: str) -> dict[Place, PayloadRef]:
         return {_place(entry["at"]): decode_ref(entry, what=what) for entry in json.loads(text).get(_KEY, [])}
     except (TypeError, ValueError, KeyError, AttributeError, RecursionError) as exc:
         raise StoredDataError(f"{what} names payloads in an unknown way") from exc
+
+
+def with_halves(text: str) -> str:
+    """Return the JSON object *text*, whose halves are spelled, with the key that says so."""
+    return f"{text[:-1]},{json.dumps(_HALVES)}:true}}"
+
+
+def spells_halves(text: str) -> bool:
+    """Tell whether *text* is one that :func:`with_halves` returned; an event may also speak of it."""
+    return _HALVES in text and json.loads(text).get(_HALVES) is True
 
 
 def _place(numbers: list[Any]) -> Place:

@@ -26,11 +26,16 @@ from gcp_adk_store.codec.event_payloads import (
     put_placeholders,
     references,
     referring,
+    spells_halves,
+    with_halves,
     without_bytes,
 )
+from gcp_adk_store.codec.large_maps import LargeMaps
 from gcp_adk_store.codec.packing import unpack
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
+from gcp_adk_store.model.halves import map_texts, read_halves, spell_halves
 from gcp_adk_store.model.payloads import MAX_PAYLOAD_BYTES, Payload, PayloadPlace, PayloadRef
+from gcp_adk_store.model.weights import Bounds, is_light, weigh
 
 logger = logging.getLogger(__name__)
 
@@ -46,6 +51,13 @@ class EventLimits:
     payload_bytes: int
     """The largest payload."""
     place: PayloadPlace
+    values: int = Bounds().values
+    """Maps, lists and what they hold in one event."""
+
+    @property
+    def bounds(self) -> Bounds:
+        """What may be spelled as one event."""
+        return Bounds(values=self.values, size=min(self.payload_bytes, MAX_PAYLOAD_BYTES))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +69,8 @@ class EncodedEvent:
     """What *text* refers to."""
     event: Event
     """The event as it will be read, payloads included: tuples are lists, datetimes are text."""
+    is_payload: bool = False
+    """Whether the event is a payload as a whole."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,8 +90,8 @@ def encode_event(event: Event, *, state_delta: Mapping[str, Any], limits: EventL
     """Return *event* as JSON with *state_delta* as its change of state; *event* stays as it is.
 
     The whole event is kept, so a field that a newer ADK adds is kept too. The text is read back before
-    it is returned: what could be written but never read (nesting of 200 levels, a timestamp that is no
-    number) would lock the session for good.
+    it is returned: what could be written but never read (a timestamp that is no number) would lock the
+    session for good.
 
     Args:
         event: The event.
@@ -85,37 +99,38 @@ def encode_event(event: Event, *, state_delta: Mapping[str, Any], limits: EventL
         limits: Sizes of payloads.
 
     Raises:
-        InvalidInputError: the event is no JSON that ADK can read, or over the limit of a payload.
+        InvalidInputError: the event is no JSON that ADK can read, holds more values than *limits* allow,
+            contains itself, nests more than 200 levels deep, or is over the limit of a payload.
     """
     content, taken = without_bytes(event.content, over=limits.inline_bytes)
     for data in taken.values():
         _require_size(event, len(data), limits)
-    payloads = {place: Payload.of(data, place=limits.place) for place, data in taken.items()}
     actions = event.actions.model_copy(update={"state_delta": dict(state_delta)})
-    try:
-        text = event.model_copy(update={"actions": actions, "content": content}).model_dump_json(
-            exclude_none=True
-        )
-    except PydanticSerializationError as exc:
-        raise InvalidInputError(f"event {event.id!r} cannot be written as JSON; see the cause") from exc
+    slim = event.model_copy(update={"actions": actions, "content": content})
+    halves = False
+    if is_light(slim):
+        text = _dump(slim)
+        read = _read_back(slim, text)
+    else:
+        halves = weigh(slim, bounds=limits.bounds, what=f"event {event.id!r}").halves
+        text, read = _spell(slim, halves=halves)
+    payloads = {place: Payload.of(data, place=limits.place) for place, data in taken.items()}
     text = referring(text, {place: payload.ref for place, payload in payloads.items()})
-    try:
-        read = Event.model_validate_json(text)
-    except ValidationError as exc:
-        # From None: pydantic's error quotes what the event holds.
-        raise InvalidInputError(
-            f"event {event.id!r} cannot be read back from JSON at: {_places(exc)}; "
-            "is it nested 200 levels deep, or a number not finite?"
-        ) from None
     put_bytes(read.content, taken)
     whole = text.encode()
     if len(whole) <= limits.text_bytes:
         return EncodedEvent(text=text, payloads=list(payloads.values()), event=read)
     _require_size(event, len(whole), limits)
     packed = Payload.of(zlib.compress(whole), place=limits.place)
-    stub = json.dumps({"id": event.id, "author": event.author, "timestamp": event.timestamp})
+    spelled = spell_halves if halves else str
+    stub = json.dumps(
+        {"id": spelled(event.id), "author": spelled(event.author), "timestamp": event.timestamp}
+    )
     return EncodedEvent(
-        text=referring(stub, {WHOLE: packed.ref}), payloads=[*payloads.values(), packed], event=read
+        text=referring(with_halves(stub) if halves else stub, {WHOLE: packed.ref}),
+        payloads=[*payloads.values(), packed],
+        event=read,
+        is_payload=True,
     )
 
 
@@ -128,6 +143,8 @@ def decode_event(text: str) -> StoredEvent:
     Raises:
         StoredDataError: *text* is no event to the installed ADK.
     """
+    large = LargeMaps()
+    text = large.take_from_json(text)
     try:
         event = Event.model_validate_json(text)
     except ValidationError as exc:
@@ -140,10 +157,13 @@ def decode_event(text: str) -> StoredEvent:
         logger.warning(
             "a newer google-adk wrote an event; left out: %s", _places(exc), extra=telemetry.log_fields()
         )
-        event = Event.model_validate(pruned)
+        event = Event.model_validate_json(pruned)
     if "timestamp" not in event.model_fields_set or not math.isfinite(event.timestamp):
         # ADK would give it the time of its reading.
         raise StoredDataError("a stored event has no timestamp")
+    event = large.put_into(event)
+    if spells_halves(text):
+        event = map_texts(event, read_halves)
     return StoredEvent(event=event, missing=references(text))
 
 
@@ -199,6 +219,33 @@ def event_timestamp(text: str) -> float:
     return timestamp
 
 
+def _spell(event: Event, *, halves: bool) -> tuple[str, Event]:
+    """Return an event that is not light as JSON, and as that will be read."""
+    large = LargeMaps()
+    event = large.take_from(map_texts(event, spell_halves) if halves else event)
+    text = _dump(event)
+    read = large.put_into(_read_back(event, text))
+    text = large.put_into_json(text)
+    return (with_halves(text), map_texts(read, read_halves)) if halves else (text, read)
+
+
+def _dump(event: Event) -> str:
+    try:
+        return event.model_dump_json(exclude_none=True)
+    except PydanticSerializationError as exc:
+        raise InvalidInputError(f"event {event.id!r} cannot be written as JSON; see the cause") from exc
+
+
+def _read_back(event: Event, text: str) -> Event:
+    try:
+        return Event.model_validate_json(text)
+    except ValidationError as exc:
+        # From None: pydantic's error quotes what the event holds.
+        raise InvalidInputError(
+            f"event {event.id!r} cannot be read back from JSON at: {_places(exc)}; is a number not finite?"
+        ) from None
+
+
 def _require_size(event: Event, size: int, limits: EventLimits) -> None:
     if size > min(limits.payload_bytes, MAX_PAYLOAD_BYTES):
         raise InvalidInputError(
@@ -207,8 +254,8 @@ def _require_size(event: Event, size: int, limits: EventLimits) -> None:
         )
 
 
-def _without_forbidden(text: str, error: ValidationError) -> Any | None:
-    """Return the event's JSON without the keys that *error* forbids; ``None`` if that is not all it says."""
+def _without_forbidden(text: str, error: ValidationError) -> str | None:
+    """Return the event *text* without the keys that *error* forbids; ``None`` if that is not all it says."""
     try:
         data = json.loads(text)
         for problem in error.errors(include_input=False):
@@ -219,10 +266,11 @@ def _without_forbidden(text: str, error: ValidationError) -> Any | None:
             for step in path:
                 holder = holder[step]
             del holder[key]
-        Event.model_validate(data)
+        pruned = json.dumps(data)
+        Event.model_validate_json(pruned)
     except (ValueError, KeyError, IndexError, TypeError, RecursionError):
         return None
-    return data
+    return pruned
 
 
 def _places(error: ValidationError) -> str:

@@ -13,9 +13,9 @@ MAX_NAME_BYTES: Final = 1500
 MAX_OBJECT_NAME_BYTES: Final = 1024
 """Cloud Storage's limit on an object's name, in UTF-8 bytes (its naming page)."""
 
-# '%' is the escape itself, '/' ends an id, '`' and '\' would need quoting in field paths, and control
-# characters are trouble in logs and consoles.
-_ESCAPED: Final = re.compile(r"[%/`\\\x00-\x1f\x7f]")
+# '%' is the escape itself, '/' ends an id, '`' and '\' would need quoting in field paths, control characters
+# are trouble in logs and consoles, and UTF-8 has no halves of surrogate pairs.
+_ESCAPED: Final = re.compile(r"[%/`\\\x00-\x1f\x7f\ud800-\udfff]")
 _RESERVED: Final = re.compile(r"__.*__", re.DOTALL)
 _EMPTY: Final = "%"  # never written otherwise: an escaped '%' is '%25'
 
@@ -53,7 +53,7 @@ def unescape_name(name: str) -> str:
     """
     if name and _ESCAPED.search(name) is None and not name.startswith((".", "_")):
         return name  # nothing in it can be an escape
-    text = "" if name == _EMPTY else unquote(name, errors="strict")
+    text = "" if name == _EMPTY else unquote(name, errors="surrogatepass")
     if escape_name(text, what="name") != name:
         raise ValueError("not spelled as it would be")
     return text
@@ -64,14 +64,5 @@ def escape_segment(text: str) -> str:
     return _AMBIGUOUS_PERCENT.sub("%25", text).replace("/", "%2F")
 
 
-def is_unicode(text: str) -> bool:
-    """Tell whether *text* can be written as UTF-8: halves of surrogate pairs cannot."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
 def _percent(match: re.Match[str]) -> str:
-    return f"%{ord(match[0]):02X}"
+    return "".join(f"%{byte:02X}" for byte in match[0].encode("utf-8", "surrogatepass"))

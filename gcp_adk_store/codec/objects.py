@@ -19,10 +19,13 @@ from typing import Any, Final
 
 from google.genai import types
 
-from gcp_adk_store.codec.names import MAX_OBJECT_NAME_BYTES, escape_segment, is_unicode
+from gcp_adk_store.codec.names import MAX_OBJECT_NAME_BYTES, escape_segment
+from gcp_adk_store.codec.texts import to_json_bytes
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
 from gcp_adk_store.model.artifacts import is_tombstone
+from gcp_adk_store.model.halves import is_unicode, read_halves, spell_halves
 from gcp_adk_store.model.keys import ArtifactKey, ArtifactScope
+from gcp_adk_store.model.weights import Bounds, weigh
 
 MAX_METADATA_BYTES: Final = 8 * 1024
 """Cloud Storage's limit on an object's custom metadata, keys and values together, in UTF-8 bytes."""
@@ -45,8 +48,18 @@ _FILE_MIME_TYPE: Final = "adkFileMimeType"
 _LEGACY_FILE_URI: Final = "file_uri"
 _SAVE_ID: Final = "adkStoreSaveId"
 _JSON: Final = "adkStoreJson"
+_HALVES: Final = "adkStoreHalves"
 _RESERVED: Final = frozenset(
-    {_DISPLAY_NAME, _IS_TEXT, _FILE_URI, _FILE_MIME_TYPE, _LEGACY_FILE_URI, _SAVE_ID, _JSON}
+    {_DISPLAY_NAME, _IS_TEXT, _FILE_URI, _FILE_MIME_TYPE, _LEGACY_FILE_URI, _SAVE_ID, _JSON, _HALVES}
+)
+_FIELDS: Final = {_DISPLAY_NAME: "display_name", _FILE_URI: "file_uri", _FILE_MIME_TYPE: "mime_type"}
+"""What callers call what is stored under these keys."""
+_BOUNDS: Final = Bounds(
+    values=MAX_METADATA_BYTES,
+    values_named="the limit",
+    size=MAX_METADATA_BYTES,
+    size_named="the limit",
+    way_out="keep what is larger in the artifact itself",
 )
 
 
@@ -227,7 +240,11 @@ def encode_artifact(
         data, content_type = inline.data, inline.mime_type
     elif part.text is not None:
         metadata[_IS_TEXT] = "true"
-        data, content_type = _utf8(part.text, "Artifact text"), "text/plain"
+        text = part.text
+        if not is_unicode(text):
+            metadata[_HALVES] = "true"
+            text = spell_halves(text)
+        data, content_type = text.encode(), "text/plain"
     elif file is not None:
         if not file.file_uri:
             raise InvalidInputError("Artifact file_data must have a file_uri.")
@@ -239,7 +256,7 @@ def encode_artifact(
         raise InvalidInputError("Artifact must have either inline_data or text.")
     return Upload(
         data=data,
-        content_type=content_type or DEFAULT_CONTENT_TYPE,
+        content_type=_unicode(content_type or DEFAULT_CONTENT_TYPE, _FILE_MIME_TYPE),
         metadata=_with_custom(metadata, custom_metadata),
         custom_time=custom_time,
         storage_class=storage_class,
@@ -312,9 +329,10 @@ def decode_artifact(stored: StoredObject, data: bytes) -> types.Part | None:
     """
     if stored.metadata.get(_IS_TEXT) == "true":
         try:
-            return types.Part(text=data.decode())
+            text = data.decode()
         except UnicodeDecodeError as exc:
             raise StoredDataError(f"object {stored.name!r} is marked as text and is no UTF-8") from exc
+        return types.Part(text=read_halves(text) if stored.metadata.get(_HALVES) == "true" else text)
     part = types.Part(
         inline_data=types.Blob(
             data=data, mime_type=stored.content_type, display_name=stored.metadata.get(_DISPLAY_NAME)
@@ -335,11 +353,11 @@ def _with_custom(metadata: Mapping[str, str], custom: Mapping[str, Any] | None) 
 
 
 def _checked(whole: dict[str, str]) -> dict[str, str]:
-    size = sum(len(_utf8(text, "Artifact metadata")) for pair in whole.items() for text in pair)
+    size = sum(len(key.encode()) + len(_unicode(text, key).encode()) for key, text in whole.items())
     if size > MAX_METADATA_BYTES:
         raise InvalidInputError(
             f"custom_metadata makes {size} bytes of object metadata, the limit is {MAX_METADATA_BYTES}; "
-            "keep what is larger in the artifact itself"
+            f"{_BOUNDS.way_out}"
         )
     return whole
 
@@ -352,14 +370,27 @@ def _encode_custom(custom: Mapping[str, Any]) -> dict[str, str]:
         plain = _PLAIN.fullmatch(key) and key not in _RESERVED and isinstance(value, str) and value
         (flat if plain and is_unicode(value) else typed)[key] = value
     if typed:
+        weigh(typed, bounds=_BOUNDS, what="custom_metadata")
         try:
-            flat[_JSON] = json.dumps(typed, separators=(",", ":"))
+            data, is_text = to_json_bytes(typed)
         except (TypeError, ValueError, RecursionError) as exc:
             raise InvalidInputError("custom_metadata holds a value that JSON cannot hold") from exc
+        if not is_text:
+            raise InvalidInputError(
+                "custom_metadata holds two halves of a surrogate pair side by side, which JSON cannot tell "
+                "from the pair; join them, or keep the text in the artifact itself"
+            )
+        flat[_JSON] = data.decode()
     return flat
 
 
-def _utf8(text: str, what: str) -> bytes:
-    if not is_unicode(text):
-        raise InvalidInputError(f"{what} holds half of a surrogate pair, which is no Unicode text.")
-    return text.encode()
+def _unicode(text: str, key: str) -> str:
+    """Return *text*, of the metadata *key*, which every reader must be able to read."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as exc:
+        raise InvalidInputError(
+            f"{_FIELDS.get(key, key)} holds half of a surrogate pair at index {exc.start}, which is no "
+            "Unicode text; leave it out"
+        ) from exc
+    return text

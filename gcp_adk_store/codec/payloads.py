@@ -1,6 +1,5 @@
 """Spell references to payloads, and large state values as payloads."""
 
-import json
 import re
 import zlib
 from collections.abc import Mapping, Sequence
@@ -8,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from gcp_adk_store.codec.packing import unpack
+from gcp_adk_store.codec.texts import from_json, to_json_bytes
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
 from gcp_adk_store.model.payloads import MAX_PAYLOAD_BYTES, Payload, PayloadPlace, PayloadRef
 from gcp_adk_store.model.state import ScopedState
@@ -61,7 +61,8 @@ def spill_state(
 
     Args:
         state: JSON values.
-        over: A value over this size as JSON becomes a payload, compressed.
+        over: A value over this size as JSON becomes a payload, compressed; so does one that JSON text cannot
+            hold, with two halves of a surrogate pair side by side.
         limit: The largest value.
         place: Where payloads are to lie.
 
@@ -75,7 +76,7 @@ def spill_state(
         if not isinstance(value, (str, list, dict)):
             continue
         try:
-            text = json.dumps(value, separators=(",", ":")).encode()
+            text, is_text = to_json_bytes(value)
         except (TypeError, ValueError, RecursionError) as exc:
             raise InvalidInputError(
                 f"state key {key!r} holds a {type(value).__name__} that JSON cannot hold"
@@ -85,7 +86,7 @@ def spill_state(
                 f"state key {key!r} takes {len(text)} bytes as JSON, the limit is {limit}: raise "
                 "SessionLimits.max_payload_bytes (to 1 GiB at most), or keep what is larger as an artifact"
             )
-        if len(text) > over:
+        if len(text) > over or not is_text:
             payload = Payload.of(zlib.compress(text), place=place)
             kept[key] = payload.ref
             payloads.append(payload)
@@ -108,6 +109,6 @@ def unpack_value(ref: PayloadRef, data: bytes) -> Any:
         StoredDataError: *data* is damaged.
     """
     try:
-        return json.loads(unpack(data, limit=MAX_PAYLOAD_BYTES))
+        return from_json(unpack(data, limit=MAX_PAYLOAD_BYTES).decode("utf-8", "surrogatepass"))
     except (ValueError, RecursionError) as exc:
         raise StoredDataError(f"payload {ref} is no state value") from exc

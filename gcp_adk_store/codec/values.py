@@ -1,14 +1,15 @@
 """Spell one state value as a Firestore field, and read it back with its exact type."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from gcp_adk_store.codec.names import escape_name, is_unicode, unescape_name
+from gcp_adk_store.codec.names import escape_name, unescape_name
 from gcp_adk_store.codec.payloads import decode_ref, encode_ref
+from gcp_adk_store.codec.texts import from_json, to_json_bytes
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
+from gcp_adk_store.model.halves import is_unicode
 from gcp_adk_store.model.payloads import PayloadRef
 
 FieldValue = None | bool | int | float | str | bytes | datetime | list[Any] | dict[str, Any]
@@ -35,7 +36,8 @@ def encode_value(value: Any, *, what: str) -> FieldValue:
     A :class:`PayloadRef` stands for a value that lies elsewhere.
 
     JSON text keeps what Firestore cannot: lists in lists, depth, integers beyond 64 bits, map keys
-    that are empty or reserved, halves of surrogate pairs.
+    that are empty or reserved, halves of surrogate pairs. Two of those side by side it would join:
+    :func:`~gcp_adk_store.codec.payloads.spill_state` makes payloads of such values.
 
     Raises:
         InvalidInputError: JSON cannot hold *value*. *what* names it.
@@ -72,7 +74,7 @@ def decode_value(field: FieldValue | Foreign, *, what: str) -> Any:
     if not isinstance(text := form.get(_JSON), str):
         raise StoredDataError(f"{what} is stored in a form unknown to this release: {kind_of(field)}")
     try:
-        return json.loads(text)
+        return from_json(text)
     except (ValueError, RecursionError) as exc:
         raise StoredDataError(f"{what} is stored as damaged JSON") from exc
 
@@ -110,12 +112,15 @@ def decode_state(fields: Mapping[str, FieldValue | Foreign]) -> dict[str, Any]:
 
 def _dump(value: Any, *, what: str) -> str:
     try:
-        return json.dumps(value, separators=(",", ":"))
+        text, is_text = to_json_bytes(value)
     except (TypeError, ValueError, RecursionError) as exc:
         raise InvalidInputError(f"{what} holds a {type(value).__name__} that JSON cannot hold") from exc
+    if not is_text:
+        raise InvalidInputError(f"{what} holds halves of a surrogate pair side by side; make it a payload")
+    return text.decode()
 
 
 def _text(key: Any) -> str:
-    if isinstance(key, str) and is_unicode(key):
+    if isinstance(key, str):
         return key
-    raise InvalidInputError(f"a state key must be Unicode text, not {type(key).__name__} {ascii(key)[:40]}")
+    raise InvalidInputError(f"a state key must be text, not {type(key).__name__} {ascii(key)[:40]}")

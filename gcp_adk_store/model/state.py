@@ -3,15 +3,20 @@
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from google.adk.sessions import State
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from gcp_adk_store import telemetry
 from gcp_adk_store.errors import InvalidInputError
+from gcp_adk_store.model.plain import to_jsonable
+from gcp_adk_store.model.weights import MAX_VALUE_DEPTH, Bounds, is_light, weigh
 
 logger = logging.getLogger(__name__)
+
+_BOUNDS: Final = Bounds()
+_SHOWN: Final = 40  # characters of a key in errors and logs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,40 +60,45 @@ def overlay(state: ScopedState, delta: ScopedState) -> ScopedState:
     )
 
 
-def persistent(delta: Mapping[str, Any]) -> dict[str, Any]:
+def persistent(delta: Mapping[str, Any], *, bounds: Bounds = _BOUNDS) -> dict[str, Any]:
     """Return what of *delta* is stored: JSON values, without ``temp:`` keys.
 
     Datetimes, pydantic models and the like become what ADK makes of them. A value that JSON cannot
     hold becomes its text, with a warning that names the key and the type, as in ADK's own services.
 
     Raises:
-        InvalidInputError: a key is no string, or a value contains itself or is nested some 250 levels deep.
+        InvalidInputError: a key is no string, or a value contains itself, nests more than 197 levels deep,
+            holds an integer of over 4,300 digits, or is over *bounds*, with the others or by itself.
     """
     for key in delta:
         if not isinstance(key, str):
             raise InvalidInputError(f"a state key must be a string, not {type(key).__name__}")
-    return {
-        key: _json_or_text(key, value)
-        for key, value in delta.items()
-        if not key.startswith(State.TEMP_PREFIX)
-    }
+    kept = {key: value for key, value in delta.items() if not key.startswith(State.TEMP_PREFIX)}
+    light = is_light(kept)
+    if not light:
+        values = 0
+        for key, value in kept.items():
+            what = f"state key {key[:_SHOWN]!r}"
+            values = weigh(value, bounds=bounds, what=what, max_depth=MAX_VALUE_DEPTH, beside=values).values
+    return {key: _json_or_text(key, value, light=light) for key, value in kept.items()}
 
 
-def _json_or_text(key: str, value: Any) -> Any:
+def _json_or_text(key: str, value: Any, *, light: bool) -> Any:
     try:
-        return to_jsonable_python(value)
+        return to_jsonable_python(value) if light else to_jsonable(value)
     except (PydanticSerializationError, UnicodeError):
         logger.warning(
             "state key %r holds a %s, which JSON cannot hold; its text is stored instead",
-            key,
+            key[:_SHOWN],
             type(value).__name__,
             extra=telemetry.log_fields(),
         )
     except (ValueError, RecursionError) as exc:
         raise InvalidInputError(
-            f"state key {key!r} holds a {type(value).__name__} that contains itself or is nested too deep"
+            f"state key {key[:_SHOWN]!r} holds a {type(value).__name__} that contains itself or is nested "
+            "too deep"
         ) from exc
     try:
-        return to_jsonable_python(value, serialize_unknown=True)
-    except ValueError:  # bytes that are no text, halves of surrogate pairs
+        return to_jsonable(value, text_of_unknown=True)
+    except ValueError:  # bytes that are no text
         return ascii(value)

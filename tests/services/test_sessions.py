@@ -519,6 +519,62 @@ async def test_a_deleted_session_is_gone_for_readers_and_writers(sessions: Fires
     assert again == await sessions.get_session(**WHO)
 
 
+HALF, PAIR = "\ud83d", "\ud83d\ude00"
+
+
+@pytest.mark.parametrize("length", [1, 100_000])
+async def test_halves_of_surrogate_pairs_come_back(sessions: FirestoreSessionService, length: int) -> None:
+    """In keys and values of every scope, in every place of an event; small, and as payloads."""
+    state = {
+        f"{scope}{half}": {half: [half * length, {PAIR: 1, "\U0001f600": 2}]}
+        for scope in ("app:", "user:", "")
+        for half in (HALF, PAIR)
+    }
+    held = await sessions.create_session(**WHO, state=state)
+    created = held.model_copy(deep=True)
+    stored = await sessions.get_session(**WHO)
+    said = event(HALF * length, delta={**state, "user:more": PAIR, HALF: HALF})
+    said.author = said.id = PAIR
+    said.custom_metadata = {HALF: PAIR}
+    await sessions.append_event(held, said)
+    await sessions.append_event(held, said)
+    again = await sessions.get_session(**WHO)
+
+    assert created == stored
+    assert {**state, "user:more": PAIR, HALF: HALF} == held.state
+    assert again == held
+    assert [(PAIR, PAIR, {HALF: PAIR}, [HALF * length])] == [
+        (one.id, one.author, one.custom_metadata, texts([one])) for one in held.events
+    ]
+    assert {HALF, PAIR, "more"} == set(await sessions.get_user_state(app_name=APP, user_id=USER))
+
+
+DOUBLED: list[Any] = [1]
+for _ in range(24):
+    DOUBLED = [DOUBLED, DOUBLED]
+
+
+@pytest.mark.parametrize("key", ["k", "user:k", "app:k"])
+async def test_what_shares_its_parts_a_million_times_is_refused_before_anything_is_written(
+    sessions: FirestoreSessionService, raw_documents: Any, key: str
+) -> None:
+    """In a new session, in a change of state, in an event; the session goes on."""
+    held = await sessions.create_session(**WHO)
+    before = raw_documents()
+    noted = event("noted")
+    noted.custom_metadata = {"k": DOUBLED}
+    with pytest.raises(InvalidInputError, match=f"state key '{key}' takes at least .*max_values is 2000000"):
+        await sessions.create_session(app_name=APP, user_id=USER, state={key: DOUBLED})
+    with pytest.raises(InvalidInputError, match=f"state key '{key}' takes at least .*max_values is 2000000"):
+        await sessions.append_event(held, event("a", delta={key: DOUBLED}))
+    with pytest.raises(InvalidInputError, match=r"event .* takes at least .*max_values is 2000000"):
+        await sessions.append_event(held, noted)
+
+    assert before == raw_documents()
+    await sessions.append_event(held, event("b"))
+    assert held == await sessions.get_session(**WHO)
+
+
 async def test_an_append_to_a_session_that_never_was_is_refused(sessions: FirestoreSessionService) -> None:
     """Nothing is written, shared state included."""
     never = Session(id=SESSION, app_name=APP, user_id=USER)
@@ -537,10 +593,12 @@ async def test_an_event_over_the_limit_of_payloads_is_refused_before_anything_is
     held = await small.create_session(**WHO)
     before = raw_documents()
     with pytest.raises(
-        InvalidInputError, match=r"holds \d+ bytes in one piece, .*max_payload_bytes is 300000"
+        InvalidInputError, match=r"takes at least \d+ bytes as JSON, .*max_payload_bytes is 300000"
     ):
         await small.append_event(held, event("x" * 400_000))
-    with pytest.raises(InvalidInputError, match=r"'big' takes 400002 bytes as JSON, the limit is 300000"):
+    with pytest.raises(
+        InvalidInputError, match=r"'big' takes at least 400001 bytes as JSON, .*max_payload_bytes is 300000"
+    ):
         await small.create_session(app_name=APP, user_id=USER, state={"big": "x" * 400_000})
     untouched = raw_documents()
     await small.append_event(held, event("fits"))

@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 
 from gcp_adk_store.codec.documents import Layout
 from gcp_adk_store.codec.events import event_timestamp
-from gcp_adk_store.codec.names import is_unicode
 from gcp_adk_store.codec.owners import session_at
 from gcp_adk_store.codec.segments import pack_segment
 from gcp_adk_store.codec.stored import (
@@ -30,6 +29,7 @@ from gcp_adk_store.codec.stored import (
 from gcp_adk_store.codec.values import Foreign, decode_value
 from gcp_adk_store.codec.writes import Document
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
+from gcp_adk_store.model.halves import is_unicode
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.payloads import PayloadRef
 from gcp_adk_store.model.sessions import Segment

@@ -317,11 +317,10 @@ def test_what_json_changes_is_changed_in_the_event_that_will_be_read() -> None:
     assert {"pair": [1, 2]} == encoded.event.get_function_calls()[0].args
 
 
-@pytest.mark.parametrize("value", [object(), "\ud800"])
-def test_an_event_beyond_json_is_refused(value: Any) -> None:
+def test_an_event_beyond_json_is_refused() -> None:
     """What has no JSON form is refused by the event's id, with the reason as cause and no content."""
     with pytest.raises(InvalidInputError) as caught:
-        encode_event(event(call(secret=value)), state_delta={}, limits=ROOMY)
+        encode_event(event(call(secret=object())), state_delta={}, limits=ROOMY)
 
     assert "event 'e1' cannot be written as JSON; see the cause" == str(caught.value)
     assert caught.value.__cause__ is not None
@@ -381,18 +380,44 @@ def deep(levels: int) -> Any:
 
 
 @pytest.mark.parametrize(
-    "unreadable",
+    ("unreadable", "message"),
     [
-        event(call(x=deep(220))),
-        event(call(x=10**5000)),
-        Event(id="e1", author="a", timestamp=float("nan")),
+        (event(call(x=deep(220))), "event 'e1' holds more than 200 maps and lists within each other"),
+        (event(call(x=10**4300)), "event 'e1' holds an integer of over 4300 digits; keep it as text"),
+        (Event(id="e1", author="a", timestamp=float("nan")), "event 'e1' cannot be read back"),
     ],
     ids=["too deep", "too many digits", "no time"],
 )
-def test_an_event_that_could_not_be_read_back_is_refused(unreadable: Event) -> None:
+def test_an_event_that_could_not_be_read_back_is_refused(unreadable: Event, message: str) -> None:
     """It would lock its session for good; the error says so before anything is written."""
-    with pytest.raises(InvalidInputError, match="event 'e1' cannot be"):
+    with pytest.raises(InvalidInputError, match=message):
         encode_event(unreadable, state_delta={}, limits=ROOMY)
+
+
+@pytest.mark.parametrize("value", [deep(193), 10**4300 - 1, -(10**4300) + 1], ids=["deep", "long", "below"])
+def test_what_is_at_a_limit_of_an_event_comes_back(value: Any) -> None:
+    """200 levels with those of the event around the value, and 4,300 digits."""
+    original = event(call(x=value))
+
+    assert original == decode_event(encode_event(original, state_delta={}, limits=ROOMY).text).event
+    with pytest.raises(InvalidInputError):
+        encode_event(
+            event(call(x=[value] if isinstance(value, list) else value * 10)), state_delta={}, limits=ROOMY
+        )
+
+
+def test_bytes_of_an_event_of_a_newer_adk_are_read_as_bytes() -> None:
+    """They are base64 there, with keys that are left out as without."""
+    text = (
+        '{"author":"a","timestamp":1,"content":{"parts":[{"kk":1,"inline_data":{"data":"_v8=",'
+        '"mime_type":"image/png"}}]}}'
+    )
+    content = decode_event(text).event.content
+
+    assert (
+        types.Content(parts=[types.Part(inline_data=types.Blob(data=b"\xfe\xff", mime_type="image/png"))])
+        == content
+    )
 
 
 def test_the_time_of_an_event_is_read_alone() -> None:

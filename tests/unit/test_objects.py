@@ -179,16 +179,17 @@ def test_a_number_that_no_save_spells_is_no_version(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("part", "custom"),
+    ("part", "field"),
     [
-        (types.Part(text="\ud800"), {}),
-        (types.Part(inline_data=types.Blob(data=b"x", display_name="\ud800")), {}),
+        (blob(b"x", None, "\ud800"), "display_name"),
+        (blob(b"x", "\ud800"), "mime_type"),
+        (file("gs://b/\ud800"), "file_uri"),
     ],
 )
-def test_text_that_is_no_unicode_is_refused(part: types.Part, custom: dict[str, Any]) -> None:
-    """With a typed error, before anything is sent."""
-    with pytest.raises(InvalidInputError, match="half of a surrogate pair"):
-        encode_artifact(part, custom_metadata=custom, save_id="s")
+def test_a_name_that_is_no_unicode_is_refused(part: types.Part, field: str) -> None:
+    """With a typed error that names the field, before anything is sent: other services read it."""
+    with pytest.raises(InvalidInputError, match=f"{field} holds half of a surrogate pair"):
+        encode_artifact(part, custom_metadata=None, save_id="s")
 
 
 def test_metadata_that_is_no_header_travels_as_json() -> None:

@@ -128,20 +128,17 @@ CIRCLE: dict[str, Any] = {}
 CIRCLE["self"] = CIRCLE
 
 
-@pytest.mark.parametrize(
-    ("value", "text"), [(b"\xff", "b'\\xff'"), ({"\ud800": 1}, "{'\\ud800': 1}")], ids=["bytes", "surrogate"]
-)
-def test_what_is_no_unicode_becomes_its_text_with_a_warning(
-    value: Any, text: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_bytes_that_are_no_text_become_their_text_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     """The key and the type are named in the log."""
-    kept = persistent({"k": value, "other": 1})
+    kept = persistent({"k": b"\xff", "other": 1})
 
-    assert {"k": text, "other": 1} == kept
-    assert f"'k' holds a {type(value).__name__}" in caplog.text
+    assert {"k": "b'\\xff'", "other": 1} == kept
+    assert "'k' holds a bytes" in caplog.text
 
 
 def test_a_value_that_contains_itself_is_refused() -> None:
     """With a typed error that names the key."""
-    with pytest.raises(InvalidInputError, match="state key 'k' holds a dict that contains itself"):
+    with pytest.raises(
+        InvalidInputError, match=r"state key 'k' holds more than 197 maps and lists .*, or contains itself"
+    ):
         persistent({"k": CIRCLE})

@@ -138,9 +138,8 @@ def test_state_keys_are_escaped() -> None:
 @pytest.mark.parametrize(
     ("state", "message"),
     [
-        ({5: 1}, "a state key must be Unicode text, not int 5"),
-        ({None: 1}, "a state key must be Unicode text, not NoneType None"),
-        ({"\ud800": 1}, "a state key must be Unicode text, not str '\\ud800'"),
+        ({5: 1}, "a state key must be text, not int 5"),
+        ({None: 1}, "a state key must be text, not NoneType None"),
         ({"k": {1, 2}}, "state key 'k' holds a set that JSON cannot hold"),
         (
             {"k" * 1501: 1},

@@ -1,0 +1,135 @@
+"""Spell values as JSON texts and read them, piece by piece where they are large.
+
+Python's encoder and parser keep all other threads waiting while they run, that of the event loop too. Each
+call of one is for some thousand values: a few milliseconds.
+"""
+
+import json.scanner
+import re
+from collections.abc import Callable
+from io import StringIO
+from typing import Any, Final
+
+from gcp_adk_store.model.halves import joins
+from gcp_adk_store.model.weights import is_light
+
+_PIECE: Final = 64 * 1024
+"""Characters of JSON that are parsed in one call: some 2 ms."""
+
+_COMPACT: Final = (",", ":")
+_SPACE: Final = re.compile(r"[ \t\n\r]*")
+_DECODER: Final = json.JSONDecoder()
+_scan: Final[Callable[[str, int], tuple[Any, int]]] = json.scanner.make_scanner(_DECODER)  # type: ignore[arg-type]
+_CLOSING: Final = {"[": "]", "{": "}"}
+_AFTER_VALUES: Final = frozenset(",]} \t\n\r")
+
+
+def to_json(value: Any, *, ascii_only: bool = False) -> str:
+    """Return *value* as compact JSON, piece by piece.
+
+    Raises:
+        TypeError, ValueError, RecursionError: JSON cannot hold it.
+    """
+    text = StringIO()
+    for piece in json.JSONEncoder(separators=_COMPACT, ensure_ascii=ascii_only).iterencode(value):
+        text.write(piece)
+    return text.getvalue()
+
+
+def to_json_bytes(value: Any) -> tuple[bytes, bool]:
+    """Return *value* as compact JSON in bytes, and whether those can be stored as a text, too.
+
+    The exception are two halves of a surrogate pair side by side: as escapes they would be read as the pair.
+    In bytes they stand as they are, as Python's own parser takes them.
+
+    Raises:
+        TypeError, ValueError, RecursionError: JSON cannot hold it.
+    """
+    if is_light(value):
+        return json.dumps(value, separators=_COMPACT).encode(), True
+    text = to_json(value, ascii_only=True)
+    if "\\ud" in text and joins(raw := to_json(value, ascii_only=False)):
+        return raw.encode("utf-8", "surrogatepass"), False
+    return text.encode(), True
+
+
+def from_json(text: str) -> Any:
+    """Return the value that the JSON *text* spells.
+
+    Raises:
+        ValueError, RecursionError: it is damaged.
+    """
+    if len(text) <= _PIECE:
+        return json.loads(text)
+    value, end = _read(text, _past_space(text, 0))
+    if _past_space(text, end) != len(text):
+        raise ValueError(f"more than one value in {len(text)} characters")
+    return value
+
+
+def _read(text: str, start: int) -> tuple[Any, int]:
+    """Return the value that begins at *start*, and where it ends."""
+    opening = text[start : start + 1]
+    if opening not in _CLOSING:
+        return _DECODER.raw_decode(text, start)
+    closing = _CLOSING[opening]
+    values: list[Any] = []
+    keys: list[str] | None = [] if opening == "{" else None
+    at = _past_space(text, start + 1)
+    if text[at : at + 1] != closing:
+        while True:
+            at = _past_space(text, _read_items(text, at, keys, values))
+            if text[at : at + 1] != ",":
+                break
+            at = _past_space(text, at + 1)
+    if text[at : at + 1] != closing:
+        raise ValueError(f"no {closing} at {at}")
+    return (values if keys is None else dict(zip(keys, values, strict=True))), at + 1
+
+
+def _read_items(text: str, start: int, keys: list[str] | None, values: list[Any]) -> int:
+    """Add the items of a list or a map that lie in one piece from *start* on; return where the last ends."""
+    piece = text[start : start + _PIECE]
+    at = done = 0
+    try:
+        while True:
+            key = ""
+            if keys is not None:
+                key, at = _key(piece, at)
+            value, at = _scan(piece, at)
+            if piece[at] not in _AFTER_VALUES:
+                break  # the start of a number that goes on behind the piece, as "1." does
+            if keys is not None:
+                keys.append(key)
+            values.append(value)
+            done = at
+            if piece[at] != ",":
+                break
+            at += 1
+    except (ValueError, StopIteration, IndexError):
+        pass
+    if done:
+        return start + done
+    # The first one is longer than a piece, or damaged, which shows when it is read by itself.
+    at = start
+    if keys is not None:
+        key, at = _key(text, at)
+        keys.append(key)
+    value, at = _read(text, _past_space(text, at))
+    values.append(value)
+    return at
+
+
+def _key(text: str, start: int) -> tuple[str, int]:
+    if text[start] != '"':
+        raise ValueError(f"no key at {start}")
+    key, at = _DECODER.raw_decode(text, start)
+    at = _past_space(text, at)
+    if text[at : at + 1] != ":":
+        raise ValueError(f"no : at {at}")
+    return key, at + 1
+
+
+def _past_space(text: str, start: int) -> int:
+    match = _SPACE.match(text, start)
+    return start if match is None else match.end()

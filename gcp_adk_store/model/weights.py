@@ -1,0 +1,215 @@
+"""Weigh a value before it is spelled as JSON: what shares its parts can become a million times as large."""
+
+import dataclasses
+import enum
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from pydantic import BaseModel
+
+from gcp_adk_store.errors import InvalidInputError
+from gcp_adk_store.model.halves import is_unicode
+
+MAX_DEPTH: Final = 200
+"""Maps and lists within each other in the JSON of an event: pydantic's parser reads no more."""
+
+MAX_VALUE_DEPTH: Final = MAX_DEPTH - 3
+"""The same in a state value, which lies in a map, in a map, in an event."""
+
+MAX_DIGITS: Final = 4300
+"""Decimal digits of an integer: Python and pydantic read no more by default."""
+
+_TOO_LARGE: Final = 10**MAX_DIGITS
+_WORTH_REMEMBERING: Final = 16
+"""Containers below this weight are weighed each time: to remember one takes some 200 bytes."""
+
+_FIXED: Final = frozenset({bool, float, type(None)})
+_MANY: Final = frozenset({list, tuple, set})
+_PLAIN: Final = (bool, float, datetime, enum.Enum)
+_INT64: Final = range(-(2**63), 2**63)
+
+_LIGHT_VALUES: Final = 4000
+_LIGHT_BYTES: Final = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounds:
+    """What may be spelled as one piece of JSON."""
+
+    values: int = 2_000_000
+    """Values in it: maps, lists and what they hold."""
+    values_named: str = "SessionLimits.max_values"
+    size: int = 100 * 1024 * 1024
+    """Bytes of it."""
+    size_named: str = "SessionLimits.max_payload_bytes"
+    way_out: str = "raise it, or keep what is larger as an artifact"
+    """What a caller can do whose value is over one of them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Weight:
+    """What a value is as JSON, parts that it shares counted as often as they stand in it."""
+
+    values: int
+    """Those *beside* it among them."""
+    size: int
+    """Bytes at least: those of texts and one for each value."""
+    halves: bool
+    """Whether a text or a key holds half of a surrogate pair."""
+
+
+def weigh(value: Any, *, bounds: Bounds, what: str, max_depth: int = MAX_DEPTH, beside: int = 0) -> Weight:
+    """Return what *value* weighs as JSON, in time and memory that grow with its objects in memory alone.
+
+    Args:
+        value: What is to be spelled.
+        bounds: What it may weigh.
+        what: Names it in errors.
+        max_depth: How many maps and lists may lie within each other in it.
+        beside: Values that are spelled with it and were weighed before; they count.
+
+    Raises:
+        InvalidInputError: it is over *bounds*, contains itself, nests too deep, or holds an integer of over
+            4,300 digits.
+    """
+    scale = _Scale(bounds, what, max_depth)
+    scale.values = beside
+    scale.add((value,), 0)
+    return Weight(values=scale.values, size=scale.size + scale.values, halves=scale.halves)
+
+
+def is_light(value: Any) -> bool:  # noqa: C901, PLR0912  # calls would take twice the time
+    """Tell whether *value* is an ordinary one: of a few thousand plain values at most, without halves.
+
+    It is within every bound then, and spelled in a millisecond. Counts no further than that.
+    """
+    level: list[Collection[Any]] = [(value,)]
+    depth = values = size = 0
+    while level:
+        depth += 1
+        if depth > MAX_VALUE_DEPTH:
+            return False
+        below: list[Collection[Any]] = []
+        for items in level:
+            values += len(items)
+            if values > _LIGHT_VALUES:
+                return False
+            for item in items:
+                if item is None:
+                    continue
+                kind = type(item)
+                if kind is str:
+                    if not item.isascii() and not is_unicode(item):
+                        return False
+                    size += len(item)
+                elif kind is dict:
+                    below += item, item.values()
+                elif kind in _MANY:
+                    below.append(item)
+                elif kind is int:
+                    if item not in _INT64:
+                        return False
+                elif isinstance(item, BaseModel):
+                    below += item.__dict__.values(), item.__pydantic_extra__ or ()
+                elif kind is bytes:
+                    size += len(item)
+                elif not isinstance(item, _PLAIN):
+                    return False
+        level = below
+    return size <= _LIGHT_BYTES
+
+
+class _Scale:
+    def __init__(self, bounds: Bounds, what: str, max_depth: int) -> None:
+        self.values = 0
+        self.size = 0
+        self.halves = False
+        self._bounds = bounds
+        self._what = what
+        self._max_depth = max_depth
+        self._known: dict[int, tuple[int, int, int]] = {}
+
+    def add(self, items: Collection[Any], depth: int) -> int:
+        """Add *items*, which lie *depth* containers deep; return how many nest in the deepest of them."""
+        height = 0
+        self.values += len(items)
+        self._require_within_bounds()
+        for item in items:
+            kind = type(item)
+            if kind is str:
+                self._add_text(item)
+            elif kind is int:
+                if not -_TOO_LARGE < item < _TOO_LARGE:
+                    raise self._refused(f"an integer of over {MAX_DIGITS} digits", "keep it as text")
+            elif kind not in _FIXED:
+                height = max(height, self._add_other(item, depth))
+        self._require_within_bounds()
+        return height
+
+    def _add_text(self, text: str) -> None:
+        if text.isascii():
+            self.size += len(text)
+        else:
+            try:
+                self.size += len(text.encode())
+            except UnicodeEncodeError:
+                self.size += len(text)
+                self.halves = True
+
+    def _add_other(self, item: Any, depth: int) -> int:
+        if isinstance(item, enum.Enum):
+            return self.add((item.value,), depth)
+        if isinstance(item, dict):
+            for key in item:
+                if isinstance(key, str):
+                    self._add_text(key)
+            return self._add_container(item, item.values(), depth)
+        if isinstance(item, (list, tuple, set, frozenset)):
+            return self._add_container(item, item, depth)
+        if isinstance(item, BaseModel):
+            fields = [*item.__dict__.values(), *(item.__pydantic_extra__ or {}).values()]
+            return self._add_container(item, fields, depth)
+        if dataclasses.is_dataclass(item) and not isinstance(item, type):
+            fields = [getattr(item, one.name) for one in dataclasses.fields(item)]
+            return self._add_container(item, fields, depth)
+        if isinstance(item, str):
+            self._add_text(item)
+        elif isinstance(item, bytes):
+            self.size += len(item)
+        return 0
+
+    def _add_container(self, container: Any, items: Collection[Any], depth: int) -> int:
+        values, size, height = self._known.get(id(container), (0, 0, 0))
+        if depth + max(height, 1) > self._max_depth:
+            raise self._refused(
+                f"more than {self._max_depth} maps and lists within each other, or contains itself",
+                "make it flatter, or keep it as a text of JSON",
+            )
+        if values:
+            self.values += values
+            self.size += size
+            self._require_within_bounds()
+            return height
+        values, size = self.values, self.size
+        height = 1 + self.add(items, depth + 1)
+        if self.values - values > _WORTH_REMEMBERING:
+            self._known[id(container)] = self.values - values, self.size - size, height
+        return height
+
+    def _require_within_bounds(self) -> None:
+        bounds, size = self._bounds, self.size + self.values
+        if self.values > bounds.values:
+            raise self._over(f"{self.values} values", f"{bounds.values_named} is {bounds.values}")
+        if size > bounds.size:
+            raise self._over(f"{size} bytes", f"{bounds.size_named} is {bounds.size}")
+
+    def _refused(self, held: str, way_out: str) -> InvalidInputError:
+        return InvalidInputError(f"{self._what} holds {held}; {way_out}")
+
+    def _over(self, held: str, limit: str) -> InvalidInputError:
+        return InvalidInputError(
+            f"{self._what} takes at least {held} as JSON, each part as often as it stands there; {limit}: "
+            f"{self._bounds.way_out}"
+        )

@@ -1,0 +1,90 @@
+"""Show that large maps of an event are spelled and read apart from it, and nothing changes by that."""
+
+import json
+import math
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from google.adk.events import Event
+from google.genai import types
+
+from gcp_adk_store.codec.events import EventLimits, complete_event, decode_event, encode_event
+from gcp_adk_store.codec.large_maps import LargeMaps
+from gcp_adk_store.model.payloads import PayloadPlace
+
+LIMITS = EventLimits(
+    inline_bytes=10**5, text_bytes=10**8, payload_bytes=10**8, place=PayloadPlace.CHUNKS, values=10**6
+)
+MANY = [*range(60_000), 2**80, 0.1, -0.0, math.pi * 1e300, None, True, "Grüße", {"a": [[]], "": {}}]
+
+
+def event(held: Any) -> Event:
+    """Return an event with *held* in every map of values, and small ones beside it."""
+    return Event(
+        id="e1",
+        author="agent",
+        timestamp=1.5,
+        content=types.Content(
+            role="model",
+            parts=[
+                types.Part(function_call=types.FunctionCall(id="c", name="f", args={"x": held, "y": 1})),
+                types.Part(function_response=types.FunctionResponse(name="f", response={"x": held})),
+                types.Part(function_call=types.FunctionCall(name="g", args={"small": [1]})),
+                types.Part(text="t", thought_signature=b"\xff\xfe"),
+            ],
+        ),
+        custom_metadata={"x": held},
+    )
+
+
+@pytest.mark.parametrize("text_bytes", [10**8, 1000], ids=["as text", "as a payload"])
+@pytest.mark.parametrize(
+    "half", ["", "\ud83d", "\ud83d\ude00"], ids=["without halves", "with one", "with two"]
+)
+def test_a_large_event_comes_back_as_it_was(text_bytes: int, half: str) -> None:
+    """Numbers to the last bit, texts and keys with their halves of surrogate pairs."""
+    original = event([*MANY, {half: half}])
+    delta = {"big": MANY, half: 1}
+    encoded = encode_event(original, state_delta=delta, limits=replace(LIMITS, text_bytes=text_bytes))
+    stored = decode_event(encoded.text)
+    while stored.missing:
+        stored = complete_event(stored, {one.ref: one.data for one in encoded.payloads})
+    actions = original.actions.model_copy(update={"state_delta": delta})
+
+    assert repr(original.model_copy(update={"actions": actions})) == repr(stored.event) == repr(encoded.event)
+
+
+@pytest.mark.parametrize(
+    "odd", [math.nan, math.inf, (1, 2), {1: 2}, {"set"}, b"\xff", datetime(2026, 1, 2, tzinfo=UTC)], ids=repr
+)
+def test_large_maps_are_spelled_as_pydantic_spells_them(odd: Any) -> None:
+    """Also where something in them is no value of JSON."""
+    original = event([*range(5000), odd])
+    encoded = encode_event(original, state_delta={}, limits=LIMITS)
+    expected = original.model_dump_json(exclude_none=True)
+
+    assert json.loads(expected) == json.loads(encoded.text)
+    assert repr(Event.model_validate_json(expected)) == repr(encoded.event)
+
+
+def test_what_pydantic_spells_is_small() -> None:
+    """Signs stand for the large maps; the event itself stays as it is."""
+    original = event(MANY)
+    before = original.model_copy(deep=True)
+    large = LargeMaps()
+    slim = large.take_from(original)
+    read = LargeMaps()
+
+    assert before == original == large.put_into(slim)
+    assert len(slim.model_dump_json()) < 10_000
+    assert len(read.take_from_json(original.model_dump_json())) < 10_000
+
+
+@pytest.mark.parametrize(
+    "text", ["[" * 300_000, '{"content":' + "[" * 300_000, '{"actions":[],"content":{"parts":5}}']
+)
+def test_a_damaged_text_is_left_to_its_reader(text: str) -> None:
+    """Who tells what is wrong with it."""
+    assert text == LargeMaps().take_from_json(text)

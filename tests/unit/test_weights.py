@@ -1,0 +1,223 @@
+"""Show that what becomes too large as JSON is refused before it is spelled, in little memory and time."""
+
+import resource
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from google.adk.events import Event, EventActions
+from google.genai import types
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import BaseModel
+
+from gcp_adk_store.codec.events import EventLimits, encode_event
+from gcp_adk_store.codec.objects import encode_artifact
+from gcp_adk_store.errors import InvalidInputError
+from gcp_adk_store.model.payloads import PayloadPlace
+from gcp_adk_store.model.state import persistent
+from gcp_adk_store.model.weights import Bounds, is_light, weigh
+
+LIMITS = EventLimits(
+    inline_bytes=10**5, text_bytes=10**5, payload_bytes=10**8, place=PayloadPlace.CHUNKS, values=10**6
+)
+
+
+def doubled(times: int, innermost: Any = None) -> list[Any]:
+    """Return a list that holds another twice, that one another, and so on: small, but 2**times as JSON."""
+    value: list[Any] = [innermost]
+    for _ in range(times):
+        value = [value, value]
+    return value
+
+
+class Note(BaseModel):
+    """A model as tools put it into state."""
+
+    held: Any
+
+
+@dataclass
+class Card:
+    """A dataclass as tools put it into state."""
+
+    held: Any
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(st.text(max_size=3), inner, max_size=4)
+        | st.builds(lambda value: [value, value, (value,)], inner)
+    ),
+    max_leaves=30,
+)
+
+
+def counted(value: Any) -> int:
+    """Return how many values JSON spells, one by one."""
+    items = value.values() if isinstance(value, dict) else value
+    return 1 + sum(map(counted, items)) if isinstance(value, (dict, list, tuple)) else 1
+
+
+@given(VALUES)
+def test_shared_parts_count_as_often_as_they_are_spelled(value: Any) -> None:
+    """The sum is that of a count without memory."""
+    assert counted(value) == weigh(value, bounds=Bounds(), what="value").values
+
+
+@pytest.mark.parametrize("holder", [lambda x: x, lambda x: {"a": x}, lambda x: Note(held=x), Card])
+def test_a_value_that_shares_its_parts_is_refused(holder: Callable[[Any], Any]) -> None:
+    """In any holder; the error names the key, the values so far, the limit, the setting and the way out."""
+    with pytest.raises(InvalidInputError) as caught:
+        persistent({"k": holder(doubled(24))}, bounds=Bounds(values=10**6))
+
+    message = str(caught.value)
+    assert message.startswith("state key 'k' takes at least 1")
+    assert message.endswith(
+        " values as JSON, each part as often as it stands there; SessionLimits.max_values is 1000000: "
+        "raise it, or keep what is larger as an artifact"
+    )
+
+
+def test_a_text_that_is_shared_is_refused_by_its_bytes() -> None:
+    """A thousand times the same megabyte is a gigabyte of JSON."""
+    with pytest.raises(
+        InvalidInputError, match=r"'k' takes at least \d+ bytes .*max_payload_bytes is 100000000:"
+    ):
+        persistent({"k": ["x" * 10**6] * 1000}, bounds=LIMITS.bounds)
+
+
+def test_values_of_one_change_of_state_count_together() -> None:
+    """A thousand keys that share one value are one event."""
+    shared = doubled(10)
+    with pytest.raises(InvalidInputError, match=r"state key 'k.*SessionLimits.max_values is 100000:"):
+        persistent({f"k{number}": shared for number in range(1000)}, bounds=Bounds(values=10**5))
+
+
+def event(held: Any) -> Event:
+    """Return an event of a model that calls a function with *held*."""
+    call = types.Part(function_call=types.FunctionCall(name="f", args={"x": held}))
+    return Event(id="e1", author="a", timestamp=1.5, content=types.Content(parts=[call]))
+
+
+def answer(held: Any) -> Event:
+    """Return an event of a function that answers *held*."""
+    response = types.Part(function_response=types.FunctionResponse(name="f", response={"x": held}))
+    return Event(id="e1", author="a", timestamp=1.5, content=types.Content(parts=[response]))
+
+
+def noted(held: Any) -> Event:
+    """Return an event with *held* as its custom metadata."""
+    return Event(id="e1", author="a", timestamp=1.5, custom_metadata={"x": held})
+
+
+CIRCLE: list[Any] = []
+CIRCLE.append(CIRCLE)
+
+
+@pytest.mark.parametrize("made", [event, answer, noted])
+@pytest.mark.parametrize(
+    ("held", "message"),
+    [
+        (doubled(24), "event 'e1' takes at least 1[0-9]* values as JSON.*max_values is 1000000"),
+        (CIRCLE, "event 'e1' holds more than 200 maps and lists within each other, or contains itself"),
+        (
+            ["x" * 10**6] * 1000,
+            "event 'e1' takes at least 1[0-9]* bytes as JSON.*max_payload_bytes is 100000000",
+        ),
+    ],
+    ids=["doubled", "circle", "shared text"],
+)
+def test_an_event_that_would_be_too_large_is_refused(
+    made: Callable[[Any], Event], held: Any, message: str
+) -> None:
+    """In every place that callers fill."""
+    with pytest.raises(InvalidInputError, match=message):
+        encode_event(made(held), state_delta={}, limits=LIMITS)
+
+
+@pytest.mark.parametrize(
+    ("held", "message"),
+    [
+        (
+            doubled(24),
+            "custom_metadata takes at least .* the limit is 8192: keep what is larger in the artifact",
+        ),
+        (CIRCLE, "custom_metadata holds more than 200 maps and lists within each other"),
+    ],
+    ids=["doubled", "circle"],
+)
+def test_metadata_that_would_be_too_large_is_refused(held: Any, message: str) -> None:
+    """Of an artifact, before it is spelled."""
+    with pytest.raises(InvalidInputError, match=message):
+        encode_artifact(types.Part(text="t"), custom_metadata={"k": held}, save_id="s")
+
+
+@pytest.mark.parametrize(
+    "value",
+    [doubled(24), CIRCLE, ["x" * 10**5], list(range(5000)), 2**63, ["\ud800"], {"\ud800": 1}, [object()]],
+    ids=["doubled", "circle", "long", "many", "digits", "half", "half in a key", "odd"],
+)
+def test_what_needs_care_is_not_light(value: Any) -> None:
+    """It is weighed, and spelled piece by piece."""
+    assert not is_light(value)
+    assert not is_light(event(value))
+
+
+def test_an_ordinary_event_is_light() -> None:
+    """It is spelled at once, as it always was."""
+    text = types.Part(text="Grüße \U0001f600" * 100)
+    call = types.Part(function_call=types.FunctionCall(name="f", args={"x": [1, {"b": None}]}))
+    ordinary = Event(
+        author="a",
+        content=types.Content(parts=[text, call]),
+        actions=EventActions(state_delta={f"k{number}": {"n": [number, 0.5]} for number in range(100)}),
+        long_running_tool_ids={"c1"},
+    )
+
+    assert is_light(ordinary)
+
+
+_ROOM = 200 * 1024 * 1024
+
+_REFUSED_IN_LITTLE_ROOM = f"""
+import resource
+from tests.unit.test_weights import *
+held = doubled(40, "text")
+encode_event(event(1), state_delta={{}}, limits=LIMITS)
+taken = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (taken + {_ROOM}, taken + {_ROOM}))
+for refuse in (
+    lambda: persistent({{"k": held}}),
+    lambda: persistent({{"k": Note(held=held), "user:k": held, "app:k": held}}),
+    lambda: encode_event(event(held), state_delta={{}}, limits=LIMITS),
+    lambda: encode_event(noted(held), state_delta={{"k": 1}}, limits=LIMITS),
+    lambda: encode_artifact(types.Part(text="t"), custom_metadata={{"k": held}}, save_id="s"),
+):
+    try:
+        refuse()
+    except InvalidInputError:
+        print("refused")
+"""
+
+
+def test_a_refusal_takes_little_memory_and_time() -> None:
+    """200 MiB of address space and 20 s of computing are more than enough, imports included."""
+
+    def bound() -> None:
+        resource.setrlimit(resource.RLIMIT_CPU, (20, 20))
+
+    done = subprocess.run(
+        [sys.executable, "-c", _REFUSED_IN_LITTLE_ROOM],
+        capture_output=True,
+        text=True,
+        check=False,
+        preexec_fn=bound,
+    )
+
+    assert ("refused\n" * 5, "", 0) == (done.stdout, done.stderr, done.returncode)
