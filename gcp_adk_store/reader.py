@@ -1,10 +1,11 @@
 """Read a session: its documents, the segments that are asked for, and the payloads that they refer to."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from functools import partial
+from typing import Any, Final, TypeVar
 
 from google.adk.events import Event
 from google.adk.sessions.base_session_service import GetSessionConfig
@@ -13,6 +14,7 @@ from gcp_adk_store import telemetry
 from gcp_adk_store.backends.firestore import Documents
 from gcp_adk_store.backends.payloads import Payloads
 from gcp_adk_store.codec.documents import Layout
+from gcp_adk_store.codec.event_payloads import WHOLE
 from gcp_adk_store.codec.events import StoredEvent, complete_event, decode_event
 from gcp_adk_store.codec.payloads import unpack_value
 from gcp_adk_store.codec.stored import HEADER_FIELDS, read_header, read_segment, read_session, read_state
@@ -32,10 +34,12 @@ from gcp_adk_store.model.sessions import (
     wants_older,
 )
 from gcp_adk_store.model.state import ScopedState
-from gcp_adk_store.pauses import Pauses
+from gcp_adk_store.pauses import Pauses, apart
 from gcp_adk_store.segment_cache import SegmentCache
 
 logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 _SEGMENTS_PER_READ: Final = 1000
 """Keeps requests far below 10 MiB, with paths of up to 6 kB."""
@@ -86,7 +90,7 @@ class SessionReader:
             )
             if document is None:
                 return None
-            stored = read_session(document) if wants_events(config) else read_header(document)
+            stored = await decoded(read_session if wants_events(config) else read_header, document)
             if stored.has_expired:
                 return None
             selected = await self._events(stored, config, what=what)
@@ -113,7 +117,7 @@ class SessionReader:
         what = f"append_event {key}"
         paths = [self._layout.session(key), self._layout.app(key.app), self._layout.user(key.owner)]
         document, app, user = await self._documents.get(paths, what=what)
-        stored = read_session(document) if document else None
+        stored = await decoded(read_session, document) if document else None
         if stored is None or stored.epoch != marker.epoch:
             return None
         count = events_to_settle(marker, stored)
@@ -128,12 +132,12 @@ class SessionReader:
     async def header(self, key: SessionKey, *, what: str) -> StoredSession | None:
         """Return the session document as it is now, without its tail."""
         (document,) = await self._documents.get([self._layout.session(key)], fields=HEADER_FIELDS, what=what)
-        return read_header(document) if document else None
+        return await decoded(read_header, document) if document else None
 
     async def stored(self, key: SessionKey, *, what: str) -> StoredSession | None:
         """Return the session document as it is now."""
         (document,) = await self._documents.get([self._layout.session(key)], what=what)
-        return read_session(document) if document else None
+        return await decoded(read_session, document) if document else None
 
     async def newest(self, stored: StoredSession | None, *, at_least: int | None, what: str) -> Sequence[str]:
         """Return the newest events as texts: *at_least* so many, as far as there are; ``None`` is all."""
@@ -253,7 +257,10 @@ class SessionReader:
             if len(found) < len(missing) and await self.is_gone(stored, what=what):
                 raise PayloadMissingError(f"{what}: {mine.path} is gone, and its payloads with it")
             try:
-                selected = [complete_event(event, found) if event.missing else event for event in selected]
+                selected = [
+                    await apart(partial(complete_event, event, found), light=WHOLE not in event.missing)
+                    for event in selected
+                ]
             except StoredDataError as exc:
                 raise StoredDataError(f"{mine.path}: {exc}") from exc.__cause__
         return [event.event for event in selected]
@@ -283,7 +290,8 @@ class SessionReader:
         """Return the state in a document that is never deleted, as it is now if it changed under the read."""
         while True:
             try:
-                return await self._complete_state(owner, read_state(document), what=what)
+                state = await decoded(read_state, document) if document else {}
+                return await self._complete_state(owner, state, what=what)
             except PayloadMissingError:
                 # A value may have been replaced since, and its payload removed.
                 (now,) = await self._documents.get([owner.path], what=what)
@@ -299,9 +307,13 @@ class SessionReader:
         refs = {key: value for key, value in state.items() if isinstance(value, PayloadRef)}
         found = await self._fetch(owner, set(refs.values()), what=what)
         try:
-            return {**state, **{key: unpack_value(ref, found[ref]) for key, ref in refs.items()}}
+            unpacked = {
+                key: await apart(partial(unpack_value, ref, found[ref]), light=False)
+                for key, ref in refs.items()
+            }
         except StoredDataError as exc:
             raise StoredDataError(f"{owner.path}: {exc}") from exc.__cause__
+        return {**state, **unpacked}
 
     async def _fetch(
         self, owner: PayloadOwner, refs: AbstractSet[PayloadRef], *, placeholders: bool = False, what: str
@@ -348,6 +360,11 @@ async def decode_events(
     except StoredDataError as exc:
         raise StoredDataError(f"{where}: event {first + len(events)}: {exc}") from exc.__cause__
     return events
+
+
+async def decoded(read: Callable[[Document], T], document: Document) -> T:
+    """Return what *read* reads in *document*, in a thread where that takes long: for thousands of keys."""
+    return await apart(partial(read, document), light=document.is_light)
 
 
 def refers(state: Mapping[str, Any]) -> bool:

@@ -43,6 +43,7 @@ from gcp_adk_store.model.sessions import (
     settle,
 )
 from gcp_adk_store.model.state import ScopedState, overlay
+from gcp_adk_store.pauses import apart
 from gcp_adk_store.reader import SessionReader
 
 logger = logging.getLogger(__name__)
@@ -107,8 +108,11 @@ class SessionRecorder:
             expiry = Expiry.begin(ttl_seconds, now=now)
             parts_at = expiry.of_new_part(now)
             expiry = expiry.with_part_until(parts_at if spilled else None)
-        writes = self._layout.create(
-            key, epoch=epoch, time=time, state=initial.state, spilled=spilled, expiry=expiry
+        writes = await apart(
+            lambda: self._layout.create(
+                key, epoch=epoch, time=time, state=initial.state, spilled=spilled, expiry=expiry
+            ),
+            light=initial.state.is_light,
         )
         await self._put(key, epoch, initial, parts_at=parts_at, what=what)
         reading = reading or asyncio.create_task(self._reader.shared_state(key.owner, what=what))
@@ -149,7 +153,7 @@ class SessionRecorder:
         parts_at = None
         if change.app or change.user or change.session:
             # Spelled before anything is written: what cannot be stored is refused here.
-            self._layout.append(key, append, base)
+            await self._spell(key, append, base)
             if base.expiry is not None:
                 await self._require_alive(key, base, what=what)
                 parts_at = base.expiry.of_new_part(self._documents.clock.now())
@@ -184,7 +188,7 @@ class SessionRecorder:
             try:
                 # The update time moves with the write, so a second run is refused and settled.
                 written, *_ = await self._documents.commit(
-                    self._layout.append(key, append, base, expiry), what=what, repeatable_when_unanswered=True
+                    await self._spell(key, append, base, expiry), what=what, repeatable_when_unanswered=True
                 )
             except RefusedError as exc:
                 refused = exc
@@ -219,6 +223,12 @@ class SessionRecorder:
             if attempts:
                 await asyncio.sleep(retry.jitter(attempts, longest_s=_LONGEST_RACE_S))
             attempts += 1
+
+    async def _spell(
+        self, key: SessionKey, append: Append, base: Marker, expiry: Expiry | None = None
+    ) -> list[Write]:
+        light = append.delta.is_light
+        return await apart(lambda: self._layout.append(key, append, base, expiry), light=light)
 
     async def _settle(
         self, append: Append, base: Marker, stored: StoredSession | None, *, what: str

@@ -3,6 +3,7 @@
 import asyncio
 import functools
 from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
 from typing import Any, Concatenate, Final, NoReturn, ParamSpec, Protocol, TypeVar
 
 from google.adk.platform import time as platform_time
@@ -20,10 +21,14 @@ from gcp_adk_store.backends.channels import (
 )
 from gcp_adk_store.backends.credentials import StoreCredentials
 from gcp_adk_store.codec.writes import Delete, Document, Page, Write, Written
+from gcp_adk_store.pauses import Pauses, apart
 from gcp_adk_store.settings import SessionLimits
 
 _WRITES_PER_COMMIT: Final = 500
 """Keeps the commits of a deletion far below 4 MiB, with paths of up to 6 kB."""
+
+_LARGE_BYTES: Final = 128 * 1024
+"""A document over this size can hold so many fields that it takes more than some milliseconds to read it."""
 
 
 P = ParamSpec("P")
@@ -113,8 +118,12 @@ class Documents:
         connection = await self._connects.connection()
         root = connection.root
         request = values.PbCommitRequest(database=connection.database)
-        for item in writes:
-            values.put_write(request.writes.add(), item, root=root)
+
+        def fill() -> None:
+            for item in writes:
+                values.put_write(request.writes.add(), item, root=root)
+
+        await apart(fill, light=all(item.is_light for item in writes if isinstance(item, Write)))
 
         async def attempt(timeout_s: float) -> list[Written]:
             tally = telemetry.count_rpc(request)
@@ -166,6 +175,7 @@ class Documents:
 
         async def attempt(timeout_s: float) -> list[Document | None]:
             found: dict[str, Document] = {}
+            pauses = Pauses()
             tally = telemetry.count_rpc(request)
             asked_at = platform_time.get_time()
             read_time = None
@@ -177,8 +187,10 @@ class Documents:
                     if read_time is None:  # one for all of them: they are of one snapshot
                         read_time = self.clock.learn(message.read_time, asked_at=asked_at)
                     if message.WhichOneof("result") == "found":
-                        document = values.from_document(message.found, root=root, read_time=read_time)
+                        document = await _read(message.found, root=root, read_time=read_time)
                         found[document.path] = document
+                    if pauses.is_due:
+                        await pauses.take()
             except translate.FIRESTORE_FAILURES as exc:
                 _raise_as(translate.firestore_read_error, exc, f"{what}: {connection.where}")
             return [found.get(path) for path in paths]
@@ -219,6 +231,7 @@ class Documents:
 
         async def attempt(timeout_s: float) -> list[Document]:
             found: list[Document] = []
+            pauses = Pauses()
             tally = telemetry.count_rpc(request)
             asked_at = platform_time.get_time()
             read_time = None
@@ -230,7 +243,9 @@ class Documents:
                     if read_time is None:
                         read_time = self.clock.learn(message.read_time, asked_at=asked_at)
                     if message.HasField("document"):
-                        found.append(values.from_document(message.document, root=root, read_time=read_time))
+                        found.append(await _read(message.document, root=root, read_time=read_time))
+                    if pauses.is_due:
+                        await pauses.take()
             except translate.FIRESTORE_FAILURES as exc:
                 _raise_as(translate.firestore_read_error, exc, f"{what}: {connection.where}")
             return found
@@ -258,6 +273,13 @@ def open_documents(
         else BorrowedChannel(client)
     )
     return Documents(connects, limits)
+
+
+async def _read(message: Any, *, root: str, read_time: float) -> Document:
+    light = message.ByteSize() <= _LARGE_BYTES
+    return await apart(
+        partial(values.from_document, message, root=root, read_time=read_time), light=light
+    )
 
 
 def _raise_as(error: Callable[[BaseException, str], Exception], exc: BaseException, what: str) -> NoReturn:

@@ -4,6 +4,7 @@ import re
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from gcp_adk_store.codec.packing import unpack
@@ -14,6 +15,9 @@ from gcp_adk_store.model.state import ScopedState
 
 CHUNK_BYTES: Final = 900 * 1024
 """Bytes of a payload in one document: below Firestore's 1 MiB with its name and fields."""
+
+MAX_DOCUMENT_BYTES: Final = 1024 * 1024
+"""Firestore's limit on a document (its quota page)."""
 
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 _PLACES: Final = tuple(place.value for place in PayloadPlace)
@@ -55,7 +59,7 @@ def decode_ref(entry: Mapping[str, Any], *, what: str) -> PayloadRef:
 
 
 def spill_state(
-    state: Mapping[str, Any], *, over: int, limit: int, place: PayloadPlace
+    state: Mapping[str, Any], *, over: int, limit: int, place: PayloadPlace, what: str = "state"
 ) -> tuple[dict[str, Any], list[Payload]]:
     """Return *state* with its large values replaced by references, and the payloads they name.
 
@@ -65,14 +69,18 @@ def spill_state(
             hold, with two halves of a surrogate pair side by side.
         limit: The largest value.
         place: Where payloads are to lie.
+        what: Names the state in errors.
 
     Raises:
-        InvalidInputError: a value is over *limit*, or is no JSON.
+        InvalidInputError: a value is over *limit* or is no JSON, or what stays is over Firestore's limit on a
+            document by itself.
     """
     kept: dict[str, Any] = {}
     payloads = []
+    size = 0
     for key, value in state.items():
         kept[key] = value
+        size += len(key) + 1
         if not isinstance(value, (str, list, dict)):
             continue
         try:
@@ -90,14 +98,22 @@ def spill_state(
             payload = Payload.of(zlib.compress(text), place=place)
             kept[key] = payload.ref
             payloads.append(payload)
+        else:
+            size += len(value) if isinstance(value, str) else len(text)
+    if size > MAX_DOCUMENT_BYTES:
+        raise InvalidInputError(
+            f"{what} takes at least {size} bytes in its document, beside the values that lie elsewhere; "
+            f"Firestore's limit is {MAX_DOCUMENT_BYTES}: put many small values into one, or keep fewer"
+        )
     return kept, payloads
 
 
 def spill_scopes(state: ScopedState, *, over: int, limit: int, place: PayloadPlace) -> Spilled:
     """Return *state* of all scopes, each as :func:`spill_state` leaves it."""
-    app, of_app = spill_state(state.app, over=over, limit=limit, place=place)
-    user, of_user = spill_state(state.user, over=over, limit=limit, place=place)
-    session, of_session = spill_state(state.session, over=over, limit=limit, place=place)
+    spill = partial(spill_state, over=over, limit=limit, place=place)
+    app, of_app = spill(state.app, what="app state")
+    user, of_user = spill(state.user, what="user state")
+    session, of_session = spill(state.session, what="session state")
     kept = ScopedState(app=app, user=user, session=session)
     return Spilled(state=kept, whole=state, app=of_app, user=of_user, session=of_session)
 

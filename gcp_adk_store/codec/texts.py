@@ -73,55 +73,61 @@ def _read(text: str, start: int) -> tuple[Any, int]:
     if opening not in _CLOSING:
         return _DECODER.raw_decode(text, start)
     closing = _CLOSING[opening]
-    values: list[Any] = []
-    keys: list[str] | None = [] if opening == "{" else None
+    found: Any = [] if opening == "[" else {}
     at = _past_space(text, start + 1)
     if text[at : at + 1] != closing:
         while True:
-            at = _past_space(text, _read_items(text, at, keys, values))
+            end = _read_items(text, at, found)
+            if end == at:
+                end = _read_item(text, at, found)
+            at = _past_space(text, end)
             if text[at : at + 1] != ",":
                 break
             at = _past_space(text, at + 1)
     if text[at : at + 1] != closing:
         raise ValueError(f"no {closing} at {at}")
-    return (values if keys is None else dict(zip(keys, values, strict=True))), at + 1
+    return found, at + 1
 
 
-def _read_items(text: str, start: int, keys: list[str] | None, values: list[Any]) -> int:
-    """Add the items of a list or a map that lie in one piece from *start* on; return where the last ends."""
+def _read_items(text: str, start: int, found: Any) -> int:
+    """Add the items that lie in one piece from *start* on to *found*; return where the last one ends."""
     piece = text[start : start + _PIECE]
     at = done = 0
+    key = None
     try:
         while True:
-            key = ""
-            if keys is not None:
+            if type(found) is dict:
                 key, at = _key(piece, at)
             value, at = _scan(piece, at)
             if piece[at] not in _AFTER_VALUES:
                 break  # the start of a number that goes on behind the piece, as "1." does
-            if keys is not None:
-                keys.append(key)
-            values.append(value)
+            _add(found, key, value)
             done = at
             if piece[at] != ",":
                 break
             at += 1
     except (ValueError, StopIteration, IndexError):
-        pass
-    if done:
-        return start + done
-    # The first one is longer than a piece, or damaged, which shows when it is read by itself.
-    at = start
-    if keys is not None:
-        key, at = _key(text, at)
-        keys.append(key)
+        pass  # an item that goes on behind the piece, or is damaged, which shows when it is read by itself
+    return start + done
+
+
+def _read_item(text: str, start: int, found: Any) -> int:
+    """Add the item at *start*, which is longer than a piece, to *found*; return where it ends."""
+    key, at = _key(text, start) if type(found) is dict else (None, start)
     value, at = _read(text, _past_space(text, at))
-    values.append(value)
+    _add(found, key, value)
     return at
 
 
+def _add(found: Any, key: str | None, value: Any) -> None:
+    if key is None:
+        found.append(value)
+    else:
+        found[key] = value
+
+
 def _key(text: str, start: int) -> tuple[str, int]:
-    if text[start] != '"':
+    if text[start : start + 1] != '"':
         raise ValueError(f"no key at {start}")
     key, at = _DECODER.raw_decode(text, start)
     at = _past_space(text, at)

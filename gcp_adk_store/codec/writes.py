@@ -3,11 +3,15 @@
 import enum
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from gcp_adk_store.codec.values import FieldValue, Foreign
 
 FieldPath = tuple[str, ...]
 """Names from the document down to one field of a map."""
+
+_MANY: Final = 1000
+"""Keys that are converted in some 3 ms."""
 
 
 class Must(enum.Enum):
@@ -32,6 +36,11 @@ class Write:
     increment: Mapping[str, int] = field(default_factory=dict)
     must: Must | str | None = None
     """A condition, or the update time that the document must still have."""
+
+    @property
+    def is_light(self) -> bool:
+        """Whether no map of it has more than a thousand keys."""
+        return _is_light(self.fields)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,3 +84,12 @@ class Document:
     update_time: str
     read_time: float
     """Unix time in seconds, by Firestore's clock, at which it was as it is here."""
+
+    @property
+    def is_light(self) -> bool:
+        """Whether no map of it has more than a thousand keys."""
+        return _is_light(self.fields)
+
+
+def _is_light(fields: Mapping[str, object]) -> bool:
+    return all(len(value) <= _MANY for value in fields.values() if type(value) is dict)

@@ -16,6 +16,7 @@ from gcp_adk_store.model.weights import MAX_VALUE_DEPTH, Bounds, is_light, weigh
 logger = logging.getLogger(__name__)
 
 _BOUNDS: Final = Bounds()
+_MANY: Final = 1000
 _SHOWN: Final = 40  # characters of a key in errors and logs
 
 
@@ -26,6 +27,11 @@ class ScopedState:
     app: Mapping[str, Any] = field(default_factory=dict)
     user: Mapping[str, Any] = field(default_factory=dict)
     session: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def is_light(self) -> bool:
+        """Whether it has no more than a thousand keys."""
+        return len(self.app) + len(self.user) + len(self.session) <= _MANY
 
 
 def split_scopes(state: Mapping[str, Any]) -> ScopedState:

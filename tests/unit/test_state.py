@@ -6,11 +6,14 @@ import logging
 from typing import Any
 
 import pytest
+from google.adk.events import Event
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
+from gcp_adk_store.codec.events import EventLimits, encode_event
 from gcp_adk_store.errors import InvalidInputError
+from gcp_adk_store.model.payloads import PayloadPlace
 from gcp_adk_store.model.state import ScopedState, merge_scopes, overlay, persistent, split_scopes
 
 KEYS = st.builds(
@@ -134,6 +137,27 @@ def test_bytes_that_are_no_text_become_their_text_with_a_warning(caplog: pytest.
 
     assert {"k": "b'\\xff'", "other": 1} == kept
     assert "'k' holds a bytes" in caplog.text
+
+
+def nested(levels: int) -> list[Any]:
+    """Return as many lists within each other."""
+    value: list[Any] = []
+    for _ in range(levels - 1):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize("value", [nested(197), 10**4300 - 1], ids=["deep", "long"])
+def test_what_is_at_a_limit_of_state_comes_back(value: Any) -> None:
+    """An event takes it as its change of state; one level or digit more is refused by its key."""
+    delta = persistent({"k": value})
+    limits = EventLimits(inline_bytes=1, text_bytes=10**6, payload_bytes=10**6, place=PayloadPlace.CHUNKS)
+    event = Event(id="e", author="a", timestamp=1.5)
+
+    assert {"k": value} == delta
+    assert delta == encode_event(event, state_delta=delta, limits=limits).event.actions.state_delta
+    with pytest.raises(InvalidInputError, match=r"'k' holds (more than 197 maps|an integer of over 4300)"):
+        persistent({"k": [value] if isinstance(value, list) else value + 1})
 
 
 def test_a_value_that_contains_itself_is_refused() -> None:
