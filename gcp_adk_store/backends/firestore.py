@@ -277,9 +277,7 @@ def open_documents(
 
 async def _read(message: Any, *, root: str, read_time: float) -> Document:
     light = message.ByteSize() <= _LARGE_BYTES
-    return await apart(
-        partial(values.from_document, message, root=root, read_time=read_time), light=light
-    )
+    return await apart(partial(values.from_document, message, root=root, read_time=read_time), light=light)
 
 
 def _raise_as(error: Callable[[BaseException, str], Exception], exc: BaseException, what: str) -> NoReturn:

@@ -37,7 +37,7 @@ _HELPS: Final = {
     "bucket": ("NAME", "Bucket of artifacts and payloads"),
     "prefix": ("TEXT", "Start of the collections' names"),
 }
-_READS_ONCE: Final = SessionLimits(segment_cache_bytes=0, event_cache_bytes=0)
+_READS_ONCE: Final = SessionLimits(segment_cache_bytes=0)
 """A command reads each segment once: what it kept of it would only take memory."""
 
 
