@@ -186,6 +186,12 @@ class BorrowedChannel:
     def __init__(self, client: AsyncClient) -> None:
         self._client = client
         self._connection: Connection | None = None
+        forks.begin(self)
+
+    def begin(self) -> None:
+        """Keep the client in a child that cannot close it."""
+        if forks.has_lost_grpc():
+            forks.keep(self._client)
 
     async def connection(self) -> Connection:
         """Return the connection of the borrowed client.
