@@ -40,7 +40,8 @@ unit: python
 # The oldest ADK that is supported; `make test` runs on the one that pyproject.toml pins, which templates are
 # compared with.
 test-oldest:
-	$(SETUP) oldest emulators curl chromium sandbox
+	$(SETUP) oldest curl chromium sandbox
+	.venv-oldest/bin/python -m gcp_adk_store.testing --install
 	.venv-oldest/bin/python $(PYTEST) --dist loadfile tests/unit tests/services tests/contract tests/conformance/test_ours.py tests/golden tests/property tests/runtime tests/server tests/templates --ignore=tests/templates/test_differential.py
 
 # `make demo` and `make test` on new machines that have Python, make and git alone, as root and as another user.

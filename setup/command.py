@@ -3,11 +3,15 @@
 import argparse
 import sys
 from collections.abc import Sequence
+from typing import Final
 
 from setup.machine import look
 from setup.plan import PARTS, Plan, plan
 from setup.running import run
 from setup.tools import ROOT
+
+_INTERRUPTED: Final = 130
+"""The status of a command that Ctrl-C ended."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -25,7 +29,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if decided.missing:
         sys.stderr.write(refusal(decided))
         return 1
-    failed = run(decided.steps, root=ROOT, out=sys.stdout)
+    try:
+        failed = run(decided.steps, root=ROOT, out=sys.stdout)
+    except KeyboardInterrupt:
+        return _INTERRUPTED
     if failed:
         sys.stderr.write("\n".join(["Not everything could be installed.", *failed, ""]))
         return 1
