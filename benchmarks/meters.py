@@ -7,7 +7,7 @@ import random
 import statistics
 import time
 import tracemalloc
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Final
@@ -15,6 +15,7 @@ from typing import Final
 from benchmarks.figures import Counted, Timing
 from benchmarks.lines import Meters
 from benchmarks.scenario import Step
+from gcp_adk_store.server import tune_gc
 
 _STALLS_S: Final = 1.0
 """Time after which stalls of a step are looked for no more."""
@@ -65,7 +66,7 @@ async def time_steps(steps: Mapping[str, Step], rounds: Rounds, *, operations: i
                 cpus[name].append((time.process_time() - cpu) * 1000 / operations)
     return {
         name: Timed(
-            Timing(len(walls[name]), statistics.median(walls[name]), _p99(walls[name]), min(walls[name])),
+            Timing(len(walls[name]), statistics.median(walls[name]), p99(walls[name]), min(walls[name])),
             statistics.median(cpus[name]),
         )
         for name in steps
@@ -76,9 +77,7 @@ async def time_steps(steps: Mapping[str, Step], rounds: Rounds, *, operations: i
 def calm_collector() -> Iterator[None]:
     """Set Python's garbage collector as docs/performance.md advises a server to."""
     before = gc.get_threshold()
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(2_000, 10, 100)
+    tune_gc()
     try:
         yield
     finally:
@@ -152,5 +151,6 @@ async def count(step: Step, meters: Meters) -> Counted:
     )
 
 
-def _p99(values: list[float]) -> float:
+def p99(values: Sequence[float]) -> float:
+    """Return what 99 of 100 *values* do not exceed."""
     return sorted(values)[math.ceil(len(values) * 0.99) - 1]

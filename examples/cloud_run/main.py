@@ -6,7 +6,6 @@ storage: it is for startup and liveness probes. Whoever may call this service ma
 to authenticated callers.
 """
 
-import gc
 import os
 from pathlib import Path
 
@@ -30,14 +29,7 @@ app = get_fast_api_app(
     web=False,
 )
 server.answer_errors(app)
-
-# Python's collector looks through all that a process holds whenever some hundreds of objects came, and a
-# long session is many at once: by default a read of 10,000 events holds the event loop up for 210 to 360 ms.
-# What was imported stays, so it is not looked through any more (50 to 90 ms), and of the rest little at a
-# time (14 to 20 ms).
-gc.collect()
-gc.freeze()
-gc.set_threshold(2_000, 10, 100)
+server.tune_gc()
 
 if __name__ == "__main__":
     uvicorn.run(

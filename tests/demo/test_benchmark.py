@@ -56,6 +56,20 @@ def counted(run: dict[str, Any]) -> dict[tuple[str, str], dict[str, Any]]:
     }
 
 
+def test_the_collector_is_measured_as_it_is_set_in_three_ways(tmp_path: Path) -> None:
+    """By default, as the library sets it, and off."""
+    figures = tmp_path / "collector.json"
+    command = [sys.executable, "-W", "ignore", "-m", "benchmarks.collector", "--json", str(figures)]
+    short = ["--sessions", "2", "--history", "3", "--turns", "3", "--rounds", "1"]
+    run = subprocess.run([*command, *short], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert 0 == run.returncode, run.stderr
+    measured = json.loads(figures.read_text())
+
+    assert ["by default", "tune_gc()", "off"] == list(measured)
+    assert all(0 < row["p50"] <= row["p99"] <= row["longest"] for row in measured.values())
+    assert all(name in run.stdout for name in measured)
+
+
 def bill(counted: dict[str, Any]) -> tuple[dict[str, int], int, int, int]:
     """Return RPCs by name, documents read, written and deleted."""
     return counted["rpcs"], counted["reads"], counted["writes"], counted["deletes"]

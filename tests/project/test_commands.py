@@ -43,6 +43,7 @@ RUN = {
         'make bench OPTIONS="--only append --uvloop"',
         'make bench OPTIONS="--only append --profile 8"',
     ),
+    "test_the_collector_is_measured_as_it_is_set_in_three_ways": ("python -m benchmarks.collector",),
     "test_the_command_of_the_documentation_runs": (
         "gcp-adk-store doctor --project my-project --database '(default)' --bucket my-bucket --prefix adk",
     ),
