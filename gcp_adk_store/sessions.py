@@ -230,11 +230,13 @@ class FirestoreSessionService(OfOneProcess, BaseSessionService):
             session_id = platform_uuid.new_uuid()
         key = SessionKey(app=app_name, user=user_id, session=session_id)
         now = platform_time.get_time()
+        light = is_light(state)
+        _, initial = await apart(lambda: self._spill(state or {}, light=light), light=light)
         marker, merged = await self._recorder.create(
             key,
             epoch=platform_uuid.new_uuid().replace("-", ""),
             time=now,
-            initial=await apart(lambda: self._spill_all(state or {})[1], light=is_light(state)),
+            initial=initial,
             ttl_seconds=self._default_ttl_s if ttl_seconds is None else ttl_seconds,
         )
         return made_session(key, state=merged, events=[], last_update_time=now, marker=marker)
@@ -442,7 +444,8 @@ class FirestoreSessionService(OfOneProcess, BaseSessionService):
 
     async def _append(self, key: SessionKey, session: Session, event: Event) -> Event:
         self._apply_temp_state(session, event)
-        delta, encoded, change = await apart(lambda: self._encode(event), light=is_light(event))
+        light = is_light(event)
+        delta, encoded, change = await apart(lambda: self._encode(event, light=light), light=light)
         if encoded.payloads:
             change = replace(change, session=[*change.session, *encoded.payloads])
         append = Append(
@@ -494,19 +497,22 @@ class FirestoreSessionService(OfOneProcess, BaseSessionService):
             found = None
         return Missed(marker=marker, found=found)
 
-    def _encode(self, event: Event) -> tuple[dict[str, Any], EncodedEvent, Spilled]:
+    def _encode(self, event: Event, *, light: bool) -> tuple[dict[str, Any], EncodedEvent, Spilled]:
         """Return the stored part of an event's change of state, the event, and the change as it is stored."""
-        delta, change = self._spill_all(event.actions.state_delta)
-        return delta, encode_event(event, state_delta=delta, limits=self._event_limits), change
+        delta, change = self._spill(event.actions.state_delta, light=light)
+        encoded = encode_event(event, state_delta=delta, limits=self._event_limits, light=light)
+        return delta, encoded, change
 
-    def _spill_all(self, state: Mapping[str, Any]) -> tuple[dict[str, Any], Spilled]:
+    def _spill(self, state: Mapping[str, Any], *, light: bool) -> tuple[dict[str, Any], Spilled]:
+        """Return what of *state* is stored, and as it is stored."""
         limits = self._limits
-        kept = persistent(state, bounds=self._event_limits.bounds)
+        kept = persistent(state, bounds=self._event_limits.bounds, light=light)
         return kept, spill_scopes(
             split_scopes(kept),
             over=limits.state_value_bytes,
             limit=limits.max_payload_bytes,
             place=self._payload_place,
+            light=light,
         )
 
     async def _see_through(self, turn: Turn, work: Coroutine[Any, Any, T]) -> T:

@@ -86,7 +86,9 @@ class StoredEvent:
         return self.event.timestamp
 
 
-def encode_event(event: Event, *, state_delta: Mapping[str, Any], limits: EventLimits) -> EncodedEvent:
+def encode_event(
+    event: Event, *, state_delta: Mapping[str, Any], limits: EventLimits, light: bool = False
+) -> EncodedEvent:
     """Return *event* as JSON with *state_delta* as its change of state; *event* stays as it is.
 
     The whole event is kept, so a field that a newer ADK adds is kept too. The text is read back before
@@ -97,6 +99,7 @@ def encode_event(event: Event, *, state_delta: Mapping[str, Any], limits: EventL
         event: The event.
         state_delta: Its change of state, JSON values only.
         limits: Sizes of payloads.
+        light: Whether it is known to be light, as it is with its change of state, and so within all bounds.
 
     Raises:
         InvalidInputError: the event is no JSON that ADK can read, holds more values than *limits* allow,
@@ -108,7 +111,7 @@ def encode_event(event: Event, *, state_delta: Mapping[str, Any], limits: EventL
     actions = event.actions.model_copy(update={"state_delta": dict(state_delta)})
     slim = event.model_copy(update={"actions": actions, "content": content})
     halves = False
-    if is_light(slim):
+    if light or is_light(slim):
         text = _dump(slim)
         read = _read_back(slim, text)
     else:

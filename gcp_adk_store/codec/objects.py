@@ -372,7 +372,7 @@ def _encode_custom(custom: Mapping[str, Any]) -> dict[str, str]:
     if typed:
         weigh(typed, bounds=_BOUNDS, what="custom_metadata")
         try:
-            data, is_text = to_json_bytes(typed)
+            data, is_text = to_json_bytes(typed, light=True)
         except (TypeError, ValueError, RecursionError) as exc:
             raise InvalidInputError("custom_metadata holds a value that JSON cannot hold") from exc
         if not is_text:

@@ -59,7 +59,13 @@ def decode_ref(entry: Mapping[str, Any], *, what: str) -> PayloadRef:
 
 
 def spill_state(
-    state: Mapping[str, Any], *, over: int, limit: int, place: PayloadPlace, what: str = "state"
+    state: Mapping[str, Any],
+    *,
+    over: int,
+    limit: int,
+    place: PayloadPlace,
+    what: str = "state",
+    light: bool = False,
 ) -> tuple[dict[str, Any], list[Payload]]:
     """Return *state* with its large values replaced by references, and the payloads they name.
 
@@ -70,6 +76,7 @@ def spill_state(
         limit: The largest value.
         place: Where payloads are to lie.
         what: Names the state in errors.
+        light: Whether it is known to be so light that each value is spelled in one call.
 
     Raises:
         InvalidInputError: a value is over *limit* or is no JSON, or what stays is over Firestore's limit on a
@@ -84,7 +91,7 @@ def spill_state(
         if not isinstance(value, (str, list, dict)):
             continue
         try:
-            text, is_text = to_json_bytes(value)
+            text, is_text = to_json_bytes(value, light=light)
         except (TypeError, ValueError, RecursionError) as exc:
             raise InvalidInputError(
                 f"state key {key!r} holds a {type(value).__name__} that JSON cannot hold"
@@ -108,9 +115,11 @@ def spill_state(
     return kept, payloads
 
 
-def spill_scopes(state: ScopedState, *, over: int, limit: int, place: PayloadPlace) -> Spilled:
+def spill_scopes(
+    state: ScopedState, *, over: int, limit: int, place: PayloadPlace, light: bool = False
+) -> Spilled:
     """Return *state* of all scopes, each as :func:`spill_state` leaves it."""
-    spill = partial(spill_state, over=over, limit=limit, place=place)
+    spill = partial(spill_state, over=over, limit=limit, place=place, light=light)
     app, of_app = spill(state.app, what="app state")
     user, of_user = spill(state.user, what="user state")
     session, of_session = spill(state.session, what="session state")

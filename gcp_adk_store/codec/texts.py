@@ -11,7 +11,6 @@ from io import StringIO
 from typing import Any, Final
 
 from gcp_adk_store.model.halves import joins
-from gcp_adk_store.model.weights import is_light
 
 _PIECE: Final = 64 * 1024
 """Characters of JSON that are parsed in one call: some 2 ms."""
@@ -36,18 +35,17 @@ def to_json(value: Any, *, ascii_only: bool = False) -> str:
     return text.getvalue()
 
 
-def to_json_bytes(value: Any) -> tuple[bytes, bool]:
+def to_json_bytes(value: Any, *, light: bool) -> tuple[bytes, bool]:
     """Return *value* as compact JSON in bytes, and whether those can be stored as a text, too.
 
     The exception are two halves of a surrogate pair side by side: as escapes they would be read as the pair.
-    In bytes they stand as they are, as Python's own parser takes them.
+    In bytes they stand as they are, as Python's own parser takes them. A *light* value is spelled in one
+    call.
 
     Raises:
         TypeError, ValueError, RecursionError: JSON cannot hold it.
     """
-    if is_light(value):
-        return json.dumps(value, separators=_COMPACT).encode(), True
-    text = to_json(value, ascii_only=True)
+    text = json.dumps(value, separators=_COMPACT) if light else to_json(value, ascii_only=True)
     if "\\ud" in text and joins(raw := to_json(value, ascii_only=False)):
         return raw.encode("utf-8", "surrogatepass"), False
     return text.encode(), True

@@ -112,7 +112,7 @@ def decode_state(fields: Mapping[str, FieldValue | Foreign]) -> dict[str, Any]:
 
 def _dump(value: Any, *, what: str) -> str:
     try:
-        text, is_text = to_json_bytes(value)
+        text, is_text = to_json_bytes(value, light=True)  # large ones are payloads
     except (TypeError, ValueError, RecursionError) as exc:
         raise InvalidInputError(f"{what} holds a {type(value).__name__} that JSON cannot hold") from exc
     if not is_text:

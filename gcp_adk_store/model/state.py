@@ -66,11 +66,12 @@ def overlay(state: ScopedState, delta: ScopedState) -> ScopedState:
     )
 
 
-def persistent(delta: Mapping[str, Any], *, bounds: Bounds = _BOUNDS) -> dict[str, Any]:
+def persistent(delta: Mapping[str, Any], *, bounds: Bounds = _BOUNDS, light: bool = False) -> dict[str, Any]:
     """Return what of *delta* is stored: JSON values, without ``temp:`` keys.
 
     Datetimes, pydantic models and the like become what ADK makes of them. A value that JSON cannot
-    hold becomes its text, with a warning that names the key and the type, as in ADK's own services.
+    hold becomes its text, with a warning that names the key and the type, as in ADK's own services. What is
+    known to be *light* is within all bounds.
 
     Raises:
         InvalidInputError: a key is no string, or a value contains itself, nests more than 197 levels deep,
@@ -80,7 +81,7 @@ def persistent(delta: Mapping[str, Any], *, bounds: Bounds = _BOUNDS) -> dict[st
         if not isinstance(key, str):
             raise InvalidInputError(f"a state key must be a string, not {type(key).__name__}")
     kept = {key: value for key, value in delta.items() if not key.startswith(State.TEMP_PREFIX)}
-    light = is_light(kept)
+    light = light or is_light(kept)
     if not light:
         values = 0
         for key, value in kept.items():
