@@ -9,10 +9,11 @@ import asyncio
 import gc
 import json
 import time
-from collections.abc import Awaitable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, TypeVar
 
 import pytest
+from google.adk.sessions import Session
 
 from gcp_adk_store import FirestoreSessionService, InvalidInputError
 from tests.services.conftest import APP, SESSION, USER, WHO, event
@@ -20,6 +21,8 @@ from tests.services.conftest import APP, SESSION, USER, WHO, event
 T = TypeVar("T")
 
 SESSIONS = 5000
+
+_RUNS = 5
 
 
 @pytest.fixture(autouse=True)
@@ -42,8 +45,22 @@ def unit_s() -> float:
     return max(taken)
 
 
-async def longest_s(work: Awaitable[T]) -> tuple[float, T]:
-    """Return the longest time that *work* computes without a turn for others, and what it returns."""
+async def longest_s(work: Callable[[], Awaitable[T]]) -> tuple[float, T]:
+    """Return the longest time that *work* computes without a turn for others, and what it returns.
+
+    Of several runs the least: what computes in one piece does so in each, while the machine may keep the loop
+    from running in some.
+    """
+    runs = []
+    for _ in range(_RUNS):
+        longest_s, found = await _longest_s(work())
+        runs.append(longest_s)
+        if longest_s < unit_s() / 2:
+            break
+    return min(runs), found
+
+
+async def _longest_s(work: Awaitable[T]) -> tuple[float, T]:
     longest, last = 0.0, time.process_time()
 
     async def tick() -> None:
@@ -76,9 +93,14 @@ async def test_a_new_session_with_large_state_leaves_the_loop_to_others(
 ) -> None:
     """Made, read, and listed; all that is returned is equal."""
     await sessions.create_session(app_name=APP, user_id="warm")
-    making_s, made = await longest_s(sessions.create_session(**WHO, state=state))
-    reading_s, read = await longest_s(sessions.get_session(**WHO))
-    listing_s, listed = await longest_s(sessions.list_sessions(app_name=APP, user_id=USER))
+
+    async def make() -> Session:
+        await sessions.delete_session(**WHO)
+        return await sessions.create_session(**WHO, state=state)
+
+    making_s, made = await longest_s(make)
+    reading_s, read = await longest_s(lambda: sessions.get_session(**WHO))
+    listing_s, listed = await longest_s(lambda: sessions.list_sessions(app_name=APP, user_id=USER))
 
     assert max(making_s, reading_s, listing_s) < unit_s()
     assert state == made.state
@@ -92,8 +114,8 @@ async def test_an_append_of_large_state_leaves_the_loop_to_others(
 ) -> None:
     """Stored in the event, too; the next reader has what the caller holds."""
     held = await sessions.create_session(**WHO)
-    appending_s, _ = await longest_s(sessions.append_event(held, event("large", delta=state)))
-    reading_s, read = await longest_s(sessions.get_session(**WHO))
+    appending_s, _ = await longest_s(lambda: sessions.append_event(held, event("large", delta=state)))
+    reading_s, read = await longest_s(lambda: sessions.get_session(**WHO))
 
     assert max(appending_s, reading_s) < unit_s()
     assert state == held.state
@@ -103,10 +125,14 @@ async def test_an_append_of_large_state_leaves_the_loop_to_others(
 async def test_an_event_with_many_values_leaves_the_loop_to_others(sessions: FirestoreSessionService) -> None:
     """Beyond its change of state."""
     held = await sessions.create_session(**WHO)
-    said = event("large")
-    said.custom_metadata = KEYS
-    appending_s, _ = await longest_s(sessions.append_event(held, said))
-    reading_s, read = await longest_s(sessions.get_session(**WHO))
+
+    async def append() -> None:
+        said = event("large")
+        said.custom_metadata = KEYS
+        await sessions.append_event(held, said)
+
+    appending_s, _ = await longest_s(append)
+    reading_s, read = await longest_s(lambda: sessions.get_session(**WHO))
 
     assert max(appending_s, reading_s) < unit_s()
     assert held == read
@@ -125,8 +151,8 @@ async def test_many_sessions_are_listed_beside_others(sessions: FirestoreSession
                 for number in range(start, start + half)
             )
         )
-    mine_s, mine = await longest_s(sessions.list_sessions(app_name=APP, user_id="0"))
-    all_s, everybodys = await longest_s(sessions.list_sessions(app_name=APP))
+    mine_s, mine = await longest_s(lambda: sessions.list_sessions(app_name=APP, user_id="0"))
+    all_s, everybodys = await longest_s(lambda: sessions.list_sessions(app_name=APP))
 
     assert max(mine_s, all_s) < unit_s()
     assert (half, SESSIONS) == (len(mine.sessions), len(everybodys.sessions))
