@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 
 from gcp_adk_store.cli.failures import CannotLookError
+from gcp_adk_store.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from gcp_adk_store.runtime import HttpPolicy, RuntimeSettings
@@ -53,6 +54,7 @@ class Chosen:
     allow_host: tuple[str, ...]
     sandbox: str
     setting: tuple[str, ...]
+    shared_variable: tuple[str, ...]
     timeout: float | None
 
     def http(self) -> "HttpPolicy":
@@ -83,7 +85,10 @@ class Chosen:
         except RequestError as exc:
             raise CannotLookError(f"--setting: {exc}") from exc
         limits = None if self.timeout is None else Limits(wall_s=self.timeout)
-        return RuntimeSettings(guest=guest, limits=limits)
+        try:
+            return RuntimeSettings(guest=guest, limits=limits, shared_variables=self.shared_variable)
+        except InvalidInputError as exc:
+            raise CannotLookError(f"--shared-variable: {exc}") from exc
 
 
 def runtime_options(command: Command) -> Command:
@@ -135,6 +140,12 @@ def _options_of_every_run() -> tuple[Callable[[Command], Command], ...]:
             metavar="NAME=JSON",
             multiple=True,
             help="Of docs/ces-runtime.md, such as strict_typing=true.",
+        ),
+        click.option(
+            "--shared-variable",
+            metavar="NAME",
+            multiple=True,
+            help="Variable of users or apps that code sees and sets, such as app:theme; by default none.",
         ),
     )
 

@@ -116,16 +116,8 @@ class Engine:
     def _ended(self, ending: RunFailure, answer: Answer, request: Mapping[str, Any]) -> Answer:
         """Return the answer of a run that was over, and did not say so."""
         shown = request["kind"] == "tool" and self._settings.guest.error_in_result
-        return replace(
-            answer,
-            result=None,
-            response=ending.response if shown else None,
-            overridden_by=None,
-            state=request["context"]["state"],
-            delta=Delta(changed={}, removed=[]),
-            changed={},
-            actions=None,
-            error=ending,
+        return answer.failed(
+            ending, before=request["context"]["state"], response=ending.response if shown else None
         )
 
 
@@ -151,7 +143,8 @@ def _require_memory(answer: Answer) -> None:
 
 def _with(deltas: Iterable[Delta], answer: Answer, request: Mapping[str, Any]) -> Answer:
     """Return *answer* with what calls changed that ended after its code."""
-    before = request["context"]["state"]
+    context = request["context"]
+    before = [*context["state"], *context.get("withheld", ())]
     for delta in deltas:
         answer = replace(
             answer, delta=answer.delta.then(delta, before=before), state=delta.applied_to(answer.state)

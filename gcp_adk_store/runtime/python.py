@@ -65,8 +65,8 @@ class PythonRuntime:
     * ``SandboxUnavailableError``: the sandbox cannot run here; no code was run.
     * ``SandboxTimeoutError``, ``SandboxMemoryError``, ``SandboxOutputError``, ``SandboxCrashError``,
       ``SandboxProtocolError``: how the code's process ended.
-    * ``InvalidInputError``: a key, code or argument is none, what is to be stored cannot be, or the run is
-      begun within another of the same session.
+    * ``InvalidInputError``: a key, code or argument is none, or the run is begun within another of the same
+      session. Of variables that cannot be stored it is the result's ``error``.
     """
 
     def __init__(

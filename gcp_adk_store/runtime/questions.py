@@ -1,7 +1,7 @@
 """Read what a sandbox sends, trusting none of it: questions to the host, and the answer of a run."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, Self, TypeVar
 
 from gcp_adk_store.runtime.results import RunFailure
@@ -70,8 +70,8 @@ class Delta:
         kept = {name: value for name, value in state.items() if name not in self.removed}
         return {**kept, **self.changed}
 
-    def then(self, later: Self, *, before: Mapping[str, Any]) -> Self:
-        """Return this change of *before*, and *later* after it, as one."""
+    def then(self, later: Self, *, before: Iterable[str]) -> Self:
+        """Return this change and *later* after it as one; *before* has the names that were there."""
         changed = later.applied_to(self.changed)
         return type(self)(changed=changed, removed=[name for name in before if self._loses(name, later)])
 
@@ -128,6 +128,22 @@ class Answer:
             },
             actions=frame.get("actions"),
             warnings=_texts(frame, "warnings"),
+            error=error,
+        )
+
+    def failed(
+        self, error: RunFailure, *, before: Mapping[str, Any], response: dict[str, Any] | None
+    ) -> Self:
+        """Return the answer of a run that failed by *error*; *before* are the variables it began with."""
+        return replace(
+            self,
+            result=None,
+            response=response,
+            overridden_by=None,
+            state=dict(before),
+            delta=Delta(changed={}, removed=[]),
+            changed={},
+            actions=None,
             error=error,
         )
 

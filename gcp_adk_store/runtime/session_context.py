@@ -10,8 +10,11 @@ from google.adk.artifacts.artifact_util import parse_artifact_uri
 from google.adk.events import Event
 from google.adk.sessions import Session
 
+from gcp_adk_store.errors import InvalidInputError
+from gcp_adk_store.runtime.guest.plain import NotJsonError, plain, sendable
 from gcp_adk_store.runtime.keys import SessionKey
-from gcp_adk_store.runtime.variables import is_mark
+from gcp_adk_store.runtime.settings import RuntimeSettings
+from gcp_adk_store.runtime.variables import fitting, is_mark, visible
 from gcp_adk_store.runtime.wire import to_json, to_object
 
 _USER: Final = "user"
@@ -23,6 +26,35 @@ _EVENT_FIELDS: Final = frozenset(
     }
 )
 _LARGEST_MEDIA_BYTES: Final = 4 * 1024 * 1024  # A part of a run's request; base64 is a third more.
+_WITHHELD_BYTES: Final = 1024 * 1024  # Of a run's request, for names of variables that it does not have.
+
+
+def variables_of(
+    session: Session, settings: RuntimeSettings, warnings: list[str]
+) -> tuple[dict[str, Any], list[str]]:
+    """Return the variables that code gets, and names of those that are there and not sent.
+
+    So a run begins whatever variables there are. Code can remove those that are not sent, and set them.
+
+    Args:
+        session: Whose variables.
+        settings: With their bounds.
+        warnings: Gets what is not sent, and why.
+    """
+    seen = visible(session.state, shared=settings.shared_variables)
+    readable: dict[str, Any] = {}
+    for name, value in seen.items():
+        try:
+            readable |= plain({name: to_json(value, f"the variable {name!r}")}, "the variables")
+        except (InvalidInputError, NotJsonError) as exc:
+            warnings.append(sendable(f"the variable {name!r} is not sent to the code: {exc}"))
+    sent = fitting(readable, settings, warnings)
+    left, withheld = _WITHHELD_BYTES, []
+    for name in seen.keys() - sent.keys():
+        left -= len(json.dumps(name))
+        if left >= 0 and sendable(name) == name:  # half of a surrogate pair cannot be sent
+            withheld.append(name)
+    return sent, sorted(withheld)
 
 
 def events_of(

@@ -21,11 +21,11 @@ from gcp_adk_store.runtime.keys import SessionKey, SessionKeyLike
 from gcp_adk_store.runtime.mocks import MockConfig
 from gcp_adk_store.runtime.questions import Answer, Delta
 from gcp_adk_store.runtime.results import Call, RunFailure
-from gcp_adk_store.runtime.session_context import events_of, user_content
+from gcp_adk_store.runtime.session_context import events_of, user_content, variables_of
 from gcp_adk_store.runtime.settings import RuntimeSettings
 from gcp_adk_store.runtime.toolbox import Situation, failure_of, new_call_id
-from gcp_adk_store.runtime.variables import fleeting, state_delta, visible
-from gcp_adk_store.runtime.wire import to_json, to_object
+from gcp_adk_store.runtime.variables import fleeting, state_delta
+from gcp_adk_store.runtime.wire import to_object
 from gcp_adk_store.turns import Turns
 
 logger = logging.getLogger(__name__)
@@ -202,8 +202,11 @@ class SessionRuns:
             for left in range(self.settings.reruns_on_conflict, -1, -1):
                 opened = await self.open(invocation)
                 outcome = await work(opened)
+                event_id = None
                 try:
                     event_id = await self._append(opened.session, outcome, invocation)
+                except InvalidInputError as exc:  # the code chose what cannot be stored, not its caller
+                    outcome = self._refused(outcome, exc, opened)
                 except StaleSessionError:
                     if not left:
                         raise
@@ -236,13 +239,12 @@ class SessionRuns:
         Raises:
             SessionMissingError: there is none.
             SessionConflictError: the run's event is there already.
-            InvalidInputError: something in it, or in *invocation*, cannot be JSON.
+            InvalidInputError: something in its events, or in *invocation*, cannot be JSON.
         """
         session = await self._load(invocation, self.settings.recent_events)
         _require_new(session, invocation)
-        variables = visible(session.state, shared=self.settings.shared_variables)
-        state = {name: to_json(value, f"the variable {name!r}") for name, value in variables.items()}
         warnings: list[str] = []
+        state, withheld = variables_of(session, self.settings, warnings)
         content = await user_content(session, invocation.user_content, self.artifacts, warnings)
         context = {
             **to_object(self.settings.context, "settings.context"),
@@ -257,6 +259,7 @@ class SessionRuns:
             "sessionId": invocation.key.session,
             **({} if content is None else {"userContent": content}),
             **to_object(invocation.context, "context"),
+            "withheld": withheld,
         }
         return Opened(
             session=session,
@@ -294,13 +297,18 @@ class SessionRuns:
                 except InvalidInputError as exc:
                     if outcome.error is not None:
                         raise
-                    failed = Outcome.failed(
-                        failure_of(exc), opened.state, self.settings, stdout=outcome.stdout
-                    )
-                    outcome = replace(failed, calls=outcome.calls, warnings=outcome.warnings)
+                    outcome = self._refused(outcome, exc, opened)
                 else:
                     break
         return self._done(invocation, opened, outcome, invocation.event_id, started)
+
+    def _refused(self, outcome: Outcome, why: InvalidInputError, opened: Opened) -> Outcome:
+        """Return *outcome* as a failure: what it changed cannot be stored."""
+        failed = Outcome.failed(failure_of(why), opened.state, self.settings, stdout=outcome.stdout)
+        answer = outcome.answer
+        if answer is not None:
+            answer = answer.failed(failure_of(why), before=opened.state, response=None)
+        return replace(failed, calls=outcome.calls, warnings=outcome.warnings, answer=answer)
 
     async def _load(self, invocation: Invocation, recent_events: int | None) -> Session:
         key = invocation.key
@@ -326,12 +334,7 @@ class SessionRuns:
     def _event(self, session: Session, outcome: Outcome, invocation: Invocation) -> Event:
         delta = {}
         if outcome.error is None:
-            delta = state_delta(
-                outcome.delta.changed,
-                outcome.delta.removed,
-                session.state,
-                shared=self.settings.shared_variables,
-            )
+            delta = state_delta(outcome.delta.changed, outcome.delta.removed, session.state, self.settings)
         gone = set(fleeting([*delta]))
         return Event(
             id=invocation.event_id,

@@ -2,11 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from gcp_adk_store.errors import InvalidInputError
 from gcp_adk_store.runtime.guest.contract import RunSettings
 from gcp_adk_store.runtime.sandbox.limits import Limits
+
+_MIB: Final = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,8 +33,19 @@ class RuntimeSettings:
     ``frame_bytes`` beside its variables; older ones are left out, with a warning. None is any."""
     history_media: bool = False
     """Whether inline data of earlier turns stays in ``context.events``; the platform strips it."""
-    shared_variables: bool = True
-    """Whether ``user:`` and ``app:`` keys are variables as well, which other sessions share."""
+    shared_variables: tuple[str, ...] = ()
+    """Names of the ``user:`` and ``app:`` variables that code sees and sets, such as ``app:theme``, without
+    patterns. Runs of other users see what code sets of the app, so none is shared by default."""
+    session_variables_bytes: int = 6 * _MIB
+    """Bytes of a session's own variables together, names and values, in the JSON of a run's request. A run
+    that stores more fails. The default takes 24 variables of the largest size, 256 KiB. With those of the
+    user and the app, ``history_bytes`` and an artifact in base64, they fit into ``frame_bytes``."""
+    user_variables_bytes: int = 2 * _MIB
+    """The same of the ``user:`` variables."""
+    app_variables_bytes: int = 2 * _MIB
+    """The same of the ``app:`` variables."""
+    variables_per_scope: int = 1000
+    """Names in each of these three scopes. Names of removed variables count: ADK's state keeps them."""
     reruns_on_conflict: int = 0
     """How often code runs again where another writer was first; what it asked of the host happens again."""
     finish_uncollected: bool = True
@@ -54,6 +67,10 @@ class RuntimeSettings:
         least = {
             "recent_events": 0,
             "history_bytes": 0,
+            "session_variables_bytes": 0,
+            "user_variables_bytes": 0,
+            "app_variables_bytes": 0,
+            "variables_per_scope": 0,
             "reruns_on_conflict": 0,
             "background_calls_at_once": 1,
             "uncollected_characters": 0,
@@ -65,5 +82,16 @@ class RuntimeSettings:
             value = getattr(self, name)
             if value is not None and value < number:
                 raise InvalidInputError(f"{name} must be at least {number}, not {value}")
+        names: object = self.shared_variables  # a caller without types may give anything
+        if not isinstance(names, tuple) or not all(map(_is_shareable, names)):
+            raise InvalidInputError(
+                "shared_variables must be a tuple of names that begin with user: or app:, such as "
+                f"('app:theme',), not {str(names)[:100]!r}"
+            )
         if self.agent_name in {"", "user"}:
             raise InvalidInputError(f"agent_name cannot be {self.agent_name!r}")
+
+
+def _is_shareable(name: object) -> bool:
+    """Whether *name* can be of a variable that sessions share; marks of removals are the runtime's own."""
+    return isinstance(name, str) and name.startswith(("user:", "app:")) and ":ces_removed:" not in name

@@ -32,6 +32,10 @@ class CallbackContext(Model):
     location: str = ""
     app_id: str = ""
     turn_index: int = 0
+    _withheld: set[str] = pydantic.PrivateAttr(default_factory=set)
+    """Variables that are there and were not sent: too many, or not JSON."""
+    _removed: set[str] = pydantic.PrivateAttr(default_factory=set)
+    """Those of them that the code removed."""
 
     @property
     def variables(self) -> dict[str, Any]:
@@ -56,7 +60,12 @@ class CallbackContext(Model):
         Raises:
             KeyError: there is none.
         """
-        del self.state[key]
+        if key in self._withheld:
+            self._withheld.discard(key)
+            self._removed.add(key)
+            self.state.pop(key, None)
+        else:
+            del self.state[key]
 
     def get_last_user_input(self) -> list[Part]:
         """Return the parts of the latest run of events by the user, in order."""

@@ -78,7 +78,7 @@ def runtime_names(
         session.state[key] = value
 
     def remove_variable(key: str) -> None:
-        del session.state[key]
+        session.remove_variable(key)
 
     public = types.ModuleType(PUBLIC_MODULE)
     internal = types.ModuleType(INTERNAL_MODULE)

@@ -106,7 +106,7 @@ class Job:
             kind=kind,
             settings=RunSettings.of(request.get("settings", {})),
             code=_code(request, kind),
-            variables=Variables(context=context, before=_given_state(request)),
+            variables=Variables(context=context, before=_given_state(request), withheld=_withheld(request)),
             args=plain(request.get("args", {}), "args"),
             subjects=Subjects.of(callback, request) if callback else None,
             tools=frozenset(request.get("tools", ())),
@@ -282,3 +282,9 @@ def _given_state(request: Mapping[str, Any]) -> dict[str, Any]:
     context = request.get("context")
     given = (context.get("state") or context.get("variables")) if isinstance(context, dict) else None
     return dict(given) if isinstance(given, dict) else {}
+
+
+def _withheld(request: Mapping[str, Any]) -> list[str]:
+    """Return the names of variables that are there and were not sent."""
+    names = request.get("context", {}).get("withheld", [])
+    return [name for name in names if isinstance(name, str)] if isinstance(names, list) else []

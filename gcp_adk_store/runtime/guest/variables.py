@@ -1,6 +1,8 @@
 """Tell how code changed the variables of its session."""
 
 import json
+from collections.abc import Collection
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,12 +31,15 @@ class Variables:
     context: CallbackContext
     before: dict[str, Any]
     """Plain JSON; never handed to the code."""
+    withheld: Collection[str] = ()
+    """Names of further ones, which were not sent."""
     given: dict[str, Any] = field(init=False)
     """Copies of those values, as the code got them."""
 
     def __post_init__(self) -> None:
         self.given = plain(self.before, "variables")
         self.context.state = dict(self.given)
+        self.context._withheld = set(self.withheld)  # noqa: SLF001  # no name of the platform's
 
     def as_json(self, *, lenient: bool) -> dict[str, Any]:
         """Return the variables as the code left them so far, as JSON.
@@ -55,7 +60,8 @@ class Variables:
         """Change the variables as *delta* says."""
         self.context.state.update(delta["changed"])
         for name in delta["removed"]:
-            self.context.state.pop(name, None)
+            with suppress(KeyError):
+                self.context.remove_variable(name)
 
     def changes(self, *, lenient: bool, nested: bool, max_bytes: int | None) -> Changes:
         """Return how the variables changed.
@@ -78,7 +84,8 @@ class Variables:
                 del changed[name]
         for name, value in changed.items():
             _check_size(name, value, max_bytes)
-        removed = [name for name in self.before if name not in state]
+        there = (*self.before, *sorted(self.context._removed))  # noqa: SLF001  # no name of the platform's
+        removed = [name for name in there if name not in state]
         return Changes(delta={"changed": changed, "removed": removed}, nested=inside)
 
     def _differs(self, name: str, value: Any) -> bool:

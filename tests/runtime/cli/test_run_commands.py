@@ -208,6 +208,7 @@ def test_a_copy_has_what_the_session_has(
 
     asyncio.run(prepare())
     line = ["run-tool", str(folder / "sees.py"), "--session", "shop/ada/one", "--json"]
+    line += ["--shared-variable", "app:n"]
     copied, stored = (json.loads(run(*line, *more).stdout) for more in (["--dry-run"], []))
 
     assert {"said": ["hello"], "variables": {"a": 1, "b": 2, "app:n": 2}} == stored["response"]["result"]
@@ -219,6 +220,10 @@ def test_a_copy_has_what_the_session_has(
     [
         (["run-tool", "nowhere.py"], "nowhere.py cannot be read"),
         (["run-tool", "tools/half.py", "--args", "{"], "it is no JSON"),
+        (
+            ["run-tool", "tools/half.py", "--shared-variable", "n"],
+            "--shared-variable: shared_variables must be",
+        ),
         (["run-tool", "tools/half.py", "--args", "[]"], "a JSON object is wanted, such as {}, not []"),
         (["run-tool", "tools/half.py", "--args", "@nowhere"], "nowhere cannot be read: No such file"),
         (["run-tool", "tools/half.py", "--args", "@tools"], "tools cannot be read: Is a directory"),

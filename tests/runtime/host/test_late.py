@@ -182,8 +182,8 @@ class Endless:
 @pytest.mark.parametrize(
     ("args", "settings"),
     [
-        ({"a": 1}, RuntimeSettings(shared_variables=False)),
-        ({"a": 1}, RuntimeSettings(shared_variables=False, appends_of_late_responses=1)),
+        ({"a": 1}, RuntimeSettings()),
+        ({"a": 1}, RuntimeSettings(appends_of_late_responses=1)),
         ({"a": "x" * 20_000}, RuntimeSettings(limits=Limits(frame_bytes=10_000))),
     ],
 )

@@ -90,7 +90,8 @@ async def test_variables_of_any_name_are_set_and_removed(
     service: BaseSessionService, make: MakeRuntime
 ) -> None:
     """Also those that are a path, a scope or a reserved word to somebody; each under its own name."""
-    runtime = make(sessions=service)
+    shared = tuple(name for name in NAMES if name.startswith(("user:", "app:")))
+    runtime = make(sessions=service, settings=RuntimeSettings(shared_variables=shared))
 
     await ran(runtime, f"context.state.update({{name: number for number, name in enumerate({NAMES!r})}})")
     found = await result_of(runtime, "return context.state")
@@ -99,6 +100,24 @@ async def test_variables_of_any_name_are_set_and_removed(
     await ran(runtime, f"for name in {NAMES!r}: remove_variable(name)")
     assert await result_of(runtime, "return context.state") == {"name": "Ada"}
     assert len((await stored(service)).events) == 2
+
+
+@pytest.mark.parametrize("name", ["x" * 1501, "\x00" * 600, "\u00e9" * 800])
+async def test_a_name_that_the_store_refuses_fails_the_run_and_not_its_caller(
+    name: str, firestore_emulator: Emulator, make: MakeRuntime
+) -> None:
+    """Code chose it; nothing is stored, and a background tool's run ends in the same way."""
+    assert firestore_emulator.address
+    service = FirestoreSessionService(project=f"demo-{uuid.uuid4().hex[:20]}")
+    await service.create_session(app_name="shop", user_id="ada", session_id="s1", state={"name": "Ada"})
+    body = f'print("here"); set_variable({name!r}, 1); set_variable("b", 1); return 1'
+
+    run = await ran(make(sessions=service), body)
+    assert run.error is not None
+    assert (run.error.type, run.stdout, run.event_id) == ("InvalidInputError", "here\n", None)
+    assert (run.result, run.variables) == ({"error": str(run.error)}, {"name": "Ada"})
+    assert (await stored(service)).state == {"name": "Ada"}
+    await service.close()
 
 
 async def test_values_come_back_as_they_were(service: BaseSessionService, make: MakeRuntime) -> None:
