@@ -4,13 +4,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-
-def how_to_install(extra: str) -> str:
-    """Return the command that installs an extra.
-
-    By the path of a clone: no package index has this package, so its name there may be a stranger's.
-    """
-    return f"pip install '.[{extra}]' in a clone of its repository"
+from gcp_adk_store.extras import how_to_install
 
 
 @contextmanager

@@ -14,13 +14,13 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from gcp_adk_store.cli import how_to_install
 from gcp_adk_store.cli.ces_options import Chosen, object_option, test_options
 from gcp_adk_store.cli.extras import needs_ces
 from gcp_adk_store.cli.failures import CannotLookError
 from gcp_adk_store.cli.junit import junit_xml
 from gcp_adk_store.cli.terminal import visible
 from gcp_adk_store.errors import StoreError
+from gcp_adk_store.extras import how_to_install
 
 if TYPE_CHECKING:
     from gcp_adk_store.runtime.apps.findings import Finding
