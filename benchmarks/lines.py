@@ -19,7 +19,7 @@ from google.cloud.storage import Client
 from benchmarks.storage_bytes import CountingSession
 from benchmarks.subjects import DATABASE, SQLITE
 from gcp_adk_store import FirestoreSessionService, GcsArtifactService
-from gcp_adk_store.backends.firestore import Documents, open_documents
+from gcp_adk_store.cloud.firestore.documents import Documents, open_documents
 from gcp_adk_store.settings import SessionLimits
 from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, STORAGE_VARIABLE
 from gcp_adk_store.testing.firestore_meter import FirestoreMeter

@@ -15,7 +15,7 @@ from typing import Final
 from benchmarks.figures import Counted, Timing
 from benchmarks.lines import Meters
 from benchmarks.scenario import Step
-from gcp_adk_store.server import tune_gc
+from gcp_adk_store.adk_server.app import tune_gc
 
 _STALLS_S: Final = 1.0
 """Time after which stalls of a step are looked for no more."""

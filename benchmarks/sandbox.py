@@ -16,7 +16,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from gcp_adk_store.runtime.sandbox import BubblewrapSandbox, default_folder
+from gcp_adk_store.ces.sandbox import BubblewrapSandbox, default_folder
 
 ENTRY = "benchmarks.sandboxed.entry:run"
 STARTS = 10

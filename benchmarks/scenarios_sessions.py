@@ -29,10 +29,10 @@ from benchmarks.subjects import (
 from gcp_adk_store import FirestoreSessionService
 from gcp_adk_store.codec.documents import Layout
 from gcp_adk_store.codec.writes import Write
-from gcp_adk_store.handle import marker_of
 from gcp_adk_store.model.keys import SessionKey, UserKey
 from gcp_adk_store.model.sessions import Append, Marker
 from gcp_adk_store.model.state import split_scopes
+from gcp_adk_store.sessions.handle import marker_of
 
 _NETWORK: Final = (OURS, ADKS)
 _ALL: Final = (OURS, ADKS, SQLITE, DATABASE)

@@ -4,12 +4,12 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from gcp_adk_store.artifact_files import ArtifactReader
-    from gcp_adk_store.artifact_uploads import SignedUpload
-    from gcp_adk_store.artifacts import GcsArtifactService, StoredArtifactVersion
-    from gcp_adk_store.backends.credentials import StoreCredentials
-    from gcp_adk_store.browser import SessionEvent, SessionPage
-    from gcp_adk_store.cloud_logging import CloudLoggingFormatter
+    from gcp_adk_store.adk_server.cloud_logging import CloudLoggingFormatter
+    from gcp_adk_store.adk_server.services import register
+    from gcp_adk_store.artifacts.browser_uploads import SignedUpload
+    from gcp_adk_store.artifacts.files import ArtifactReader
+    from gcp_adk_store.artifacts.service import GcsArtifactService, StoredArtifactVersion
+    from gcp_adk_store.cloud.auth.credentials import StoreCredentials
     from gcp_adk_store.errors import (
         AccessDeniedError,
         ArtifactConflictError,
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
         UploadMissingError,
     )
     from gcp_adk_store.model.garbage import Garbage, GarbageKind
-    from gcp_adk_store.registry import register
-    from gcp_adk_store.sessions import FirestoreSessionService
+    from gcp_adk_store.sessions.listings import SessionEvent, SessionPage
+    from gcp_adk_store.sessions.service import FirestoreSessionService
     from gcp_adk_store.settings import ArtifactLimits, SessionLimits, StoreSettings
     from gcp_adk_store.store import Store
     from gcp_adk_store.templates.inputs import PromptTask, resolve_agent, resolve_tasks, resolve_template
@@ -86,28 +86,28 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "ArtifactLimits": "settings",
-    "ArtifactReader": "artifact_files",
-    "CloudLoggingFormatter": "cloud_logging",
-    "FirestoreSessionService": "sessions",
+    "ArtifactReader": "artifacts.files",
+    "CloudLoggingFormatter": "adk_server.cloud_logging",
+    "FirestoreSessionService": "sessions.service",
     "Garbage": "model.garbage",
     "GarbageKind": "model.garbage",
     "PromptTask": "templates.inputs",
     "TemplateSettings": "templates.state",
     "inject_session_state": "templates.state",
-    "register": "registry",
+    "register": "adk_server.services",
     "resolve_agent": "templates.inputs",
     "resolve_tasks": "templates.inputs",
     "resolve_template": "templates.inputs",
     "session_instruction": "templates.state",
-    "GcsArtifactService": "artifacts",
-    "SessionEvent": "browser",
+    "GcsArtifactService": "artifacts.service",
+    "SessionEvent": "sessions.listings",
     "SessionLimits": "settings",
-    "SessionPage": "browser",
-    "SignedUpload": "artifact_uploads",
+    "SessionPage": "sessions.listings",
+    "SignedUpload": "artifacts.browser_uploads",
     "Store": "store",
-    "StoreCredentials": "backends.credentials",
+    "StoreCredentials": "cloud.auth.credentials",
     "StoreSettings": "settings",
-    "StoredArtifactVersion": "artifacts",
+    "StoredArtifactVersion": "artifacts.service",
 }
 
 

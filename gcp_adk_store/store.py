@@ -6,14 +6,14 @@ from typing import Literal, Self
 
 from google.auth.credentials import Credentials
 
-from gcp_adk_store.artifacts import GcsArtifactService
-from gcp_adk_store.backends.channels import FirestoreClient
-from gcp_adk_store.backends.credentials import StoreCredentials
-from gcp_adk_store.backends.storage_calls import StorageClient
+from gcp_adk_store.artifacts.service import GcsArtifactService
+from gcp_adk_store.cloud.auth.credentials import StoreCredentials
+from gcp_adk_store.cloud.firestore.channels import FirestoreClient
+from gcp_adk_store.cloud.storage.calls import StorageClient
 from gcp_adk_store.errors import InvalidInputError
-from gcp_adk_store.forks import OfOneProcess
 from gcp_adk_store.model.garbage import DEFAULT_AGE_S, Garbage, GarbageKind
-from gcp_adk_store.sessions import FirestoreSessionService
+from gcp_adk_store.operations.forks import OfOneProcess
+from gcp_adk_store.sessions.service import FirestoreSessionService
 from gcp_adk_store.settings import ArtifactLimits, SessionLimits, StoreSettings
 
 

@@ -22,7 +22,7 @@ CES: Final = ".cache/ces"
 """Where user code's interpreter and packages are."""
 _OPEN: Final = """
 import pathlib, sys
-from gcp_adk_store.runtime.sandbox.environment import open_environment
+from gcp_adk_store.ces.sandbox.environment import open_environment
 open_environment(pathlib.Path(sys.argv[1]))
 """
 _TERRAFORM_AT_LEAST: Final = (1, 7)

@@ -47,8 +47,8 @@ _SHORT: Final = (
     "make ready",
     (
         ".venv/bin/python -m pytest -q tests/unit/test_keys.py tests/services/test_store.py "
-        "tests/terraform/test_checks.py tests/runtime/sandbox/test_sandbox.py tests/runtime/sample "
-        "tests/server/test_servers.py"
+        "tests/terraform/test_checks.py tests/ces/sandbox/test_sandbox.py tests/ces/sample "
+        "tests/adk_server/test_servers.py"
     ),
 )
 """Each kind of test, by a file of it; and what is there already, again."""

@@ -11,11 +11,11 @@ import pytest
 
 from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, Emulator
 from setup.tools import search_path
-from tests.clock import Clock, firestores_time
+from tests.support.clock import Clock, firestores_time
 
 if TYPE_CHECKING:
     from gcp_adk_store import FirestoreSessionService
-    from gcp_adk_store.testing.firestore_proxy import FirestoreProxy
+    from gcp_adk_store.testing.faults.firestore_proxy import FirestoreProxy
 
 
 OF_LINUX = {"chromium", "terraform", "working_environment"}
@@ -47,7 +47,7 @@ def pytest_report_header() -> str | None:
     return (
         None
         if shutil.which("runsc")
-        else "gVisor: runsc is not installed; tests/runtime/sandbox/runsc.py stands in for it"
+        else "gVisor: runsc is not installed; tests/ces/sandbox/runsc.py stands in for it"
     )
 
 
@@ -78,7 +78,7 @@ def firestore_proxy(
     firestore_emulator: Emulator, monkeypatch: pytest.MonkeyPatch
 ) -> "Iterator[FirestoreProxy]":
     """A proxy that the services of the test talk through."""
-    from gcp_adk_store.testing.firestore_proxy import FirestoreProxy  # noqa: PLC0415  # where gRPC is used
+    from gcp_adk_store.testing.faults.firestore_proxy import FirestoreProxy  # noqa: PLC0415  # where gRPC is used
 
     with FirestoreProxy(firestore_emulator.address) as proxy:
         proxy.clock = firestores_time

@@ -21,7 +21,7 @@ from google.genai import types
 
 from examples.ces.api import account_server
 from gcp_adk_store import Store
-from gcp_adk_store.runtime import HttpPolicy, PythonRuntime, load_code, load_tools, read_app
+from gcp_adk_store.ces import HttpPolicy, PythonRuntime, load_code, load_tools, read_app
 from gcp_adk_store.testing.emulators import EmulatorError, firestore_emulator
 
 APP: Final = read_app(Path(__file__).parent / "app")

@@ -13,7 +13,7 @@ import uvicorn
 from google.adk.cli.fast_api import get_fast_api_app
 
 import gcp_adk_store
-from gcp_adk_store import server
+from gcp_adk_store.adk_server import app as server
 
 # Cloud Run kills 10 s after its SIGTERM: what runs has so long to end by itself, and the rest is for closing.
 GRACE_S = 7

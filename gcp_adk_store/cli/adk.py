@@ -11,10 +11,10 @@ from typing import Any, Final
 
 import click
 
+from gcp_adk_store.adk_server.services import missing_bucket, register
 from gcp_adk_store.cli.failures import CannotLookError
 from gcp_adk_store.cli.terminal import visible
 from gcp_adk_store.errors import InvalidInputError, StoreError
-from gcp_adk_store.registry import missing_bucket, register
 from gcp_adk_store.settings import storage_emulator_url
 
 SCHEMES: Final[Mapping[str, Sequence[str]]] = {

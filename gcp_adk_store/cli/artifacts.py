@@ -14,11 +14,11 @@ from gcp_adk_store.cli.output import called, opened_file
 from gcp_adk_store.cli.place import at_store, command_line, described, place_options, where
 from gcp_adk_store.cli.screen import cell, progress, show, waiting
 from gcp_adk_store.cli.terminal import in_one_line, moment
-from gcp_adk_store.fan_out import fan_out
+from gcp_adk_store.operations.fan_out import fan_out
 from gcp_adk_store.settings import StoreSettings
 
 if TYPE_CHECKING:
-    from gcp_adk_store.artifacts import GcsArtifactService, StoredArtifactVersion
+    from gcp_adk_store.artifacts.service import GcsArtifactService, StoredArtifactVersion
     from gcp_adk_store.store import Store
 
 _AT_ONCE: Final = 16

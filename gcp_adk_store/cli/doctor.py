@@ -20,7 +20,7 @@ from gcp_adk_store.doctor.measures import Canary, histogram
 from gcp_adk_store.settings import StoreSettings
 
 if TYPE_CHECKING:
-    from gcp_adk_store.examination import Examination
+    from gcp_adk_store.doctor.examination import Examination
 
 _COLORS: Final = {Status.OK: "green", Status.WARN: "yellow", Status.FAIL: "red", Status.SKIPPED: "dim"}
 _BAR: Final = 40
@@ -35,7 +35,7 @@ def doctor(*, as_json: bool, **place: str | None) -> None:
     Changes no setting. Writes one document and one object that no agent meets, reads them some times, and
     removes them. Ends with 1 if something fails, with 2 if it cannot look.
     """
-    from gcp_adk_store.examination import examine  # noqa: PLC0415  # brings Google's clients
+    from gcp_adk_store.doctor.examination import examine  # noqa: PLC0415  # brings Google's clients
 
     with told_with_remedy():
         chosen = chosen_settings(place)

@@ -30,7 +30,7 @@ async def opened_file(ctx: click.Context, out: Path) -> AsyncIterator[BinaryIO]:
     Raises:
         CannotLookError: it cannot be written.
     """
-    from gcp_adk_store.artifact_files import opened_target  # noqa: PLC0415  # brings half of Google's clients
+    from gcp_adk_store.artifacts.files import opened_target  # noqa: PLC0415  # brings half of Google's clients
 
     standard = str(out) == _STANDARD
     target: BinaryIO | Path = sys.stdout.buffer if standard else out

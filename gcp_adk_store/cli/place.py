@@ -169,7 +169,7 @@ async def _with_project(settings: StoreSettings) -> StoreSettings:
             + command_line(click.get_current_context(), project=environment.EMULATOR_PROJECT)
         )
     # Here: it brings half of Google's clients, as below.
-    from gcp_adk_store.backends.credentials import StoreCredentials  # noqa: PLC0415
+    from gcp_adk_store.cloud.auth.credentials import StoreCredentials  # noqa: PLC0415
 
     project = await asyncio.to_thread(StoreCredentials.from_settings(settings).find_project)
     if project is None:
@@ -182,7 +182,7 @@ async def _with_project(settings: StoreSettings) -> StoreSettings:
 
 @asynccontextmanager
 async def _opened(settings: StoreSettings) -> AsyncIterator["Store"]:
-    from gcp_adk_store.backends.credentials import StoreCredentials  # noqa: PLC0415
+    from gcp_adk_store.cloud.auth.credentials import StoreCredentials  # noqa: PLC0415
     from gcp_adk_store.store import Store  # noqa: PLC0415  # brings half of ADK
 
     async with Store.connect(

@@ -9,8 +9,8 @@ from gcp_adk_store.errors import SessionConflictError, SessionMissingError
 if TYPE_CHECKING:
     from google.adk.sessions import Session
 
-    from gcp_adk_store.browser import SessionEvent
-    from gcp_adk_store.sessions import FirestoreSessionService
+    from gcp_adk_store.sessions.listings import SessionEvent
+    from gcp_adk_store.sessions.service import FirestoreSessionService
 
 FORMAT: Final = 1
 _LOOKS: Final = 10

@@ -23,7 +23,7 @@ from gcp_adk_store.settings import StoreSettings
 if TYPE_CHECKING:
     from google.adk.sessions import Session
 
-    from gcp_adk_store.browser import SessionEvent, SessionPage
+    from gcp_adk_store.sessions.listings import SessionEvent, SessionPage
     from gcp_adk_store.store import Store
 
 _IDS: Final = ("app", "user", "session")

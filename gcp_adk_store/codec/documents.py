@@ -20,8 +20,8 @@ from typing import Final, cast
 from gcp_adk_store.codec.formats import FORMAT
 from gcp_adk_store.codec.indexes import CompositeIndex, page_index
 from gcp_adk_store.codec.names import escape_name
-from gcp_adk_store.codec.payloads import CHUNK_BYTES
 from gcp_adk_store.codec.segments import MAX_SEGMENTS, pack_segment
+from gcp_adk_store.codec.spilling import CHUNK_BYTES
 from gcp_adk_store.codec.values import FieldValue, encode_state
 from gcp_adk_store.codec.writes import Delete, Document, FieldPath, Must, Write
 from gcp_adk_store.errors import InvalidInputError

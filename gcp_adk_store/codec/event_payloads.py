@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from google.genai import types
 
-from gcp_adk_store.codec.payloads import decode_ref, encode_ref
+from gcp_adk_store.codec.spilling import decode_ref, encode_ref
 from gcp_adk_store.errors import StoredDataError
 from gcp_adk_store.model.payloads import PayloadRef
 

@@ -17,7 +17,6 @@ from google.genai import types
 from pydantic import ValidationError
 from pydantic_core import PydanticSerializationError
 
-from gcp_adk_store import telemetry
 from gcp_adk_store.codec.event_payloads import (
     WHOLE,
     Place,
@@ -36,6 +35,7 @@ from gcp_adk_store.errors import InvalidInputError, StoredDataError
 from gcp_adk_store.model.halves import map_texts, read_halves, spell_halves
 from gcp_adk_store.model.payloads import MAX_PAYLOAD_BYTES, Payload, PayloadPlace, PayloadRef
 from gcp_adk_store.model.weights import Bounds, is_light, weigh
+from gcp_adk_store.operations import telemetry
 
 logger = logging.getLogger(__name__)
 

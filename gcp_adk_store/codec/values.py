@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from gcp_adk_store.codec.names import escape_name, unescape_name
-from gcp_adk_store.codec.payloads import decode_ref, encode_ref
+from gcp_adk_store.codec.spilling import decode_ref, encode_ref
 from gcp_adk_store.codec.texts import from_json, to_json_bytes
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
 from gcp_adk_store.model.halves import is_unicode
@@ -37,7 +37,7 @@ def encode_value(value: Any, *, what: str) -> FieldValue:
 
     JSON text keeps what Firestore cannot: lists in lists, depth, integers beyond 64 bits, map keys
     that are empty or reserved, halves of surrogate pairs. Two of those side by side it would join:
-    :func:`~gcp_adk_store.codec.payloads.spill_state` makes payloads of such values.
+    :func:`~gcp_adk_store.codec.spilling.spill_state` makes payloads of such values.
 
     Raises:
         InvalidInputError: JSON cannot hold *value*. *what* names it.

@@ -8,10 +8,10 @@ from typing import Any, Final
 from google.adk.sessions import State
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
-from gcp_adk_store import telemetry
 from gcp_adk_store.errors import InvalidInputError
 from gcp_adk_store.model.plain import to_jsonable
 from gcp_adk_store.model.weights import MAX_VALUE_DEPTH, Bounds, is_light, weigh
+from gcp_adk_store.operations import telemetry
 
 logger = logging.getLogger(__name__)
 

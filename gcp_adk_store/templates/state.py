@@ -18,7 +18,7 @@ from google.adk.sessions import Session
 from google.genai import types
 
 from gcp_adk_store.errors import InvalidInputError, TemplateKeyError
-from gcp_adk_store.fan_out import fan_out
+from gcp_adk_store.operations.fan_out import fan_out
 from gcp_adk_store.templates.artifact_text import artifact_text
 from gcp_adk_store.templates.parsing import (
     Placeholder,

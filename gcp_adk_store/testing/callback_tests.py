@@ -26,19 +26,19 @@ from typing import IO, Any, Final, cast
 
 import pytest
 
-from gcp_adk_store.runtime.apps.layout import CODE_FILE
-from gcp_adk_store.runtime.apps.outcomes import Outcome, Status
-from gcp_adk_store.runtime.guest.context import ToolContext
-from gcp_adk_store.runtime.guest.contract import RunSettings
-from gcp_adk_store.runtime.guest.namespace import (
+from gcp_adk_store.ces.apps.layout import CODE_FILE
+from gcp_adk_store.ces.guest.context import ToolContext
+from gcp_adk_store.ces.guest.contract import RunSettings
+from gcp_adk_store.ces.guest.namespace import (
     INTERNAL_MODULE,
     PUBLIC_MODULE,
     module_globals,
     runtime_names,
 )
-from gcp_adk_store.runtime.results import Call, CallbackRun, RunFailure
-from gcp_adk_store.runtime.sandbox.inside import kernel
-from gcp_adk_store.runtime.sandbox.seccomp import program
+from gcp_adk_store.ces.host.results import Call, CallbackRun, RunFailure
+from gcp_adk_store.ces.sandbox.inside import kernel
+from gcp_adk_store.ces.sandbox.seccomp import program
+from gcp_adk_store.ces.testing.outcomes import Outcome, Status
 
 MODULE: Final = "python_code"
 ELSEWHERE: Final = "cxas_scrapi.utils.callback_libs"
@@ -240,7 +240,7 @@ def ces_callback(request: pytest.FixtureRequest) -> Callable[..., CallbackRun]:
 
     ``said`` is what the user said last, ``state`` are variables, ``tools`` answers in place of tools (or
     functions of their arguments), ``llm_request``, ``llm_response``, ``tool``, ``args`` and ``tool_response``
-    are what callbacks get. What comes back is a :class:`~gcp_adk_store.runtime.CallbackRun`; a callback that
+    are what callbacks get. What comes back is a :class:`~gcp_adk_store.ces.CallbackRun`; a callback that
     raised fails the test, with its traceback.
     """
     if not _channels:

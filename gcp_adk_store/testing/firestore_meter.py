@@ -11,7 +11,7 @@ from typing import Final, Self
 
 from google.cloud.firestore_v1.types import firestore
 
-from gcp_adk_store.testing.firestore_proxy import FirestoreProxy
+from gcp_adk_store.testing.faults.firestore_proxy import FirestoreProxy
 
 _REQUESTS: Final = {"Commit": firestore.CommitRequest.pb(), "BatchWrite": firestore.BatchWriteRequest.pb()}
 _ANSWERS: Final = {

@@ -13,8 +13,8 @@ from gcp_adk_store.testing import emulators
 from gcp_adk_store.testing.buckets import create_bucket
 
 if TYPE_CHECKING:
-    from gcp_adk_store.runtime import PythonRuntime
-    from gcp_adk_store.runtime.sandbox import Sandbox
+    from gcp_adk_store.ces import PythonRuntime
+    from gcp_adk_store.ces.sandbox import Sandbox
     from gcp_adk_store.store import Store
 
 
@@ -69,7 +69,7 @@ def ces_sandbox() -> "Iterator[Sandbox]":
     What it needs is said where it cannot start: a failure, since a skipped test shows nothing.
     """
     try:
-        from gcp_adk_store.runtime.sandbox import (  # noqa: PLC0415  # of an extra, where it is used
+        from gcp_adk_store.ces.sandbox import (  # noqa: PLC0415  # of an extra, where it is used
             BubblewrapSandbox,
             SandboxUnavailableError,
         )
@@ -86,11 +86,11 @@ def ces_sandbox() -> "Iterator[Sandbox]":
 
 @pytest.fixture
 def ces_runtime(adk_store: "Store", ces_sandbox: "Sandbox") -> "Iterator[PythonRuntime]":
-    """A :class:`~gcp_adk_store.runtime.PythonRuntime` on ``adk_store``: without tools, and reaching no host.
+    """A :class:`~gcp_adk_store.ces.PythonRuntime` on ``adk_store``: without tools, and reaching no host.
 
     For another, ``PythonRuntime(adk_store.sessions, tools=..., sandbox=ces_sandbox)``.
     """
-    from gcp_adk_store.runtime import PythonRuntime  # noqa: PLC0415  # of an extra, where it is used
+    from gcp_adk_store.ces import PythonRuntime  # noqa: PLC0415  # of an extra, where it is used
 
     runtime = PythonRuntime(adk_store.sessions, artifact_service=adk_store.artifacts, sandbox=ces_sandbox)
     yield runtime

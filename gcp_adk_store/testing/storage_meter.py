@@ -9,7 +9,7 @@ import requests
 from google.auth.credentials import AnonymousCredentials
 from google.auth.transport.requests import AuthorizedSession
 
-from gcp_adk_store.testing.storage_requests import is_bucket_look, request_kind
+from gcp_adk_store.testing.faults.storage_requests import is_bucket_look, request_kind
 
 _KINDS: Final = frozenset({"upload", "list", "metadata", "media", "delete"})
 

@@ -10,9 +10,9 @@ from typing import Final
 
 from gcp_adk_store.testing.buckets import create_bucket
 from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, STORAGE_VARIABLE
-from gcp_adk_store.testing.faults import no_faults
-from gcp_adk_store.testing.firestore_proxy import FirestoreProxy
-from gcp_adk_store.testing.storage_proxy import StorageProxy
+from gcp_adk_store.testing.faults.firestore_proxy import FirestoreProxy
+from gcp_adk_store.testing.faults.plans import no_faults
+from gcp_adk_store.testing.faults.storage_proxy import StorageProxy
 from tests.chaos.checker import check
 from tests.chaos.journal import Operation, read_journals
 from tests.chaos.raw_store import Generations, read_store

@@ -4,7 +4,7 @@ import threading
 from dataclasses import replace
 from typing import Final
 
-from gcp_adk_store.testing.faults import Call, Cut, Delay, Fault, Lose, RandomFaults, Refuse
+from gcp_adk_store.testing.faults.plans import Call, Cut, Delay, Fault, Lose, RandomFaults, Refuse
 
 LONGEST_DELAY_S: Final = 1.2
 """Longer than an attempt may take, so that requests arrive after their callers gave them up."""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.documents import command
+from tests.support.documents import command
 
 COMPLETE = """
 COMP_WORDS=({words})

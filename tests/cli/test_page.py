@@ -17,7 +17,7 @@ from google.genai import types
 
 from gcp_adk_store.cli.command import command
 from tests.cli.conftest import Deployment
-from tests.documents import ROOT, blocks, commands
+from tests.support.documents import ROOT, blocks, commands
 
 PAGE = (ROOT / "docs/cli.md").read_text()
 ELSEWHERE = {"adk", "ces", "emulators"}

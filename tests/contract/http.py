@@ -8,8 +8,8 @@ from typing import Any, Final
 import httpx
 from google.adk.cli.fast_api import get_fast_api_app
 
+from tests.adk_server.conftest import AGENTS
 from tests.contract.stage import Stage
-from tests.server.conftest import AGENTS
 
 SESSIONS: Final = "/apps/notes/users/ada/sessions"
 S1: Final = f"{SESSIONS}/s1"

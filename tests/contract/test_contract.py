@@ -11,7 +11,7 @@ from google.genai import types
 
 import gcp_adk_store
 from gcp_adk_store import Store
-from gcp_adk_store.registry import close_services
+from gcp_adk_store.adk_server.services import close_services
 from tests.contract import flows, http, turns
 from tests.contract.stage import Scenario, Stage, comparable
 

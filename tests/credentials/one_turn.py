@@ -12,7 +12,7 @@ from typing import Any
 from google.genai import types
 
 from gcp_adk_store import FirestoreSessionService, GcsArtifactService, SessionLimits, Store
-from gcp_adk_store.registry import artifact_service, close_services, session_service
+from gcp_adk_store.adk_server.services import artifact_service, close_services, session_service
 
 WHO: dict[str, Any] = {"app_name": "app", "user_id": "user", "session_id": "session"}
 

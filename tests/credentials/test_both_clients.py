@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gcp_adk_store.backends.credentials import STORE_SCOPES
+from gcp_adk_store.cloud.auth.credentials import STORE_SCOPES
 from tests.credentials.cloud import Cloud
 from tests.credentials.conftest import Written
 from tests.credentials.token_endpoints import TokenEndpoints

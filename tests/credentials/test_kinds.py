@@ -20,8 +20,8 @@ from gcp_adk_store import (
     Store,
     StoreCredentials,
 )
-from gcp_adk_store.backends import signing
-from gcp_adk_store.backends.credentials import STORE_SCOPES
+from gcp_adk_store.cloud.auth.credentials import STORE_SCOPES
+from gcp_adk_store.cloud.storage import signing
 from gcp_adk_store.settings import StoreSettings
 from tests.credentials.conftest import EMAIL, POOL, TARGET, Written
 from tests.credentials.token_endpoints import TokenEndpoints

@@ -14,8 +14,8 @@ from google.genai import types
 from google.oauth2.credentials import Credentials
 
 from gcp_adk_store import CredentialsError, Store, StoreCredentials, StoreError, UnavailableError
-from gcp_adk_store.backends import tokens
-from gcp_adk_store.backends.tokens import Token
+from gcp_adk_store.cloud.auth import tokens
+from gcp_adk_store.cloud.auth.tokens import Token
 from tests.credentials.conftest import EMAIL, TARGET, Written
 from tests.credentials.token_endpoints import TokenEndpoints
 

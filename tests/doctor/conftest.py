@@ -8,8 +8,8 @@ import pytest
 from google.auth.credentials import Credentials
 
 from gcp_adk_store import StoreCredentials
-from gcp_adk_store.backends.admin import AdminApi, Endpoints
 from gcp_adk_store.doctor.access import Whose
+from gcp_adk_store.doctor.admin_api import AdminApi, Endpoints
 from gcp_adk_store.doctor.findings import Finding, Place
 from gcp_adk_store.doctor.measures import Canary
 from gcp_adk_store.doctor.report import Facts, findings_of

@@ -10,16 +10,16 @@ from google.cloud.firestore import Client
 from google.cloud.storage import Client as StorageClient
 
 from gcp_adk_store import Store
-from gcp_adk_store.backends.canaries import document_canary, object_calls, object_canary
-from gcp_adk_store.backends.channels import Channels
-from gcp_adk_store.backends.firestore import Documents, open_documents
-from gcp_adk_store.backends.gcs import Objects
-from gcp_adk_store.backends.storage_calls import StorageCalls
+from gcp_adk_store.cloud.firestore.channels import Channels
+from gcp_adk_store.cloud.firestore.documents import Documents, open_documents
+from gcp_adk_store.cloud.storage.calls import StorageCalls
+from gcp_adk_store.cloud.storage.objects import Objects
+from gcp_adk_store.doctor.probes import document_canary, object_calls, object_canary
 from gcp_adk_store.settings import ArtifactLimits, SessionLimits
 from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, STORAGE_VARIABLE, Emulator
-from gcp_adk_store.testing.faults import Hold, Lose, Plan, Refuse, from_nth, nth, only
-from gcp_adk_store.testing.firestore_proxy import FirestoreProxy
-from gcp_adk_store.testing.storage_proxy import StorageProxy
+from gcp_adk_store.testing.faults.firestore_proxy import FirestoreProxy
+from gcp_adk_store.testing.faults.plans import Hold, Lose, Plan, Refuse, from_nth, nth, only
+from gcp_adk_store.testing.faults.storage_proxy import StorageProxy
 
 LIMITS = SessionLimits(deadline_s=10)
 REFUSED = Refuse(403)

@@ -13,11 +13,11 @@ import pytest
 from click.testing import CliRunner, Result
 
 from gcp_adk_store import StoreCredentials
-from gcp_adk_store.backends.admin import AdminApi, Endpoints
 from gcp_adk_store.cli.command import command
+from gcp_adk_store.doctor.admin_api import AdminApi, Endpoints
 from gcp_adk_store.doctor.bucket import LIFECYCLE
+from gcp_adk_store.doctor.examination import examine
 from gcp_adk_store.doctor.findings import CHECKS, Finding, Place, Status
-from gcp_adk_store.examination import examine
 from gcp_adk_store.settings import StoreSettings
 from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, Emulator
 from tests.doctor.google_apis import BUCKET, DATABASE, PROJECT, GoogleApis

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from gcp_adk_store import InvalidInputError
-from gcp_adk_store.backends.admin import Endpoints
+from gcp_adk_store.doctor.admin_api import Endpoints
+from gcp_adk_store.doctor.examination import examine
 from gcp_adk_store.doctor.findings import Status
 from gcp_adk_store.doctor.measures import Canary
-from gcp_adk_store.examination import examine
 from gcp_adk_store.settings import StoreSettings
 from tests.doctor.conftest import WHOSE, Look
 from tests.doctor.google_apis import BUCKET, GoogleApis, disabled

@@ -10,7 +10,7 @@ import requests
 from google.cloud.firestore import Client
 
 from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, STORAGE_VARIABLE, Emulator
-from gcp_adk_store.testing.storage_proxy import StorageProxy
+from gcp_adk_store.testing.faults.storage_proxy import StorageProxy
 
 WHO: dict[str, Any] = {"app_name": "app", "user_id": "user", "session_id": "session"}
 SESSION_PATH = "adk_apps/app/adk_users/user/adk_sessions/session"

@@ -10,8 +10,9 @@ from google.adk.events import Event, EventActions
 from google.adk.sessions import Session
 from google.genai import types
 
-from gcp_adk_store import FirestoreSessionService, GcsArtifactService, SessionExistsError, artifacts
-from gcp_adk_store.backends import resumable
+from gcp_adk_store import FirestoreSessionService, GcsArtifactService, SessionExistsError
+from gcp_adk_store.artifacts import service as artifacts
+from gcp_adk_store.cloud.storage import resumable
 from gcp_adk_store.codec.objects import upload_name
 from gcp_adk_store.model.keys import ArtifactKey
 from tests.faults.world import NOW, World

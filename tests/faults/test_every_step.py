@@ -16,9 +16,9 @@ import pytest
 
 from gcp_adk_store import OutcomeUnknownError, StoreError, UnavailableError
 from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, STORAGE_VARIABLE, Emulator
-from gcp_adk_store.testing.faults import Cut, Fault, Garble, Hold, Lose, Refuse
-from gcp_adk_store.testing.firestore_proxy import FirestoreProxy
-from gcp_adk_store.testing.storage_proxy import StorageProxy
+from gcp_adk_store.testing.faults.firestore_proxy import FirestoreProxy
+from gcp_adk_store.testing.faults.plans import Cut, Fault, Garble, Hold, Lose, Refuse
+from gcp_adk_store.testing.faults.storage_proxy import StorageProxy
 from tests.faults.operations import OPERATIONS, Operation
 from tests.faults.world import Emulators, FromNow, World, normal
 from tests.faults.world_process import act_in_a_process

@@ -14,7 +14,7 @@ from google.genai import types
 
 from gcp_adk_store import OutcomeUnknownError, Store, UnavailableError
 from gcp_adk_store.testing.conformance import ArtifactServiceConformance, SessionServiceConformance
-from gcp_adk_store.testing.faults import (
+from gcp_adk_store.testing.faults.plans import (
     Cut,
     Delay,
     Fault,
@@ -27,9 +27,9 @@ from gcp_adk_store.testing.faults import (
     nth,
     only,
 )
-from gcp_adk_store.testing.faulty_services import FaultyArtifactService, FaultySessionService
+from gcp_adk_store.testing.faults.services import FaultyArtifactService, FaultySessionService
 from tests.faults.conftest import WHO, until
-from tests.told import Told
+from tests.support.told import Told
 
 FILE: dict[str, Any] = {**WHO, "filename": "file"}
 TEXT = types.Part(text="one")

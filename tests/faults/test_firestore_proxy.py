@@ -18,7 +18,8 @@ from google.rpc import error_details_pb2, status_pb2
 
 from gcp_adk_store import FirestoreSessionService, OutcomeUnknownError, SessionLimits, UnavailableError
 from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, Emulator
-from gcp_adk_store.testing.faults import (
+from gcp_adk_store.testing.faults.firestore_proxy import FirestoreProxy
+from gcp_adk_store.testing.faults.plans import (
     Call,
     Cut,
     Delay,
@@ -34,7 +35,6 @@ from gcp_adk_store.testing.faults import (
     only,
 )
 from gcp_adk_store.testing.firestore_meter import FirestoreMeter
-from gcp_adk_store.testing.firestore_proxy import FirestoreProxy
 from tests.faults.conftest import SESSION_PATH, WHO, until
 
 ROOT = Path(__file__).parents[2]

@@ -16,8 +16,8 @@ from gcp_adk_store import (
     StoreError,
     UnavailableError,
 )
-from gcp_adk_store.testing.faults import Fault, Garble, from_nth, nth, only
-from gcp_adk_store.testing.storage_proxy import StorageProxy
+from gcp_adk_store.testing.faults.plans import Fault, Garble, from_nth, nth, only
+from gcp_adk_store.testing.faults.storage_proxy import StorageProxy
 from tests.faults.conftest import WHO
 
 FILE: dict[str, Any] = {**WHO, "filename": "file"}

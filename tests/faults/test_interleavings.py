@@ -11,9 +11,9 @@ from google.genai import types
 
 from gcp_adk_store import FirestoreSessionService, OutcomeUnknownError, SessionLimits, SessionMissingError
 from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, Emulator
-from gcp_adk_store.testing.faults import Hold, no_faults, nth, only
-from gcp_adk_store.testing.firestore_proxy import FirestoreProxy
-from gcp_adk_store.testing.storage_proxy import StorageProxy
+from gcp_adk_store.testing.faults.firestore_proxy import FirestoreProxy
+from gcp_adk_store.testing.faults.plans import Hold, no_faults, nth, only
+from gcp_adk_store.testing.faults.storage_proxy import StorageProxy
 from tests.faults.conftest import WHO, until
 
 

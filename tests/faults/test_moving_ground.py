@@ -13,10 +13,10 @@ from google.genai import types
 
 from gcp_adk_store import FirestoreSessionService, Garbage, GarbageKind, SessionLimits
 from gcp_adk_store.testing.emulators import Emulator
-from gcp_adk_store.testing.faults import Hold, no_faults, nth, only
-from gcp_adk_store.testing.firestore_proxy import FirestoreProxy
-from tests.clock import in_days
+from gcp_adk_store.testing.faults.firestore_proxy import FirestoreProxy
+from gcp_adk_store.testing.faults.plans import Hold, no_faults, nth, only
 from tests.faults.conftest import WHO
+from tests.support.clock import in_days
 
 Reads = Callable[[FirestoreSessionService], Coroutine[Any, Any, Sequence[Mapping[str, Any]]]]
 """Returns the state of all that it reads."""

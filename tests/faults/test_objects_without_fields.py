@@ -11,8 +11,8 @@ from google.adk.platform import time as platform_time
 from google.genai import types
 
 from gcp_adk_store import FirestoreSessionService, GcsArtifactService, SessionLimits, StoredDataError
-from gcp_adk_store.testing.faults import Garble, only
-from gcp_adk_store.testing.storage_proxy import StorageProxy
+from gcp_adk_store.testing.faults.plans import Garble, only
+from gcp_adk_store.testing.faults.storage_proxy import StorageProxy
 from tests.faults.conftest import WHO
 
 FILE: dict[str, Any] = {**WHO, "filename": "file"}

@@ -15,11 +15,11 @@ from gcp_adk_store import (
     StoreError,
 )
 from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, Emulator
-from gcp_adk_store.testing.faults import Call, Fault, Hold, Lose, Refuse, no_faults, nth, only
-from gcp_adk_store.testing.firestore_proxy import FirestoreProxy
-from gcp_adk_store.testing.storage_proxy import StorageProxy
-from tests.clock import in_days
+from gcp_adk_store.testing.faults.firestore_proxy import FirestoreProxy
+from gcp_adk_store.testing.faults.plans import Call, Fault, Hold, Lose, Refuse, no_faults, nth, only
+from gcp_adk_store.testing.faults.storage_proxy import StorageProxy
 from tests.faults.conftest import WHO
+from tests.support.clock import in_days
 
 OF: dict[str, Any] = {"app_name": "app", "user_id": "user", "session_id": "session"}
 

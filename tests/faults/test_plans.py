@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 
-from gcp_adk_store.testing.faults import (
+from gcp_adk_store.testing.faults.plans import (
     COMMON_FAULTS,
     Call,
     Cut,

@@ -21,8 +21,8 @@ from gcp_adk_store import (
     SessionLimits,
     StoreError,
 )
-from gcp_adk_store.testing.faults import Call, Fault, Plan, Refuse, no_faults, nth, only
-from gcp_adk_store.testing.storage_proxy import StorageProxy
+from gcp_adk_store.testing.faults.plans import Call, Fault, Plan, Refuse, no_faults, nth, only
+from gcp_adk_store.testing.faults.storage_proxy import StorageProxy
 from tests.faults.conftest import WHO
 
 FILE: dict[str, Any] = {**WHO, "filename": "file"}

@@ -16,7 +16,7 @@ from google.genai import types
 from gcp_adk_store import ArtifactLimits, GcsArtifactService, OutcomeUnknownError, UnavailableError
 from gcp_adk_store.testing.buckets import create_bucket
 from gcp_adk_store.testing.emulators import Emulator
-from gcp_adk_store.testing.faults import (
+from gcp_adk_store.testing.faults.plans import (
     Cut,
     Delay,
     Fault,
@@ -30,7 +30,7 @@ from gcp_adk_store.testing.faults import (
     nth,
     only,
 )
-from gcp_adk_store.testing.storage_proxy import StorageProxy
+from gcp_adk_store.testing.faults.storage_proxy import StorageProxy
 from tests.faults.conftest import WHO, until
 from tests.services.peak_memory import Peak
 

@@ -31,7 +31,7 @@ from gcp_adk_store import (
 from gcp_adk_store.codec.objects import UPLOADS
 from gcp_adk_store.testing.buckets import create_bucket
 from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE
-from gcp_adk_store.testing.faults import Call, Fault, Plan, Plans
+from gcp_adk_store.testing.faults.plans import Call, Fault, Plan, Plans
 
 DAY_S = 24 * 3600
 NOW = 4_000_000_000.0

@@ -10,7 +10,7 @@ from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 
 from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, STORAGE_VARIABLE
-from gcp_adk_store.testing.firestore_proxy import FirestoreProxy
+from gcp_adk_store.testing.faults.firestore_proxy import FirestoreProxy
 from tests.faults.operations import OPERATIONS, use_small_pieces
 from tests.faults.world import Emulators, World
 

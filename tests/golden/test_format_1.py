@@ -15,7 +15,7 @@ from google.adk.sessions import Session
 from google.genai import types
 
 from gcp_adk_store import GcsArtifactService, Store
-from gcp_adk_store.testing.firestore_proxy import FirestoreProxy
+from gcp_adk_store.testing.faults.firestore_proxy import FirestoreProxy
 from tests.golden import scenarios
 from tests.golden.raw import (
     Documents,

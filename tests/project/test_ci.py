@@ -1,7 +1,7 @@
 """CI runs what README tells a reader to run, and that is all there is: checks and tests."""
 
-from tests.documents import ROOT, command
 from tests.project.test_commands import made
+from tests.support.documents import ROOT, command
 
 
 def test_ci_runs_the_test_command_of_the_readme() -> None:

@@ -18,10 +18,10 @@ from click.testing import CliRunner
 from gcp_adk_store import Store
 from gcp_adk_store.cli.command import command as gcp_adk_store
 from gcp_adk_store.testing.emulators import Emulator
-from tests.documents import ROOT, Block, all_blocks, blocks, command, documents
+from tests.support.documents import ROOT, Block, all_blocks, blocks, command, documents
 
 TAKEN = ("gcp-adk-store adk ", "gcp-adk-store ces ", "PORT=", "URL=")
-"""How blocks begin that tests/server/test_servers.py and tests/runtime/sample/test_sample.py take from the
+"""How blocks begin that tests/adk_server/test_servers.py and tests/ces/sample/test_sample.py take from the
 documents and run as they are."""
 
 RUN = {
@@ -97,7 +97,7 @@ PYTHON = {
     "docs/templates.md": 2,
     "docs/testing.md": 4,
 }
-"""How many blocks of Python a document has: tests/telemetry runs those of telemetry.md, tests/runtime those
+"""How many blocks of Python a document has: tests/telemetry runs those of telemetry.md, tests/ces those
 of the runtime, and test_documents_for_readers.py all others."""
 
 CONFIGURATION = {

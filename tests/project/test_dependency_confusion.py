@@ -19,7 +19,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from tests.documents import ROOT
+from tests.support.documents import ROOT
 
 NAME = "gcp-adk-store"
 EXAMPLE = ROOT / "examples/cloud_run"

@@ -18,8 +18,8 @@ import gcp_adk_store
 from gcp_adk_store import Store, errors
 from gcp_adk_store.codec import indexes
 from gcp_adk_store.testing.emulators import Emulator
-from tests.documents import ROOT, blocks, documents
-from tests.told import Told
+from tests.support.documents import ROOT, blocks, documents
+from tests.support.told import Told
 
 README = (ROOT / "README.md").read_text()
 

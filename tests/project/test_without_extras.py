@@ -89,4 +89,4 @@ def test_the_package_imports_without_any_extra() -> None:
         "gcp_adk_store"
     ]
     assert {"sessions", "artifacts", "store"} <= set(imported)
-    assert not {"runtime", "cli", "testing", "costs"} & set(imported)
+    assert not {"ces", "cli", "testing", "costs"} & set(imported)

@@ -15,9 +15,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gcp_adk_store import GcsArtifactService
-from gcp_adk_store.artifacts import StoredArtifactVersion
+from gcp_adk_store.artifacts.service import StoredArtifactVersion
 from gcp_adk_store.errors import InvalidInputError, StoredDataError, StoreError
-from tests.damage import BROKEN_JSON, HUSH, JSON
+from tests.support.damage import BROKEN_JSON, HUSH, JSON
 
 T = TypeVar("T")
 

@@ -28,9 +28,9 @@ from gcp_adk_store.errors import (
     StoreError,
 )
 from gcp_adk_store.testing.emulators import Emulator
-from tests import damage
-from tests.damage import HUSH, damaged
 from tests.golden.raw import Documents, Objects, take_documents, take_objects
+from tests.support import damage
+from tests.support.damage import HUSH, damaged
 
 T = TypeVar("T")
 

@@ -30,7 +30,7 @@ from hypothesis.stateful import (
 )
 
 from gcp_adk_store import FirestoreSessionService, SessionLimits
-from gcp_adk_store.testing.firestore_proxy import FirestoreProxy
+from gcp_adk_store.testing.faults.firestore_proxy import FirestoreProxy
 from tests.property.session_oracle import Held, MissingError, Oracle, Place, Said, StaleError
 
 T = TypeVar("T")

@@ -28,7 +28,7 @@ from gcp_adk_store import (
     UnavailableError,
     UploadMissingError,
 )
-from gcp_adk_store.backends import signing
+from gcp_adk_store.cloud.storage import signing
 from tests.services.conftest import APP, SESSION, USER, WHO, text
 
 REPORT: dict[str, Any] = {**WHO, "filename": "ünï report #1.txt"}

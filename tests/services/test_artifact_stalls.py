@@ -15,8 +15,8 @@ from gcp_adk_store import (
     UnavailableError,
 )
 from gcp_adk_store.testing.emulators import STORAGE_VARIABLE, Emulator
-from gcp_adk_store.testing.faults import Hang, Hold, from_nth, no_faults
-from gcp_adk_store.testing.storage_proxy import StorageProxy
+from gcp_adk_store.testing.faults.plans import Hang, Hold, from_nth, no_faults
+from gcp_adk_store.testing.faults.storage_proxy import StorageProxy
 from tests.services.conftest import WHO, text
 
 QUICK: dict[str, Any] = {**WHO, "filename": "quick"}

@@ -23,8 +23,8 @@ from gcp_adk_store import (
     SessionMissingError,
     StoredDataError,
 )
-from tests.clock import Clock
 from tests.services.conftest import APP, SESSION, USER, WHO, Connect, event, texts
+from tests.support.clock import Clock
 
 TTL = 1000
 HEADER = f"adk_apps/{APP}/adk_users/{USER}/adk_sessions/{SESSION}"

@@ -26,9 +26,9 @@ from gcp_adk_store import (
 )
 from gcp_adk_store.cli.command import command
 from gcp_adk_store.testing.emulators import Emulator
-from gcp_adk_store.testing.firestore_proxy import FirestoreProxy
-from tests.clock import in_days
+from gcp_adk_store.testing.faults.firestore_proxy import FirestoreProxy
 from tests.services.conftest import APP, USER, WHO, Connect, LostAnswers, event
+from tests.support.clock import in_days
 
 SMALL = SessionLimits(inline_bytes=10, event_text_bytes=500, state_value_bytes=10, seal_tail_bytes=1000)
 HASTY = replace(SMALL, deadline_s=1)
@@ -277,8 +277,8 @@ async def test_more_than_a_page_of_payloads_is_scanned_whole(
 ) -> None:
     """Payloads of several chunks, too, whose chunks lie on two pages."""
     for module in ("payloads", "gcs"):
-        monkeypatch.setattr(f"gcp_adk_store.backends.{module}._SCANNED_AT_ONCE", 2)
-    monkeypatch.setattr("gcp_adk_store.collector._NOTES_AT_ONCE", 1)
+        monkeypatch.setattr(f"gcp_adk_store.cloud.{module}._SCANNED_AT_ONCE", 2)
+    monkeypatch.setattr("gcp_adk_store.sessions.garbage._NOTES_AT_ONCE", 1)
     monkeypatch.setattr("gcp_adk_store.codec.documents.CHUNK_BYTES", 8)
     service = connect(**place)
     held = await service.create_session(**WHO)

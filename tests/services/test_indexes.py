@@ -7,8 +7,8 @@ import pytest
 
 from gcp_adk_store import FirestoreSessionService, NotProvisionedError
 from gcp_adk_store.codec.indexes import UNINDEXED_FIELDS, CompositeIndex, page_index
-from tests.queries import LIMITS, Queries, index_of, send_every_query
 from tests.services.conftest import APP, Connect
+from tests.support.queries import LIMITS, Queries, index_of, send_every_query
 
 DECLARED = [page_index("adk", descending=descending) for descending in (False, True)]
 

@@ -13,7 +13,7 @@ from google.genai import types
 
 from gcp_adk_store import Store, inject_session_state, session_instruction
 from tests.services.conftest import APP, SESSION, USER, WHO, text
-from tests.told import Told
+from tests.support.told import Told
 
 TEMPLATE = (
     "You help {user:name}, who likes {likes?}. Rules: {artifact.rules.txt} {{literal}} {artifact.none?}"

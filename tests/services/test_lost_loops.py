@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 from google.adk.sessions import Session
 
-from gcp_adk_store import ArtifactLimits, OverloadedError, SessionLimits, Store, deadlines
+from gcp_adk_store import ArtifactLimits, OverloadedError, SessionLimits, Store
+from gcp_adk_store.operations import deadlines
 from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, STORAGE_VARIABLE, Emulator
-from gcp_adk_store.testing.faults import Call, Fault, Hold
-from gcp_adk_store.testing.firestore_proxy import FirestoreProxy
-from gcp_adk_store.testing.storage_proxy import StorageProxy
+from gcp_adk_store.testing.faults.firestore_proxy import FirestoreProxy
+from gcp_adk_store.testing.faults.plans import Call, Fault, Hold
+from gcp_adk_store.testing.faults.storage_proxy import StorageProxy
 from tests.services.conftest import WHO, event, text, texts
 
 DEADLINE_S = 12.0

@@ -4,8 +4,9 @@ import pytest
 from google.adk.sessions import Session
 from google.cloud.firestore import AsyncClient
 
-from gcp_adk_store import FirestoreSessionService, SessionLimits, reader
+from gcp_adk_store import FirestoreSessionService, SessionLimits
 from gcp_adk_store.errors import StoredDataError
+from gcp_adk_store.sessions import reader
 from tests.services.conftest import APP, SESSION, USER, WHO, Connect, event, texts
 
 PATH = f"adk_apps/{APP}/adk_users/{USER}/adk_sessions/{SESSION}"

@@ -18,11 +18,11 @@ from gcp_adk_store import (
     SessionLimits,
 )
 from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE
+from gcp_adk_store.testing.faults.firestore_proxy import FirestoreProxy
 from gcp_adk_store.testing.firestore_meter import FirestoreFigures, FirestoreMeter
-from gcp_adk_store.testing.firestore_proxy import FirestoreProxy
 from gcp_adk_store.testing.storage_meter import MeteredSession
-from tests.clock import Clock, in_days
 from tests.services.conftest import APP, USER, WHO, event
+from tests.support.clock import Clock, in_days
 
 
 @pytest.fixture

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from gcp_adk_store import OutcomeUnknownError, SessionConflictError, UnavailableError, errors, telemetry
+from gcp_adk_store import OutcomeUnknownError, SessionConflictError, UnavailableError, errors
+from gcp_adk_store.operations import telemetry
 from gcp_adk_store.testing.emulators import Emulator
 from tests.telemetry.watched import OWN, Measurements, Watched, attributes_of
 

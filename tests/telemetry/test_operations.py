@@ -16,10 +16,10 @@ from opentelemetry.trace import SpanKind, StatusCode
 
 from gcp_adk_store import FirestoreSessionService, Garbage, GcsArtifactService, SessionLimits, Store
 from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE
+from gcp_adk_store.testing.faults.firestore_proxy import FirestoreProxy
+from gcp_adk_store.testing.faults.storage_proxy import StorageProxy
 from gcp_adk_store.testing.firestore_meter import FirestoreMeter
-from gcp_adk_store.testing.firestore_proxy import FirestoreProxy
-from gcp_adk_store.testing.storage_proxy import StorageProxy
-from tests.clock import in_days
+from tests.support.clock import in_days
 from tests.telemetry.watched import Watched, attributes_of, own
 
 OWNER: dict[str, Any] = {"app_name": "app", "user_id": "user"}

@@ -19,10 +19,10 @@ from gcp_adk_store import (
     SessionLimits,
     StoreError,
 )
-from gcp_adk_store.testing.faults import COMMON_FAULTS, Delay, RandomFaults, Refuse, no_faults
-from gcp_adk_store.testing.firestore_proxy import FirestoreProxy
-from gcp_adk_store.testing.storage_proxy import StorageProxy
-from tests.damage import HUSH
+from gcp_adk_store.testing.faults.firestore_proxy import FirestoreProxy
+from gcp_adk_store.testing.faults.plans import COMMON_FAULTS, Delay, RandomFaults, Refuse, no_faults
+from gcp_adk_store.testing.faults.storage_proxy import StorageProxy
+from tests.support.damage import HUSH
 from tests.telemetry.watched import Watched
 
 WHOSE = "whose"

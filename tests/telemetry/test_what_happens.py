@@ -30,13 +30,13 @@ from gcp_adk_store import (
     Store,
     UnavailableError,
 )
-from gcp_adk_store.testing.faults import Fault, Hold, Lose, Plan, Refuse, from_nth, nth, only
-from gcp_adk_store.testing.firestore_proxy import FirestoreProxy
-from gcp_adk_store.testing.storage_proxy import StorageProxy
-from gcp_adk_store.testing.storage_requests import is_bucket_look
+from gcp_adk_store.testing.faults.firestore_proxy import FirestoreProxy
+from gcp_adk_store.testing.faults.plans import Fault, Hold, Lose, Plan, Refuse, from_nth, nth, only
+from gcp_adk_store.testing.faults.storage_proxy import StorageProxy
+from gcp_adk_store.testing.faults.storage_requests import is_bucket_look
 from tests.faults.conftest import until
+from tests.support.told import Told
 from tests.telemetry.watched import Watched, attributes_of, own
-from tests.told import Told
 
 WHO: dict[str, Any] = {"app_name": "app", "user_id": "user", "session_id": "session"}
 FILE: dict[str, Any] = {**WHO, "filename": "f"}

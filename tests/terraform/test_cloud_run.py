@@ -14,7 +14,7 @@ import pytest
 from gcp_adk_store import StoreSettings
 from gcp_adk_store.cli.command import command
 from setup.tools import ROOT
-from tests.documents import all_blocks, blocks
+from tests.support.documents import all_blocks, blocks
 from tests.terraform.command import Terraform, copied
 
 IMAGE = "europe-west1-docker.pkg.dev/my-project/agents/support:1"

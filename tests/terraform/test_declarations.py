@@ -13,7 +13,7 @@ from google.genai import types
 from gcp_adk_store import FirestoreSessionService, GcsArtifactService, Store, StoreSettings
 from gcp_adk_store.codec.indexes import TTL_FIELDS, UNINDEXED_FIELDS, CompositeIndex, page_index
 from gcp_adk_store.testing.emulators import Emulator
-from tests.queries import LIMITS, Queries, index_of, send_every_query
+from tests.support.queries import LIMITS, Queries, index_of, send_every_query
 from tests.terraform.command import Terraform, copied
 
 AS_WHOM = {

@@ -12,7 +12,7 @@ import dotenv
 import pytest
 import yaml
 
-from tests.documents import blocks
+from tests.support.documents import blocks
 from tests.terraform.command import Terraform, copied
 
 IMAGE = "europe-west1-docker.pkg.dev/my-project/agents/support:1"

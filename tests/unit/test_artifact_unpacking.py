@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from gcp_adk_store.artifact_files import Unpacked
+from gcp_adk_store.artifacts.files import Unpacked
 
 LARGE = bytes(20 * 1024 * 1024)
 CONTENTS = st.lists(st.binary(max_size=50), min_size=1, max_size=3)

@@ -28,7 +28,7 @@ def entry(record: logging.LogRecord, *, project: str | None = None) -> dict[str,
 def record(message: str = "it is tried again", *args: object, **fields: Any) -> logging.LogRecord:
     """Return a record as a logger makes it."""
     level, exc_info = fields.pop("level", logging.WARNING), fields.pop("exc_info", None)
-    logger = logging.getLogger("gcp_adk_store.backends.retry")
+    logger = logging.getLogger("gcp_adk_store.cloud.retry")
     return logger.makeRecord(logger.name, level, "retry.py", 7, message, args, exc_info, "call", fields)
 
 
@@ -37,7 +37,7 @@ def test_a_record_has_severity_time_place_and_fields() -> None:
     found = entry(record("after %d", 2, operation="append_event", app="support", attempts=2))
 
     assert "after 2" == found["message"]
-    assert ("WARNING", "gcp_adk_store.backends.retry") == (found["severity"], found["logger"])
+    assert ("WARNING", "gcp_adk_store.cloud.retry") == (found["severity"], found["logger"])
     assert ("append_event", "support", 2) == (found["operation"], found["app"], found["attempts"])
     assert datetime.fromisoformat(found["time"]).utcoffset() is not None
     assert {"file": "retry.py", "line": "7", "function": "call"} == found[

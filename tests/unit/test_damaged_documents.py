@@ -33,10 +33,10 @@ from gcp_adk_store.model.halves import is_unicode
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.payloads import PayloadRef
 from gcp_adk_store.model.sessions import Segment
-from gcp_adk_store.pauses import Pauses
-from gcp_adk_store.reader import decode_events
-from tests import damage
-from tests.damage import HUSH, damaged
+from gcp_adk_store.operations.pauses import Pauses
+from gcp_adk_store.sessions.reader import decode_events
+from tests.support import damage
+from tests.support.damage import HUSH, damaged
 
 LAYOUT = Layout("adk")
 KEY = SessionKey(app="shop", user="u/1", session="__s__")

@@ -15,7 +15,7 @@ from gcp_adk_store.codec.objects import StoredObject, decode_artifact, decode_fi
 from gcp_adk_store.errors import InvalidInputError, StoredDataError, StoreError
 from gcp_adk_store.model.artifacts import ArtifactReference
 from gcp_adk_store.model.keys import ArtifactScope
-from tests.damage import BROKEN_JSON, HUSH, JSON
+from tests.support.damage import BROKEN_JSON, HUSH, JSON
 
 NAME = "shop/u/s/f/0"
 WITHIN = ArtifactScope(app="shop", user="u", session="s")

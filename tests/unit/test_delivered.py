@@ -7,8 +7,8 @@ import pytest
 from google.adk.events import Event
 from google.adk.sessions import Session
 
-from gcp_adk_store.delivered import DeliveredEvents, HeldEvents
 from gcp_adk_store.model.keys import SessionKey
+from gcp_adk_store.sessions.redelivery import DeliveredEvents, HeldEvents
 
 
 def key(session: str) -> SessionKey:

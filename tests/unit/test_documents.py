@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gcp_adk_store.codec.documents import Deletion, Layout
-from gcp_adk_store.codec.payloads import CHUNK_BYTES
 from gcp_adk_store.codec.segments import pack_segment
+from gcp_adk_store.codec.spilling import CHUNK_BYTES
 from gcp_adk_store.codec.stored import (
     HEADER_FIELDS,
     HEADER_WITHOUT_STATE,

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from gcp_adk_store.codec.events import EventLimits, complete_event, decode_event, encode_event
 from gcp_adk_store.codec.names import escape_name, unescape_name
 from gcp_adk_store.codec.objects import StoredObject, decode_artifact, encode_artifact
-from gcp_adk_store.codec.payloads import spill_state, unpack_value
+from gcp_adk_store.codec.spilling import spill_state, unpack_value
 from gcp_adk_store.codec.values import decode_state, encode_state
 from gcp_adk_store.errors import InvalidInputError
 from gcp_adk_store.model.halves import joins, read_halves, spell_halves

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gcp_adk_store.codec.packing import unpack
-from tests.damage import BOMB
+from tests.support.damage import BOMB
 
 
 @given(st.binary(max_size=50))

@@ -9,7 +9,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from gcp_adk_store.backends.values import (
+from gcp_adk_store.cloud.firestore.values import (
     PbDocument,
     PbValue,
     PbWrite,

@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gcp_adk_store import deadlines
-from gcp_adk_store.backends import retry
-from gcp_adk_store.backends.retry import RetryPolicy
-from gcp_adk_store.backends.translate import ConditionFailedError
+from gcp_adk_store.cloud import retry
+from gcp_adk_store.cloud.errors import ConditionFailedError
+from gcp_adk_store.cloud.retry import RetryPolicy
 from gcp_adk_store.errors import (
     AccessDeniedError,
     InvalidInputError,
@@ -21,6 +20,7 @@ from gcp_adk_store.errors import (
     StoreError,
     UnavailableError,
 )
+from gcp_adk_store.operations import deadlines
 
 QUICK = RetryPolicy(attempt_s=20.0, deadline_s=30.0, first_wait_s=0.0001, longest_wait_s=0.001)
 HANGS_S = 20.0

@@ -1,7 +1,7 @@
 """Show what the cache of segments keeps, and what it forgets."""
 
 from gcp_adk_store.model.sessions import Segment
-from gcp_adk_store.segment_cache import SegmentCache
+from gcp_adk_store.sessions.segment_cache import SegmentCache
 
 
 def segment(size: int) -> Segment:

@@ -8,7 +8,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gcp_adk_store.backends.firestore import ServerClock
+from gcp_adk_store.cloud.firestore.documents import ServerClock
 
 NOW = 1_800_000_000.0
 

@@ -6,8 +6,9 @@ from types import FrameType
 import pytest
 from opentelemetry import trace
 
-from gcp_adk_store import OutcomeUnknownError, SessionConflictError, telemetry
-from gcp_adk_store.telemetry import error_type, log_fields, measured, shown
+from gcp_adk_store import OutcomeUnknownError, SessionConflictError
+from gcp_adk_store.operations import telemetry
+from gcp_adk_store.operations.telemetry import error_type, log_fields, measured, shown
 
 
 class ForeignError(Exception):

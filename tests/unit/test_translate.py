@@ -22,8 +22,7 @@ from google.rpc.error_details_pb2 import RetryInfo
 from google.rpc.status_pb2 import Status
 from grpc.aio import Metadata
 
-from gcp_adk_store.backends.storage_calls import Permission, StorageCalls
-from gcp_adk_store.backends.translate import (
+from gcp_adk_store.cloud.errors import (
     FIRESTORE_FAILURES,
     ConditionFailedError,
     RefusedError,
@@ -36,6 +35,7 @@ from gcp_adk_store.backends.translate import (
     storage_read_error,
     storage_write_error,
 )
+from gcp_adk_store.cloud.storage.calls import Permission, StorageCalls
 from gcp_adk_store.errors import (
     AccessDeniedError,
     CredentialsError,

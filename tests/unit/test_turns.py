@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from gcp_adk_store import deadlines
 from gcp_adk_store.errors import OverloadedError, UnavailableError
-from gcp_adk_store.turns import Turn, Turns
+from gcp_adk_store.operations import deadlines
+from gcp_adk_store.operations.limiter import Turn, Turns
 
 HANGS_S = 20.0
 

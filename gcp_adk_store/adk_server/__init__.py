@@ -1,0 +1,1 @@
+"""Let the servers and commands of ADK use the store."""

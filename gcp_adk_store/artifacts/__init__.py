@@ -1,0 +1,1 @@
+"""Save and load versioned artifacts in Cloud Storage."""

@@ -1,0 +1,361 @@
+"""Read and write artifacts through files: of paths, of callers, and of parts of an artifact."""
+
+import asyncio
+import io
+import logging
+import os
+import secrets
+import stat
+import zlib
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+from types import TracebackType
+from typing import Any, BinaryIO, Final, Self, TypeVar
+
+from gcp_adk_store.cloud.storage.objects import Objects
+from gcp_adk_store.cloud.storage.resumable import RunningChecksum
+from gcp_adk_store.codec.objects import StoredObject
+from gcp_adk_store.errors import InvalidInputError, StoredDataError, StoreError
+from gcp_adk_store.operations import telemetry
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+OnProgress = Callable[[int, int], object]
+"""Called in the event loop with the bytes moved so far, and all of them."""
+
+_PIECE: Final = 8 * 1024 * 1024
+"""Bytes of each request of a download."""
+
+_GZIP: Final = 31  # zlib's number for a gzip stream
+_GZIP_START: Final = b"\x1f"
+
+
+class Progress:
+    """Tells a caller how far a transfer is; a callback that raises is logged and left alone from then on."""
+
+    def __init__(self, size: int, on_progress: OnProgress | None) -> None:
+        self._size = size
+        self._on_progress = on_progress
+
+    def __call__(self, moved: int) -> None:
+        """Tell that so many bytes were moved."""
+        if self._on_progress is None:
+            return
+        try:
+            self._on_progress(moved, self._size)
+        except Exception:
+            # It says nothing about the transfer, which must not end in doubt because of it.
+            logger.exception(
+                "on_progress failed; the transfer goes on without it", extra=telemetry.log_fields()
+            )
+            self._on_progress = None
+
+
+class ArtifactReader:
+    """Reads one version of an artifact in parts, each with one ranged request.
+
+    The version is that of the moment of opening: one that is saved later is never mixed in. Where it is read
+    from its first byte to its last without a gap, its CRC32C is checked with the last part. Not to be used by
+    several tasks at once.
+
+    ``async with`` gives the reader itself: it holds nothing between two requests, so it needs no closing.
+    """
+
+    def __init__(self, objects: Objects, stored: StoredObject, *, what: str, key: str) -> None:
+        self._objects = objects
+        self._stored = stored
+        self._what = what
+        self._key = key
+        self._app = telemetry.running_app()
+        self._position = 0
+        self._checksum: RunningChecksum | None = RunningChecksum()
+
+    @property
+    def size(self) -> int:
+        """Bytes of the whole artifact."""
+        return self._stored.size
+
+    @property
+    def mime_type(self) -> str | None:
+        """Content type of the artifact."""
+        return self._stored.content_type
+
+    def tell(self) -> int:
+        """Return the position of the next byte."""
+        return self._position
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        """Go to *offset* bytes from the start, the position or the end, as in files; return the position.
+
+        Raises:
+            InvalidInputError: that is before the start.
+        """
+        start = {os.SEEK_SET: 0, os.SEEK_CUR: self._position, os.SEEK_END: self.size}.get(whence)
+        if start is None or start + offset < 0:
+            raise InvalidInputError(f"{self._what}: cannot seek to {offset} from {whence}")
+        if start + offset != self._position:
+            self._checksum = RunningChecksum() if start + offset == 0 else None
+        self._position = start + offset
+        return self._position
+
+    async def read(self, size: int = -1) -> bytes:
+        """Return the next *size* bytes, all that are left by default; none at the end.
+
+        Raises:
+            StoredDataError: the version was deleted meanwhile, or is damaged.
+            UnavailableError, AccessDeniedError: as the service's methods.
+        """
+        if telemetry.running() is not None:  # a part of writing the whole to a file
+            return await self._told(size)
+        with telemetry.measured(telemetry.STORAGE, "read_artifact").begin(self._app):
+            return await self._told(size)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        pass
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        """Yield what is left in pieces of 8 MiB."""
+        while piece := await self.read(_PIECE):
+            yield piece
+
+    async def _told(self, size: int) -> bytes:
+        try:
+            return await self._read(size)
+        except StoreError as exc:
+            exc.operation, exc.key = "open_artifact", self._key
+            raise
+
+    async def _read(self, size: int) -> bytes:
+        end = self.size if size < 0 else min(self.size, self._position + size)
+        if end <= self._position:
+            return b""
+        part = (self._position, end)
+        read = await self._objects.read(
+            self._stored.name, generation=self._stored.generation, part=part, what=self._what
+        )
+        if read is None:
+            raise StoredDataError(f"{self._what}: the version was deleted while it was read")
+        self._position = end
+        if self._checksum is not None:
+            self._checksum.update(read[0])
+            if end == self.size and self._checksum.base64 != self._stored.crc32c:
+                raise StoredDataError(f"{self._what}: the bytes do not match their CRC32C")
+        return read[0]
+
+
+async def write_to(
+    reader: ArtifactReader, file: BinaryIO, *, compressed: bool, on_progress: OnProgress | None, what: str
+) -> None:
+    """Write all that *reader* reads to *file*; unpack it if it is stored *compressed*.
+
+    Cancelled, nothing is written to *file* any more.
+
+    Raises:
+        StoredDataError: what is stored *compressed* is no gzip, or only the start of it.
+    """
+    progress = Progress(reader.size, on_progress)
+    unpacked = Unpacked(file)
+    write: Callable[[bytes], None] = unpacked.write if compressed else partial(_write_all, file)
+    try:
+        async for piece in reader:
+            await to_its_end(write, piece)
+            progress(reader.tell())
+        unpacked.require_end()
+    except zlib.error as exc:
+        raise StoredDataError(f"{what}: it is marked as gzip, which its bytes are not") from exc
+
+
+class Unpacked:
+    """Unpacks a gzip stream into a file, some megabytes at a time, however much it becomes.
+
+    As in HTTP, the stream may have several members, and padding after the last one.
+    """
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._member = zlib.decompressobj(_GZIP)
+        self._begun = False  # whether a member is not at its end
+        self._members = 0
+
+    def write(self, data: bytes) -> None:
+        """Write what the next *data* of the stream become.
+
+        Raises:
+            zlib.error: they are no gzip.
+        """
+        while data or self._begun:
+            if not self._begun and self._members and not data.startswith(_GZIP_START):
+                return  # padding
+            self._begun = True
+            unpacked = self._member.decompress(data, _PIECE)
+            _write_all(self._file, unpacked)
+            if self._member.eof:
+                data = self._member.unused_data
+                self._member, self._begun = zlib.decompressobj(_GZIP), False
+                self._members += 1
+            elif len(unpacked) < _PIECE:
+                return  # the rest is still to come
+            else:
+                data = self._member.unconsumed_tail
+
+    def require_end(self) -> None:
+        """Refuse a stream that ends within a member.
+
+        Raises:
+            zlib.error: it does.
+        """
+        if self._begun:
+            raise zlib.error("the stream ends too early")
+
+
+class Source:
+    """Bytes that are to be saved, of a size that does not change."""
+
+    def __init__(self, file: BinaryIO, size: int) -> None:
+        self._file = file
+        self.size = size
+
+    async def read_at(self, start: int, size: int) -> bytes:
+        """Return *size* bytes from *start* on.
+
+        Raises:
+            InvalidInputError: the source has fewer bytes than it had.
+        """
+        data = await to_its_end(self._read_at, start, size)
+        if len(data) != size:
+            raise InvalidInputError(
+                f"source had {self.size} bytes and has fewer now; save it when nobody writes it"
+            )
+        return data
+
+    def _read_at(self, start: int, size: int) -> bytes:
+        self._file.seek(start)
+        pieces = []
+        while size and (piece := self._file.read(size)):
+            pieces.append(piece)
+            size -= len(piece)
+        return b"".join(pieces)
+
+
+@asynccontextmanager
+async def opened_source(source: str | os.PathLike[str] | BinaryIO) -> AsyncIterator[Source]:
+    """Open what is to be saved for a block. A file of the caller's is read from its start and stays open.
+
+    Raises:
+        InvalidInputError: a path leads to no file, or a file object gives no bytes or cannot go back.
+        OSError: a path cannot be read.
+    """
+    if isinstance(source, (str, os.PathLike)):
+        file, size = await to_its_end(_open_file, source)
+        try:
+            yield Source(file, size)
+        finally:
+            await to_its_end(file.close)
+        return
+    yield Source(source, await to_its_end(_size_of, source))
+
+
+@asynccontextmanager
+async def opened_target(target: str | os.PathLike[str] | BinaryIO) -> AsyncIterator[BinaryIO]:
+    """Open where an artifact is to go for a block.
+
+    The file of a path appears, or is replaced with its mode, when the block succeeds: never a part of it.
+    What is there and no file, such as a device, is written to. A file of the caller's is written from its
+    position on and stays open.
+
+    Raises:
+        OSError: a path cannot be written.
+    """
+    if not isinstance(target, (str, os.PathLike)):
+        yield target
+        return
+    temporary = await to_its_end(_Temporary, target)
+    try:
+        yield temporary.file
+        await to_its_end(temporary.keep)
+    except BaseException:
+        await to_its_end(temporary.discard)
+        raise
+
+
+async def to_its_end(work: Callable[..., T], *arguments: Any) -> T:
+    """Run blocking *work* on a thread; cancelled, wait for it, so that nothing goes on behind the caller."""
+    task = asyncio.ensure_future(asyncio.to_thread(work, *arguments))
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait([task])
+        raise
+
+
+class _Temporary:
+    """A file beside its target, which it becomes when it is kept."""
+
+    def __init__(self, target: str | os.PathLike[str]) -> None:
+        self._target = os.path.realpath(target)
+        self._path: str | None = None
+        mode = os.stat(self._target).st_mode if os.path.exists(self._target) else None
+        if mode is not None and not stat.S_ISREG(mode):
+            self.file: Any = open(self._target, "wb")
+            return
+        folder, name = os.path.split(self._target)
+        self._path = os.path.join(folder, f".{name[:40]}.{secrets.token_hex(4)}.part")
+        self.file = open(self._path, "xb")
+        if mode is not None:
+            os.chmod(self._path, stat.S_IMODE(mode))
+
+    def keep(self) -> None:
+        self.file.close()
+        if self._path is not None:
+            os.replace(self._path, self._target)
+            self._path = None
+
+    def discard(self) -> None:
+        self.file.close()
+        if self._path is not None:
+            os.unlink(self._path)
+
+
+def _open_file(path: str | os.PathLike[str]) -> tuple[BinaryIO, int]:
+    found = os.stat(path)
+    if not stat.S_ISREG(found.st_mode) or (found.st_size == 0 and not found.st_blocks and _has_content(path)):
+        raise InvalidInputError(
+            f"source {os.fspath(path)[:200]!r} is no ordinary file with a size; copy it to one first"
+        )
+    return open(path, "rb"), found.st_size
+
+
+def _has_content(path: str | os.PathLike[str]) -> bool:
+    with open(path, "rb") as file:
+        return bool(file.read(1))
+
+
+def _size_of(file: BinaryIO) -> int:
+    try:
+        size = file.seek(0, io.SEEK_END)
+        file.seek(0)
+    except (AttributeError, OSError) as exc:
+        raise InvalidInputError(
+            "source must be a path or a file that can seek: a save may have to start again; copy a pipe to a "
+            "temporary file first"
+        ) from exc
+    if not isinstance(file.read(0), bytes):
+        raise InvalidInputError("source must be opened in binary mode")
+    return size
+
+
+def _write_all(file: BinaryIO, data: bytes) -> None:
+    rest = memoryview(data)
+    while rest:
+        written = file.write(rest)
+        if not written:
+            raise OSError(f"the target takes no more bytes; {len(rest)} of a piece are left")
+        rest = rest[written:]

@@ -1,0 +1,55 @@
+"""Make the tools of an agent app callable, and the code of its callbacks runnable."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from gcp_adk_store.ces.apps.layout import AgentApp
+from gcp_adk_store.ces.tools.declarations import CodeFile, Execution, MockTool, PythonTool, Tool
+from gcp_adk_store.ces.tools.openapi import OpenApiTool
+from gcp_adk_store.errors import InvalidInputError
+
+
+def load_tools(app: AgentApp) -> list[Tool]:
+    """Return the tools of *app*: those that are Python, operations of toolsets, and stand-ins for others.
+
+    A stand-in answers what keeps the tool from being called here, unless a mock answers first.
+
+    Raises:
+        InvalidInputError: the code of one cannot be read.
+    """
+    return [*_python_tools(app), *_openapi_tools(app), *map(_stand_in, sorted(app.other_tools))]
+
+
+def load_code(path: Path) -> CodeFile:
+    """Return the code of the file *path*, which tracebacks name by its path.
+
+    Raises:
+        InvalidInputError: it cannot be read.
+    """
+    try:
+        return CodeFile(path.read_text(encoding="utf-8-sig"), filename=str(path))
+    except OSError as exc:
+        raise InvalidInputError(f"{path} cannot be read: {exc.strerror}") from exc
+    except UnicodeDecodeError as exc:
+        raise InvalidInputError(f"{path} is no UTF-8, as which it must be saved: {exc}") from exc
+
+
+def _python_tools(app: AgentApp) -> Iterator[PythonTool]:
+    for tool in app.tools:
+        execution: Execution = "ASYNCHRONOUS" if tool.asynchronous else "SYNCHRONOUS"
+        yield PythonTool(name=tool.name, code=load_code(tool.path), execution=execution)
+
+
+def _openapi_tools(app: AgentApp) -> Iterator[Tool]:
+    for toolset in app.toolsets:
+        if not toolset.tool_names:
+            continue
+        try:
+            yield OpenApiTool.from_spec(toolset.spec, display_name=toolset.name)
+        except InvalidInputError as exc:  # such as a server that is filled in when the app is deployed
+            for name in sorted(toolset.tool_names):
+                yield _stand_in(name, f"cannot be called here: {exc}")
+
+
+def _stand_in(name: str, why: str = "runs on the platform alone") -> MockTool:
+    return MockTool(name=name, response={"error": f"{name} {why}; give it a mock"})

@@ -1,0 +1,1 @@
+"""Run user code on sessions, and treat all that it answers as untrusted."""

@@ -1,0 +1,157 @@
+"""Run requests in the sandbox, with everything that their code asks for."""
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractAsyncContextManager, nullcontext
+from dataclasses import asdict, replace
+from functools import partial
+from typing import Any, Final
+
+from gcp_adk_store.ces.guest.contract import VERSION
+from gcp_adk_store.ces.host.questions import Answer, Delta
+from gcp_adk_store.ces.host.results import RunFailure
+from gcp_adk_store.ces.host.sandboxes import overlaps
+from gcp_adk_store.ces.host.seats import seats_of
+from gcp_adk_store.ces.host.serving import Host, TooDeepError
+from gcp_adk_store.ces.host.settings import RuntimeSettings
+from gcp_adk_store.ces.host.toolbox import Ran, Situation, Toolbox
+from gcp_adk_store.ces.http.fetching import HttpAccess
+from gcp_adk_store.ces.sandbox.errors import (
+    SandboxError,
+    SandboxMemoryError,
+    SandboxProtocolError,
+    SandboxTimeoutError,
+)
+from gcp_adk_store.ces.sandbox.interface import Sandbox
+from gcp_adk_store.ces.sandbox.limits import Limits
+from gcp_adk_store.operations.limiter import Turns
+
+_MOST_WARNINGS: Final = 100
+_WARNING_CHARACTERS: Final = 1000
+
+
+class Engine:
+    """Runs requests, in bounded numbers and to a bounded depth."""
+
+    def __init__(
+        self, sandbox: Sandbox, toolbox: Toolbox, http: HttpAccess, settings: RuntimeSettings
+    ) -> None:
+        """Prepare it.
+
+        Raises:
+            InvalidInputError: the sandbox takes fewer runs at a time than may wait for each other.
+        """
+        self._sandbox = sandbox
+        self._toolbox = toolbox
+        self._http = http
+        self._settings = settings
+        self._limits = settings.limits or Limits()
+        self._overlaps = overlaps(sandbox)
+        # By depth: were they one line, runs could all wait for turns of runs within them.
+        self._turns = Turns(at_once=settings.runs_at_once if self._overlaps else 1)
+        self._seats = seats_of(sandbox, max_depth=settings.max_depth)
+
+    async def run(self, request: Mapping[str, Any], situation: Situation, *, depth: int = 0) -> Ran:
+        """Return what became of *request*, with everything done that its code asked for.
+
+        Raises:
+            SandboxError: its process had no answer, or no memory for one.
+            InvalidInputError: it, or what its code is answered, is too large for the sandbox.
+        """
+        if depth > self._settings.max_depth:
+            raise TooDeepError
+        host = Host(
+            self._toolbox,
+            self._http,
+            self._settings,
+            situation,
+            run_below=partial(self.run, depth=depth + 1),
+            overlaps=self._overlaps,
+        )
+        whole = {
+            "version": VERSION,
+            "tools": self._toolbox.names(situation.mocks),
+            "settings": asdict(self._settings.guest),
+            **request,
+        }
+        limits = {} if self._settings.limits is None else {"limits": self._settings.limits}
+        printed: list[str] = []
+        async with self._turns.turn(depth), self._seat(depth):
+            try:
+                frame = await self._sandbox.run(whole, host.answer, on_output=printed.append, **limits)
+                answer = _believed(Answer.of(frame, before=request["context"]["state"]), request)
+                _require_memory(answer)
+                if self._settings.finish_uncollected and answer.error is None:
+                    answer = _with(await self._finished(host), answer, request)
+            except SandboxError as exc:  # also of what is found in its answer, when its process has ended
+                exc.output = exc.output or "".join(printed)
+                raise
+            finally:
+                await host.cancel()
+        if host.ending is not None and answer.error is None:
+            answer = self._ended(host.ending, answer, request)
+        return Ran(
+            answer=answer,
+            calls=tuple(host.calls),
+            warnings=_bounded((*answer.warnings, *host.warnings)),
+            stdout="".join(printed),
+        )
+
+    def _seat(self, depth: int) -> AbstractAsyncContextManager[None]:
+        return self._seats.seat(self._settings.max_depth - depth) if self._seats else nullcontext()
+
+    async def _finished(self, host: Host) -> Iterable[Delta]:
+        """Return what calls changed that were begun and not collected, once they are done."""
+        try:
+            async with asyncio.timeout(self._limits.wall_s) as clock:
+                return await host.finish()
+        except TimeoutError as exc:
+            if not clock.expired():
+                raise  # of a mock's function
+            raise SandboxTimeoutError(
+                "background calls that the code did not wait for took longer than the "
+                f"{self._limits.wall_s:g} s of wall_s after its end"
+            ) from exc
+
+    def _ended(self, ending: RunFailure, answer: Answer, request: Mapping[str, Any]) -> Answer:
+        """Return the answer of a run that was over, and did not say so."""
+        shown = request["kind"] == "tool" and self._settings.guest.error_in_result
+        return answer.failed(
+            ending, before=request["context"]["state"], response=ending.response if shown else None
+        )
+
+
+def _believed(answer: Answer, request: Mapping[str, Any]) -> Answer:
+    """Return *answer* to *request*, of which the process says no more than it may.
+
+    Raises:
+        SandboxProtocolError: a callback overrides that there is not.
+    """
+    if answer.overridden_by is not None and not 0 <= answer.overridden_by < len(request["code"]):
+        raise SandboxProtocolError(f"the code's process says that callback {answer.overridden_by} overrides")
+    return replace(
+        answer,
+        changed={name: value for name, value in answer.changed.items() if name in request},
+    )
+
+
+def _require_memory(answer: Answer) -> None:
+    """Raise what the run of *answer* wanted: memory; the code's process lived to tell."""
+    if answer.error is not None and answer.error.type == "MemoryError":
+        raise SandboxMemoryError(f"the code wanted more than memory_bytes:\n{answer.error.traceback}")
+
+
+def _with(deltas: Iterable[Delta], answer: Answer, request: Mapping[str, Any]) -> Answer:
+    """Return *answer* with what calls changed that ended after its code."""
+    context = request["context"]
+    before = [*context["state"], *context.get("withheld", ())]
+    for delta in deltas:
+        answer = replace(
+            answer, delta=answer.delta.then(delta, before=before), state=delta.applied_to(answer.state)
+        )
+    return answer
+
+
+def _bounded(warnings: Iterable[str]) -> tuple[str, ...]:
+    """Return each of *warnings* once, and no more than somebody reads: code can make any number of them."""
+    return tuple(text[:_WARNING_CHARACTERS] for text in [*dict.fromkeys(warnings)][:_MOST_WARNINGS])

@@ -1,0 +1,350 @@
+"""Run tools and callbacks on sessions."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Final, Self, Unpack
+
+from google.adk.artifacts import BaseArtifactService
+from google.adk.sessions import BaseSessionService
+
+from gcp_adk_store.ces.host.callbacks import callback_request, left
+from gcp_adk_store.ces.host.engine import Engine
+from gcp_adk_store.ces.host.keys import SessionKeyLike
+from gcp_adk_store.ces.host.late import LateRuns
+from gcp_adk_store.ces.host.questions import Delta
+from gcp_adk_store.ces.host.replies import Reply
+from gcp_adk_store.ces.host.results import CallbackRun, RunFailure, ToolRun
+from gcp_adk_store.ces.host.sandboxes import open_sandbox
+from gcp_adk_store.ces.host.session_runs import (
+    Done,
+    Invocation,
+    Opened,
+    Outcome,
+    RunOptions,
+    SessionRuns,
+    Work,
+)
+from gcp_adk_store.ces.host.settings import RuntimeSettings
+from gcp_adk_store.ces.host.toolbox import (
+    Ran,
+    Toolbox,
+    ToolCall,
+    failure_of,
+    python_request,
+)
+from gcp_adk_store.ces.host.wire import to_object
+from gcp_adk_store.ces.http.fetching import HttpAccess
+from gcp_adk_store.ces.http.policy import HttpPolicy
+from gcp_adk_store.ces.sandbox.errors import SandboxError, SandboxUnavailableError
+from gcp_adk_store.ces.sandbox.interface import Sandbox
+from gcp_adk_store.ces.tools.declarations import CodeFile, Execution, PythonTool, Tool, by_name
+from gcp_adk_store.ces.tools.mocks import FakeTools, MockConfig
+from gcp_adk_store.errors import InvalidInputError
+
+PENDING: Final[Mapping[str, Any]] = {"result": "pending"}
+"""What an asynchronous tool answers first."""
+
+
+class PythonRuntime:
+    """Runs Python tools and callbacks on the sessions of an ADK session service.
+
+    Variables are the session's state. A run that ends well appends one event with what it changed, or none
+    where it changed nothing; one that fails, in whatever way, changes nothing. What code raises is the
+    result's ``error``; what ends its process is a ``SandboxError``, after which the next run works.
+
+    Runs of one session take turns within this object, calls of tools by code are made within their run.
+
+    Every run may raise what the session service raises, and:
+
+    * ``SessionMissingError``: there is no such session; no code was run.
+    * ``SessionConflictError``: another writer was first. The code has run and nothing is stored.
+      ``RuntimeSettings.reruns_on_conflict`` lets it run again, and what it asked of the host happen again.
+      Or the session has the event of ``event_id`` already: the code has not run, unless that was stored
+      while it did.
+    * ``SandboxUnavailableError``: the sandbox cannot run here; no code was run.
+    * ``SandboxTimeoutError``, ``SandboxMemoryError``, ``SandboxOutputError``, ``SandboxCrashError``,
+      ``SandboxProtocolError``: how the code's process ended.
+    * ``InvalidInputError``: a key, code or argument is none, or the run is begun within another of the same
+      session. Of variables that cannot be stored it is the result's ``error``.
+    """
+
+    def __init__(
+        self,
+        session_service: BaseSessionService,
+        *,
+        artifact_service: BaseArtifactService | None = None,
+        tools: Mapping[str, Tool | str] | Iterable[Tool] = (),
+        http: HttpPolicy | None = None,
+        sandbox: Sandbox | str | None = None,
+        settings: RuntimeSettings | None = None,
+        mocks: MockConfig | None = None,
+        fakes: FakeTools | None = None,
+    ) -> None:
+        """Prepare it; nothing is started before the first run.
+
+        Args:
+            session_service: Where the sessions are: this library's, or any of ADK's.
+            artifact_service: Where the files are that ``context.user_content`` may refer to.
+            tools: What ``tools.X`` calls, and a model; a text in a mapping is the code of a Python tool.
+            http: Where requests may go; by default nowhere.
+            sandbox: What code runs in: ``bubblewrap`` (the default), ``gvisor``, ``inprocess``, which
+                protects nothing, or a sandbox to borrow, which stays open on :meth:`close`. A borrowed one
+                must take more runs at a time than ``max_depth``; with fewer than ``runs_at_once`` for each
+                level of calls, runs wait for each other, never forever.
+            settings: What is chosen where the platform's behaviour is not known.
+            mocks: Answers to calls of tools, in every run.
+            fakes: Code that answers calls of tools, where no mock does.
+
+        Raises:
+            InvalidInputError: two tools have one name, there is no such sandbox, or it takes too few runs at
+                a time.
+        """
+        settings = settings or RuntimeSettings()
+        access = HttpAccess(http or HttpPolicy())
+        self._toolbox = Toolbox(by_name(tools), http=access, mocks=mocks, fakes=fakes)
+        self._sandbox, self._owns_sandbox = open_sandbox(
+            sandbox, runs_at_once=settings.runs_at_once * (settings.max_depth + 1)
+        )
+        self._settings = settings
+        self._engine = Engine(self._sandbox, self._toolbox, access, settings)
+        self._sessions = SessionRuns(session_service, artifact_service, settings)
+        self._late = LateRuns()
+
+    @property
+    def tool_names(self) -> tuple[str, ...]:
+        """Every name that ``tools.X`` may have, sorted."""
+        return tuple(self._toolbox.names())
+
+    async def run_tool(
+        self,
+        code: str | CodeFile,
+        name: str,
+        args: Mapping[str, Any],
+        key: SessionKeyLike,
+        *,
+        filename: str | None = None,
+        execution: Execution = "SYNCHRONOUS",
+        **options: Unpack[RunOptions],
+    ) -> ToolRun:
+        """Call the tool *name* that *code* defines; it need not be one of ``tools``.
+
+        Args:
+            code: The tool's file.
+            name: The tool, and its function.
+            args: The arguments, as JSON.
+            key: The session.
+            filename: As tracebacks show the file.
+            execution: ``ASYNCHRONOUS``: return a placeholder at once, and append the response later, as a
+                function response by the user.
+            options: Of this run.
+        """
+        tool = PythonTool(name=name, code=CodeFile.of(code, filename=filename), execution=execution)
+        given = to_object(args, "args")
+        invocation = Invocation.of(f"run_tool {name}", key, self._settings, **options)
+        return await self._run_tool(tool, invocation, self._python_work(tool, given, invocation))
+
+    async def call_tool(
+        self,
+        name: str,
+        args: Mapping[str, Any],
+        key: SessionKeyLike,
+        **options: Unpack[RunOptions],
+    ) -> ToolRun:
+        """Call the tool *name* of ``tools``, of whichever kind, as a model does.
+
+        Mocks that fit and fakes come first. Arguments as of :meth:`run_tool`. The response of an OpenAPI
+        operation is the body of the answer, in ``result`` where it is no JSON object; of one that failed,
+        ``error``.
+
+        Raises:
+            InvalidInputError: there is no such tool.
+        """
+        callee = self._toolbox.callees.get(name)
+        if callee is None:
+            raise InvalidInputError(
+                f"there is no tool {name[:100]!r}; known: {', '.join(sorted(self._toolbox.callees))}"
+            )
+        given = to_object(args, "args")
+        invocation = Invocation.of(f"call_tool {name}", key, self._settings, **options)
+        tool = callee if isinstance(callee, PythonTool) else PythonTool(name=name, code="")
+        real = self._python_work(tool, given, invocation) if callee is tool else None
+
+        async def work(opened: Opened) -> Outcome:
+            call = ToolCall(
+                name=name,
+                args=given,
+                state=opened.state,
+                shares_state=True,
+                by_code=False,
+                situation=opened.situation,
+                function_call_id=invocation.function_call_id,
+            )
+            if real is None:
+                return _of_reply(await self._toolbox.reply(call, self._engine.run), opened, self._settings)
+            stand_in = await self._toolbox.stand_in(call, self._engine.run)
+            if stand_in is None:
+                return await real(opened)
+            return _of_reply(stand_in, opened, self._settings)
+
+        return await self._run_tool(tool, invocation, work)
+
+    async def run_callback(
+        self,
+        kind: str,
+        code: str | CodeFile | Sequence[str | CodeFile],
+        key: SessionKeyLike,
+        *,
+        filename: str | None = None,
+        llm_request: Any = None,
+        llm_response: Any = None,
+        tool: str | Mapping[str, Any] | None = None,
+        args: Mapping[str, Any] | None = None,
+        tool_response: Mapping[str, Any] | None = None,
+        **options: Unpack[RunOptions],
+    ) -> CallbackRun:
+        """Call the callbacks of *kind* in order; the first that returns something ends it.
+
+        Arguments as of :meth:`run_tool`, and:
+
+        Args:
+            kind: ``before_agent``, ``after_agent``, ``before_model``, ``after_model``, ``before_tool`` or
+                ``after_tool``, with or without ``_callback``.
+            code: One file, or several; disabled ones are left out.
+            key: The session.
+            filename: As tracebacks show a single file.
+            llm_request: Of ``before_model``: ADK's, or JSON.
+            llm_response: Of ``after_model``.
+            tool: Of callbacks of tools: its name, or ``name`` and ``description``.
+            args: Of callbacks of tools, the ``input``.
+            tool_response: Of ``after_tool``.
+            options: Of this run.
+        """
+        if isinstance(tool, str):
+            tool = {"name": tool, "description": self._toolbox.description_of(tool)}
+        subjects = {
+            "llm_request": llm_request,
+            "llm_response": llm_response,
+            "tool": tool,
+            "args": args,
+            "tool_response": tool_response,
+        }
+        request = callback_request(kind, code, subjects, filename=filename)
+        invocation = Invocation.of(f"run_callback {request['callback']}", key, self._settings, **options)
+
+        async def work(opened: Opened) -> Outcome:
+            about = opened.situation.context_with(opened.state, function_call_id=invocation.function_call_id)
+            return _of_ran(await self._engine.run({**request, "context": about}, opened.situation))
+
+        done = await self._sessions.run(invocation, work)
+        answer = done.outcome.answer
+        if answer is None:
+            raise AssertionError("unreachable")
+        return CallbackRun(
+            **done.fields(),
+            kind=request["callback"],
+            override=None if answer.overridden_by is None else answer.result,
+            overridden_by=answer.overridden_by,
+            **left(request, answer),
+        )
+
+    async def close(self) -> None:
+        """Wait for asynchronous tools, and end the sandbox if this object made it."""
+        await self._late.ended()
+        if self._owns_sandbox:
+            await self._sandbox.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    def _python_work(self, tool: PythonTool, args: Mapping[str, Any], invocation: Invocation) -> Work:
+        async def work(opened: Opened) -> Outcome:
+            about = opened.situation.context_with(opened.state, function_call_id=invocation.function_call_id)
+            return _of_ran(await self._engine.run(python_request(tool, args, about), opened.situation))
+
+        return work
+
+    async def _run_tool(self, tool: PythonTool, invocation: Invocation, work: Work) -> ToolRun:
+        if tool.execution == "SYNCHRONOUS":
+            return _tool_run(await self._sessions.run(invocation, work), invocation)
+        opened = await self._sessions.open(invocation)
+        late = self._late.begin(tool.name, invocation.key, self._finish(tool.name, invocation, opened, work))
+        return ToolRun(
+            error=None,
+            variables=opened.state,
+            stdout="",
+            warnings=(),
+            calls=(),
+            actions=None,
+            event_id=None,
+            invocation_id=invocation.invocation_id,
+            duration_s=0.0,
+            response=PENDING,
+            function_call_id=invocation.function_call_id,
+            late=late,
+        )
+
+    async def _finish(self, name: str, invocation: Invocation, opened: Opened, work: Work) -> ToolRun:
+        async def surely(opened: Opened) -> Outcome:
+            try:
+                return await work(opened)
+            except SandboxUnavailableError:
+                raise
+            except SandboxError as exc:  # the model waits for a response, whatever became of the tool
+                return Outcome.failed(failure_of(exc), opened.state, self._settings, stdout=exc.output)
+            except InvalidInputError as exc:  # what it is handed, or answered, is too large
+                return Outcome.failed(failure_of(exc), opened.state, self._settings)
+
+        done = await self._sessions.finish_late(invocation, name, opened, surely)
+        return _tool_run(done, invocation)
+
+
+def _tool_run(done: Done, invocation: Invocation) -> ToolRun:
+    return ToolRun(
+        **done.fields(), response=done.outcome.response, function_call_id=invocation.function_call_id
+    )
+
+
+def _of_ran(ran: Ran) -> Outcome:
+    return Outcome(
+        state=ran.answer.state,
+        delta=ran.answer.delta,
+        response=ran.answer.response,
+        stdout=ran.stdout,
+        warnings=ran.warnings,
+        calls=ran.calls,
+        actions=ran.answer.actions,
+        error=ran.answer.error,
+        answer=ran.answer,
+    )
+
+
+def _of_reply(reply: Reply, opened: Opened, settings: RuntimeSettings) -> Outcome:
+    if reply.ending is not None:
+        kind, message = reply.ending
+        return Outcome.failed(RunFailure(type=kind, message=message, traceback=""), opened.state, settings)
+    delta = reply.delta or Delta(changed={}, removed=[])
+    return Outcome(
+        state=delta.applied_to(opened.state),
+        delta=delta,
+        response=_response(reply),
+        stdout=reply.stdout,
+        warnings=reply.said,
+        error=reply.error,
+    )
+
+
+def _response(reply: Reply) -> dict[str, Any]:
+    """Return what a model gets to see of *reply*."""
+    if not reply.ok:
+        return {"error": f"{reply.status_code} {reply.reason}: {reply.text}"}
+    try:
+        body = json.loads(reply.text)
+    except ValueError:
+        body = reply.text
+    return body if isinstance(body, dict) else {"result": body}

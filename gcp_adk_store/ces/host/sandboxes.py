@@ -1,0 +1,36 @@
+"""Make the sandbox that a runtime is told to use."""
+
+from typing import Final
+
+from gcp_adk_store.ces.sandbox import BubblewrapSandbox, GvisorSandbox, InProcessSandbox, Sandbox
+from gcp_adk_store.errors import InvalidInputError
+
+_NAMES: Final = ("bubblewrap", "gvisor", "inprocess")
+
+
+def open_sandbox(chosen: Sandbox | str | None, *, runs_at_once: int) -> tuple[Sandbox, bool]:
+    """Return the sandbox, and whether it was made here: then whoever asked closes it.
+
+    Args:
+        chosen: A sandbox, the name of one, or None for bubblewrap.
+        runs_at_once: How many runs it must bear at a time, so that runs do not wait for runs within them.
+
+    Raises:
+        InvalidInputError: there is none of that name.
+    """
+    match chosen:
+        case None | "bubblewrap":
+            return BubblewrapSandbox(runs_at_once=runs_at_once), True
+        case "gvisor":
+            return GvisorSandbox(runs_at_once=runs_at_once), True
+        case "inprocess":
+            return InProcessSandbox(), True
+        case str():
+            raise InvalidInputError(f"there is no sandbox {chosen[:40]!r}; known: {', '.join(_NAMES)}")
+        case _:
+            return chosen, False
+
+
+def overlaps(sandbox: Sandbox) -> bool:
+    """Whether runs of *sandbox* may overlap: those of one process share its modules and streams."""
+    return not isinstance(sandbox, InProcessSandbox)

@@ -1,0 +1,390 @@
+"""Run something on a session, and append what it changed in one event."""
+
+import logging
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Self, TypeAlias, TypedDict
+
+from google.adk.artifacts import BaseArtifactService
+from google.adk.errors import StaleSessionError
+from google.adk.events import Event, EventActions
+from google.adk.platform import uuid as platform_uuid
+from google.adk.sessions import BaseSessionService, Session
+from google.adk.sessions.base_session_service import GetSessionConfig
+from google.genai import types
+
+from gcp_adk_store.ces.host.keys import SessionKey, SessionKeyLike
+from gcp_adk_store.ces.host.questions import Answer, Delta
+from gcp_adk_store.ces.host.results import Call, RunFailure
+from gcp_adk_store.ces.host.session_context import events_of, user_content, variables_of
+from gcp_adk_store.ces.host.settings import RuntimeSettings
+from gcp_adk_store.ces.host.toolbox import Situation, failure_of, new_call_id
+from gcp_adk_store.ces.host.variables import fleeting, state_delta
+from gcp_adk_store.ces.host.wire import to_object
+from gcp_adk_store.ces.tools.mocks import MockConfig
+from gcp_adk_store.errors import InvalidInputError, SessionConflictError, SessionMissingError
+from gcp_adk_store.operations.limiter import Turns
+
+logger = logging.getLogger(__name__)
+
+_USER: Final = "user"
+_UNCHANGED: Final = Delta(changed={}, removed=[])
+
+
+@dataclass(slots=True)
+class _Turn:
+    """A turn of a session, as what is called during it finds it."""
+
+    runs: "SessionRuns"
+    key: SessionKey
+    is_over: bool = False
+
+
+_TURNS: Final[ContextVar[tuple[_Turn, ...]]] = ContextVar("gcp_adk_store_turns", default=())
+"""Turns that the code is called in that runs now, such as the function of a mock."""
+
+
+class RunOptions(TypedDict, total=False):
+    """What may be said of a run, beside its code."""
+
+    agent_name: str | None
+    """By default that of the settings."""
+    invocation_id: str | None
+    """By default a new one."""
+    function_call_id: str | None
+    """Of a tool, or of callbacks of tools; by default a new one."""
+    event_id: str | None
+    """Of the event that the run appends; by default a new one. Where the session has it already, among those
+    that code sees, the run is a SessionConflictError before it begins: it can be tried again safely."""
+    user_content: Any
+    """What the user said last, where the session does not have it yet: ADK's Content, or JSON."""
+    context: Mapping[str, Any] | None
+    """Further fields of ``context``, such as ``language_code``."""
+    mocks: MockConfig | None
+    """Answers to the calls that the code makes of tools."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Invocation:
+    """What is said of one run, beside its code."""
+
+    what: str
+    """The public operation and what it is about, for messages: names, never content."""
+    key: SessionKey
+    agent_name: str
+    invocation_id: str
+    function_call_id: str
+    event_id: str
+    may_be_stored: bool
+    """Whether the caller names the event, which an earlier run may have stored then."""
+    user_content: Any
+    context: Mapping[str, Any]
+    mocks: MockConfig | None
+
+    @classmethod
+    def of(
+        cls,
+        what: str,
+        key: SessionKeyLike,
+        settings: RuntimeSettings,
+        *,
+        agent_name: str | None = None,
+        invocation_id: str | None = None,
+        function_call_id: str | None = None,
+        event_id: str | None = None,
+        user_content: Any = None,
+        context: Mapping[str, Any] | None = None,
+        mocks: MockConfig | None = None,
+    ) -> Self:
+        """Return what is said of a run, with what was left out.
+
+        Raises:
+            InvalidInputError: *key* is none, or the agent has the user's name.
+        """
+        if agent_name == _USER:
+            raise InvalidInputError(f"agent_name cannot be {_USER!r}")
+        return cls(
+            what=what,
+            key=SessionKey.of(key),
+            agent_name=agent_name or settings.agent_name,
+            invocation_id=invocation_id or f"e-{platform_uuid.new_uuid()}",
+            function_call_id=function_call_id or new_call_id(),
+            event_id=event_id or Event.new_id(),
+            may_be_stored=bool(event_id),
+            user_content=user_content,
+            context=context or {},
+            mocks=mocks,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opened:
+    """A session as a run sees it."""
+
+    session: Session
+    state: dict[str, Any]
+    situation: Situation
+    warnings: list[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What a run came to, before it is stored."""
+
+    state: Mapping[str, Any]
+    delta: Delta = _UNCHANGED
+    response: Mapping[str, Any] | None = None
+    stdout: str = ""
+    warnings: Sequence[str] = ()
+    calls: Sequence[Call] = ()
+    actions: Mapping[str, Any] | None = None
+    error: RunFailure | None = None
+    answer: Answer | None = None
+
+    @classmethod
+    def failed(
+        cls, error: RunFailure, state: Mapping[str, Any], settings: RuntimeSettings, *, stdout: str = ""
+    ) -> Self:
+        """Return that a tool failed, which had *state*."""
+        response = error.response if settings.guest.error_in_result else None
+        return cls(state=state, error=error, stdout=stdout, response=response)
+
+
+Work: TypeAlias = Callable[[Opened], Awaitable[Outcome]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Done:
+    """What a run came to, and where it is stored."""
+
+    outcome: Outcome
+    warnings: Sequence[str]
+    invocation_id: str
+    event_id: str | None
+    duration_s: float
+
+    def fields(self) -> dict[str, Any]:
+        """Return what the results of all runs have."""
+        return {
+            "error": self.outcome.error,
+            "variables": self.outcome.state,
+            "stdout": self.outcome.stdout,
+            "warnings": tuple(self.warnings),
+            "calls": tuple(self.outcome.calls),
+            "actions": self.outcome.actions,
+            "event_id": self.event_id,
+            "invocation_id": self.invocation_id,
+            "duration_s": self.duration_s,
+        }
+
+
+@dataclass(slots=True)
+class SessionRuns:
+    """Runs on the sessions of one service; those of one session take turns within this process."""
+
+    sessions: BaseSessionService
+    artifacts: BaseArtifactService | None
+    settings: RuntimeSettings
+    _turns: Turns = field(default_factory=Turns)
+
+    async def run(self, invocation: Invocation, work: Work) -> Done:
+        """Do *work* on a session, and append what it changed.
+
+        Raises:
+            SessionMissingError: there is no such session.
+            SessionConflictError: another writer was first, more often than ``reruns_on_conflict``.
+        """
+        started = time.monotonic()
+        async with self._turn(invocation):
+            for left in range(self.settings.reruns_on_conflict, -1, -1):
+                opened = await self.open(invocation)
+                outcome = await work(opened)
+                event_id = None
+                try:
+                    event_id = await self._append(opened.session, outcome, invocation)
+                except InvalidInputError as exc:  # the code chose what cannot be stored, not its caller
+                    outcome = self._refused(outcome, exc, opened)
+                except StaleSessionError:
+                    if not left:
+                        raise
+                    logger.info(
+                        "%s on %s runs again: another writer was first", invocation.what, invocation.key
+                    )
+                    continue
+                return self._done(invocation, opened, outcome, event_id, started)
+        raise AssertionError("unreachable")
+
+    @asynccontextmanager
+    async def _turn(self, invocation: Invocation) -> AsyncIterator[None]:
+        outer = _TURNS.get()
+        if any(turn.runs is self and turn.key == invocation.key and not turn.is_over for turn in outer):
+            raise InvalidInputError(
+                f"{invocation.what} is called within a run on {invocation.key}, and would wait for its end"
+            )
+        async with self._turns.turn(invocation.key):
+            mine = _Turn(self, invocation.key)
+            _TURNS.set((*outer, mine))
+            try:
+                yield
+            finally:
+                mine.is_over = True
+                _TURNS.set(outer)
+
+    async def open(self, invocation: Invocation) -> Opened:
+        """Return the session as a run sees it.
+
+        Raises:
+            SessionMissingError: there is none.
+            SessionConflictError: the run's event is there already.
+            InvalidInputError: something in its events, or in *invocation*, cannot be JSON.
+        """
+        session = await self._load(invocation, self.settings.recent_events)
+        _require_new(session, invocation)
+        warnings: list[str] = []
+        state, withheld = variables_of(session, self.settings, warnings)
+        content = await user_content(session, invocation.user_content, self.artifacts, warnings)
+        context = {
+            **to_object(self.settings.context, "settings.context"),
+            "events": events_of(
+                session,
+                media=self.settings.history_media,
+                most_bytes=self.settings.history_bytes,
+                warnings=warnings,
+            ),
+            "invocationId": invocation.invocation_id,
+            "agentName": invocation.agent_name,
+            "sessionId": invocation.key.session,
+            **({} if content is None else {"userContent": content}),
+            **to_object(invocation.context, "context"),
+            "withheld": withheld,
+        }
+        return Opened(
+            session=session,
+            state=state,
+            situation=Situation(context=context, mocks=invocation.mocks),
+            warnings=warnings,
+        )
+
+    async def finish_late(self, invocation: Invocation, name: str, opened: Opened, work: Work) -> Done:
+        """Do *work*, and append its response as the user's, to the session as it is then.
+
+        What it changed counts beside what others wrote meanwhile. Where that cannot be stored, the response
+        is that, for a model waits for one.
+
+        Raises:
+            SessionMissingError: the session is gone.
+            SessionConflictError: others were first each time, or the run's event is there already.
+        """
+        started = time.monotonic()
+        outcome = await work(opened)
+        left = self.settings.appends_of_late_responses - 1
+        recent_events = self.settings.recent_events if invocation.may_be_stored else 0
+        while True:
+            async with self._turns.turn(invocation.key):
+                session = await self._load(invocation, recent_events)
+                _require_new(session, invocation)
+                try:
+                    event = self._event(session, outcome, invocation)
+                    event.author, event.content = _USER, _response(outcome, invocation, name)
+                    await self.sessions.append_event(session, event)
+                except StaleSessionError:
+                    if not left:
+                        raise
+                    left -= 1
+                except InvalidInputError as exc:
+                    if outcome.error is not None:
+                        raise
+                    outcome = self._refused(outcome, exc, opened)
+                else:
+                    break
+        return self._done(invocation, opened, outcome, invocation.event_id, started)
+
+    def _refused(self, outcome: Outcome, why: InvalidInputError, opened: Opened) -> Outcome:
+        """Return *outcome* as a failure: what it changed cannot be stored."""
+        failed = Outcome.failed(failure_of(why), opened.state, self.settings, stdout=outcome.stdout)
+        answer = outcome.answer
+        if answer is not None:
+            answer = answer.failed(failure_of(why), before=opened.state, response=None)
+        return replace(failed, calls=outcome.calls, warnings=outcome.warnings, answer=answer)
+
+    async def _load(self, invocation: Invocation, recent_events: int | None) -> Session:
+        key = invocation.key
+        session = await self.sessions.get_session(
+            app_name=key.app,
+            user_id=key.user,
+            session_id=key.session,
+            config=None if recent_events is None else GetSessionConfig(num_recent_events=recent_events),
+        )
+        if session is None:
+            raise SessionMissingError(
+                f"there is no session {key}", operation=invocation.what.split()[0], key=str(key)
+            )
+        return session
+
+    async def _append(self, session: Session, outcome: Outcome, invocation: Invocation) -> str | None:
+        event = self._event(session, outcome, invocation)
+        if not event.actions.state_delta:
+            return None
+        await self.sessions.append_event(session, event)
+        return invocation.event_id
+
+    def _event(self, session: Session, outcome: Outcome, invocation: Invocation) -> Event:
+        delta = {}
+        if outcome.error is None:
+            delta = state_delta(outcome.delta.changed, outcome.delta.removed, session.state, self.settings)
+        gone = set(fleeting([*delta]))
+        return Event(
+            id=invocation.event_id,
+            author=invocation.agent_name,
+            invocation_id=invocation.invocation_id,
+            actions=EventActions(
+                state_delta={name: value for name, value in delta.items() if name not in gone}
+            ),
+        )
+
+    def _done(
+        self, invocation: Invocation, opened: Opened, outcome: Outcome, event_id: str | None, started: float
+    ) -> Done:
+        duration_s = time.monotonic() - started
+        fading = fleeting([*outcome.delta.changed])
+        logger.info(
+            "%s on %s: %s in %.0f ms, %d variables changed, %d removed, %d calls, %d characters printed",
+            invocation.what,
+            invocation.key,
+            "failed" if outcome.error else "done",
+            duration_s * 1000,
+            len(outcome.delta.changed),
+            len(outcome.delta.removed),
+            len(outcome.calls),
+            len(outcome.stdout),
+        )
+        return Done(
+            outcome=outcome,
+            warnings=(
+                *opened.warnings,
+                *outcome.warnings,
+                *(f"the variable {name!r} lasts for this run alone, as ADK has it" for name in fading),
+            ),
+            invocation_id=invocation.invocation_id,
+            event_id=event_id,
+            duration_s=duration_s,
+        )
+
+
+def _require_new(session: Session, invocation: Invocation) -> None:
+    if any(event.id == invocation.event_id for event in session.events):
+        raise SessionConflictError(
+            f"an earlier run stored the event {invocation.event_id} in {invocation.key}",
+            operation=invocation.what.split()[0],
+            key=str(invocation.key),
+        )
+
+
+def _response(outcome: Outcome, invocation: Invocation, name: str) -> types.Content:
+    response = types.FunctionResponse(
+        id=invocation.function_call_id, name=name, response=dict(outcome.response or {})
+    )
+    return types.Content(role=_USER, parts=[types.Part(function_response=response)])

@@ -1,0 +1,97 @@
+"""Hold what is chosen of the runtime where the platform's behaviour is not known."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from gcp_adk_store.ces.guest.contract import RunSettings
+from gcp_adk_store.ces.sandbox.limits import Limits
+from gcp_adk_store.errors import InvalidInputError
+
+_MIB: Final = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuntimeSettings:
+    """How runs are made; ``guest`` has what concerns the code alone.
+
+    Raises:
+        InvalidInputError: a number is too small, or the agent has the user's name.
+    """
+
+    guest: RunSettings = field(default_factory=RunSettings)
+    limits: Limits | None = None
+    """Of each run; None is the sandbox's own."""
+    agent_name: str = "agent"
+    """Author of the events that runs append, and ``context.agent_name``, where a call names no other."""
+    context: Mapping[str, Any] = field(default_factory=dict)
+    """Further fields of ``context``, such as ``language_code``."""
+    recent_events: int | None = None
+    """How many of the latest events ``context.events`` has; None is all."""
+    history_bytes: int | None = 6 * 1024 * 1024
+    """JSON of the latest events that ``context.events`` has, so that a long session's fit into a run's
+    ``frame_bytes`` beside its variables; older ones are left out, with a warning. None is any."""
+    history_media: bool = False
+    """Whether inline data of earlier turns stays in ``context.events``; the platform strips it."""
+    shared_variables: tuple[str, ...] = ()
+    """Names of the ``user:`` and ``app:`` variables that code sees and sets, such as ``app:theme``, without
+    patterns. Runs of other users see what code sets of the app, so none is shared by default."""
+    session_variables_bytes: int = 6 * _MIB
+    """Bytes of a session's own variables together, names and values, in the JSON of a run's request. A run
+    that stores more fails. The default takes 24 variables of the largest size, 256 KiB. With those of the
+    user and the app, ``history_bytes`` and an artifact in base64, they fit into ``frame_bytes``."""
+    user_variables_bytes: int = 2 * _MIB
+    """The same of the ``user:`` variables."""
+    app_variables_bytes: int = 2 * _MIB
+    """The same of the ``app:`` variables."""
+    variables_per_scope: int = 1000
+    """Names in each of these three scopes. Names of removed variables count: ADK's state keeps them."""
+    reruns_on_conflict: int = 0
+    """How often code runs again where another writer was first; what it asked of the host happens again."""
+    finish_uncollected: bool = True
+    """Whether background calls that the code did not wait for are finished, instead of cancelled: within
+    ``Limits.wall_s``, and what they change of the variables counts last, in the order of their begin."""
+    background_calls_at_once: int = 16
+    """Background calls of one run at a time."""
+    uncollected_characters: int = 16 * 1024 * 1024
+    """Of answers to background calls that the code has not asked for yet, and of what these calls changed of
+    the variables; with more, the run fails."""
+    runs_at_once: int = 8
+    """Runs at a time; others wait for their turn. Nested runs count by their depth."""
+    max_depth: int = 5
+    """How deep tools may call each other."""
+    appends_of_late_responses: int = 10
+    """How often the response of an asynchronous tool is appended anew where another writer was first."""
+
+    def __post_init__(self) -> None:
+        least = {
+            "recent_events": 0,
+            "history_bytes": 0,
+            "session_variables_bytes": 0,
+            "user_variables_bytes": 0,
+            "app_variables_bytes": 0,
+            "variables_per_scope": 0,
+            "reruns_on_conflict": 0,
+            "background_calls_at_once": 1,
+            "uncollected_characters": 0,
+            "runs_at_once": 1,
+            "max_depth": 0,
+            "appends_of_late_responses": 1,
+        }
+        for name, number in least.items():
+            value = getattr(self, name)
+            if value is not None and value < number:
+                raise InvalidInputError(f"{name} must be at least {number}, not {value}")
+        names: object = self.shared_variables  # a caller without types may give anything
+        if not isinstance(names, tuple) or not all(map(_is_shareable, names)):
+            raise InvalidInputError(
+                "shared_variables must be a tuple of names that begin with user: or app:, such as "
+                f"('app:theme',), not {str(names)[:100]!r}"
+            )
+        if self.agent_name in {"", "user"}:
+            raise InvalidInputError(f"agent_name cannot be {self.agent_name!r}")
+
+
+def _is_shareable(name: object) -> bool:
+    """Whether *name* can be of a variable that sessions share; marks of removals are the runtime's own."""
+    return isinstance(name, str) and name.startswith(("user:", "app:")) and ":ces_removed:" not in name

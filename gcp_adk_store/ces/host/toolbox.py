@@ -1,0 +1,199 @@
+"""Answer calls of tools: by mocks and fakes first, then by the tool."""
+
+import inspect
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+from google.adk.platform import uuid as platform_uuid
+
+from gcp_adk_store.ces.host.questions import Answer
+from gcp_adk_store.ces.host.replies import Reply
+from gcp_adk_store.ces.host.results import Call, RunFailure
+from gcp_adk_store.ces.http.fetching import HttpAccess
+from gcp_adk_store.ces.sandbox.errors import SandboxError, SandboxUnavailableError
+from gcp_adk_store.ces.tools.declarations import Callee, CodeFile, MockTool, OperationTool, PythonTool
+from gcp_adk_store.ces.tools.mocks import FakeTools, MockConfig
+from gcp_adk_store.ces.tools.parameters import ArgumentsError
+from gcp_adk_store.errors import InvalidInputError
+
+_BAD_REQUEST: Final = 400
+_FAILED: Final = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Situation:
+    """What runs that belong together have in common."""
+
+    context: Mapping[str, Any]
+    """The session as code sees it, but for the variables."""
+    mocks: MockConfig | None
+
+    def context_with(self, state: Mapping[str, Any], *, function_call_id: str) -> dict[str, Any]:
+        """Return the context of one run."""
+        return {**self.context, "state": dict(state), "functionCallId": function_call_id}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCall:
+    """A call of a tool, by code or by a model."""
+
+    name: str
+    args: dict[str, Any]
+    state: Mapping[str, Any]
+    """The variables that the tool sees."""
+    shares_state: bool
+    """Whether what it changes of them counts."""
+    by_code: bool
+    """Whether code calls it: then a mock has to fit, where `MockConfig.unmatched` wants that."""
+    situation: Situation
+    function_call_id: str
+
+    def context(self) -> dict[str, Any]:
+        """Return the context of the run that answers it."""
+        return self.situation.context_with(self.state, function_call_id=self.function_call_id)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ran:
+    """What became of a request."""
+
+    answer: Answer
+    calls: tuple[Call, ...]
+    warnings: tuple[str, ...]
+    stdout: str
+
+
+RunRequest: TypeAlias = Callable[[dict[str, Any], Situation], Awaitable[Ran]]
+"""Runs a request within the run that asks for it."""
+
+
+def new_call_id() -> str:
+    """Return an id for a call of a function."""
+    return f"call-{platform_uuid.new_uuid()}"
+
+
+class Toolbox:
+    """Every tool that code may call."""
+
+    def __init__(
+        self,
+        callees: Mapping[str, Callee],
+        *,
+        http: HttpAccess,
+        mocks: MockConfig | None,
+        fakes: FakeTools | None,
+    ) -> None:
+        self.callees = callees
+        self._http = http
+        self._mocks = mocks
+        self._fakes = fakes
+
+    def names(self, mocks: MockConfig | None = None) -> list[str]:
+        """Return every name that ``tools.X`` may have, sorted; one that has but a mock is one of them.
+
+        Args:
+            mocks: Of the run, beside those of every run.
+        """
+        mocked = (call.tool for each in (mocks, self._mocks) if each is not None for call in each.calls)
+        return sorted({*self.callees, *mocked})
+
+    async def reply(self, call: ToolCall, run: RunRequest) -> Reply:
+        """Return the answer to *call*; *run* runs the code of Python tools and fakes.
+
+        Raises:
+            SandboxUnavailableError: the sandbox cannot run here.
+            TypeError, ValueError: a mock answers what is no JSON. What the function of a mock raises, too.
+        """
+        return await self.stand_in(call, run) or await self._of_tool(call, run)
+
+    async def stand_in(self, call: ToolCall, run: RunRequest) -> Reply | None:
+        """Return the answer of a mock or a fake to *call*, if there is one; as :meth:`reply`."""
+        for mocks in (call.situation.mocks, self._mocks):
+            if mocks is None:
+                continue
+            if (mocked := mocks.find(call.name, call.args)) is not None:
+                return Reply.of_json(mocked.response, mocked=True)
+            if mocks.unmatched == "FAIL" and call.by_code:
+                return Reply(ending=("UnmatchedToolCallError", f"no mock fits this call of {call.name}"))
+        function = self._fakes.function_for(call.name) if self._fakes is not None else None
+        if self._fakes is None or function is None:
+            return None
+        return await self._faked(self._fakes, function, call, run)
+
+    def description_of(self, name: str) -> str:
+        """Return what the tool *name* does; nothing where there is none."""
+        callee = self.callees.get(name)
+        return callee.description if callee is not None else ""
+
+    async def _faked(self, fakes: FakeTools, function: str, call: ToolCall, run: RunRequest) -> Reply | None:
+        request = {
+            "kind": "callback",
+            "callback": "before_tool",
+            "code": [{"source": fakes.source, "filename": fakes.filename, "name": function}],
+            "tool": {"name": call.name, "description": self.description_of(call.name)},
+            "args": call.args,
+            "context": call.context(),
+        }
+        ran = await run(request, call.situation)
+        if ran.answer.error is not None:
+            return Reply(ending=("FakeToolError", f"{fakes.filename}: {ran.answer.error}"))
+        if ran.answer.overridden_by is None:
+            return None
+        return Reply(
+            text=Reply.of_json(ran.answer.result).text,
+            delta=ran.answer.delta if call.shares_state else None,
+            mocked=True,
+            stdout=ran.stdout,
+            said=ran.warnings,
+        )
+
+    async def _of_tool(self, call: ToolCall, run: RunRequest) -> Reply:
+        match self.callees.get(call.name):
+            case PythonTool() as tool:
+                return await _of_python(tool, call, run)
+            case OperationTool() as tool:
+                return await self._of_operation(tool, call)
+            case MockTool() as tool:
+                answer = tool.response(call.args) if callable(tool.response) else tool.response
+                return Reply.of_json(await answer if inspect.isawaitable(answer) else answer, mocked=True)
+            case None:
+                return Reply(ending=("UnknownToolError", f"there is no tool {call.name[:100]!r}"))
+
+    async def _of_operation(self, tool: OperationTool, call: ToolCall) -> Reply:
+        try:
+            outgoing = tool.operation.request(call.args, tool.headers)
+        except ArgumentsError as exc:
+            error = RunFailure(type="ArgumentsError", message=str(exc), traceback="")
+            return Reply(status_code=_BAD_REQUEST, reason=str(exc), error=error)
+        return Reply.of_fetched(await self._http.fetch(outgoing))
+
+
+def python_request(tool: PythonTool, args: Mapping[str, Any], context: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the request that calls *tool*."""
+    code = CodeFile.of(tool.code).wire(function=tool.name, filename=f"{tool.name}.py")
+    return {"kind": "tool", "code": [code], "args": dict(args), "context": context}
+
+
+async def _of_python(tool: PythonTool, call: ToolCall, run: RunRequest) -> Reply:
+    try:
+        ran = await run(python_request(tool, call.args, call.context()), call.situation)
+    except SandboxUnavailableError:
+        raise
+    except SandboxError as exc:
+        return Reply.failed(_FAILED, failure_of(exc), stdout=exc.output)
+    except InvalidInputError as exc:  # what is handed to it, or what it is answered, is too large
+        return Reply.failed(_FAILED, failure_of(exc))
+    if ran.answer.error is not None:
+        return Reply.failed(_FAILED, ran.answer.error, stdout=ran.stdout)
+    return Reply(
+        text=Reply.of_json(ran.answer.response).text,
+        delta=ran.answer.delta if call.shares_state else None,
+        stdout=ran.stdout,
+        said=ran.warnings,
+    )
+
+
+def failure_of(error: Exception) -> RunFailure:
+    """Return what ended a run from outside as its failure."""
+    return RunFailure(type=type(error).__name__, message=str(error), traceback="")

@@ -1,0 +1,1 @@
+"""Send the requests of user code, to allowed addresses only."""

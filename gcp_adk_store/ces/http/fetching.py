@@ -1,0 +1,298 @@
+"""Send HTTP requests for user code: to checked addresses, in bounded time, and read bounded answers."""
+
+import asyncio
+import codecs
+import ssl
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, Final, Self
+
+import httpx
+
+from gcp_adk_store.ces.http.headers import sendable
+from gcp_adk_store.ces.http.policy import HttpPolicy, RefusedError
+
+NO_ANSWER: Final = "Error fetching from URL"
+"""The reason where there was no answer, as the platform has it."""
+
+_METHODS: Final = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"})
+_PACKED: Final = {"gzip": zlib.MAX_WBITS | 16, "x-gzip": zlib.MAX_WBITS | 16, "deflate": zlib.MAX_WBITS}
+_FIRST_ERROR: Final = 400
+_MOVED: Final = 301
+_REDIRECTS: Final = frozenset({_MOVED, 302, 303, 307, 308})
+_KEEP_METHOD: Final = frozenset({307, 308})
+_CHARSETS: Final = frozenset(
+    {
+        *("ascii", "big5", "euc_jp", "euc_kr", "gb18030", "gb2312", "gbk", "koi8-r", "koi8-u"),
+        *("shift_jis", "utf-16", "utf-16-be", "utf-16-le", "utf-8"),
+    }
+)
+
+
+@cache
+def _trusted() -> ssl.SSLContext:
+    """Return what trusts the servers of the certifi package; made once, for it takes some 20 ms."""
+    return httpx.create_ssl_context(trust_env=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outgoing:
+    """A request, as user code or a tool spells it."""
+
+    method: str
+    url: str
+    params: Any = None
+    headers: Any = None
+    data: Any = None
+    """Text, or form fields by name."""
+    json: Any = None
+    leaves_origin: bool = True
+    """Whether redirects to other hosts are followed: not with a tool's own headers."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fetched:
+    """An answer, or that there was none."""
+
+    status_code: int
+    reason: str
+    text: str
+    said: Sequence[str] = field(default_factory=tuple)
+    """What whoever wrote the code should know."""
+
+    @classmethod
+    def none(cls, why: str, said: Sequence[str] = ()) -> Self:
+        """Return that there was no answer, and *why*."""
+        return cls(status_code=0, reason=NO_ANSWER, text="", said=(*said, why))
+
+
+class HttpAccess:
+    """What a policy allows of HTTP; without state: no cookies, no connections that are kept, no proxies."""
+
+    def __init__(self, policy: HttpPolicy) -> None:
+        self._policy = policy
+
+    async def fetch(self, outgoing: Outgoing) -> Fetched:
+        """Return the answer to *outgoing*; that there is none is an answer too."""
+        said: list[str] = []
+        where = "a request"
+        try:
+            async with asyncio.timeout(self._policy.timeout_s):
+                request = _request(outgoing, said)
+                where = f"{request.method} {request.url.host}"
+                return await self._follow(request, outgoing, said)
+        except TimeoutError:
+            why = f"no answer within the {self._policy.timeout_s:g} s of HttpPolicy.timeout_s"
+        except RefusedError as exc:
+            why = str(exc)
+        # What the code asked for, and what servers answer, makes httpx raise these.
+        except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError, TypeError, zlib.error) as exc:
+            why = f"{type(exc).__name__}: {exc}"
+        return Fetched.none(f"{where}: {why}", said)
+
+    async def _follow(self, request: httpx.Request, outgoing: Outgoing, said: list[str]) -> Fetched:
+        # The transport alone: a client of httpx logs every URL, reads what redirects say and keeps cookies.
+        transport = _CheckedTransport(self._policy, self._policy.ssl_context or _trusted())
+        try:
+            for _ in range(self._policy.max_redirects + 1):
+                response = await transport.handle_async_request(request)
+                try:
+                    following = _redirected(request, response)
+                    if following is None or not (
+                        outgoing.leaves_origin or _same_origin(request.url, following.url)
+                    ):
+                        return await self._read(response, said)
+                finally:
+                    await response.aclose()
+                request = following
+        finally:
+            await transport.aclose()
+        raise RefusedError(f"more than the {self._policy.max_redirects} of HttpPolicy.max_redirects")
+
+    async def _read(self, response: httpx.Response, said: list[str]) -> Fetched:
+        body = _Body(self._policy.max_response_bytes, response.headers.get("content-encoding", ""))
+        async for piece in response.aiter_raw():
+            body.add(piece)
+        failed = response.status_code >= _FIRST_ERROR
+        return Fetched(
+            status_code=response.status_code,
+            reason=response.reason_phrase if failed else "",
+            text=_decoded(body.whole(), response.charset_encoding),
+            said=tuple(said),
+        )
+
+
+class _CheckedTransport(httpx.AsyncBaseTransport):
+    """Connects to the addresses that the policy found, under the name that was asked for."""
+
+    def __init__(self, policy: HttpPolicy, context: ssl.SSLContext) -> None:
+        self._policy = policy
+        # Not kept: a connection to one name of an address must not serve another one.
+        self._inner = httpx.AsyncHTTPTransport(
+            verify=context, trust_env=False, limits=httpx.Limits(max_keepalive_connections=0)
+        )
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        addresses = await self._policy.addresses(request.url)
+        name = request.url.raw_host.decode("ascii").removesuffix(".")
+        timeout = dict.fromkeys(("read", "write", "pool"), self._policy.timeout_s)
+        timeout["connect"] = self._policy.timeout_s / len(addresses)
+        failure: httpx.TransportError | None = None
+        for address in addresses:
+            pinned = httpx.Request(
+                request.method,
+                request.url.copy_with(host=address),
+                headers=request.headers,
+                stream=request.stream,
+                extensions={"sni_hostname": name, "timeout": timeout},
+            )
+            try:
+                return await self._inner.handle_async_request(pinned)
+            except (httpx.ConnectError, httpx.ConnectTimeout) as exc:
+                failure = exc
+        raise failure or httpx.ConnectError("there is no address")
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
+class _Body:
+    """The bytes of an answer, unpacked, up to a limit."""
+
+    def __init__(self, most: int, encoding: str) -> None:
+        self._most = most
+        self._pieces: list[bytes] = []
+        self._size = 0
+        self._packed_size = 0
+        name = encoding.strip().lower()
+        if name not in {"", "identity", *_PACKED}:
+            raise RefusedError(f"the answer is packed as {name[:40]!r}, which nobody asked for")
+        self._format = _PACKED.get(name)
+        self._unpack = None if self._format is None else zlib.decompressobj(self._format)
+
+    def add(self, piece: bytes) -> None:
+        """Add what arrived.
+
+        Raises:
+            RefusedError: it is too much.
+            zlib.error: it cannot be unpacked.
+        """
+        self._packed_size += len(piece)
+        self._require_room(self._packed_size)
+        while piece:
+            unpacked, piece = self._unpacked(piece)
+            self._size += len(unpacked)
+            self._require_room(self._size)
+            self._pieces.append(unpacked)
+
+    def whole(self) -> bytes:
+        """Return all of it.
+
+        Raises:
+            RefusedError: its end is missing.
+        """
+        if self._unpack is not None and self._packed_size and not self._unpack.eof:
+            raise RefusedError("the answer ends before what is packed in it does")
+        return b"".join(self._pieces)
+
+    def _unpacked(self, piece: bytes) -> tuple[bytes, bytes]:
+        """Return what is unpacked of *piece*, and what follows the end of that."""
+        if self._unpack is None:
+            return piece, b""
+        if self._unpack.eof:  # gzip may be several, one after the other
+            self._unpack = zlib.decompressobj(self._format or 0)
+        return self._unpack.decompress(piece, self._most - self._size + 1), self._unpack.unused_data
+
+    def _require_room(self, size: int) -> None:
+        if size > self._most:
+            raise RefusedError(
+                f"the answer has more than the {self._most} bytes of HttpPolicy.max_response_bytes"
+            )
+
+
+def _redirected(request: httpx.Request, response: httpx.Response) -> httpx.Request | None:
+    """Return the request that *response* leads to, if it leads anywhere; secrets stay with their origin."""
+    location = response.headers.get("location")
+    if response.status_code not in _REDIRECTS or location is None or request.method == "HEAD":
+        return None
+    url = request.url.join(location)
+    headers = request.headers.copy()
+    left_out = ["host"]
+    if not _same_origin(request.url, url):
+        left_out += ["authorization", "cookie"]
+    # As in the package requests: what was moved for good is asked for as before, but for a POST.
+    keeps_body = response.status_code in _KEEP_METHOD or request.method == "GET"
+    keeps_body |= response.status_code == _MOVED and request.method != "POST"
+    if not keeps_body:
+        left_out += ["content-length", "content-type", "transfer-encoding"]
+    for name in left_out:
+        headers.pop(name, None)
+    content = request.content if keeps_body else None
+    return httpx.Request(request.method if keeps_body else "GET", url, headers=headers, content=content)
+
+
+def _same_origin(one: httpx.URL, other: httpx.URL) -> bool:
+    return (one.scheme, one.host, one.port) == (other.scheme, other.host, other.port)
+
+
+def _request(outgoing: Outgoing, said: list[str]) -> httpx.Request:
+    """Return *outgoing* as httpx has it; *said* learns what was left out.
+
+    Raises:
+        RefusedError: it is none.
+        httpx.InvalidURL, TypeError, ValueError: the same.
+    """
+    if outgoing.method not in _METHODS:
+        raise RefusedError(f"{outgoing.method[:40]!r} is no method of ces_requests")
+    url = httpx.URL(outgoing.url)
+    if outgoing.params:
+        url = url.copy_with(params=[*httpx.QueryParams(url.query).multi_items(), *_pairs(outgoing.params)])
+    headers = sendable(outgoing.headers, said)
+    body: dict[str, Any] = {}
+    if isinstance(outgoing.data, str):
+        body = {"content": outgoing.data.encode()}
+    elif outgoing.data is not None:
+        body = {"data": _form(outgoing.data)}
+    elif outgoing.json is not None:
+        body = {"json": outgoing.json}
+    made = httpx.Request(outgoing.method, url, **body)
+    made.headers.update({"accept": "*/*", "user-agent": "gcp-adk-store", **headers})
+    made.headers["accept-encoding"] = "gzip, deflate"
+    if url.userinfo and "authorization" not in made.headers:
+        made = next(httpx.BasicAuth(url.username, url.password).auth_flow(made))
+    return made
+
+
+def _pairs(params: Any) -> list[tuple[str, Any]]:
+    """Return *params* as httpx takes them; lists are several values of a name, None is left out."""
+    if isinstance(params, str):
+        return httpx.QueryParams(params).multi_items()
+    items = params.items() if isinstance(params, Mapping) else params
+    if not all(isinstance(item, Sequence) and not isinstance(item, str) and len(item) == 2 for item in items):  # noqa: PLR2004
+        raise RefusedError("params must be a dict, a list of pairs, or text")
+    return [
+        (str(name), each)
+        for name, value in items
+        for each in (value if isinstance(value, list) else [value])
+        if each is not None
+    ]
+
+
+def _form(data: Any) -> dict[str, Any]:
+    if not isinstance(data, Mapping):
+        raise RefusedError("data must be text, or a dict of form fields")
+    return {str(name): value for name, value in data.items() if value is not None}
+
+
+def _decoded(body: bytes, charset: str | None) -> str:
+    name = "utf-8"
+    if charset:
+        try:
+            name = codecs.lookup(charset).name
+        except (LookupError, ValueError):
+            name = "utf-8"
+    if name not in _CHARSETS and not name.startswith(("iso8859-", "cp125")):
+        name = "utf-8"  # Python has codecs that are no text, some of which unpack
+    return body.decode(name, errors="replace")

@@ -1,0 +1,170 @@
+"""Decide where user code may send HTTP requests."""
+
+import asyncio
+import math
+import os
+import re
+import socket
+import ssl
+from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cache, partial
+from typing import Final, TypeAlias
+
+import httpx
+
+from gcp_adk_store.ces.http.addresses import is_loopback, is_public, read_address
+from gcp_adk_store.errors import InvalidInputError
+
+Resolver: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]
+"""Given a name and a port, returns the IP addresses to connect to."""
+
+_HOST: Final = re.compile(r"[a-z0-9._:-]+")
+_PORTS: Final = {"http": 80, "https": 443}
+_LARGEST_PORT: Final = 65_535
+
+
+@cache
+def _lookups(_process: int) -> ThreadPoolExecutor:
+    """Return the threads that look names up; a fork has none of those of its parent.
+
+    Not the event loop's own: names that take long would keep all of this process's work waiting.
+    """
+    return ThreadPoolExecutor(64, thread_name_prefix="gcp-adk-store-names")
+
+
+class RefusedError(Exception):
+    """A request is not sent; the message says why, to whoever wrote the code."""
+
+
+@dataclass(frozen=True, slots=True)
+class AllowedHost:
+    """One entry of a policy."""
+
+    name: str
+    """In lower case and without the dot at its end; ``*`` at its start is any further labels."""
+    port: str
+    """A number, ``*``, or nothing for the one of the scheme."""
+
+    @classmethod
+    def of(cls, text: str) -> "AllowedHost":
+        """Return the entry that *text* spells.
+
+        Raises:
+            InvalidInputError: it spells none.
+        """
+        host, port = text.strip(), ""
+        if host.startswith("[") or host.count(":") <= 1:  # what has more is an IPv6 address without a port
+            before, colon, after = host.rpartition(":")
+            if colon and not after.endswith("]"):
+                host, port = before, after
+        if port not in {"", "*"} and not (port.isdecimal() and 0 < int(port) <= _LARGEST_PORT):
+            raise InvalidInputError(f"allowed host {text!r}: the port is a number or *")
+        return cls(name=_name_of(host, text), port=port)
+
+    def fits(self, url: httpx.URL) -> bool:
+        """Whether it allows the host and port of *url*."""
+        number = _port(url)
+        port = number == _PORTS[url.scheme] if not self.port else self.port in {"*", str(number)}
+        host = _host(url)
+        if self.name == "*":
+            return port
+        return port and (host.endswith(self.name[1:]) if self.name.startswith("*.") else host == self.name)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HttpPolicy:
+    """Where requests of user code, and of OpenAPI tools, may go; by default nowhere.
+
+    Whatever is allowed here, an address that is not public is refused, in every spelling, behind every name
+    and after every redirect.
+
+    Raises:
+        InvalidInputError: an entry or a limit is none.
+    """
+
+    allow: Sequence[str] = ()
+    """Hosts: ``api.example.com``, ``*.example.com`` (not ``example.com`` itself), ``*`` for all public ones.
+    With ``:8443`` on that port, with ``:*`` on any, else on 443 of https and 80 of http."""
+    allow_loopback: bool = False
+    """Whether allowed hosts may be on this machine, 127.0.0.0/8 and ::1: for tests and samples."""
+    timeout_s: float = 10.0
+    """For the whole of a request, redirects included."""
+    max_response_bytes: int = 1024 * 1024
+    """Of a body, before and after it is unpacked."""
+    max_redirects: int = 5
+    resolver: Resolver | None = None
+    """By default the system's."""
+    ssl_context: ssl.SSLContext | None = None
+    """Which servers are trusted; by default those of the certifi package."""
+
+    def __post_init__(self) -> None:
+        if isinstance(self.allow, str):
+            raise InvalidInputError("allow is a list of hosts, not one text")
+        object.__setattr__(self, "allow", tuple(self.allow))  # what is checked now stays what it is
+        self.allowed_hosts()
+        if not 0 < self.timeout_s < math.inf or self.max_response_bytes <= 0 or self.max_redirects < 0:
+            raise InvalidInputError(
+                "timeout_s and max_response_bytes must be positive, max_redirects at least 0"
+            )
+
+    def allowed_hosts(self) -> list[AllowedHost]:
+        """Return the entries of ``allow``."""
+        return [AllowedHost.of(text) for text in self.allow]
+
+    async def addresses(self, url: httpx.URL) -> list[str]:
+        """Return what to connect to for *url*: addresses that were checked, so no name is looked up again.
+
+        Raises:
+            RefusedError: nothing there may be connected to.
+            OSError, ValueError: the name cannot be looked up.
+        """
+        if url.scheme not in _PORTS or not url.host:
+            raise RefusedError(f"{url.scheme or 'no scheme'}: only http and https URLs can be requested")
+        if not any(entry.fits(url) for entry in self.allowed_hosts()):
+            asked = f"{_host(url)}:{_port(url)}"
+            raise RefusedError(f"{asked} is not among the allowed hosts (HttpPolicy.allow)")
+        if not 0 < _port(url) <= _LARGEST_PORT:
+            raise RefusedError(f"{_port(url)} is no port")
+        found = await (self.resolver or _look_up)(_host(url), _port(url))
+        if not found:
+            raise RefusedError(f"{_host(url)} has no address")
+        return [self._checked(text, _host(url)) for text in found]
+
+    def _checked(self, text: str, host: str) -> str:
+        address = read_address(text)
+        if is_public(address) or (self.allow_loopback and is_loopback(address)):
+            return text
+        hint = " (HttpPolicy.allow_loopback)" if is_loopback(address) else ""
+        raise RefusedError(f"{host} is {text}, which is not a public address{hint}")
+
+
+def _host(url: httpx.URL) -> str:
+    return url.raw_host.decode("ascii").lower().removesuffix(".")
+
+
+def _port(url: httpx.URL) -> int:
+    return _PORTS[url.scheme] if url.port is None else url.port
+
+
+def _name_of(host: str, text: str) -> str:
+    if host == "*":
+        return host
+    star = "*." if host.startswith("*.") else ""
+    name = host.removeprefix("*.")
+    if ":" in name and not name.startswith("["):
+        name = f"[{name}]"
+    try:
+        url = httpx.URL(f"http://{name}")
+    except httpx.InvalidURL as exc:
+        raise InvalidInputError(f"allowed host {text!r}: {exc}") from exc
+    if url.path != "/" or url.userinfo or url.query or url.port or not _HOST.fullmatch(_host(url)):
+        raise InvalidInputError(f"allowed host {text!r} is no host: name one without scheme and path")
+    return star + _host(url)
+
+
+async def _look_up(host: str, port: int) -> list[str]:
+    asking = partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
+    found = await asyncio.get_running_loop().run_in_executor(_lookups(os.getpid()), asking)
+    return list(dict.fromkeys(str(address[0]) for *_, address in found))

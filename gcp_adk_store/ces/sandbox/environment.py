@@ -1,0 +1,238 @@
+"""Install and find what user code runs in: an interpreter, the platform's packages, the libraries they need.
+
+An environment is a folder of its own, so that nothing of the host's packages is seen::
+
+    interpreter.json   which CPython, and the shared libraries it needs
+    site/              pydantic, numpy and protobuf of the platform's releases
+    code/{digest}/     this library's own part that runs inside, compiled for that CPython
+"""
+
+import contextlib
+import hashlib
+import importlib.util
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Final
+
+from gcp_adk_store.ces.sandbox.errors import SandboxUnavailableError
+from gcp_adk_store.ces.sandbox.interpreters import Interpreter, find_interpreter
+
+PACKAGES: Final = ("pydantic==2.11.6", "numpy==2.3.1", "protobuf==5.29.1")
+"""What the platform offers beside the standard library."""
+_FORMAT: Final = 1
+_DESCRIPTION: Final = "interpreter.json"
+_EXTRA_LIBRARIES: Final = ("libgcc_s.so.1",)
+"""Opened by the C library when a thread ends, so no file names them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Environment:
+    """An environment that is installed."""
+
+    folder: Path
+    """Where it is."""
+    interpreter: Interpreter
+    """What runs in it."""
+    libraries: tuple[str, ...]
+    """Paths of the shared libraries that it needs, as the loader looks for them."""
+
+    @property
+    def site(self) -> Path:
+        """The folder of its packages."""
+        return self.folder / "site"
+
+
+def default_folder(environ: Mapping[str, str] = os.environ) -> Path:
+    """Return where an environment is kept: ``ADK_STORE_CES_ENVIRONMENT``, or the user's cache."""
+    named = environ.get("ADK_STORE_CES_ENVIRONMENT")
+    if named:
+        return Path(named).absolute()
+    cache = environ.get("XDG_CACHE_HOME") or Path(environ.get("HOME", "/")) / ".cache"
+    return Path(cache) / "gcp-adk-store" / "ces"
+
+
+def open_environment(folder: Path) -> Environment:
+    """Return the environment of *folder*.
+
+    Raises:
+        SandboxUnavailableError: there is none, or its interpreter is gone.
+    """
+    folder = folder.absolute()  # what is mounted is looked for from elsewhere
+    try:
+        told = json.loads((folder / _DESCRIPTION).read_text(encoding="utf-8"))
+    except FileNotFoundError as exc:
+        raise SandboxUnavailableError(
+            f"what user code runs in is not installed in {folder}; install it:\n  gcp-adk-store ces install"
+        ) from exc
+    except (OSError, ValueError) as exc:
+        raise SandboxUnavailableError(f"{folder / _DESCRIPTION} cannot be read: {exc}; {_ANEW}") from exc
+    if not isinstance(told, dict) or told.get("format") != _FORMAT or told.get("packages") != list(PACKAGES):
+        raise SandboxUnavailableError(f"{folder} was installed by another release; {_ANEW}")
+    interpreter = told["interpreter"]
+    found = Environment(
+        folder=folder,
+        interpreter=Interpreter(
+            executable=interpreter["executable"],
+            version=tuple(interpreter["version"]),
+            library=tuple(interpreter["library"]),
+        ),
+        libraries=tuple(told["libraries"]),
+    )
+    for path in (found.interpreter.executable, *found.interpreter.library, *found.libraries):
+        if not Path(path).exists():
+            raise SandboxUnavailableError(f"{path} is gone, which {folder} was made for; {_ANEW}")
+    return found
+
+
+_ANEW: Final = "install it anew:\n  gcp-adk-store ces install"
+
+
+def install_environment(folder: Path, *, python: str | None = None) -> Environment:
+    """Install an environment into *folder*, in place of one that is there; return it.
+
+    Takes the packages by pip, with its own configuration, so it needs the package index. One that is being
+    installed is not seen before it is complete.
+
+    Args:
+        folder: Where to keep it, some 90 MB.
+        python: Interpreter; by default a CPython 3.12, or this one with an ``InterpreterWarning``.
+
+    Raises:
+        SandboxUnavailableError: pip or the interpreter failed; the message ends with what they said. Or the
+            folder holds something else, or cannot be made.
+    """
+    interpreter = find_interpreter(python)
+    try:
+        if folder.exists() and not _is_ours(folder):
+            raise SandboxUnavailableError(
+                f"{folder} holds something else, and would be lost; name another folder"
+            )
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        made = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+    except OSError as exc:
+        raise SandboxUnavailableError(
+            f"{folder} cannot be made: {exc.strerror}; name another folder"
+        ) from exc
+    try:
+        made.chmod(0o755)
+        with tempfile.TemporaryDirectory() as tools:
+            options = ["--quiet", "--disable-pip-version-check", "--no-warn-script-location"]
+            target = ["--target", str(made / "site")]
+            _run([*_pip(interpreter, Path(tools)), "install", *options, *target, *PACKAGES])
+        libraries = _libraries(interpreter, made / "site")
+        description = {
+            "format": _FORMAT,
+            "interpreter": asdict(interpreter),
+            "libraries": libraries,
+            "packages": list(PACKAGES),
+        }
+        (made / _DESCRIPTION).write_text(json.dumps(description, indent=2), encoding="utf-8")
+        if folder.exists():
+            shutil.rmtree(folder)
+        made.rename(folder)
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
+    return open_environment(folder)
+
+
+def _pip(interpreter: Interpreter, folder: Path) -> list[str]:
+    """Return the command of a pip that installs for *interpreter*: this process's own, or a new one."""
+    if importlib.util.find_spec("pip") is not None:
+        # Debian's Python alone cannot make an environment with a pip.
+        return [sys.executable, "-m", "pip", "--python", interpreter.executable]
+    _run([interpreter.executable, "-I", "-m", "venv", str(folder)])
+    return [f"{folder}/bin/python", "-m", "pip"]
+
+
+def _is_ours(folder: Path) -> bool:
+    """Whether *folder* is an environment, or empty."""
+    return folder.is_dir() and ((folder / _DESCRIPTION).is_file() or not any(folder.iterdir()))
+
+
+def _libraries(interpreter: Interpreter, site: Path) -> list[str]:
+    """Return the shared libraries that the interpreter and all extension modules are linked to."""
+    modules = [
+        str(path) for root in (*map(Path, interpreter.library), site) for path in sorted(root.rglob("*.so*"))
+    ]
+    inside = tuple(f"{root}/" for root in (*interpreter.library, site))
+    modules = [each for each in modules if "/site-packages/" not in each.removeprefix(str(site))]
+    loader = shutil.which("ldd")
+    if loader is None:
+        raise SandboxUnavailableError("there is no ldd, by which the libraries of an interpreter are found")
+    # A module of a library that this machine lacks cannot be imported outside either.
+    listed = subprocess.run(
+        [loader, interpreter.executable, *modules], capture_output=True, text=True, check=False
+    ).stdout
+    found = set()
+    for line in listed.splitlines():
+        name, arrow, place = line.strip().partition(" => ")
+        path = (place if arrow else name).partition(" (")[0]
+        if path.startswith("/") and not path.endswith(":") and not path.startswith(inside):
+            found.add(path)
+    for name in _EXTRA_LIBRARIES:
+        beside = {str(Path(path).parent / name) for path in found if Path(path).name.startswith("libc.so")}
+        found.update(path for path in beside if Path(path).exists())
+    return sorted(found)
+
+
+def carried_code(environment: Environment, modules: Sequence[str]) -> Path:
+    """Return a folder with the packages of *modules* alone, compiled; it is made where it is missing.
+
+    A package above them is left out, so that importing one of them inside imports nothing else.
+
+    Raises:
+        SandboxUnavailableError: a module is not there, or the folder cannot be written.
+    """
+    packages = {each.rpartition(".")[0] for each in modules}
+    files: dict[str, bytes] = {}
+    for package in sorted(packages):
+        try:
+            spec = importlib.util.find_spec(package)
+        except ImportError as exc:
+            raise SandboxUnavailableError(f"there is no package {package}: {exc}") from exc
+        if spec is None or not spec.submodule_search_locations:
+            raise SandboxUnavailableError(f"there is no package {package}")
+        root = Path(spec.submodule_search_locations[0])
+        for path in sorted(root.rglob("*.py")):
+            files[f"{package.replace('.', '/')}/{path.relative_to(root)}"] = path.read_bytes()
+    digest = hashlib.sha256(
+        repr((environment.interpreter.version, sorted(files.items()))).encode()
+    ).hexdigest()
+    place = environment.folder / "code" / digest[:32]
+    if not place.exists():
+        _write_code(environment, files, place)
+    return place
+
+
+def _write_code(environment: Environment, files: Mapping[str, bytes], place: Path) -> None:
+    try:
+        place.parent.mkdir(exist_ok=True)
+        made = Path(tempfile.mkdtemp(prefix=".code-", dir=place.parent))
+    except OSError as exc:
+        raise SandboxUnavailableError(f"{place.parent} cannot be written: {exc}") from exc
+    try:
+        made.chmod(0o755)
+        for name, content in files.items():
+            (made / name).parent.mkdir(parents=True, exist_ok=True)
+            (made / name).write_bytes(content)
+        # By its content and not by the time of a file, which two copies do not share.
+        compiled = ["-m", "compileall", "-q", "--invalidation-mode", "unchecked-hash", str(made)]
+        _run([environment.interpreter.executable, "-I", "-S", *compiled])
+        with contextlib.suppress(OSError):  # somebody else made the same meanwhile
+            made.rename(place)
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
+
+
+def _run(command: Sequence[str]) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+    if done.returncode != 0:
+        said = (done.stderr or done.stdout).strip()[-2000:]
+        raise SandboxUnavailableError(f"{' '.join(command[:4])} ... failed:\n{said}")

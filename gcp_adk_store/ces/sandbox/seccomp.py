@@ -1,0 +1,177 @@
+"""Assemble the allow-list of system calls that user code has, as BPF for the kernel.
+
+By libseccomp, Debian's package libseccomp2: it knows the numbers of every architecture, and compares
+arguments of 64 bits right. A handful of its functions is needed, so it is called as it is.
+
+What is not listed fails with EPERM, which is a PermissionError in Python; calls of another architecture
+(x32, i386) kill.
+"""
+
+import ctypes
+import ctypes.util
+import functools
+import os
+from typing import Final, NamedTuple
+
+from gcp_adk_store.ces.sandbox.errors import SandboxUnavailableError
+
+_KILL_PROCESS: Final = 0x8000_0000
+_ALLOW: Final = 0x7FFF_0000
+_ERRNO: Final = 0x0005_0000
+_EPERM: Final = 1
+_ENOSYS: Final = 38
+_ATTRIBUTE_BAD_ARCHITECTURE: Final = 2
+_EQUAL: Final = 4
+_MASKED_EQUAL: Final = 7
+_UNKNOWN: Final = -1
+_BPF_BYTES: Final = 64 * 1024
+
+_CLONE_THREAD: Final = 0x0001_0000
+_CLONE_NEW: Final = 0x7E02_0080  # every flag that makes a namespace
+_AF_UNIX: Final = 1
+_THE_CALL: Final = 1
+"""The PID of user code: it is the first process, and the only one, of its namespace."""
+
+_FILES: Final = """\
+access chdir chmod close close_range copy_file_range creat dup dup2 dup3 faccessat faccessat2
+fadvise64 fallocate fchdir fchmod fchmodat fdatasync fgetxattr flistxattr fstat fstatfs
+fsync ftruncate getcwd getdents getdents64 getxattr lgetxattr link linkat listxattr llistxattr lseek
+lstat mkdir mkdirat newfstatat open openat pipe pipe2 pread64 preadv pwrite64 pwritev read readahead
+readlink readlinkat readv rename renameat renameat2 rmdir sendfile stat statfs statx symlink
+symlinkat sync_file_range truncate umask unlink unlinkat utime utimensat utimes write writev
+"""
+"""Files, of which there are its own in /tmp, and those of the interpreter, read-only."""
+_WAITING: Final = """\
+epoll_create epoll_create1 epoll_ctl epoll_pwait epoll_wait eventfd eventfd2 poll ppoll pselect6
+select timerfd_create timerfd_gettime timerfd_settime
+"""
+"""Waiting."""
+_MEMORY: Final = """\
+brk madvise mmap mprotect mremap munmap
+"""
+"""Memory."""
+_SELF: Final = """\
+exit exit_group futex get_robust_list getcpu getegid geteuid getgid getgroups getpgid getpgrp getpid
+getppid getresgid getresuid getrlimit getrusage getsid gettid getuid membarrier restart_syscall rseq
+sched_get_priority_max sched_get_priority_min sched_getaffinity sched_getparam sched_getscheduler
+sched_yield set_robust_list set_tid_address sysinfo times uname
+"""
+"""Threads, and what a process knows of itself."""
+_SIGNALS: Final = """\
+pause rt_sigaction rt_sigpending rt_sigprocmask rt_sigreturn rt_sigsuspend rt_sigtimedwait
+sigaltstack
+"""
+"""Signals to itself."""
+_TIME: Final = """\
+alarm clock_getres clock_gettime clock_nanosleep getitimer gettimeofday nanosleep setitimer time
+getrandom
+"""
+"""Time, which it cannot set."""
+_SOCKETS: Final = """\
+getpeername getsockname getsockopt recvfrom shutdown
+"""
+"""The pair of sockets by which an event loop wakes itself, and nothing that names an address."""
+_FREE: Final = (_FILES + _WAITING + _MEMORY + _SELF + _SIGNALS + _TIME + _SOCKETS).split()
+
+
+class _Comparison(ctypes.Structure):
+    _fields_ = (
+        ("argument", ctypes.c_uint),
+        ("operator", ctypes.c_int),
+        ("first", ctypes.c_uint64),
+        ("second", ctypes.c_uint64),
+    )
+
+
+class _Rule(NamedTuple):
+    name: str
+    comparisons: tuple[tuple[int, int, int, int], ...]
+
+
+_ON_CONDITION: Final = (
+    # A thread of this process, in no new namespace.
+    _Rule("clone", ((0, _MASKED_EQUAL, _CLONE_THREAD | _CLONE_NEW, _CLONE_THREAD),)),
+    _Rule("kill", ((0, _EQUAL, _THE_CALL, 0),)),
+    _Rule("tgkill", ((0, _EQUAL, _THE_CALL, 0),)),
+    # Its own limits, which it can only lower.
+    _Rule("prlimit64", ((0, _EQUAL, 0, 0),)),
+    _Rule("prlimit64", ((0, _EQUAL, _THE_CALL, 0),)),
+    _Rule("setrlimit", ()),
+    _Rule("socketpair", ((0, _EQUAL, _AF_UNIX, 0),)),
+    # To the other end alone: with an address it could name a socket of somebody else.
+    _Rule("sendto", ((4, _EQUAL, 0, 0), (5, _EQUAL, 0, 0))),
+    # Descriptors, flags and locks of a part; not leases, signals, or F_NOTIFY, which watches a folder of the
+    # host's for what others read there.
+    *(_Rule("fcntl", ((1, _EQUAL, command, 0),)) for command in (*range(8), 1030, 1032)),
+    # TCGETS, FIONREAD, FIONBIO, FIONCLEX, FIOCLEX: none of them acts on anything but the file itself.
+    *(_Rule("ioctl", ((1, _EQUAL, request, 0),)) for request in (0x5401, 0x541B, 0x5421, 0x5450, 0x5451)),
+)
+
+_MISSING: Final = ("clone3", "openat2", "futex_waitv")
+"""Fail with ENOSYS, for which the C library has another way: the filter cannot look into their arguments."""
+
+
+@functools.cache
+def program() -> bytes:
+    """Return the filter for this machine's architecture.
+
+    Raises:
+        SandboxUnavailableError: there is no libseccomp, or it refused.
+    """
+    library = _library()
+    context = library.seccomp_init(ctypes.c_uint32(_ERRNO | _EPERM))
+    if not context:
+        raise SandboxUnavailableError("libseccomp has no memory for a filter")
+    handle = ctypes.c_void_p(context)
+    try:
+        _check(library.seccomp_attr_set(handle, _ATTRIBUTE_BAD_ARCHITECTURE, ctypes.c_uint32(_KILL_PROCESS)))
+        for name in _FREE:
+            _add(library, handle, _ALLOW, _Rule(name, ()))
+        for rule in _ON_CONDITION:
+            _add(library, handle, _ALLOW, rule)
+        for name in _MISSING:
+            _add(library, handle, _ERRNO | _ENOSYS, _Rule(name, ()))
+        return _exported(library, handle)
+    finally:
+        library.seccomp_release(handle)
+
+
+def _library() -> ctypes.CDLL:
+    found = ctypes.util.find_library("seccomp") or "libseccomp.so.2"
+    try:
+        library = ctypes.CDLL(found)
+    except OSError as exc:
+        raise SandboxUnavailableError(
+            "libseccomp is not installed, and the sandbox filters system calls by it. Install Debian's "
+            "package:\n  sudo apt-get install --no-install-recommends libseccomp2"
+        ) from exc
+    library.seccomp_init.restype = ctypes.c_void_p
+    return library
+
+
+def _add(library: ctypes.CDLL, handle: ctypes.c_void_p, action: int, rule: _Rule) -> None:
+    number = library.seccomp_syscall_resolve_name(rule.name.encode())
+    if number == _UNKNOWN:
+        return  # newer than this libseccomp: not allowed, then
+    if number < 0:
+        return  # of another architecture
+    compared = (_Comparison * len(rule.comparisons))(*(_Comparison(*each) for each in rule.comparisons))
+    _check(
+        library.seccomp_rule_add_array(
+            handle, ctypes.c_uint32(action), number, ctypes.c_uint(len(rule.comparisons)), compared
+        )
+    )
+
+
+def _exported(library: ctypes.CDLL, handle: ctypes.c_void_p) -> bytes:
+    file = os.memfd_create("filter")
+    try:
+        _check(library.seccomp_export_bpf(handle, file))
+        return os.pread(file, _BPF_BYTES, 0)
+    finally:
+        os.close(file)
+
+
+def _check(result: int) -> None:
+    if result != 0:
+        raise SandboxUnavailableError(f"libseccomp refused a rule: {os.strerror(-result)}")

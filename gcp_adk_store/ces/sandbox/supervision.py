@@ -1,0 +1,252 @@
+"""Supervise one call: answer what it asks, keep its limits, and judge how it ended."""
+
+import asyncio
+import contextlib
+import os
+import signal
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+from gcp_adk_store.ces.sandbox.channels import Channel
+from gcp_adk_store.ces.sandbox.errors import (
+    REASONS,
+    SandboxCrashError,
+    SandboxError,
+    SandboxMemoryError,
+    SandboxOutputError,
+    SandboxProtocolError,
+    SandboxTimeoutError,
+)
+from gcp_adk_store.ces.sandbox.frames import Failed, FrameReader, HostCall, Result, spelled
+from gcp_adk_store.ces.sandbox.interface import Answer
+from gcp_adk_store.ces.sandbox.limits import Limits
+
+_LAST_MOMENT_S: Final = 1.0  # for a process that closed its frames to end by itself
+_SURELY_USED: Final = 0.75
+"""Of cpu_s: the kernel kills by its count of whole ticks, which on a busy machine is more than was used."""
+
+_Verdict = Result | Failed | SandboxError | None
+"""What ended a call: its last frame, what it may not do, or nothing but the end of its frames."""
+_Collecting = asyncio.Task[SandboxOutputError | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a process ended."""
+
+    status: int
+    """As ``os.wait`` tells it."""
+    cpu_s: float
+    """Processor time of all its threads."""
+
+
+class Process(Protocol):
+    """One call's process, seen from the host."""
+
+    frames: Channel
+    """Both ways."""
+    output: Channel
+    """Its standard output and error."""
+
+    def kill(self) -> None:
+        """Have it killed, without waiting; once it has ended, nothing happens."""
+
+    async def ended(self) -> Ended:
+        """Wait for its end; raise a SandboxCrashError if somebody else ended all of the sandbox."""
+        ...
+
+
+async def supervise(
+    process: Process,
+    request: bytes,
+    answer: Answer,
+    *,
+    limits: Limits,
+    on_output: Callable[[str], None] | None,
+) -> dict[str, Any]:
+    """Have *process* answer *request*, and see it end; see ``Sandbox.run`` for what is raised.
+
+    Cancelled, however often, it raises that when the process has ended; who calls closes the process.
+    """
+    printed = bytearray()
+    collecting = asyncio.create_task(_collect(process.output, printed, limits))
+    talking = asyncio.create_task(_Talk(process.frames, answer, limits).until_the_end(request))
+    try:
+        return await _result(process, talking, collecting, limits)
+    except SandboxError as exc:
+        exc.output = exc.output or printed.decode(errors="replace")
+        raise
+    finally:
+        if on_output is not None:
+            on_output(printed.decode(errors="replace"))
+
+
+async def _result(
+    process: Process, talking: asyncio.Task[_Verdict], collecting: _Collecting, limits: Limits
+) -> dict[str, Any]:
+    try:
+        verdict = await _verdict(talking, collecting, limits)
+        is_killed = verdict is not None or not await _ends_by_itself(process)
+    except GeneratorExit:  # the event loop was closed, and nothing can be waited for
+        raise
+    except BaseException:
+        with contextlib.suppress(SandboxError):
+            await _end(process, talking, collecting)
+        raise
+    ended = await _end(process, talking, collecting)
+    verdict = collecting.result() or verdict
+    if isinstance(verdict, Result):
+        return verdict.result
+    if verdict is None:
+        verdict = _judge(ended, limits, is_killed=is_killed)
+    elif isinstance(verdict, Failed):
+        verdict = REASONS[verdict.reason](verdict.message)
+    raise verdict
+
+
+async def _verdict(talking: asyncio.Task[_Verdict], collecting: _Collecting, limits: Limits) -> _Verdict:
+    try:
+        async with asyncio.timeout(limits.wall_s) as clock:
+            await asyncio.wait((talking, collecting), return_when=asyncio.FIRST_COMPLETED)
+            if not talking.done() and collecting.result() is None:  # it closed its output, and goes on
+                await asyncio.wait((talking,))
+            return collecting.result() if not talking.done() else talking.result()
+    except TimeoutError:
+        if not clock.expired():
+            raise  # out of answer()
+        return SandboxTimeoutError(f"the code took longer than the {limits.wall_s:g} s of wall_s")
+
+
+async def _collect(output: Channel, printed: bytearray, limits: Limits) -> SandboxOutputError | None:
+    while data := await output.read():
+        room = limits.output_bytes - len(printed)
+        printed += data[:room]
+        if len(data) > room:
+            return SandboxOutputError(
+                f"the code printed more than the {limits.output_bytes} bytes of output_bytes"
+            )
+    return None
+
+
+async def _ends_by_itself(process: Process) -> bool:
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(_LAST_MOMENT_S):
+            await process.ended()
+        return True
+    return False
+
+
+async def _end(process: Process, talking: asyncio.Task[_Verdict], collecting: _Collecting) -> Ended:
+    """End *process*, and what reads from it; a cancellation is raised after that."""
+    process.kill()
+    talking.cancel()
+    cancelled: asyncio.CancelledError | None = None
+    try:
+        while True:
+            try:
+                if not (talking.done() and collecting.done()):
+                    await asyncio.wait((talking, collecting))
+                return await process.ended()
+            except asyncio.CancelledError as exc:
+                cancelled = exc
+    finally:
+        if cancelled is not None:
+            raise cancelled
+
+
+def _judge(ended: Ended, limits: Limits, *, is_killed: bool) -> SandboxError:
+    """Say why there was no last frame."""
+    if is_killed:
+        return SandboxCrashError("the code closed its way to the host, and went on; it was killed")
+    if not os.WIFSIGNALED(ended.status):
+        status = os.waitstatus_to_exitcode(ended.status)
+        return SandboxCrashError(f"the code ended its process with status {status}, before it had a result")
+    number = os.WTERMSIG(ended.status)
+    if number != signal.SIGKILL:
+        return SandboxCrashError(f"the code's process was ended by {signal.Signals(number).name}")
+    if ended.cpu_s >= limits.cpu_s * _SURELY_USED:
+        return SandboxTimeoutError(f"the code took more processor time than the {limits.cpu_s} s of cpu_s")
+    return SandboxMemoryError("the kernel killed the code's process, as it does when memory runs out")
+
+
+class _Talk:
+    """The frames of one call."""
+
+    def __init__(self, frames: Channel, answer: Answer, limits: Limits) -> None:
+        self._frames = frames
+        self._answer = answer
+        self._limits = limits
+        self._reader = FrameReader(limits)
+        self._reading: asyncio.Task[bytes] | None = None
+        self._serving: dict[int, asyncio.Task[None]] = {}
+        self._served = 0
+        self._writing = asyncio.Lock()
+
+    async def until_the_end(self, request: bytes) -> _Verdict:
+        """Send the request, serve the calls, and return what ended them; raise what the answer raised."""
+        try:
+            verdict = await self._serve_all(request)
+        except GeneratorExit:  # the event loop was closed: nothing can be ended in it
+            raise
+        except BaseException:
+            await self._stop()
+            raise
+        await self._stop()
+        return verdict
+
+    async def _serve_all(self, request: bytes) -> _Verdict:
+        self._reading = asyncio.create_task(self._frames.read())
+        await self._frames.write(request)
+        while True:
+            done, _ = await asyncio.wait(
+                (self._reading, *self._serving.values()), return_when=asyncio.FIRST_COMPLETED
+            )
+            for number in [number for number, task in self._serving.items() if task in done]:
+                self._serving.pop(number).result()
+            if self._reading in done:
+                data = self._reading.result()
+                if not data:
+                    return None
+                self._reading = asyncio.create_task(self._frames.read())
+                verdict = self._hear(data)
+                if verdict is not None:
+                    return verdict
+
+    async def _stop(self) -> None:
+        left = [*self._serving.values(), *([] if self._reading is None else [self._reading])]
+        for task in left:
+            task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
+
+    def _hear(self, data: bytes) -> _Verdict:
+        """Begin to serve the calls in *data*, up to the last frame."""
+        try:
+            for frame in self._reader.feed(data):
+                if not isinstance(frame, HostCall):
+                    return frame
+                self._serve(frame)
+        except SandboxError as exc:
+            return exc
+        return None
+
+    def _serve(self, call: HostCall) -> None:
+        if call.id in self._serving:
+            raise SandboxProtocolError(f"the code calls the host twice at a time as {call.id}")
+        if self._served >= self._limits.host_calls:
+            raise SandboxProtocolError(
+                f"the code calls the host more than the {self._served} times of host_calls"
+            )
+        if len(self._serving) >= self._limits.host_calls_at_once:
+            raise SandboxProtocolError(
+                "the code waits for more answers at a time than the "
+                f"{self._limits.host_calls_at_once} of host_calls_at_once"
+            )
+        self._served += 1
+        self._serving[call.id] = asyncio.create_task(self._respond(call))
+
+    async def _respond(self, call: HostCall) -> None:
+        found = await self._answer(call.call)
+        text = spelled("answer", {"id": call.id, "answer": found}, self._limits)
+        async with self._writing:
+            await self._frames.write(text)

@@ -1,0 +1,235 @@
+"""Hold the host's end of a zygote: start it, ask it for processes, and see it end."""
+
+import base64
+import contextlib
+import json
+import os
+import re
+import socket
+import subprocess
+import threading
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any, Final
+
+from gcp_adk_store.ces.sandbox.channels import Channel
+from gcp_adk_store.ces.sandbox.errors import SandboxCrashError, SandboxUnavailableError
+from gcp_adk_store.ces.sandbox.limits import Limits
+from gcp_adk_store.ces.sandbox.supervision import Ended
+
+_PACKET_BYTES: Final = 64 * 1024
+_SAID_BYTES: Final = 4000
+_OF_RIGHTS: Final = re.compile(r"^bwrap: .*(permi|namespace)", re.IGNORECASE | re.MULTILINE)
+_TO_ALLOW: Final = """\
+the sandbox could not be started: {reason}
+It needs user namespaces. Allow them: in a container by
+  docker run --security-opt seccomp=unconfined --security-opt apparmor=unconfined ...
+on Ubuntu by
+  sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0
+and on old Debian by
+  sudo sysctl kernel.unprivileged_userns_clone=1"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ZygoteConfig:
+    """What a zygote loads, and what it does to the processes that it makes."""
+
+    entry: str
+    """``package.module:function``."""
+    paths: tuple[str, ...]
+    """Folders, as seen inside, where modules are looked for first."""
+    preload: tuple[str, ...]
+    """Modules that every process has loaded already."""
+    uid: int | None
+    """User outside of the namespaces, where the zygote is root."""
+    program: bytes
+    """The filter of system calls."""
+
+    def as_packet(self) -> bytes:
+        """Return it as the zygote reads it."""
+        return json.dumps(
+            {
+                "entry": self.entry,
+                "paths": self.paths,
+                "preload": self.preload,
+                "uid": self.uid,
+                "filter": base64.b64encode(self.program).decode(),
+            }
+        ).encode()
+
+
+class ZygoteProcess:
+    """A call's process, which a zygote forked."""
+
+    def __init__(self, frames: socket.socket, output: int, status: socket.socket) -> None:
+        self.frames = Channel(frames.detach())
+        self.output = Channel(output)
+        self._control = status
+        self._status = Channel(status.fileno())
+        self._ended: Ended | None = None
+
+    def kill(self) -> None:
+        """Have the keeper kill it."""
+        with contextlib.suppress(OSError):  # the keeper is gone, and so is its process
+            self._control.shutdown(socket.SHUT_WR)
+
+    async def began(self) -> bool:
+        """Wait until it is about to run the entry; tell whether the zygote was there for it.
+
+        Raises:
+            SandboxUnavailableError: it could not be made.
+        """
+        told = await self._status.read()
+        if not told:
+            return False
+        failed = json.loads(told).get("failed")
+        if failed is not None:
+            raise SandboxUnavailableError(f"a process could not be made for the code: {failed}")
+        return True
+
+    async def ended(self) -> Ended:
+        """Wait for what the keeper says of its end."""
+        if self._ended is None:
+            told = await self._status.read()
+            if not told:
+                # The keeper runs no user code: whoever ended it ended the whole sandbox.
+                raise SandboxCrashError("the sandbox was ended while the code ran")
+            ended = json.loads(told)
+            self._ended = Ended(ended["status"], ended["cpu_s"])
+        return self._ended
+
+    def close(self) -> None:
+        """Let go of it; a process that still runs is killed."""
+        self.kill()  # what a fork of the host has copies of is not closed
+        self._control.detach()
+        for each in (self.frames, self.output, self._status):
+            each.close()
+
+
+class Zygote:
+    """A sandbox's process that forks others; it lives until it is closed, or its host ends."""
+
+    def __init__(self, prepare: Callable[[], tuple[list[str], ZygoteConfig]], *, patience_s: float) -> None:
+        """Prepare to start a zygote, which is to answer within *patience_s* seconds.
+
+        *prepare* may block, and returns the command, without the number of the zygote's socket.
+        """
+        self._prepare = prepare
+        self._patience_s = patience_s
+        self._control, self._theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._guard = threading.Lock()
+        self._maker = os.getpid()
+        self.ready: Future[str] = Future()
+        """Its version of Python; or why it did not start, a SandboxUnavailableError."""
+        self.over: Future[None] = Future()
+        """Done once its processes are gone."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it ended, was closed, or is that of the process which this one is a fork of."""
+        return self.over.done() or self._control.fileno() < 0 or not self.is_ours
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether this process started it, and is told of its end."""
+        return self._maker == os.getpid()
+
+    def start(self) -> None:
+        """Start it, in a thread that lives as long: the kernel ends it when the thread that made it ends."""
+        try:
+            threading.Thread(target=self._live, name="gcp-adk-store-sandbox", daemon=True).start()
+        except RuntimeError as exc:  # no thread can be made: who waits for this one must not wait for ever
+            self._theirs.close()
+            self._give_up(SandboxUnavailableError(f"the sandbox could not be started: {exc}"))
+
+    def _live(self) -> None:
+        try:
+            self._be_born()
+        except (OSError, ValueError) as exc:
+            self._give_up(SandboxUnavailableError(f"the sandbox could not be started: {exc}"))
+        except BaseException as exc:  # noqa: BLE001  # whoever waits for the start gets it
+            self._give_up(exc)
+
+    def _give_up(self, failure: BaseException) -> None:
+        self.close()
+        if not self.ready.done():
+            self.ready.set_exception(failure)
+        self.over.set_result(None)
+
+    def _be_born(self) -> None:
+        with self._theirs:
+            command, config = self._prepare()
+            process = subprocess.Popen(
+                [*command, str(self._theirs.fileno())],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                pass_fds=(self._theirs.fileno(),),
+                env={},
+                cwd="/",
+            )
+        with process:
+            assert process.stderr is not None  # noqa: S101  # a pipe was asked for
+            try:
+                version = self._greet(config)
+            except (OSError, ValueError, SandboxUnavailableError) as exc:
+                process.kill()
+                said = process.stderr.read(_SAID_BYTES).decode(errors="replace").strip()
+                if _OF_RIGHTS.search(said):
+                    raise SandboxUnavailableError(_TO_ALLOW.format(reason=said)) from exc
+                raise SandboxUnavailableError(said or str(exc)) from exc
+            self.ready.set_result(version)
+            while process.stderr.read(_SAID_BYTES):
+                pass  # nobody's but the zygote's own, which has nothing to say
+        self.close()
+        self.over.set_result(None)
+
+    def _greet(self, config: ZygoteConfig) -> str:
+        self._control.settimeout(self._patience_s)
+        self._control.send(config.as_packet())
+        told = json.loads(self._control.recv(_PACKET_BYTES) or b"{}")
+        if "refused" in told:
+            raise SandboxUnavailableError(_TO_ALLOW.format(reason=told["refused"]))
+        if "python" not in told:
+            raise SandboxUnavailableError(told.get("failed", "it ended at once"))
+        self._control.setblocking(False)
+        return str(told["python"])
+
+    def spawn(self, limits: Limits) -> ZygoteProcess:
+        """Ask for a process; it waits for its request.
+
+        Raises:
+            ConnectionError: the zygote is gone.
+            OSError: this process, or the zygote, can take no more now; it goes on with the others.
+        """
+        with contextlib.ExitStack() as theirs, contextlib.ExitStack() as ours:
+            frames, their_frames = socket.socketpair()
+            ours.callback(frames.close)
+            theirs.callback(their_frames.close)
+            status, their_status = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            ours.callback(status.close)
+            theirs.callback(their_status.close)
+            # A pipe: as many small writes fit into it as large ones, which is not so of a socket.
+            output, their_output = os.pipe()
+            ours.callback(os.close, output)
+            theirs.callback(os.close, their_output)
+            handles = [their_frames.fileno(), their_output, their_status.fileno()]
+            with self._guard:
+                if self._control.fileno() < 0:
+                    raise ConnectionResetError("the zygote was closed")
+                socket.send_fds(self._control, [_packet(limits.as_json())], handles)
+            ours.pop_all()
+            return ZygoteProcess(frames, output, status)
+
+    def close(self) -> None:
+        """Have it end, with all processes that it made; do not wait for that."""
+        with self._guard:
+            if self.is_ours:
+                with contextlib.suppress(OSError):  # it ended first
+                    self._control.shutdown(socket.SHUT_RDWR)  # a fork of the host may have a copy
+            self._control.close()
+
+
+def _packet(value: Mapping[str, Any]) -> bytes:
+    return json.dumps(value).encode()

@@ -1,0 +1,1 @@
+"""Run the tests of agent apps."""

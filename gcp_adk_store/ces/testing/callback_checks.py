@@ -1,0 +1,272 @@
+"""Run test files of callbacks: by pytest, in a process apart whose word is taken for its tests alone.
+
+It says what became of each test as soon as that is known, and asks for runs of callbacks, which this process
+makes in the sandbox. Both speak JSON, a line each.
+"""
+
+import asyncio
+import contextlib
+import json
+import socket
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final, Literal, TypeVar
+
+from google.adk.events import Event
+from google.adk.sessions import InMemorySessionService
+from google.genai import types
+from pydantic import TypeAdapter, ValidationError
+
+from gcp_adk_store.ces.apps.layout import CODE_FILE, AgentApp
+from gcp_adk_store.ces.apps.loading import load_code, load_tools
+from gcp_adk_store.ces.host.keys import SessionKey
+from gcp_adk_store.ces.host.runtime import PythonRuntime
+from gcp_adk_store.ces.host.settings import RuntimeSettings
+from gcp_adk_store.ces.http.policy import HttpPolicy
+from gcp_adk_store.ces.sandbox.errors import SandboxError, SandboxUnavailableError
+from gcp_adk_store.ces.sandbox.interface import Sandbox
+from gcp_adk_store.ces.sandbox.limits import Limits
+from gcp_adk_store.ces.testing.outcomes import Outcome
+from gcp_adk_store.ces.testing.pytest_process import start_pytest
+from gcp_adk_store.ces.tools.declarations import MockTool, Tool
+from gcp_adk_store.errors import InvalidInputError
+
+Valid = TypeVar("Valid")
+
+_APP: Final = "ces-test"
+_LINE_BYTES: Final = 8 * 1024 * 1024
+_PATIENCE_S: Final = 60.0
+"""Until pytest turns to its first file: it imports ADK before."""
+_FAREWELL_S: Final = 5.0
+"""Until it ends after its last word."""
+_NEVER: Final = "sent what pytest never sends"
+_FINISHED: Final = (0, 1, 5)
+"""pytest's exit codes after which it told of all: all passed, some failed, there was none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """A run of a callback that a test wants."""
+
+    file: str
+    """Of the test."""
+    said: str | None
+    state: dict[str, Any]
+    tools: dict[str, Any]
+    """What is answered in place of tools."""
+    functions: list[str]
+    """Tools that the test answers itself."""
+    subjects: dict[Literal["llm_request", "llm_response", "tool", "args", "tool_response"], Any]
+
+
+class _PytestError(Exception):
+    """pytest said what it never says."""
+
+
+@dataclass(slots=True, kw_only=True)
+class CallbackChecks:
+    """What tests of callbacks are run on."""
+
+    app: AgentApp
+    files: Sequence[Path]
+    """Of tests, in the app's folder."""
+    sandbox: Sandbox
+    """Of callbacks that ``ces_callback`` runs."""
+    walled: bool
+    """Whether the tests themselves see nothing of the host."""
+    http: HttpPolicy
+    settings: RuntimeSettings
+    variables: Mapping[str, Any]
+    """In place of declared defaults, or beside them."""
+    _outcomes: list[Outcome] = field(default_factory=list)
+    _begun: Outcome | None = None
+    _whole: bool = False
+
+    async def run(self) -> list[Outcome]:
+        """Return what becomes of the tests.
+
+        Raises:
+            SandboxUnavailableError: no test, or no callback, can be run here.
+        """
+        ours, theirs = socket.socketpair()
+        with ours, theirs:
+            process, output = await start_pytest(
+                self.app.folder.absolute(),
+                [each.absolute() for each in self.files],
+                theirs.fileno(),
+                walled=self.walled,
+            )
+            theirs.close()
+            wrong: str | None = "it was given up"
+            try:
+                wrong = await self._told(ours)
+            finally:
+                await _end(process, at_once=wrong is not None)
+                told = await output
+        if self._begun is None and not self._whole:
+            raise SandboxUnavailableError(f"pytest {wrong or f'ended with {process.returncode}'}:\n{told}")
+        if self._begun is not None and not self._whole:
+            why = wrong or f"pytest ended with {process.returncode}:\n{told}"
+            says = (why, "what comes after it was not run")
+            self._outcomes.append(replace(self._begun, status="error", says=says))
+        return [*self._outcomes, *self._without_tests()]
+
+    async def _told(self, channel: socket.socket) -> str | None:
+        """Listen until the end; return why it was made an end of, or None."""
+        reader, writer = await asyncio.open_connection(sock=channel, limit=_LINE_BYTES)
+        try:
+            while (message := await self._message(reader)) is not None and not self._whole:
+                await self._hear(message, reader, writer)
+        except TimeoutError:
+            return f"did not end within {self._patience_s:g} s"
+        except (_PytestError, ConnectionError) as exc:
+            return str(exc)
+        finally:
+            writer.close()
+        return None
+
+    async def _hear(self, message: Any, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        match message:
+            case {"began": told}:
+                self._begun = self._outcome(told)
+            case {"outcome": told}:
+                self._outcomes.append(self._outcome(told))
+            case {"callback": told}:
+                await self._serve(_valid(_ASKED, told), reader, writer)
+            case {"done": int() as status}:
+                self._whole = status in _FINISHED
+            case _:
+                raise _PytestError(_NEVER)
+
+    async def _message(self, reader: asyncio.StreamReader) -> Any:
+        async with asyncio.timeout(self._patience_s):
+            return await _line(reader)
+
+    @property
+    def _patience_s(self) -> float:
+        if self._begun is None:
+            return _PATIENCE_S
+        return (self.settings.limits or Limits()).wall_s
+
+    async def _serve(self, asked: Asked, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Run a callback for a test."""
+
+        async def say(**message: Any) -> None:
+            writer.write(json.dumps(message, default=sorted).encode() + b"\n")
+            async with asyncio.timeout(self._patience_s):  # a test that never reads keeps nobody waiting
+                await writer.drain()
+
+        turn = asyncio.Lock()
+
+        def answered_by_the_test(name: str) -> Callable[[Mapping[str, Any]], Any]:
+            async def answer(args: Mapping[str, Any]) -> Any:
+                async with turn:  # calls in the background come side by side
+                    await say(call=name, args=args)
+                    match await _line(reader):
+                        case {"answer": answered}:
+                            return answered
+                        case _:
+                            raise InvalidInputError(f"the test's answer in place of {name} failed")
+
+            return answer
+
+        tools = [MockTool(name=name, response=response) for name, response in asked.tools.items()]
+        tools += [MockTool(name=name, response=answered_by_the_test(name)) for name in asked.functions]
+        try:
+            ran = await self._run(asked, tools)
+        except SandboxUnavailableError:
+            raise
+        except (InvalidInputError, SandboxError) as exc:
+            await say(failed=str(exc))
+        else:
+            await say(run=ran)
+
+    async def _run(self, asked: Asked, mocks: Sequence[MockTool]) -> dict[str, Any]:
+        """Run the callback beside a test on a session of its own."""
+        folder = self._folder_of(asked.file)
+        sessions = InMemorySessionService()
+        state = {**self.app.variables, **self.variables, **asked.state}
+        session = await sessions.create_session(
+            app_name=_APP, user_id="test", session_id=uuid.uuid4().hex, state=state
+        )
+        if asked.said is not None:
+            content = types.Content(role="user", parts=[types.Part(text=asked.said)])
+            await sessions.append_event(session, Event(author="user", invocation_id="turn", content=content))
+        mocked = {each.name for each in mocks}
+        tools: list[Tool] = [
+            each for each in load_tools(self.app) if getattr(each, "name", None) not in mocked
+        ]
+        async with PythonRuntime(
+            sessions, tools=[*tools, *mocks], http=self.http, sandbox=self.sandbox, settings=self.settings
+        ) as runtime:
+            ran = await runtime.run_callback(
+                folder.parent.name.removesuffix("_callbacks"),
+                load_code(folder / CODE_FILE),
+                SessionKey(_APP, "test", session.id),
+                invocation_id="turn",
+                **asked.subjects,
+            )
+        return asdict(ran)
+
+    def _folder_of(self, file: str) -> Path:
+        """Return the folder of the test *file*, whose word is taken for none but those that are run."""
+        for each in self.files:
+            if str(each.absolute()) == file:
+                code = each.parent / CODE_FILE
+                if not code.resolve().is_relative_to(self.app.folder.resolve()):
+                    raise InvalidInputError(f"{code} is outside of the folder of the app")
+                return each.parent
+        raise InvalidInputError(f"{file[:200]!r} is no file of tests")
+
+    def _outcome(self, told: object) -> Outcome:
+        """Return what was told, with the path of the file as the app's is given."""
+        outcome = _valid(_OUTCOME, told)
+        return replace(outcome, path=str(self.app.folder / outcome.path))
+
+    def _without_tests(self) -> list[Outcome]:
+        """Return the files that nothing was said of, though all were run."""
+        named = {Path(each.path) for each in self._outcomes}
+        return [
+            Outcome(
+                path=str(file),
+                line=1,
+                name="the file",
+                subject="",
+                status="error",
+                says=("it has no test: write a function whose name begins with test_",),
+            )
+            for file in self.files
+            if self._whole and file not in named
+        ]
+
+
+async def _end(process: asyncio.subprocess.Process, *, at_once: bool) -> None:
+    with contextlib.suppress(ProcessLookupError, TimeoutError):
+        if not at_once:
+            async with asyncio.timeout(_FAREWELL_S):
+                await process.wait()
+        if process.returncode is None:
+            process.kill()
+    await process.wait()
+
+
+async def _line(reader: asyncio.StreamReader) -> Any:
+    """Return the next message, or None at the end."""
+    try:
+        line = await reader.readline()
+        return json.loads(line) if line else None
+    except (ValueError, RecursionError) as exc:  # too long, no JSON, or too deep
+        raise _PytestError(f"{_NEVER}: {exc}") from exc
+
+
+_ASKED: Final = TypeAdapter(Asked)
+_OUTCOME: Final = TypeAdapter(Outcome)
+
+
+def _valid(adapter: TypeAdapter[Valid], told: object) -> Valid:
+    try:
+        return adapter.validate_python(told)
+    except ValidationError as exc:
+        raise _PytestError(f"{_NEVER}: {exc}") from exc

@@ -1,0 +1,1 @@
+"""Read how tools are declared, and stand in for them."""

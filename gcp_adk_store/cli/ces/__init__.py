@@ -1,0 +1,54 @@
+"""Commands about the runtime of customer-engagement agents."""
+
+import warnings
+from pathlib import Path
+
+import click
+
+from gcp_adk_store.ces.sandbox.environment import PACKAGES, default_folder, install_environment
+from gcp_adk_store.ces.sandbox.errors import SandboxUnavailableError
+from gcp_adk_store.ces.sandbox.interpreters import InterpreterWarning
+from gcp_adk_store.cli.ces.check import test
+from gcp_adk_store.cli.ces.lint import lint
+from gcp_adk_store.cli.ces.run import run_callback, run_tool
+from gcp_adk_store.cli.failures import CannotLookError
+
+
+@click.group()
+def ces() -> None:
+    """Run Python of customer-engagement agents locally."""
+
+
+@ces.command()
+@click.option(
+    "--python",
+    metavar="PYTHON",
+    help="Interpreter; by default a CPython 3.12 of pyenv's or on PATH, else the one that runs this.",
+)
+@click.option(
+    "--folder",
+    type=click.Path(path_type=Path),
+    help="Where to; by default ADK_STORE_CES_ENVIRONMENT, or gcp-adk-store/ces in the user's cache.",
+)
+def install(python: str | None, folder: Path | None) -> None:
+    """Install what user code runs in: pydantic, numpy and protobuf of the platform's releases.
+
+    In place of an environment that was there before; a folder with anything else is left alone. Ends with 2
+    if it cannot.
+    """
+    place = (folder or default_folder()).absolute()
+    click.echo(f"{place}: installing {', '.join(PACKAGES)} by pip, some 90 MB", err=True)
+    try:
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always", InterpreterWarning)
+            environment = install_environment(place, python=python)
+    except SandboxUnavailableError as exc:
+        raise CannotLookError(str(exc)) from exc
+    for warning in said:
+        click.echo(f"{warning.message}", err=True)
+    version = ".".join(map(str, environment.interpreter.version))
+    click.echo(f"{place}: Python {version} of {environment.interpreter.executable}")
+
+
+for _each in (lint, run_callback, run_tool, test):
+    ces.add_command(_each)

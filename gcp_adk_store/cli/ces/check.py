@@ -1,0 +1,193 @@
+"""The command that runs the tests of an agent app."""
+
+import asyncio
+import dataclasses
+import importlib.util
+import json
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from gcp_adk_store.cli.ces.junit import junit_xml
+from gcp_adk_store.cli.ces.options import Chosen, object_option, test_options
+from gcp_adk_store.cli.extras import needs_ces
+from gcp_adk_store.cli.failures import CannotLookError
+from gcp_adk_store.cli.terminal import visible
+from gcp_adk_store.errors import StoreError
+from gcp_adk_store.extras import how_to_install
+
+if TYPE_CHECKING:
+    from gcp_adk_store.ces.apps.findings import Finding
+    from gcp_adk_store.ces.apps.layout import AgentApp
+    from gcp_adk_store.ces.sandbox import Sandbox
+    from gcp_adk_store.ces.testing.outcomes import Outcome
+
+_COLORS: Final = {"passed": "green", "failed": "red", "error": "red", "skipped": "yellow"}
+
+
+@click.command("test")
+@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+@click.option("--only", type=click.Choice(["tools", "callbacks"]), help="Leave out the others.")
+@object_option("--variables", default="{}", help="In place of the app's declared defaults.")
+@test_options
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+@click.option(
+    "--junit",
+    metavar="FILE",
+    type=click.Path(path_type=Path, dir_okay=False, writable=True),
+    help="Write JUnit's XML too.",
+)
+def test(folder: Path, only: str | None, junit: Path | None, **given: Any) -> None:
+    """Run the tests of an agent app: of tools, in YAML, and of callbacks, in Python.
+
+    Tests of tools are all YAML files in folders tool_tests; those of callbacks are the files test.py and
+    test_*.py beside their python_code.py, which pytest runs in a sandbox that shows it the app. Ends
+    with 1 if one fails or is none, with 2 if there is none, or they cannot be run.
+    """
+    with needs_ces():
+        import gcp_adk_store.ces.testing.tool_tests  # noqa: F401, PLC0415  # of the extra
+    as_json, variables = given.pop("as_json"), given.pop("variables")
+    chosen = Chosen(tools=folder, **given)
+    if not folder.is_dir():
+        raise CannotLookError(f"there is no folder {folder}")
+    of_tools = [] if only == "callbacks" else _tool_files(folder)
+    of_callbacks = [] if only == "tools" else _callback_files(folder)
+    if not (of_tools or of_callbacks):
+        raise CannotLookError(
+            f"{folder} has no tests: no tool_tests/*.yaml, no test.py beside python_code.py"
+        )
+    if of_callbacks and importlib.util.find_spec("pytest") is None:
+        raise CannotLookError(f"callbacks are tested by pytest: {how_to_install('testing')}; or --only tools")
+    try:
+        outcomes = asyncio.run(_outcomes(folder, of_tools, of_callbacks, variables, chosen))
+    except StoreError as exc:
+        raise CannotLookError(str(exc)) from exc
+    if all(each.status == "skipped" for each in outcomes):
+        raise CannotLookError(f"every test was skipped: nothing in {folder} was tested")
+    if junit is not None:
+        _write(junit, outcomes)
+    if as_json:
+        click.echo(json.dumps([dataclasses.asdict(each) for each in outcomes]))
+    else:
+        _show(outcomes)
+    sys.exit(any(each.status in {"failed", "error"} for each in outcomes))
+
+
+def _write(junit: Path, outcomes: "list[Outcome]") -> None:
+    try:
+        junit.write_bytes(junit_xml(outcomes))
+    except OSError as exc:
+        raise CannotLookError(f"{junit} cannot be written: {exc.strerror}") from exc
+
+
+def _tool_files(folder: Path) -> list[Path]:
+    found = [path for suffix in ("yaml", "yml") for path in folder.rglob(f"*.{suffix}")]
+    return sorted(path for path in found if "tool_tests" in path.relative_to(folder).parts[:-1])
+
+
+def _callback_files(folder: Path) -> list[Path]:
+    beside = folder.glob("agents/*/*_callbacks/*/test*.py")
+    apart = folder.rglob("callback_tests/tests/**/test*.py")
+    return sorted(
+        {path for path in (*beside, *apart) if path.stem == "test" or path.stem.startswith("test_")}
+    )
+
+
+async def _outcomes(
+    folder: Path, of_tools: list[Path], of_callbacks: list[Path], variables: dict[str, Any], chosen: Chosen
+) -> "list[Outcome]":
+    from gcp_adk_store.ces.apps.layout import read_app  # noqa: PLC0415  # likewise
+    from gcp_adk_store.ces.host.sandboxes import open_sandbox  # noqa: PLC0415  # likewise
+    from gcp_adk_store.ces.testing.callback_checks import CallbackChecks  # noqa: PLC0415  # of the extra
+
+    app, settings = read_app(folder), chosen.settings()
+    outcomes = [_of_problem(folder, each) for each in app.problems]
+    # As many as a runtime with these settings may have at a time, each with the calls below it.
+    sandbox, _ = open_sandbox(chosen.sandbox, runs_at_once=settings.runs_at_once * (settings.max_depth + 1))
+    try:
+        outcomes += await _tool_outcomes(app, of_tools, variables, chosen, sandbox)
+        if of_callbacks:
+            outcomes += await CallbackChecks(
+                app=app,
+                files=of_callbacks,
+                sandbox=sandbox,
+                walled=chosen.sandbox != "inprocess",
+                http=chosen.http(),
+                settings=settings,
+                variables=variables,
+            ).run()
+    finally:
+        await sandbox.close()
+    return outcomes
+
+
+def _of_problem(folder: Path, problem: "Finding") -> "Outcome":
+    """Return what becomes of a file of the app that was not read: what it says would be missing unseen."""
+    from gcp_adk_store.ces.testing.outcomes import Outcome  # noqa: PLC0415  # of the extra
+
+    return Outcome(
+        path=str(folder / problem.path),
+        line=problem.line,
+        name="the app",
+        subject="",
+        status="error",
+        says=(problem.says,),
+    )
+
+
+async def _tool_outcomes(
+    app: "AgentApp", files: list[Path], variables: dict[str, Any], chosen: Chosen, sandbox: "Sandbox"
+) -> "list[Outcome]":
+    from google.adk.sessions import InMemorySessionService  # noqa: PLC0415  # half of ADK
+
+    from gcp_adk_store.ces import PythonRuntime  # noqa: PLC0415  # of the extra
+    from gcp_adk_store.ces.apps.loading import load_tools  # noqa: PLC0415  # likewise
+    from gcp_adk_store.ces.testing.tool_checks import ToolChecks, malformed  # noqa: PLC0415  # likewise
+    from gcp_adk_store.ces.testing.tool_tests import MalformedTestError, read_tool_tests  # noqa: PLC0415  # likewise
+
+    outcomes: list[Outcome] = []
+    if not files:
+        return outcomes
+    sessions = InMemorySessionService()
+    async with PythonRuntime(
+        sessions, tools=load_tools(app), http=chosen.http(), sandbox=sandbox, settings=chosen.settings()
+    ) as runtime:
+        checks = ToolChecks(runtime=runtime, sessions=sessions, app=app, variables=variables)
+        for file in files:
+            try:
+                tests = read_tool_tests(file, str(file))
+            except MalformedTestError as exc:
+                outcomes.append(malformed(exc))
+                continue
+            outcomes += [await checks.run(each) for each in tests]
+    return outcomes
+
+
+def _show(outcomes: "list[Outcome]") -> None:
+    console = Console()
+    table = Table("", "of", "test", "ms", box=None)
+    table.columns[3].justify = "right"
+    for each in outcomes:
+        status = Text(each.status, style=_COLORS[each.status])
+        row = [Text(visible(text), overflow="fold") for text in (each.subject, each.name)]
+        table.add_row(status, *row, f"{each.duration_s * 1000:,.0f}")
+    console.print(table)
+    for each in outcomes:
+        if each.says:
+            click.echo(visible(f"\n{each.path}:{each.line}: {each.name}"))
+            for text in each.says:
+                click.echo("\n".join(f"  {visible(line)}" for line in text.splitlines()))
+            if each.stdout:
+                printed = (f"    {visible(line)}" for line in each.stdout.splitlines())
+                click.echo("\n".join(("  printed:", *printed)))
+    counts = Counter[str](each.status for each in outcomes)
+    console.print()
+    console.print(
+        ", ".join(f"{counts[status]} {status}" for status in _COLORS if counts[status]), highlight=False
+    )

@@ -1,0 +1,160 @@
+"""Read what the commands that run code are told."""
+
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from ipaddress import ip_address
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import click
+
+from gcp_adk_store.cli.failures import CannotLookError
+from gcp_adk_store.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from gcp_adk_store.ces import HttpPolicy, RuntimeSettings
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+_SANDBOXES: Final = ("bubblewrap", "gvisor", "inprocess")
+
+
+def object_option(name: str, **attributes: Any) -> Callable[[Command], Command]:
+    """Return an option of a JSON object, or of ``@FILE`` with one; ``-`` is standard input."""
+    return click.option(name, callback=_object, metavar="JSON|@FILE|-", **attributes)
+
+
+def _object(ctx: click.Context, param: click.Parameter, value: str | None) -> dict[str, Any] | None:
+    if value is None:
+        return None
+    try:
+        read = json.loads(_text(value))
+    except OSError as exc:
+        raise click.BadParameter(f"{value[1:]} cannot be read: {exc.strerror}", ctx, param) from exc
+    except (ValueError, RecursionError) as exc:
+        raise click.BadParameter(f"it is no JSON: {exc}", ctx, param) from exc
+    if not isinstance(read, dict):
+        raise click.BadParameter(f"a JSON object is wanted, such as {{}}, not {value[:40]}", ctx, param)
+    return read
+
+
+def _text(value: str) -> str:
+    if value in {"-", "@-"}:
+        return sys.stdin.read()
+    return Path(value[1:]).read_text(encoding="utf-8-sig") if value.startswith("@") else value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chosen:
+    """What a command was told of the runtime."""
+
+    tools: Path | None
+    allow_host: tuple[str, ...]
+    sandbox: str
+    setting: tuple[str, ...]
+    shared_variable: tuple[str, ...]
+    timeout: float | None
+
+    def http(self) -> "HttpPolicy":
+        """Return where requests may go; naming this machine allows it."""
+        from gcp_adk_store.ces import HttpPolicy  # noqa: PLC0415  # of the extra
+
+        return HttpPolicy(allow=self.allow_host, allow_loopback=any(map(_is_loopback, self.allow_host)))
+
+    def settings(self) -> "RuntimeSettings":
+        """Return the settings of code.
+
+        Raises:
+            CannotLookError: one is none.
+        """
+        from gcp_adk_store.ces import RuntimeSettings  # noqa: PLC0415  # of the extra
+        from gcp_adk_store.ces.guest.contract import RequestError, RunSettings  # noqa: PLC0415  # likewise
+        from gcp_adk_store.ces.sandbox import Limits  # noqa: PLC0415  # likewise
+
+        given: dict[str, Any] = {}
+        for each in self.setting:
+            name, _, value = each.partition("=")
+            try:
+                given[name] = json.loads(value)
+            except ValueError as exc:
+                raise CannotLookError(f"--setting {each}: write NAME=JSON, such as coerce_args=true") from exc
+        try:
+            guest = RunSettings.of(given)
+        except RequestError as exc:
+            raise CannotLookError(f"--setting: {exc}") from exc
+        limits = None if self.timeout is None else Limits(wall_s=self.timeout)
+        try:
+            return RuntimeSettings(guest=guest, limits=limits, shared_variables=self.shared_variable)
+        except InvalidInputError as exc:
+            raise CannotLookError(f"--shared-variable: {exc}") from exc
+
+
+def runtime_options(command: Command) -> Command:
+    """Add the options of `Chosen` to *command*."""
+    tools = click.option(
+        "--tools",
+        metavar="DIR",
+        type=click.Path(path_type=Path, exists=True, file_okay=False),
+        help="App, or folder of tools, that tools.X is looked for in.",
+    )
+    return with_options(command, tools, *_options_of_every_run())
+
+
+def test_options(command: Command) -> Command:
+    """Add the options of `Chosen` without the tools, which are those of the app."""
+    return with_options(command, *_options_of_every_run())
+
+
+def with_options(command: Command, *options: Callable[[Command], Command]) -> Command:
+    """Return *command* with *options*, which its help lists in this order."""
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def _options_of_every_run() -> tuple[Callable[[Command], Command], ...]:
+    return (
+        click.option(
+            "--allow-host",
+            metavar="HOST[:PORT]",
+            multiple=True,
+            help="Host that ces_requests may reach; by default none. May be given several times.",
+        ),
+        click.option(
+            "--sandbox",
+            type=click.Choice(_SANDBOXES),
+            default=_SANDBOXES[0],
+            show_default=True,
+            help="What the code runs in; inprocess protects nothing, and is for debuggers.",
+        ),
+        click.option(
+            "--timeout",
+            metavar="SECONDS",
+            type=click.FloatRange(min=0, min_open=True),
+            help="Of each run; by default the sandbox's 30.",
+        ),
+        click.option(
+            "--setting",
+            metavar="NAME=JSON",
+            multiple=True,
+            help="Of docs/ces-runtime.md, such as strict_typing=true.",
+        ),
+        click.option(
+            "--shared-variable",
+            metavar="NAME",
+            multiple=True,
+            help="Variable of users or apps that code sees and sets, such as app:theme; by default none.",
+        ),
+    )
+
+
+def _is_loopback(host: str) -> bool:
+    name = host.rpartition(":")[0] if host.count(":") == 1 else host.partition("]")[0].removeprefix("[")
+    if (name or host) == "localhost":
+        return True
+    try:
+        return ip_address(name or host).is_loopback
+    except ValueError:
+        return False

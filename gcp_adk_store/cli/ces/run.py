@@ -1,0 +1,267 @@
+"""The commands that run a tool, or callbacks, on a session."""
+
+import ast
+import asyncio
+import json
+import sys
+import uuid
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import click
+from rich.console import Console
+from rich.text import Text
+
+from gcp_adk_store.ces.guest.contract import CALLBACKS
+from gcp_adk_store.cli.ces.options import (
+    Chosen,
+    object_option,
+    runtime_options,
+    with_options,
+)
+from gcp_adk_store.cli.ces.place import Place, make_runtime, opened, say
+from gcp_adk_store.cli.extras import needs_ces
+from gcp_adk_store.cli.failures import CannotLookError
+from gcp_adk_store.cli.terminal import visible
+from gcp_adk_store.errors import StoreError
+
+if TYPE_CHECKING:
+    from gcp_adk_store.ces import CallbackRun, PythonRuntime, ToolRun
+    from gcp_adk_store.ces.host.results import Call, Run, RunFailure
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+_UNKNOWN_TOOL: Final = "UnknownToolError"
+_SUBJECTS: Final = ("llm_request", "llm_response", "tool", "args", "tool_response")
+_NEEDED: Final = {
+    "after_model": ("llm_response",),
+    "before_tool": ("tool",),
+    "after_tool": ("tool", "tool_response"),
+}
+
+
+def _session_options(command: Command) -> Command:
+    return with_options(
+        command,
+        click.option(
+            "--session",
+            metavar="APP/USER/ID",
+            help="Run on this session, which keeps what changes; a / in an id is written %2F. "
+            "ADK_STORE_PROJECT, _DATABASE, _BUCKET and _PREFIX say where it is. Without it nothing is kept.",
+        ),
+        click.option("--create", is_flag=True, help="Make that session."),
+        click.option("--dry-run", is_flag=True, help="Run on a copy of that session: nothing is kept."),
+        object_option("--variables", help="Variables of a session that is made, or not kept."),
+        click.option(
+            "--said", metavar="TEXT", help="What the user says first; it is appended to the session."
+        ),
+        object_option("--mocks", help="Answers in place of tools: a mockConfig of the platform's API."),
+        click.option("--json", "as_json", is_flag=True, help="Print JSON."),
+    )
+
+
+@click.command("run-tool")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--name", metavar="FUNCTION", help="The tool's function; by default the file's first.")
+@object_option("--args", default="{}", help="Arguments.")
+@runtime_options
+@_session_options
+def run_tool(file: Path, name: str | None, args: dict[str, Any], **given: Any) -> None:
+    """Run a Python tool, and show what it answers, prints, asks for and changes.
+
+    Ends with 1 if the code fails, with 2 if it cannot be run.
+    """
+    with needs_ces():
+        from gcp_adk_store.ces.apps.loading import load_code  # noqa: PLC0415  # of the extra
+
+    async def work(runtime: "PythonRuntime", place: Place, invocation_id: str) -> "ToolRun":
+        code = load_code(file)
+        entry = name or _first_function(code.source) or file.stem
+        run = await runtime.run_tool(code, entry, args, place.key, invocation_id=invocation_id)
+        return await run.finished()
+
+    _carry_out(work, **given)
+
+
+@click.command("run-callback")
+@click.argument("kind", metavar="KIND", type=click.Choice(CALLBACKS))
+@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@object_option("--llm-request", help="Of before_model; by default empty.")
+@object_option("--llm-response", help="Of after_model.")
+@click.option("--tool", metavar="NAME", help="Of before_tool and after_tool.")
+@object_option("--args", help="Arguments of that tool; by default none.")
+@object_option("--tool-response", help="Of after_tool.")
+@runtime_options
+@_session_options
+def run_callback(kind: str, files: tuple[Path, ...], **given: Any) -> None:
+    """Run callbacks of one kind in their order, and show what they return and change.
+
+    KIND is before_agent, after_agent, before_model, after_model, before_tool or after_tool.
+
+    Ends with 1 if the code fails, with 2 if it cannot be run.
+    """
+    with needs_ces():
+        from gcp_adk_store.ces.apps.loading import load_code  # noqa: PLC0415  # of the extra
+    about = _about(kind, {name: given.pop(name) for name in _SUBJECTS})
+
+    async def work(runtime: "PythonRuntime", place: Place, invocation_id: str) -> "CallbackRun":
+        codes = [load_code(file) for file in files]
+        return await runtime.run_callback(kind, codes, place.key, invocation_id=invocation_id, **about)
+
+    _carry_out(work, **given)
+
+
+def _about(kind: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what callbacks of *kind* are about.
+
+    Raises:
+        CannotLookError: something is missing.
+    """
+    needed = _NEEDED.get(kind, ())
+    for name in needed:
+        if given[name] is None:
+            raise CannotLookError(f"{kind} callbacks need --{name.replace('_', '-')}")
+    defaults: dict[str, Any] = {}
+    if kind == "before_model":
+        defaults = {"llm_request": {}}
+    elif kind.endswith("_tool"):
+        defaults = {"args": {}}
+    return {**defaults, **{name: value for name, value in given.items() if value is not None}}
+
+
+def _carry_out(
+    work: "Callable[[PythonRuntime, Place, str], Awaitable[Run]]",
+    *,
+    session: str | None,
+    create: bool,
+    dry_run: bool,
+    variables: dict[str, Any] | None,
+    said: str | None,
+    mocks: dict[str, Any] | None,
+    as_json: bool,
+    **chosen: Any,
+) -> None:
+    """Do *work*, show what became of it, and end the command."""
+    from gcp_adk_store.ces.sandbox.errors import (  # noqa: PLC0415  # of the extra
+        SandboxError,
+        SandboxUnavailableError,
+    )
+
+    async def run() -> "tuple[Place, Mapping[str, Any], Run]":
+        async with opened(session, create=create, dry_run=dry_run, variables=variables) as place:
+            invocation_id = f"ces-{uuid.uuid4().hex}"
+            if said is not None:
+                await say(place, said, invocation_id)
+            before = dict(place.session.state)
+            async with make_runtime(place, Chosen(**chosen), mocks) as runtime:
+                return place, before, await work(runtime, place, invocation_id)
+
+    try:
+        place, before, ran = asyncio.run(run())
+    except SandboxUnavailableError as exc:
+        raise CannotLookError(str(exc)) from exc
+    except SandboxError as exc:
+        _show_end(exc, as_json=as_json)
+        sys.exit(1)
+    except StoreError as exc:
+        raise CannotLookError(str(exc)) from exc
+    if ran.error is not None and ran.error.type == _UNKNOWN_TOOL and chosen["tools"] is None:
+        click.echo("--tools DIR names the app whose tools there are", err=True)
+    if as_json:
+        click.echo(json.dumps(asdict(ran), default=sorted))
+    else:
+        _show(place, before, ran)
+    sys.exit(not ran.ok)
+
+
+def _show_end(exc: Any, *, as_json: bool) -> None:
+    """Show what ended code that has no result."""
+    if as_json:
+        error = {"type": type(exc).__name__, "message": str(exc), "traceback": ""}
+        click.echo(json.dumps({"error": error, "stdout": exc.output}))
+        return
+    if exc.output:
+        click.echo(visible(exc.output))
+    click.echo(visible(f"{type(exc).__name__}: {exc}"), err=True)
+
+
+def _show(place: Place, before: Mapping[str, Any], ran: "Run") -> None:
+    console = Console(soft_wrap=True)
+    for title, lines in (
+        ("session", _kept(place, ran)),
+        ("printed", ran.stdout.rstrip("\n").splitlines()),
+        *_of_kind(ran),
+        ("variables", _changes(before, ran.variables)),
+        ("calls", [line for each in ran.calls for line in _call(each)]),
+        ("warnings", list(ran.warnings)),
+    ):
+        if lines:
+            console.print(Text(title, style="bold"))
+            for line in lines:
+                console.print(Text(f"  {visible(line)}"))
+    if ran.error is not None:
+        click.echo(visible(_shown(ran.error)), err=True)
+
+
+def _shown(error: "RunFailure") -> str:
+    """Return the traceback; of what the code has no line of, what it says."""
+    traceback = error.traceback.rstrip("\n")
+    return traceback if '  File "' in traceback else str(error)
+
+
+def _kept(place: Place, ran: "Run") -> list[str]:
+    """Return which session it was, and what became of it."""
+    if not place.where:
+        return []
+    if not place.kept:
+        return [f"{place.where}: a copy, nothing is kept"]
+    return [f"{place.where}: {'as it was' if ran.event_id is None else 'changed'}"]
+
+
+def _of_kind(ran: Any) -> list[tuple[str, list[str]]]:
+    """Return what only a tool, or only callbacks, have."""
+    if hasattr(ran, "response"):
+        return [("response", [] if ran.response is None else _pretty(ran.response))]
+    shown = []
+    if ran.override is not None:
+        shown.append((f"override by callback {ran.overridden_by + 1}", _pretty(ran.override)))
+    elif ran.ok:
+        shown.append(("override", ["none"]))
+    shown += [(f"{name}, changed", _pretty(getattr(ran, name))) for name in sorted(ran.changed)]
+    return shown
+
+
+def _changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
+    changed = [
+        f"{name} = {json.dumps(value, ensure_ascii=False)}"
+        for name, value in after.items()
+        if name not in before or json.dumps(before[name]) != json.dumps(value)
+    ]
+    return [*changed, *(f"{name} removed" for name in before if name not in after)]
+
+
+def _call(call: "Call") -> list[str]:
+    asked = call.asked.get("url", "") if call.kind == "http" else json.dumps(call.asked, ensure_ascii=False)
+    said = f"{call.kind} {call.name} {asked}: {call.status_code} {call.reason}".rstrip()
+    shown = [said + (", mocked" if call.mocked else "")]
+    shown += [f"  {line}" for line in call.stdout.rstrip("\n").splitlines()]
+    return (
+        shown
+        if call.error is None
+        else [*shown, *(f"  {line}" for line in call.error.traceback.splitlines())]
+    )
+
+
+def _pretty(value: Mapping[str, Any]) -> list[str]:
+    return json.dumps(value, ensure_ascii=False, indent=2).splitlines()
+
+
+def _first_function(source: str) -> str | None:
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError):
+        return None  # running it says what is wrong
+    found = (node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+    return next(found, None)

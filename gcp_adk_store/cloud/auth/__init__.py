@@ -1,0 +1,1 @@
+"""Get the tokens that requests carry."""

@@ -1,0 +1,306 @@
+"""Find credentials once for all clients of a store: of the environment, of a file, or in another's name."""
+
+import asyncio
+import json
+import math
+import os
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Self, TypeVar
+
+import google.auth
+import requests
+from google.auth import compute_engine, external_account, impersonated_credentials
+from google.auth import exceptions as auth
+from google.auth.credentials import Credentials, CredentialsWithQuotaProject, Scoped, with_scopes_if_required
+from google.auth.transport.requests import Request
+from google.oauth2 import credentials as user_login
+from google.oauth2 import service_account
+
+from gcp_adk_store import settings
+from gcp_adk_store.cloud.auth import token_errors
+from gcp_adk_store.cloud.auth.token_errors import Exchange, Identity
+from gcp_adk_store.cloud.auth.tokens import SharedCredentials, Token
+from gcp_adk_store.errors import CredentialsError, InvalidInputError, UnavailableError
+from gcp_adk_store.operations import deadlines
+from gcp_adk_store.operations.forks import Guard
+from gcp_adk_store.settings import StoreSettings
+
+T = TypeVar("T")
+
+STORE_SCOPES: Final = (
+    "https://www.googleapis.com/auth/datastore",
+    "https://www.googleapis.com/auth/devstorage.read_write",
+)
+"""What a store asks for: documents and objects, nothing else of the project."""
+
+PLATFORM_SCOPES: Final = ("https://www.googleapis.com/auth/cloud-platform",)
+"""What looking at a project's set-up takes, and letting IAM sign."""
+
+_KINDS: Final[Sequence[tuple[type[Any], str]]] = (
+    (impersonated_credentials.Credentials, "impersonation"),
+    (service_account.Credentials, "service account key"),
+    (user_login.Credentials, "user login"),
+    (external_account.Credentials, "workload identity federation"),
+    (compute_engine.Credentials, "metadata server"),
+)
+_MALFORMED: Final = (auth.GoogleAuthError, OSError, ValueError, KeyError, TypeError, AttributeError)
+"""What Google's library raises for a file that is missing, no JSON, or lacks a field."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundCredentials:
+    """Credentials that were found, and what is known of them."""
+
+    source: Credentials
+    """As they were found: before they act as another, and before they are narrowed to the scopes."""
+    acts_as: str | None
+    """Email of the service account that they were told to act as."""
+    token: Token
+    shared: SharedCredentials
+    project: str | None
+    """The one that they name themselves."""
+    identity: Identity
+
+
+class StoreCredentials:
+    """As whom a store, or several, call Google Cloud; found at the first use, with one token for all clients.
+
+    Any number of threads and event loops may use it. On emulators it is not looked at.
+    """
+
+    def __init__(
+        self,
+        credentials: Credentials | None = None,
+        *,
+        file: str | os.PathLike[str] | None = None,
+        impersonate_service_account: str | None = None,
+        quota_project: str | None = None,
+        universe_domain: str | None = None,
+        iam_endpoint: str | None = None,
+        scopes: Sequence[str] = STORE_SCOPES,
+    ) -> None:
+        """Say whose they are; nothing is read or contacted before the first use.
+
+        Args:
+            credentials: Of ``google.auth``; without them and *file* those of the environment (ADC): of
+                ``GOOGLE_APPLICATION_CREDENTIALS``, of ``gcloud auth application-default login``, of the
+                service account that is attached.
+            file: A service account's key, a configuration of workload identity federation
+                (``external_account``), or any other file that Google's library reads. Who can write it
+                decides where tokens are asked for: read none that strangers gave.
+            impersonate_service_account: Email of the service account to act as.
+            quota_project: Project that requests are counted for, where it is not the one they are about.
+            universe_domain: By default ``GOOGLE_CLOUD_UNIVERSE_DOMAIN``, then that of the credentials.
+            iam_endpoint: ``https://...`` of a regional or private endpoint of the IAM Credentials API, for
+                *impersonate_service_account*.
+            scopes: What the token is asked for.
+
+        Raises:
+            InvalidInputError: both *credentials* and *file* are given, or a setting cannot be such a name.
+        """
+        if credentials is not None and file is not None:
+            raise InvalidInputError("credentials and file are two ways to say the same; give one of them")
+        StoreSettings(
+            impersonate_service_account=impersonate_service_account,
+            quota_project=quota_project,
+            universe_domain=universe_domain,
+        )  # refuses what cannot be one
+        self._given = credentials
+        self._file = None if file is None else Path(file)
+        self._impersonate = impersonate_service_account
+        self._quota_project = quota_project
+        self._universe_domain = universe_domain
+        self._iam_endpoint = iam_endpoint
+        self._scopes = tuple(scopes)
+        self._found: FoundCredentials | None = None
+        self._finding = Guard()
+
+    @classmethod
+    def of(cls, given: "Credentials | StoreCredentials | None") -> "StoreCredentials":
+        """Return what a caller gave as credentials of a store."""
+        return given if isinstance(given, StoreCredentials) else cls(given)
+
+    @classmethod
+    def from_settings(cls, place: StoreSettings, *, scopes: Sequence[str] = STORE_SCOPES) -> Self:
+        """Return what *place* describes."""
+        return cls(
+            file=place.credentials_file,
+            impersonate_service_account=place.impersonate_service_account,
+            quota_project=place.quota_project,
+            universe_domain=place.universe_domain,
+            scopes=scopes,
+        )
+
+    @property
+    def is_named(self) -> bool:
+        """Whether the caller brought credentials or a file, instead of leaving it to the environment."""
+        return self._given is not None or self._file is not None
+
+    def find(self) -> FoundCredentials:
+        """Return the credentials, found at the first call; blocks, and contacts the metadata server at most.
+
+        Raises:
+            CredentialsError: there are none, or they cannot be used as asked for.
+            UnavailableError: what knows them cannot be reached for now.
+        """
+        with self._finding:
+            if self._found is None:
+                self._found = self._look()
+            return self._found
+
+    async def ready(self) -> None:
+        """Return once they are found and have a token that serves, within the running operation's time.
+
+        Raises:
+            CredentialsError: there are none, or no token will be had before somebody acts.
+            UnavailableError: none can be had for now.
+        """
+        found = self._found
+        if found is None:
+            found = await in_time(self.find)
+        await found.token.ready()
+
+    def identity(self) -> Identity:
+        """Return whose they are; some credentials know it only once they have a token. Blocks."""
+        found = self.find()
+        return _identity(found.token.credentials, found.identity.found_in, source=found.source)
+
+    def find_project(self) -> str | None:
+        """Return the project of the credentials, asking for it where they do not name it; blocks."""
+        found = self.find()
+        ask = getattr(found.token.credentials, "get_project_id", None)
+        if found.project is not None or not callable(ask):
+            return found.project
+        with requests.Session() as session:
+            exchange = Exchange(Request(session))
+            try:
+                project: str | None = ask(request=exchange)
+            except (auth.GoogleAuthError, ValueError) as exc:
+                raise token_errors.not_refreshed(exc, found.identity, exchange) from exc
+        return project
+
+    def _look(self) -> FoundCredentials:
+        source, project, found_in = self._source()
+        try:
+            identity = _identity(source, found_in)  # the metadata server is asked for the universe
+            narrowed = self._narrowed(source)
+        except auth.GoogleAuthError as exc:
+            found = Identity(kind=_kind(source), found_in=found_in)
+            raise token_errors.not_refreshed(exc, found, _NOTHING_SENT) from exc
+        universe = identity.universe_domain
+        configured = self._universe_domain or settings.universe_domain()
+        if configured is not None and configured != universe:
+            raise CredentialsError(
+                f"the {identity} belongs to the universe {universe}, and {configured} is asked for: correct "
+                "GOOGLE_CLOUD_UNIVERSE_DOMAIN, or use credentials of that universe"
+            )
+        identity = _identity(narrowed, found_in, source=source)
+        token = Token(narrowed, identity)
+        return FoundCredentials(
+            source=source,
+            acts_as=self._impersonate,
+            token=token,
+            shared=SharedCredentials(token),
+            project=project,
+            identity=identity,
+        )
+
+    def _source(self) -> tuple[Credentials, str | None, str]:
+        """Return credentials as they are found, the project that they name, and where they come from."""
+        if self._given is not None:
+            return self._given, None, "the caller"
+        found_in = str(self._file or settings.default_credentials_file() or "the environment")
+        try:
+            # Without scopes, which make the library ask for the project of a pool at once.
+            source, project = google.auth.default() if self._file is None else _load(self._file)
+        except auth.TransportError as exc:
+            raise token_errors.not_refreshed(
+                exc, Identity(kind="metadata server", found_in=found_in), _NOTHING_SENT
+            ) from exc
+        except _MALFORMED as exc:
+            raise token_errors.not_found(found_in, type(exc).__name__) from exc
+        return source, project, found_in
+
+    def _narrowed(self, source: Credentials) -> Credentials:
+        """Return *source* with the scopes, acting as the service account, counted for the quota project."""
+        quota_project = self._quota_project
+        if self._impersonate is None:
+            narrowed = with_scopes_if_required(source, self._scopes)
+        else:
+            endpoint = self._iam_endpoint and (
+                f"{self._iam_endpoint.rstrip('/')}/v1/projects/-/serviceAccounts/"
+                f"{self._impersonate}:generateAccessToken"
+            )
+            narrowed = impersonated_credentials.Credentials(
+                source_credentials=source,
+                target_principal=self._impersonate,
+                target_scopes=list(self._scopes),
+                iam_endpoint_override=endpoint,
+            )
+            quota_project = quota_project or source.quota_project_id
+        if quota_project is None:
+            return narrowed  # type: ignore[no-any-return]  # google-auth types half
+        if not isinstance(narrowed, CredentialsWithQuotaProject):
+            raise CredentialsError(
+                f"credentials of the class {type(narrowed).__name__} take no quota project; leave it out"
+            )
+        return narrowed.with_quota_project(quota_project)  # type: ignore[no-any-return]  # as above
+
+
+async def in_time(find: Callable[[], T]) -> T:
+    """Return what *find* does on a thread, within the running operation's time.
+
+    Raises:
+        UnavailableError: it takes longer; the thread ends when Google's library gives up.
+    """
+    try:
+        return await asyncio.wait_for(asyncio.to_thread(find), deadlines.at_most(math.inf))
+    except TimeoutError as exc:
+        raise UnavailableError("what knows the credentials did not answer in time; try again later") from exc
+
+
+_NOTHING_SENT: Final = Exchange(lambda *_, **__: None)
+
+
+def signing_credentials(source: Credentials) -> Credentials:
+    """Return *source* with what IAM asks of those who let it sign, which the scopes of a store are not."""
+    if not isinstance(source, Scoped):
+        return source
+    scoped: Credentials = source.with_scopes(PLATFORM_SCOPES)  # type: ignore[no-untyped-call]  # as above
+    return scoped
+
+
+def _load(file: Path) -> tuple[Credentials, str | None]:
+    info = json.loads(file.read_text(encoding="utf-8"))
+    with warnings.catch_warnings():
+        # Google's library warns of files of strangers, as the docstring above does.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        loaded: tuple[Credentials, str | None] = google.auth.load_credentials_from_dict(info)
+    return loaded
+
+
+def _identity(credentials: Credentials, found_in: str, *, source: Credentials | None = None) -> Identity:
+    kind = _kind(credentials)
+    impersonates = None
+    if isinstance(credentials, impersonated_credentials.Credentials):
+        impersonates = str(credentials.signer_email)
+        if source is not None and source is not credentials and _kind(source) != "impersonation":
+            kind = _kind(source)
+    elif isinstance(credentials, external_account.Credentials):
+        impersonates = credentials.service_account_email
+    emails = [getattr(one, "service_account_email", None) for one in (credentials, source)]
+    return Identity(
+        kind=kind,
+        found_in=found_in,
+        principal=next((email for email in emails if email not in (None, "default", impersonates)), None),
+        impersonates=impersonates,
+        quota_project=credentials.quota_project_id,
+        universe_domain=str(credentials.universe_domain),
+    )
+
+
+def _kind(credentials: Credentials) -> str:
+    return next((name for kind, name in _KINDS if isinstance(credentials, kind)), type(credentials).__name__)

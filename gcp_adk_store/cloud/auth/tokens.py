@@ -1,0 +1,221 @@
+"""Refresh a token in one place, whichever clients, threads and event loops use it."""
+
+import asyncio
+import logging
+import threading
+import time
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any, Final
+
+import requests
+from google.auth import exceptions as auth
+from google.auth.credentials import Credentials, TokenState
+from google.auth.transport.requests import Request
+
+from gcp_adk_store.cloud.auth import token_errors
+from gcp_adk_store.cloud.auth.token_errors import Exchange, Identity
+from gcp_adk_store.errors import UnavailableError
+from gcp_adk_store.operations import deadlines, forks, telemetry
+
+logger = logging.getLogger(__name__)
+
+_LONGEST_WAIT_S: Final = 30.0
+_LONGEST_REFRESH_S: Final = 90.0
+"""A server that answers a byte every few seconds is never silent; another request is sent then."""
+_BETWEEN_FAILURES_S: Final = 10.0
+"""A token that still serves is used meanwhile."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Failure:
+    cause: Exception
+    exchange: Exchange
+
+
+class Token:
+    """The token of one credentials object.
+
+    Whoever needs it when there is none waits for the one refresh that runs, and gets its outcome. In its last
+    minutes a token is used on while another is fetched, so that a token endpoint may be away for so long.
+    """
+
+    def __init__(self, credentials: Credentials, identity: Identity) -> None:
+        self.credentials = credentials
+        self._identity = identity
+        forks.begin(self)
+
+    def begin(self) -> None:
+        """Have no refresh under way: one of the parent does not run in its child. The token stays."""
+        self._guard = threading.Lock()
+        self._running: Future[_Failure | None] | None = None
+        self._begun_at = 0.0
+        self._failed_at: float | None = None
+        self._sent = threading.local()
+
+    async def ready(self) -> None:
+        """Return once there is a token that serves.
+
+        Raises:
+            UnavailableError: none can be had for now.
+            CredentialsError: none will be had before somebody does what the message says.
+        """
+        running = self._needed()
+        if running is None:
+            return
+        try:
+            # Shielded: whoever gives up gives up alone.
+            failure = await asyncio.wait_for(
+                asyncio.shield(asyncio.wrap_future(running)), deadlines.at_most(_LONGEST_WAIT_S)
+            )
+        except TimeoutError as exc:
+            raise self._too_late() from exc
+        self._raise(failure)
+
+    def wait(self) -> None:
+        """Do the same, blocking."""
+        running = self._needed()
+        if running is not None:
+            self._wait_for(running)
+        self._sent.token = self.credentials.token
+
+    def replace(self) -> None:
+        """Fetch another token for one that a server refused, unless that has happened meanwhile; blocks.
+
+        Raises:
+            UnavailableError, CredentialsError: as :meth:`ready`.
+        """
+        with self._guard:
+            if self.credentials.token != getattr(self._sent, "token", None):
+                return
+            running = self._under_way() or self._start()
+        self._wait_for(running)
+
+    def _needed(self) -> "Future[_Failure | None] | None":
+        """Return the refresh to wait for, begun here if none runs; ``None`` if the token serves."""
+        if self.credentials.valid:
+            return None
+        with self._guard:
+            if self.credentials.valid:
+                return None
+            serves = self.credentials.token_state is TokenState.STALE
+            running = self._under_way()
+            if running is None and not (serves and self._failed_lately()):
+                running = self._start()
+            return None if serves else running
+
+    def _under_way(self) -> "Future[_Failure | None] | None":
+        is_stuck = time.monotonic() - self._begun_at >= _LONGEST_REFRESH_S
+        return None if is_stuck else self._running
+
+    def _failed_lately(self) -> bool:
+        return self._failed_at is not None and time.monotonic() - self._failed_at < _BETWEEN_FAILURES_S
+
+    def _start(self) -> "Future[_Failure | None]":
+        running: Future[_Failure | None] = Future()
+        running.set_running_or_notify_cancel()  # from now on nobody who waits for it can cancel it
+        self._running, self._begun_at = running, time.monotonic()
+        # A daemon: the process may end before an endpoint does.
+        threading.Thread(target=self._settle, args=(running,), name="adk-store-token", daemon=True).start()
+        return running
+
+    def _settle(self, running: "Future[_Failure | None]") -> None:
+        try:
+            failure = self._refresh(running)
+        except BaseException as exc:  # noqa: BLE001  # whatever it is, each who waits gets it
+            running.set_exception(exc)
+        else:
+            running.set_result(failure)
+
+    def _refresh(self, running: "Future[_Failure | None]") -> _Failure | None:
+        failure: _Failure | None = None
+        try:
+            with requests.Session() as session:
+                exchange = Exchange(Request(session))
+                try:
+                    self.credentials.refresh(exchange)
+                except auth.GoogleAuthError as exc:
+                    failure = _Failure(exc, exchange)
+                except token_errors.NO_TOKEN as exc:
+                    if exchange.status is None:
+                        raise  # no answer is to blame
+                    failure = _Failure(exc, exchange)
+        finally:
+            with self._guard:
+                if self._running is running:
+                    self._running = None
+                self._failed_at = time.monotonic() if failure else None
+        if failure and self.credentials.token_state is TokenState.STALE:
+            error = self._error(failure)
+            logger.warning("%s; the present token is used on", error, extra=telemetry.log_fields(error))
+        return failure
+
+    def _wait_for(self, running: "Future[_Failure | None]") -> None:
+        try:
+            failure = running.result(timeout=deadlines.at_most(_LONGEST_WAIT_S))
+        except TimeoutError as exc:
+            raise self._too_late() from exc
+        self._raise(failure)
+
+    def _raise(self, failure: _Failure | None) -> None:
+        # Each who waited gets an error of its own, for what it was about.
+        if failure is not None:
+            raise self._error(failure) from failure.cause
+
+    def _error(self, failure: _Failure) -> Exception:
+        return token_errors.not_refreshed(failure.cause, self._identity, failure.exchange)
+
+    def _too_late(self) -> UnavailableError:
+        return UnavailableError(f"no token for the {self._identity} in time; try again later")
+
+
+class SharedCredentials(Credentials):
+    """What Google's clients are given: their requests carry the one token."""
+
+    def __init__(self, token: Token) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]  # google-auth types half
+        self._shared = token
+
+    @property
+    def valid(self) -> bool:
+        """Whether the token serves for some minutes."""
+        return bool(self._shared.credentials.valid)
+
+    @property
+    def expired(self) -> bool:
+        """Whether it does not."""
+        return bool(self._shared.credentials.expired)
+
+    @property
+    def token_state(self) -> TokenState:
+        """Where in its life the token is."""
+        return TokenState(self._shared.credentials.token_state)
+
+    @property
+    def quota_project_id(self) -> str | None:
+        """The project that requests are counted for."""
+        quota_project: str | None = self._shared.credentials.quota_project_id
+        return quota_project
+
+    @property
+    def universe_domain(self) -> str:
+        """The universe that the credentials are of."""
+        return str(self._shared.credentials.universe_domain)
+
+    def before_request(self, request: Any, method: str, url: str, headers: Any) -> None:
+        """Put the token into *headers*, after a refresh if there is need."""
+        self._shared.wait()
+        inner = self._shared.credentials
+        if inner.valid:
+            inner.before_request(request, method, url, headers)
+        else:  # in its last minutes: asked for more, the credentials would refresh it on their own
+            inner.apply(headers)
+
+    def apply(self, headers: Any, token: Any = None) -> None:
+        """Put the present token into *headers*."""
+        self._shared.credentials.apply(headers, token)
+
+    def refresh(self, request: Any) -> None:
+        """Replace a token that a server refused; with a connection of its own, not with *request*."""
+        del request
+        self._shared.replace()

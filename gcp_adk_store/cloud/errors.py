@@ -1,0 +1,291 @@
+"""Translate the SDKs' exceptions into this library's, by type or status code, never by message.
+
+A read and a write map the same status differently: after a read nothing changed, after a write whose
+answer was lost nobody knows.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from http import HTTPStatus
+from typing import Any, Final
+
+import grpc
+import requests
+import urllib3
+from google.api_core import exceptions as api
+from google.auth import exceptions as auth
+from google.cloud.storage.exceptions import DataCorruption, InvalidResponse
+from google.protobuf.message import DecodeError
+from google.rpc.error_details_pb2 import RetryInfo
+from google.rpc.status_pb2 import Status
+
+from gcp_adk_store.cloud.auth.token_errors import is_for_now
+from gcp_adk_store.errors import (
+    AccessDeniedError,
+    CredentialsError,
+    InvalidInputError,
+    NotProvisionedError,
+    OutcomeUnknownError,
+    StoreError,
+    UnavailableError,
+)
+
+
+class RefusedError(Exception):
+    """A condition of a write did not hold; nothing was written. Never leaves the services.
+
+    Attributes:
+        perhaps_own: Whether an earlier attempt of the same write was not answered: what the condition met may
+            be its work.
+        attempts: How often the write was tried.
+    """
+
+    perhaps_own = False
+    attempts = 0
+
+
+class ConditionFailedError(RefusedError):
+    """A document or object is not as the write required."""
+
+
+class TargetExistsError(RefusedError):
+    """A document or object that the write required to be absent exists."""
+
+
+class TargetMissingError(RefusedError):
+    """A document that the write required to exist does not."""
+
+
+_READ: Final[Mapping[grpc.StatusCode, type[StoreError]]] = {
+    grpc.StatusCode.ABORTED: UnavailableError,
+    grpc.StatusCode.CANCELLED: UnavailableError,
+    grpc.StatusCode.DEADLINE_EXCEEDED: UnavailableError,
+    grpc.StatusCode.INTERNAL: UnavailableError,
+    grpc.StatusCode.RESOURCE_EXHAUSTED: UnavailableError,
+    grpc.StatusCode.UNAVAILABLE: UnavailableError,
+    grpc.StatusCode.UNKNOWN: UnavailableError,
+    # A database in Datastore mode, or a query whose index is missing.
+    grpc.StatusCode.FAILED_PRECONDITION: NotProvisionedError,
+    grpc.StatusCode.INVALID_ARGUMENT: InvalidInputError,
+    grpc.StatusCode.NOT_FOUND: NotProvisionedError,
+    grpc.StatusCode.PERMISSION_DENIED: AccessDeniedError,
+    grpc.StatusCode.UNAUTHENTICATED: AccessDeniedError,
+}
+
+_WRITE: Final[Mapping[grpc.StatusCode, type[StoreError | RefusedError]]] = {
+    **_READ,
+    grpc.StatusCode.CANCELLED: OutcomeUnknownError,
+    grpc.StatusCode.DEADLINE_EXCEEDED: OutcomeUnknownError,
+    grpc.StatusCode.INTERNAL: OutcomeUnknownError,
+    grpc.StatusCode.UNAVAILABLE: OutcomeUnknownError,
+    grpc.StatusCode.UNKNOWN: OutcomeUnknownError,
+    grpc.StatusCode.ALREADY_EXISTS: TargetExistsError,
+    grpc.StatusCode.FAILED_PRECONDITION: ConditionFailedError,
+    # Also what a missing database answers: the read that settles a refused write tells them apart.
+    grpc.StatusCode.NOT_FOUND: TargetMissingError,
+}
+
+_NO_CREDENTIALS: Final = (
+    "no usable Google Cloud credentials: run `gcloud auth application-default login`, attach a service "
+    "account, or set FIRESTORE_EMULATOR_HOST and STORAGE_EMULATOR_HOST to use emulators"
+)
+
+_POLICY: Final = (
+    "no condition of the request explains it, so an organization policy or a setting of the bucket forbids "
+    "it: see the cause, and gcloud org-policies list --project=PROJECT, with the bucket's project"
+)
+
+_UNANSWERED: Final = (
+    api.InternalServerError,
+    api.BadGateway,
+    api.ServiceUnavailable,
+    api.GatewayTimeout,
+    requests.ConnectionError,
+    requests.Timeout,
+    requests.exceptions.ChunkedEncodingError,
+    # Of the body of an answer: who answered is not Cloud Storage, or was cut off.
+    requests.exceptions.InvalidJSONError,
+    DataCorruption,
+    TimeoutError,
+    ConnectionError,
+    urllib3.exceptions.HTTPError,
+)
+
+STORAGE_FAILURES: Final = (
+    api.GoogleAPIError,
+    auth.GoogleAuthError,
+    requests.RequestException,
+    DataCorruption,
+    InvalidResponse,
+    # Of bodies that are read as they come, without requests' own errors around them.
+    urllib3.exceptions.HTTPError,
+    ConnectionError,
+)
+"""What a request can fail with; everything else is a bug and passes through untouched."""
+
+FIRESTORE_FAILURES: Final = (grpc.RpcError, grpc.aio.BaseError, asyncio.CancelledError)
+"""What an RPC can fail with: a status, a channel that is closed, or one that is closed under it."""
+
+_STORAGE: Final[Sequence[tuple[tuple[type[Exception], ...], type[StoreError], str]]] = (
+    ((api.PreconditionFailed,), AccessDeniedError, _POLICY),
+    ((api.TooManyRequests,), UnavailableError, "try again later"),
+    (
+        (api.Unauthorized, api.Forbidden),
+        AccessDeniedError,
+        "this identity lacks {permission} on it; grant roles/storage.objectUser",
+    ),
+    (
+        (api.NotFound,),
+        NotProvisionedError,
+        "the bucket does not exist; correct its name, or make it: gcloud storage buckets create gs://{bucket}",
+    ),
+    ((api.BadRequest,), InvalidInputError, "Cloud Storage refused the request as invalid; see the cause"),
+    ((auth.GoogleAuthError,), CredentialsError, _NO_CREDENTIALS),
+)
+
+_ADVICE: Final[Mapping[type[Exception], str]] = {
+    AccessDeniedError: "grant roles/datastore.user on the database to this identity",
+    InvalidInputError: "Firestore refused it as invalid; a document may not exceed 1 MiB",
+    NotProvisionedError: "create the Firestore database, or correct project and database",
+    OutcomeUnknownError: "the write was sent and not answered; read before repeating it",
+    UnavailableError: "Firestore did not take it for now; try again later",
+}
+
+
+def firestore_read_error(exc: BaseException, what: str) -> Exception:
+    """Return what to raise for a failed read; a status without a place in the table is a StoreError."""
+    return _firestore_error(exc, what, _READ, {**_ADVICE, InvalidInputError: "check project and database"})
+
+
+def firestore_write_error(exc: BaseException, what: str) -> Exception:
+    """Return what to raise for a failed commit; a status without a place in the table is a StoreError."""
+    return _firestore_error(exc, what, _WRITE, _ADVICE)
+
+
+def storage_read_error(exc: Exception, what: str, bucket: str, permission: str) -> Exception:
+    """Return what to raise for a failed request that changes nothing; what no SDK raised as it is.
+
+    *permission* is the one of IAM that the request takes.
+    """
+    return _storage_error(exc, what, bucket, permission, unanswered=UnavailableError)
+
+
+def storage_write_error(exc: Exception, what: str, bucket: str, permission: str) -> Exception:
+    """Return what to raise for a failed request that may have changed something; else as for a read."""
+    return _storage_error(exc, what, bucket, permission, unanswered=OutcomeUnknownError)
+
+
+def storage_condition_error(exc: Exception, what: str, bucket: str, permission: str) -> Exception:
+    """Return what to raise for a failed write that required a state of an object; else as for a write.
+
+    Cloud Storage answers 412 to what a policy forbids, too: whoever catches the refusal looks at the object.
+    """
+    if isinstance(_sorted(exc), api.PreconditionFailed):
+        return ConditionFailedError(f"{what}: bucket {bucket!r}: the object is not as required")
+    return storage_write_error(exc, what, bucket, permission)
+
+
+def unexplained(refused: RefusedError, what: str, bucket: str) -> StoreError:
+    """Return what to raise where the object is as the *refused* write required."""
+    told = f"{what}: bucket {bucket!r}: PreconditionFailed; {_POLICY}"
+    if refused.perhaps_own:
+        told = f"{told}; an earlier try was not answered: read before repeating it"
+    error: StoreError = (OutcomeUnknownError if refused.perhaps_own else AccessDeniedError)(told)
+    error.attempts = refused.attempts
+    return error
+
+
+def project_error() -> StoreError:
+    """Return what to raise when credentials name no project."""
+    return NotProvisionedError(
+        "no Google Cloud project: pass project=, or set ADK_STORE_PROJECT or GOOGLE_CLOUD_PROJECT"
+    )
+
+
+def _firestore_error(
+    exc: BaseException,
+    what: str,
+    table: Mapping[grpc.StatusCode, type[StoreError | RefusedError]],
+    advices: Mapping[type[Exception], str],
+) -> Exception:
+    if isinstance(exc, grpc.aio.BaseError):
+        return StoreError(f"{what}: the connection was closed before the call; nothing was sent")
+    code = grpc.StatusCode.UNKNOWN
+    if isinstance(exc, grpc.aio.AioRpcError):
+        code = exc.code()
+    elif isinstance(exc, asyncio.CancelledError):
+        code = grpc.StatusCode.CANCELLED
+    kind = table.get(code, StoreError)
+    advice = advices.get(kind)
+    error = kind(f"{what}: {code.name}" + (f"; {advice}" if advice else ""))
+    return _asking_for_time(error, _retry_info(exc))
+
+
+def _storage_error(
+    exc: Exception,
+    what: str,
+    bucket: str,
+    permission: str,
+    *,
+    unanswered: type[UnavailableError | OutcomeUnknownError],
+) -> Exception:
+    if isinstance(exc, InvalidResponse) and exc.response.status_code < HTTPStatus.BAD_REQUEST:
+        return unanswered(f"{what}: bucket {bucket!r} gave an answer that cannot be read")
+    exc = _sorted(exc)
+    if isinstance(exc, auth.GoogleAuthError) and is_for_now(exc, None):
+        # A request that has no token is not sent.
+        return UnavailableError(f"{what}: no token was to be had ({type(exc).__name__}); try again later")
+    asked_s = _retry_after(getattr(exc, "response", None))
+    if isinstance(exc, _UNANSWERED) or getattr(exc, "code", None) == HTTPStatus.REQUEST_TIMEOUT:
+        return _asking_for_time(
+            unanswered(f"{what}: bucket {bucket!r} did not answer ({type(exc).__name__})"), asked_s
+        )
+    for causes, kind, advice in _STORAGE:
+        if isinstance(exc, causes):
+            told = advice.format(permission=permission, bucket=bucket)
+            return _asking_for_time(kind(f"{what}: bucket {bucket!r}: {type(exc).__name__}; {told}"), asked_s)
+    if isinstance(exc, STORAGE_FAILURES):
+        return StoreError(f"{what}: bucket {bucket!r}: {type(exc).__name__}; see the cause")
+    return exc
+
+
+def _sorted(exc: Exception) -> Exception:
+    """Return an answer that Google's library raises as it is by its status."""
+    return api.from_http_response(exc.response) if isinstance(exc, InvalidResponse) else exc
+
+
+def _asking_for_time(error: StoreError | RefusedError, asked_s: float | None) -> Exception:
+    if isinstance(error, StoreError):
+        error.retry_after_s = asked_s
+    return error
+
+
+def _retry_info(exc: BaseException) -> float | None:
+    """Return the seconds of google.rpc.RetryInfo, which Google's services add to refusals."""
+    if not isinstance(exc, grpc.aio.AioRpcError):
+        return None
+    for key, value in exc.trailing_metadata() or ():
+        if key != "grpc-status-details-bin" or not isinstance(value, bytes):
+            continue
+        try:
+            for detail in Status.FromString(value).details:
+                info = RetryInfo()
+                if detail.Unpack(info):
+                    asked = info.retry_delay
+                    return max(0.0, float(asked.seconds + asked.nanos / 1e9))
+        except (DecodeError, OverflowError):
+            return None
+    return None
+
+
+def _retry_after(response: Any) -> float | None:
+    """Return the seconds of the header Retry-After: a number of them, or a date (RFC 9110, 10.2.3)."""
+    asked = getattr(response, "headers", {}).get("Retry-After", "").strip()
+    if asked.isdecimal():
+        return float(asked)
+    try:
+        return max(0.0, (parsedate_to_datetime(asked) - datetime.now(UTC)).total_seconds()) if asked else None
+    except (TypeError, ValueError):
+        return None

@@ -1,0 +1,268 @@
+"""Connect to Firestore: one gRPC channel for each event loop that uses a service."""
+
+import asyncio
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+import grpc
+from google.api_core.gapic_v1 import routing_header
+from google.auth.credentials import Credentials
+from google.cloud.firestore import AsyncClient
+from google.cloud.firestore_v1.services.firestore.transports import FirestoreGrpcAsyncIOTransport
+
+from gcp_adk_store import settings
+from gcp_adk_store.cloud import errors as translate
+from gcp_adk_store.cloud.auth.credentials import StoreCredentials, in_time
+from gcp_adk_store.cloud.auth.tokens import SharedCredentials, Token
+from gcp_adk_store.cloud.firestore import values
+from gcp_adk_store.errors import ForkedProcessError
+from gcp_adk_store.operations import forks
+
+_SERVICE: Final = "/google.firestore.v1.Firestore"
+_RESOURCE: Final = "google-cloud-resource-prefix"
+
+# A long history or a full listing is larger than gRPC's 4 MiB default.
+_OPTIONS: Final = (
+    ("grpc.max_send_message_length", -1),
+    ("grpc.max_receive_message_length", -1),
+    ("grpc.keepalive_time_ms", 60_000),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """The RPCs of one channel, with the metadata that routes them to one database."""
+
+    commit: Any
+    batch_get: Any
+    run_query: Any
+    database: str
+    """``projects/{project}/databases/{database}``."""
+    metadata: Sequence[tuple[str, str]]
+    where: str
+    """The database, and the emulator if it is one, for messages."""
+
+    @property
+    def root(self) -> str:
+        """Name under which all documents of the database live."""
+        return f"{self.database}/documents"
+
+
+FirestoreClient: TypeAlias = AsyncClient
+"""A client that a caller may lend."""
+
+ClientInterceptor: TypeAlias = grpc.aio.ClientInterceptor
+"""What sees every RPC of a service: tracing, metering."""
+
+
+class Channels:
+    """Hands every event loop a channel of its own.
+
+    A gRPC channel works only in the loop that made it, while ADK runs one service from several: each
+    ``Runner.run()`` is a fresh loop. The channels of loops that have ended are dropped when the next loop
+    connects; credentials are found once.
+    """
+
+    def __init__(
+        self,
+        *,
+        project: str | None,
+        database: str,
+        credentials: StoreCredentials | Credentials | None,
+        interceptors: Sequence[ClientInterceptor],
+    ) -> None:
+        self._project = project
+        self._database = database
+        self._credentials = StoreCredentials.of(credentials)
+        self._interceptors = list(interceptors)
+        # By id: a channel keeps its loop alive, so as a weak key the loop would never go. While it is here
+        # the loop lives, and its id is its own.
+        self._open: dict[int, _Open] = {}
+        self._access: _Access | None = None
+        forks.begin(self)
+
+    def begin(self) -> None:
+        """Have no channels: those of the parent do not work in its child."""
+        if self._open:
+            forks.keep(self._open)
+        self._open = {}
+        self._guard = threading.Lock()
+
+    def let_go(self) -> None:
+        """Drop the channels of loops that have ended; gRPC runs as long as there is one."""
+        with self._guard:
+            self._drop_ended()
+
+    async def connection(self) -> Connection:
+        """Return the running loop's connection, made at its first use, with a token that serves.
+
+        Raises:
+            CredentialsError: no credentials can be found, or they are refused.
+            UnavailableError: no token is to be had for now.
+            NotProvisionedError: nothing names a project.
+            ForkedProcessError: gRPC cannot run in this process.
+        """
+        _require_grpc()
+        loop = asyncio.get_running_loop()
+        known = self._open.get(id(loop))
+        if known is None:
+            known = await self._make(loop)
+        if known.token is not None:
+            # Here, so that credentials that are refused are not taken for a server that does not answer.
+            await known.token.ready()
+        return known.connection
+
+    async def _make(self, loop: asyncio.AbstractEventLoop) -> "_Open":
+        if settings.firestore_emulator_host() is None and self._access is None:
+            self._access = await in_time(self._find_access)
+        with self._guard:
+            self._drop_ended()
+            # Another task of this loop may have been first while the credentials were looked for.
+            if id(loop) not in self._open:
+                self._open[id(loop)] = self._connect(loop)
+            return self._open[id(loop)]
+
+    def _drop_ended(self) -> None:
+        for ended in [key for key, opened in self._open.items() if opened.loop.is_closed()]:
+            del self._open[ended]
+
+    async def close(self) -> None:
+        """Close the running loop's channel; those of other loops are dropped."""
+        with self._guard:
+            mine = self._open.pop(id(asyncio.get_running_loop()), None)
+            self._open.clear()
+        if mine is not None:
+            await mine.channel.close()
+
+    def _connect(self, loop: asyncio.AbstractEventLoop) -> "_Open":
+        host = settings.firestore_emulator_host()
+        if host is not None:
+            project = self._project or settings.default_project() or settings.EMULATOR_PROJECT
+            channel = grpc.aio.insecure_channel(host, options=_OPTIONS, interceptors=self._interceptors)
+            # "owner" is the emulator's name for a caller who may do everything.
+            extra = [("authorization", "Bearer owner")]
+            token = None
+        else:
+            access = self._access or self._find_access()
+            project, token = access.project, access.token
+            channel = FirestoreGrpcAsyncIOTransport.create_channel(
+                f"firestore.{access.shared.universe_domain}:443",
+                credentials=access.shared,
+                options=_OPTIONS,
+                interceptors=self._interceptors,
+            )
+            extra = []
+        connection = connect(
+            channel, project=project, database=self._database, extra_metadata=extra, emulator=host
+        )
+        return _Open(loop=loop, channel=channel, connection=connection, token=token)
+
+    def _find_access(self) -> "_Access":
+        found = self._credentials.find()
+        project = self._project or settings.default_project() or self._credentials.find_project()
+        if project is None:
+            raise translate.project_error()
+        return _Access(project=project, token=found.token, shared=found.shared)
+
+
+@dataclass(frozen=True, slots=True)
+class _Access:
+    project: str
+    token: Token
+    shared: SharedCredentials
+
+
+@dataclass(frozen=True, slots=True)
+class _Open:
+    loop: asyncio.AbstractEventLoop
+    channel: grpc.aio.Channel
+    connection: Connection
+    token: Token | None
+
+
+class BorrowedChannel:
+    """Uses the channel of a client that the caller owns, and closes; it lives in that client's loop."""
+
+    def __init__(self, client: AsyncClient) -> None:
+        self._client = client
+        self._connection: Connection | None = None
+        forks.begin(self)
+
+    def begin(self) -> None:
+        """Keep the client in a child that cannot close it."""
+        if forks.has_lost_grpc():
+            forks.keep(self._client)
+
+    async def connection(self) -> Connection:
+        """Return the connection of the borrowed client.
+
+        Raises:
+            ForkedProcessError: gRPC cannot run in this process.
+        """
+        _require_grpc()
+        if self._connection is None:
+            # Private-behaviour dependency, deliberately narrow: the client has no public way to its
+            # channel and to the metadata that it sends.
+            channel = self._client._firestore_api.transport.grpc_channel  # noqa: SLF001
+            metadata = [pair for pair in self._client._rpc_metadata if pair[0] != _RESOURCE]  # noqa: SLF001
+            self._connection = connect(
+                channel,
+                project=self._client.project,
+                database=self._client._database,  # noqa: SLF001
+                extra_metadata=metadata,
+                emulator=None,
+            )
+        return self._connection
+
+    async def close(self) -> None:
+        """Leave the borrowed client open."""
+
+
+def _require_grpc() -> None:
+    if forks.has_lost_grpc():
+        raise ForkedProcessError(
+            "this process was forked while gRPC ran in its parent, and gRPC cannot run in it: fork before "
+            "the first call of a session service, or close() services and clients of Firestore before it"
+        )
+
+
+def connect(
+    channel: grpc.aio.Channel,
+    *,
+    project: str,
+    database: str,
+    extra_metadata: Sequence[tuple[str, str]],
+    emulator: str | None,
+) -> Connection:
+    """Return the RPCs that the store uses on *channel*."""
+    name = f"projects/{project}/databases/{database}"
+
+    def unary(method: str, request: Any, response: Any) -> Any:
+        return channel.unary_unary(
+            f"{_SERVICE}/{method}",
+            request_serializer=request.SerializeToString,
+            response_deserializer=response.FromString,
+        )
+
+    def stream(method: str, request: Any, response: Any) -> Any:
+        return channel.unary_stream(
+            f"{_SERVICE}/{method}",
+            request_serializer=request.SerializeToString,
+            response_deserializer=response.FromString,
+        )
+
+    return Connection(
+        commit=unary("Commit", values.PbCommitRequest, values.PbCommitResponse),
+        batch_get=stream("BatchGetDocuments", values.PbBatchGetRequest, values.PbBatchGetResponse),
+        run_query=stream("RunQuery", values.PbRunQueryRequest, values.PbRunQueryResponse),
+        database=name,
+        # Both headers route a request to its database: without them a named one is not found.
+        metadata=[
+            (_RESOURCE, name),
+            routing_header.to_grpc_metadata((("project_id", project), ("database_id", database))),
+            *extra_metadata,
+        ],
+        where=f"{name} on the emulator at {emulator} (FIRESTORE_EMULATOR_HOST)" if emulator else name,
+    )

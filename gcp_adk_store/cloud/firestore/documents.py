@@ -1,0 +1,301 @@
+"""Read and write documents: plain values in and out, one RPC a call."""
+
+import asyncio
+import functools
+from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
+from typing import Any, Concatenate, Final, NoReturn, ParamSpec, Protocol, TypeVar
+
+from google.adk.platform import time as platform_time
+from google.auth.credentials import Credentials
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from gcp_adk_store.cloud import errors as translate
+from gcp_adk_store.cloud import retry
+from gcp_adk_store.cloud.auth.credentials import StoreCredentials
+from gcp_adk_store.cloud.firestore import values
+from gcp_adk_store.cloud.firestore.channels import (
+    BorrowedChannel,
+    Channels,
+    ClientInterceptor,
+    Connection,
+    FirestoreClient,
+)
+from gcp_adk_store.codec.writes import Delete, Document, Page, Write, Written
+from gcp_adk_store.operations import deadlines, telemetry
+from gcp_adk_store.operations.pauses import Pauses, apart
+from gcp_adk_store.settings import SessionLimits
+
+_WRITES_PER_COMMIT: Final = 500
+"""Keeps the commits of a deletion far below 4 MiB, with paths of up to 6 kB."""
+
+_LARGE_BYTES: Final = 128 * 1024
+"""A document over this size can hold so many fields that it takes more than some milliseconds to read it."""
+
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Connects(Protocol):
+    """Gives the running loop its connection."""
+
+    async def connection(self) -> Connection:
+        """Return it, made at the first use."""
+        ...
+
+    async def close(self) -> None:
+        """Close what was opened here, only that."""
+        ...
+
+
+def _in_time(
+    method: Callable[Concatenate["Documents", P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate["Documents", P], Coroutine[Any, Any, T]]:
+    """Let all of a *method* end at the deadline of its request: the token that it needs, and each attempt."""
+
+    @functools.wraps(method)
+    async def call(self: "Documents", /, *args: P.args, **kwargs: P.kwargs) -> T:
+        with deadlines.part_of(self._policy.deadline_s):
+            return await method(self, *args, **kwargs)
+
+    return call
+
+
+class ServerClock:
+    """Firestore's time without asking for it: this machine's, corrected where answers prove it wrong.
+
+    An answer tells a time between its request and its arrival. Only a clock that lies outside of the two is
+    corrected, and no further than to the nearer one: a right clock stays as it is, a wrong one becomes right
+    to within the time that a request takes. Safe from any thread: the last answer counts.
+    """
+
+    def __init__(self) -> None:
+        self.is_set = False
+        """Whether an answer has told the time yet."""
+        self.ahead_s = 0.0
+        """How far Firestore's clock is ahead of this machine's."""
+
+    def now(self) -> float:
+        """Return the Unix time in seconds."""
+        return platform_time.get_time() + self.ahead_s
+
+    def learn(self, told: Timestamp, *, asked_at: float) -> float:
+        """Take in what an answer tells that just arrived; return it in seconds."""
+        time = values.to_seconds(told)
+        self.ahead_s = min(max(self.ahead_s, time - platform_time.get_time()), time - asked_at)
+        self.is_set = True
+        return time
+
+
+class Documents:
+    """The documents of one database."""
+
+    def __init__(self, connects: Connects, limits: SessionLimits) -> None:
+        self.clock = ServerClock()
+        """What every answer sets: the time that decides when something is old."""
+        self._connects = connects
+        self._policy = retry.RetryPolicy(attempt_s=limits.rpc_timeout_s, deadline_s=limits.deadline_s)
+
+    @_in_time
+    async def commit(
+        self, writes: Sequence[Write | Delete], *, what: str, repeatable_when_unanswered: bool
+    ) -> list[Written]:
+        """Apply all *writes* or none, in one RPC; durable and visible to every read on return.
+
+        Args:
+            writes: At most 4 MiB of them on the emulator, 10 MiB in production.
+            what: Names the operation in errors: ids, never content.
+            repeatable_when_unanswered: Whether a second run is harmless or recognised by the caller.
+
+        Raises:
+            ConditionFailedError: a document does not have the required update time, or is gone.
+            TargetExistsError: a document that must be absent exists.
+            TargetMissingError: a document that must exist does not.
+            OutcomeUnknownError: sent and not answered.
+            UnavailableError: refused for now, past the deadline.
+            InvalidInputError: Firestore's limits are exceeded.
+            AccessDeniedError: no credentials, or not allowed.
+        """
+        connection = await self._connects.connection()
+        root = connection.root
+        request = values.PbCommitRequest(database=connection.database)
+
+        def fill() -> None:
+            for item in writes:
+                values.put_write(request.writes.add(), item, root=root)
+
+        await apart(fill, light=all(item.is_light for item in writes if isinstance(item, Write)))
+
+        async def attempt(timeout_s: float) -> list[Written]:
+            tally = telemetry.count_rpc(request)
+            asked_at = platform_time.get_time()
+            try:
+                answer = await connection.commit(request, metadata=connection.metadata, timeout=timeout_s)
+            except translate.FIRESTORE_FAILURES as exc:
+                _raise_as(translate.firestore_write_error, exc, f"{what}: {connection.where}")
+            if tally is not None and tally.is_recording:
+                tally.received_bytes += answer.ByteSize()
+            self.clock.learn(answer.commit_time, asked_at=asked_at)
+            return [_written(item, result) for item, result in zip(writes, answer.write_results, strict=True)]
+
+        return await retry.call(
+            attempt, policy=self._policy, repeatable_when_unanswered=repeatable_when_unanswered
+        )
+
+    async def commit_all(self, writes: Sequence[Write | Delete], *, what: str) -> None:
+        """Apply small *writes* that are harmless when repeated, in order, some in each commit.
+
+        Raises:
+            RefusedError, OutcomeUnknownError, UnavailableError, AccessDeniedError: as :meth:`commit`.
+        """
+        for start in range(0, len(writes), _WRITES_PER_COMMIT):
+            await self.commit(
+                writes[start : start + _WRITES_PER_COMMIT], what=what, repeatable_when_unanswered=True
+            )
+
+    @_in_time
+    async def get(
+        self, paths: Sequence[str], *, what: str, fields: Sequence[str] | None = None
+    ) -> list[Document | None]:
+        """Return the documents at *paths*, in that order, ``None`` where there is none.
+
+        One RPC and one consistent snapshot. *fields* limits what is sent back.
+
+        Raises:
+            UnavailableError: not answered before the deadline.
+            NotProvisionedError: the database does not exist.
+            AccessDeniedError: no credentials, or not allowed.
+        """
+        connection = await self._connects.connection()
+        root = connection.root
+        request = values.PbBatchGetRequest(
+            database=connection.database,
+            documents=[f"{root}/{path}" for path in paths],
+            mask=None if fields is None else values.PbDocumentMask(field_paths=fields),
+        )
+
+        async def attempt(timeout_s: float) -> list[Document | None]:
+            found: dict[str, Document] = {}
+            pauses = Pauses()
+            tally = telemetry.count_rpc(request)
+            asked_at = platform_time.get_time()
+            read_time = None
+            try:
+                stream = connection.batch_get(request, metadata=connection.metadata, timeout=timeout_s)
+                async for message in stream:
+                    if tally is not None and tally.is_recording:
+                        tally.received_bytes += message.ByteSize()
+                    if read_time is None:  # one for all of them: they are of one snapshot
+                        read_time = self.clock.learn(message.read_time, asked_at=asked_at)
+                    if message.WhichOneof("result") == "found":
+                        document = await _read(message.found, root=root, read_time=read_time)
+                        found[document.path] = document
+                    if pauses.is_due:
+                        await pauses.take()
+            except translate.FIRESTORE_FAILURES as exc:
+                _raise_as(translate.firestore_read_error, exc, f"{what}: {connection.where}")
+            return [found.get(path) for path in paths]
+
+        return await retry.call(attempt, policy=self._policy, repeatable_when_unanswered=True)
+
+    @_in_time
+    async def query(
+        self,
+        parent: str,
+        collection: str,
+        *,
+        what: str,
+        fields: Sequence[str] | None = None,
+        all_descendants: bool = False,
+        page: Page | None = None,
+    ) -> list[Document]:
+        """Return the documents of *collection* directly below *parent*, by name; needs no index.
+
+        With *all_descendants*, those of every collection of that id anywhere below *parent*, or in the
+        whole database where that is empty. With *page*, so many of them in another order, which needs an
+        index of that order.
+
+        Raises:
+            UnavailableError, NotProvisionedError, AccessDeniedError: as :meth:`get`.
+        """
+        connection = await self._connects.connection()
+        root = connection.root
+        select = None if fields is None else {"fields": [{"field_path": field} for field in fields]}
+        request = values.PbRunQueryRequest(
+            parent=f"{root}/{parent}" if parent else root,
+            structured_query={
+                "from_": [{"collection_id": collection, "all_descendants": all_descendants}],
+                "select": select,
+                **({} if page is None else values.to_page(page, root=root)),
+            },
+        )
+
+        async def attempt(timeout_s: float) -> list[Document]:
+            found: list[Document] = []
+            pauses = Pauses()
+            tally = telemetry.count_rpc(request)
+            asked_at = platform_time.get_time()
+            read_time = None
+            try:
+                stream = connection.run_query(request, metadata=connection.metadata, timeout=timeout_s)
+                async for message in stream:
+                    if tally is not None and tally.is_recording:
+                        tally.received_bytes += message.ByteSize()
+                    if read_time is None:
+                        read_time = self.clock.learn(message.read_time, asked_at=asked_at)
+                    if message.HasField("document"):
+                        found.append(await _read(message.document, root=root, read_time=read_time))
+                    if pauses.is_due:
+                        await pauses.take()
+            except translate.FIRESTORE_FAILURES as exc:
+                _raise_as(translate.firestore_read_error, exc, f"{what}: {connection.where}")
+            return found
+
+        return await retry.call(attempt, policy=self._policy, repeatable_when_unanswered=True)
+
+    async def close(self) -> None:
+        """Close the connections that were opened here."""
+        await self._connects.close()
+
+
+def open_documents(
+    *,
+    project: str | None,
+    database: str,
+    credentials: StoreCredentials | Credentials | None,
+    client: FirestoreClient | None,
+    interceptors: Sequence[ClientInterceptor],
+    limits: SessionLimits,
+) -> Documents:
+    """Return the documents of a database, over own channels or those of a borrowed *client*; no I/O."""
+    connects: Connects = (
+        Channels(project=project, database=database, credentials=credentials, interceptors=interceptors)
+        if client is None
+        else BorrowedChannel(client)
+    )
+    return Documents(connects, limits)
+
+
+async def _read(message: Any, *, root: str, read_time: float) -> Document:
+    light = message.ByteSize() <= _LARGE_BYTES
+    return await apart(partial(values.from_document, message, root=root, read_time=read_time), light=light)
+
+
+def _raise_as(error: Callable[[BaseException, str], Exception], exc: BaseException, what: str) -> NoReturn:
+    """Raise what *exc* is called here."""
+    task = asyncio.current_task()
+    if isinstance(exc, asyncio.CancelledError) and (task is None or task.cancelling()):
+        raise exc  # the caller's own; a channel that is closed cancels its calls, not their callers
+    raise error(exc, what) from exc
+
+
+def _written(item: Write | Delete, result: Any) -> Written:
+    incremented = {}
+    if isinstance(item, Write) and item.increment:
+        # Results come in the order the transforms were sent: unions first.
+        results = result.transform_results[len(item.union) :]
+        incremented = {
+            name: answer.integer_value for name, answer in zip(item.increment, results, strict=True)
+        }
+    return Written(update_time=values.from_timestamp(result.update_time), incremented=incremented)

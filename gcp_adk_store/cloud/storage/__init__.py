@@ -1,0 +1,1 @@
+"""Speak to Cloud Storage."""

@@ -1,0 +1,280 @@
+"""Run blocking calls of the Cloud Storage client on threads of this library's own."""
+
+import asyncio
+import contextvars
+import enum
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from http import HTTPStatus
+from typing import Any, TypeAlias, TypeVar
+
+import requests
+from google.auth.credentials import AnonymousCredentials, Credentials
+from google.auth.transport.requests import AuthorizedSession
+from google.cloud.storage import Client
+from requests.adapters import HTTPAdapter
+
+from gcp_adk_store import settings
+from gcp_adk_store.cloud import errors as translate
+from gcp_adk_store.cloud import retry
+from gcp_adk_store.cloud.auth.credentials import StoreCredentials
+from gcp_adk_store.errors import OverloadedError, StoreError
+from gcp_adk_store.operations import deadlines, forks, telemetry
+from gcp_adk_store.operations.limiter import Turns
+from gcp_adk_store.settings import ArtifactLimits
+
+T = TypeVar("T")
+
+StorageClient: TypeAlias = Client
+"""A client that a caller may lend."""
+
+
+class Permission(enum.Enum):
+    """What a caller must be allowed to do to the bucket's objects, as IAM names it."""
+
+    CREATE = "storage.objects.create"
+    DELETE = "storage.objects.delete"
+    GET = "storage.objects.get"
+    LIST = "storage.objects.list"
+    UPDATE = "storage.objects.update"
+
+
+class StorageCalls:
+    """Calls to one bucket.
+
+    The storage client blocks; it runs on bounded threads of its own, never on asyncio's default ones, with
+    a connection for each. Its retries are off: :mod:`gcp_adk_store.cloud.retry` acts. A call that is
+    cancelled, or that is over its deadline, is not waited for any longer; its thread is free again when the
+    server answers or is silent for ``request_timeout_s``.
+    """
+
+    def __init__(
+        self,
+        bucket: str,
+        *,
+        project: str | None,
+        client: StorageClient | None,
+        credentials: StoreCredentials | Credentials | None,
+        limits: ArtifactLimits,
+    ) -> None:
+        self.bucket = bucket
+        self._project = project
+        self._credentials = StoreCredentials.of(credentials)
+        self._limits = limits
+        self._policy = retry.RetryPolicy(attempt_s=limits.request_timeout_s, deadline_s=limits.deadline_s)
+        # As many as there are threads: none waits where it could not be told that it was never sent.
+        self._turns = Turns(
+            at_once=limits.max_workers, max_waiting=limits.max_waiting, longest_wait_s=limits.deadline_s
+        )
+        self._lent = client
+        self._seen = False  # whether the bucket has ever answered
+        forks.begin(self)
+
+    def begin(self) -> None:
+        """Have neither threads nor connections: those of the parent are not those of its child."""
+        self._opening = threading.Lock()
+        self._threads: ThreadPoolExecutor | None = None
+        self._client: StorageClient | None = self._lent
+        if self._lent is not None and forks.is_child():
+            _reconnect(self._lent._http)  # noqa: SLF001  # a client has no other way to its connections
+
+    @property
+    def is_borrowed(self) -> bool:
+        """Whether the client is one that the caller lent."""
+        return self._lent is not None
+
+    async def read(self, work: Callable[[Any, float], T], permission: Permission, *, what: str) -> T:
+        """Run *work*, which changes nothing, with the bucket and the seconds one request may be silent.
+
+        Raises:
+            UnavailableError: not answered before the deadline.
+            NotProvisionedError: the bucket does not exist.
+            AccessDeniedError: no credentials, or not allowed.
+        """
+        return await self._call(work, permission, what=what, error=translate.storage_read_error)
+
+    async def work(self, work: Callable[[Any, float], T], permission: Permission, *, what: str) -> T:
+        """Run *work*, which sends nothing to the bucket, as :meth:`read` does; without a token for it."""
+        with deadlines.part_of(self._limits.deadline_s):
+            return await self._run(work, permission, what=what, error=translate.storage_read_error)
+
+    async def write(
+        self, work: Callable[[Any, float], T], permission: Permission, *, what: str, conditional: bool
+    ) -> T:
+        """Run *work*, which is harmless or recognised when it runs twice, as :meth:`read` does.
+
+        *conditional* says that it requires an object to be absent, or of a version.
+
+        Raises:
+            OutcomeUnknownError: sent and not answered before the deadline.
+            ConditionFailedError: answered 412, where it is *conditional*.
+            UnavailableError, NotProvisionedError, AccessDeniedError: nothing was written.
+        """
+        error = translate.storage_condition_error if conditional else translate.storage_write_error
+        return await self._call(work, permission, what=what, error=error)
+
+    async def require_bucket(self, *, what: str) -> None:
+        """Tell a missing bucket from a missing object, which answer alike; asked once, until it is seen.
+
+        Raises:
+            NotProvisionedError: the bucket does not exist.
+        """
+
+        def look(bucket: Any, timeout_s: float) -> bool:
+            found = bucket.client.list_blobs(
+                bucket, max_results=1, fields="kind", timeout=timeout_s, retry=None
+            )
+            return next(found.pages) is not None
+
+        if not self._seen:
+            await self.read(look, Permission.LIST, what=what)
+
+    async def close(self) -> None:
+        """Let running requests finish, then close what was opened here; a later call opens it anew."""
+        with self._opening:
+            threads, self._threads = self._threads, None
+            client = self._client
+            if not self.is_borrowed:
+                self._client = None
+        if threads is not None:
+            await asyncio.to_thread(threads.shutdown)
+        if client is not None and not self.is_borrowed:
+            client.close()
+
+    async def _call(
+        self,
+        work: Callable[[Any, float], T],
+        permission: Permission,
+        *,
+        what: str,
+        error: Callable[..., Exception],
+    ) -> T:
+        with deadlines.part_of(self._limits.deadline_s):
+            if not self.is_borrowed and settings.storage_emulator_url() is None:
+                # Here, so that no thread waits for it, and that one that is refused is not asked for again.
+                await self._credentials.ready()
+            return await self._run(work, permission, what=what, error=error)
+
+    async def _run(
+        self,
+        work: Callable[[Any, float], T],
+        permission: Permission,
+        *,
+        what: str,
+        error: Callable[..., Exception],
+    ) -> T:
+        loop = asyncio.get_running_loop()
+        run = self._guarded(work, permission, what=what, error=error)
+        begun: list[float] = []  # the time that each attempt was given, once it runs
+
+        def begin(timeout_s: float) -> T:
+            begun.append(timeout_s)
+            if self.is_borrowed:
+                telemetry.count_storage_request()
+            return run(timeout_s)
+
+        async def attempt(timeout_s: float) -> T:
+            async with self._turns.turn(self.bucket):
+                # With the caller's context: what is counted or traced on the thread is of its operation.
+                in_context = contextvars.copy_context().run
+                return await loop.run_in_executor(self._executor(), in_context, begin, timeout_s)
+
+        try:
+            # A server that sends a byte now and then is never silent: this bounds it.
+            async with asyncio.timeout(deadlines.at_most(self._limits.deadline_s)):
+                # Whatever runs twice is recognised or harmless: a create or a copy finds its own object by
+                # its save id or its content, a piece of an upload asks how much arrived.
+                return await retry.call(attempt, policy=self._policy, repeatable_when_unanswered=True)
+        except TimeoutError as exc:
+            where = f"{what}{_on_emulator()}"
+            if not begun:
+                raise OverloadedError(
+                    f"{where}: all {self._limits.max_workers} threads (max_workers) were busy until the "
+                    "deadline; nothing was sent"
+                ) from exc
+            failure = error(exc, where, self.bucket, permission.value)
+            if isinstance(failure, StoreError):
+                failure.attempts = len(begun)
+            raise failure from exc
+
+    def _guarded(
+        self,
+        work: Callable[[Any, float], T],
+        permission: Permission,
+        *,
+        what: str,
+        error: Callable[..., Exception],
+    ) -> Callable[[float], T]:
+        def run(timeout_s: float) -> T:
+            try:
+                result = work(self.client().bucket(self.bucket), timeout_s)
+            except translate.STORAGE_FAILURES as exc:
+                raise error(exc, f"{what}{_on_emulator()}", self.bucket, permission.value) from exc
+            self._seen = self._seen or result is not None
+            return result
+
+        return run
+
+    def client(self) -> StorageClient:
+        """Return the client, made at its first use; blocks."""
+        with self._opening:
+            if self._client is None:
+                self._client = self._connect()
+            return self._client
+
+    def _executor(self) -> ThreadPoolExecutor:
+        with self._opening:
+            if self._threads is None:
+                self._threads = ThreadPoolExecutor(
+                    self._limits.max_workers, thread_name_prefix="adk-store-gcs"
+                )
+            return self._threads
+
+    def _connect(self) -> StorageClient:
+        url = settings.storage_emulator_url()
+        if url is not None:
+            credentials: Any = AnonymousCredentials()
+            project: str | None = self._project or settings.default_project() or settings.EMULATOR_PROJECT
+            options = {"api_endpoint": url if "://" in url else f"http://{url}"}
+        else:
+            credentials = self._credentials.find().shared
+            # Objects are named by their bucket: which project acts says little, and is not worth a request.
+            project = self._project or settings.default_project() or self._credentials.find().project
+            options = {"universe_domain": credentials.universe_domain}
+        session = _CountedSession(credentials)  # type: ignore[no-untyped-call]  # google-auth types half
+        adapter = HTTPAdapter(pool_maxsize=self._limits.max_workers)
+        session.mount("https://", adapter)
+        session.mount("http://", adapter)
+        return Client(project=project, credentials=credentials, _http=session, client_options=options)
+
+
+def _reconnect(session: requests.Session) -> None:
+    """Let *session* open connections of its own, as one that was unpickled does; locks nothing."""
+    for adapter in session.adapters.values():
+        if isinstance(adapter, HTTPAdapter):
+            adapter.__setstate__(adapter.__getstate__())  # type: ignore[attr-defined]  # of pickle
+    refreshing = getattr(getattr(session, "_auth_request", None), "session", None)
+    if isinstance(refreshing, requests.Session):
+        _reconnect(refreshing)  # with which google-auth fetches tokens
+
+
+class _CountedSession(AuthorizedSession):
+    """Counts each request where it is sent: one call of the client may send several.
+
+    Refuses answers that are no JSON objects, which the client would read as if they were.
+    """
+
+    def request(self, *args: Any, **kwargs: Any) -> Any:
+        telemetry.count_storage_request()
+        answer = super().request(*args, **kwargs)  # type: ignore[no-untyped-call]  # google-auth types half
+        # The bytes of objects are streamed, and checked where they are read; a begun upload is a location.
+        is_json = not kwargs.get("stream") and "Location" not in answer.headers
+        if answer.status_code == HTTPStatus.OK and is_json and not answer.content.lstrip().startswith(b"{"):
+            raise requests.exceptions.InvalidJSONError("the answer is no JSON object", response=answer)
+        return answer
+
+
+def _on_emulator() -> str:
+    url = settings.storage_emulator_url()
+    return f": on the emulator at {url} (STORAGE_EMULATOR_HOST)" if url else ""

@@ -1,0 +1,307 @@
+"""Read and write objects of one bucket, on threads of this library's own."""
+
+import operator
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import suppress
+from datetime import datetime
+from typing import Any, Final, TypeVar
+
+import requests
+from google.api_core import exceptions as api
+
+from gcp_adk_store.cloud.errors import ConditionFailedError, RefusedError
+from gcp_adk_store.cloud.storage.calls import Permission, StorageCalls
+from gcp_adk_store.cloud.storage.conditions import Conditions
+from gcp_adk_store.cloud.storage.resources import scanned, stored
+from gcp_adk_store.codec.objects import ObjectFields, ScannedObject, StoredObject, Upload
+from gcp_adk_store.operations import telemetry
+from gcp_adk_store.operations.fan_out import fan_out
+
+T = TypeVar("T")
+
+_NAMES: Final = "items(name),nextPageToken"
+_TIMES: Final = "items(name,generation,metageneration,customTime),nextPageToken"
+_INFO: Final = "name,generation,contentType,contentEncoding,metadata,timeCreated,size"
+_INFOS: Final = f"items({_INFO}),nextPageToken"
+_SCANNED: Final = "items(name,generation,metageneration,size,metadata,updated),nextPageToken"
+_SCANNED_AT_ONCE: Final = 1000
+_INFOS_WITH_HASHES: Final = f"items({_INFO},crc32c,md5Hash),nextPageToken"
+
+
+class ObjectGoneError(RefusedError):
+    """An object was removed or replaced before it could be used. Never leaves the services."""
+
+
+class Objects:
+    """The objects of one bucket."""
+
+    def __init__(self, calls: StorageCalls, *, kms_key_name: str | None = None) -> None:
+        self._calls = calls
+        self._conditions = Conditions(calls)
+        self._kms_key_name = kms_key_name
+
+    @property
+    def kms_key_name(self) -> str | None:
+        """What encrypts new objects, if not the bucket's own."""
+        return self._kms_key_name
+
+    @property
+    def bucket(self) -> str:
+        """The bucket's name."""
+        return self._calls.bucket
+
+    async def create(self, name: str, upload: Upload, *, what: str) -> None:
+        """Write an object that must not exist yet; durable on return.
+
+        Raises:
+            ObjectExistsError: it exists; it may be this call's own, whose answer was lost.
+            OutcomeUnknownError: sent and not answered before the deadline.
+            UnavailableError, NotProvisionedError, AccessDeniedError: nothing was written.
+        """
+
+        def send(bucket: Any, timeout_s: float) -> None:
+            self.blob_of(bucket, name, upload).upload_from_string(
+                upload.data,
+                content_type=upload.content_type,
+                if_generation_match=0,
+                checksum="crc32c",
+                timeout=timeout_s,
+                retry=None,
+            )
+
+        await self._conditions.make(
+            name,
+            lambda: self._calls.write(send, Permission.CREATE, what=what, conditional=True),
+            what=what,
+        )
+        telemetry.count_content(sent=len(upload.data))
+
+    async def copy(self, source: StoredObject, name: str, fields: ObjectFields, *, what: str) -> None:
+        """Write an object that must not exist yet from the bytes of *source*, within Cloud Storage.
+
+        Raises:
+            ObjectGoneError: *source* was replaced or removed; nothing was written.
+            ObjectExistsError: as :meth:`create`.
+            OutcomeUnknownError, UnavailableError, NotProvisionedError, AccessDeniedError: as :meth:`create`.
+        """
+        await self._conditions.make(name, lambda: self._copy(source, name, fields, what=what), what=what)
+
+    async def _copy(self, source: StoredObject, name: str, fields: ObjectFields, *, what: str) -> None:
+        token: str | None = None
+
+        def rewrite(bucket: Any, timeout_s: float) -> tuple[bool, str | None]:
+            blob = self.blob_of(bucket, name, fields)
+            blob.content_type = fields.content_type
+            if source.content_encoding is not None:
+                blob.content_encoding = source.content_encoding
+            try:
+                following, _, _ = blob.rewrite(
+                    bucket.blob(source.name, generation=source.generation),
+                    token=token,
+                    if_generation_match=0,
+                    timeout=timeout_s,
+                    retry=None,
+                )
+            except api.NotFound as exc:
+                raise ObjectGoneError from exc
+            return True, following
+
+        # A large object may take several requests, each of which goes on from the one before.
+        while True:
+            try:
+                _, token = await self._calls.write(rewrite, Permission.CREATE, what=what, conditional=True)
+            except ObjectGoneError:
+                await self._calls.require_bucket(what=what)
+                raise
+            if token is None:
+                return
+
+    async def names(self, prefix: str, *, delimiter: str | None, what: str) -> list[str]:
+        """Return the names that start with *prefix*, without those that have *delimiter* after it."""
+        blobs = await self._list(prefix, delimiter=delimiter, fields=_NAMES, what=what)
+        return [blob.name for blob in blobs]
+
+    async def infos(
+        self, prefix: str, *, delimiter: str | None, what: str, hashes: bool = False
+    ) -> list[StoredObject]:
+        """Return the objects that :meth:`names` names, with their metadata, and checksums if asked for."""
+        fields = _INFOS_WITH_HASHES if hashes else _INFOS
+        return [
+            stored(blob) for blob in await self._list(prefix, delimiter=delimiter, fields=fields, what=what)
+        ]
+
+    async def greatest(
+        self, prefix: str, order: Callable[[str], int | None], *, delimiter: str | None, what: str
+    ) -> StoredObject | None:
+        """Return the one of the objects that :meth:`names` names whose name is greatest by *order*.
+
+        With its checksums; ``None`` where *order* has a place for none.
+        """
+        blobs = await self._list(prefix, delimiter=delimiter, fields=_INFOS_WITH_HASHES, what=what)
+        placed = [(number, blob) for blob in blobs if (number := order(blob.name)) is not None]
+        return stored(max(placed, key=operator.itemgetter(0))[1]) if placed else None
+
+    async def info(self, name: str, *, what: str) -> StoredObject | None:
+        """Return one object with its checksums, ``None`` if there is none of that name."""
+        blob = await self._conditions.find(name, what=what)
+        return None if blob is None else stored(blob)
+
+    async def read(
+        self, name: str, *, generation: int | None, what: str, part: tuple[int, int] | None = None
+    ) -> tuple[bytes, int] | None:
+        """Return an object's bytes and their generation; ``None`` if gone.
+
+        They are checked against the object's CRC32C; where only a *part* is asked for, the first byte and the
+        one after the last, against its length.
+        """
+
+        def download(bucket: Any, timeout_s: float) -> tuple[bytes, int] | None:
+            blob = bucket.blob(name, generation=generation)
+            asked: dict[str, Any] = {"checksum": "crc32c"}
+            if part is not None:
+                # A part is one of the stored bytes, whatever their encoding.
+                asked = {"checksum": None, "raw_download": True, "start": part[0], "end": part[1] - 1}
+            try:
+                data = blob.download_as_bytes(**asked, timeout=timeout_s, retry=None)
+            except api.NotFound:
+                return None
+            # No header says so where a proxy answers, and no checksum where a part is cut.
+            if blob.generation is None or (part is not None and len(data) != part[1] - part[0]):
+                raise requests.exceptions.ContentDecodingError("the answer is not what was asked for")
+            return data, blob.generation
+
+        found = await self._calls.read(download, Permission.GET, what=what)
+        if found is None:
+            await self._calls.require_bucket(what=what)
+        else:
+            telemetry.count_content(received=len(found[0]))
+        return found
+
+    async def keep_until(self, prefix: str, time: datetime, *, what: str) -> None:
+        """Move the custom time of the objects that start with *prefix* to *time* at least."""
+        while True:
+            blobs = await self._list(prefix, delimiter=None, fields=_TIMES, what=what)
+            earlier = [blob for blob in blobs if blob.custom_time is not None and blob.custom_time < time]
+            if not earlier:
+                return
+            # Where another call came first, the next look tells how far it moved them.
+            await fan_out(self._set_custom_time(blob, time, what=what) for blob in earlier)
+
+    async def scan(self, prefix: str, *, what: str) -> AsyncIterator[list[ScannedObject]]:
+        """Yield the objects that start with *prefix*, by name, some at a time."""
+        after: str | None = None
+
+        def page(bucket: Any, timeout_s: float) -> list[Any]:
+            found = bucket.client.list_blobs(
+                bucket,
+                prefix=prefix,
+                start_offset=after,
+                # The first of them is the last one of the page before.
+                max_results=_SCANNED_AT_ONCE + 1,
+                fields=_SCANNED,
+                timeout=timeout_s,
+                retry=None,
+            )
+            return [blob for blob in found if blob.name != after]
+
+        while True:
+            blobs = await self._calls.read(page, Permission.LIST, what=what)
+            yield [scanned(blob) for blob in blobs]
+            if len(blobs) < _SCANNED_AT_ONCE:
+                return
+            after = blobs[-1].name
+
+    async def mark(self, name: str, metadata: Mapping[str, str], *, what: str) -> bool:
+        """Change an object's *metadata*, which gives it another version; tell whether it is there."""
+
+        def patch(bucket: Any, timeout_s: float) -> bool:
+            blob = bucket.blob(name)
+            blob.metadata = dict(metadata)
+            try:
+                blob.patch(timeout=timeout_s, retry=None)
+            except api.NotFound:
+                return False
+            return True
+
+        there = await self._calls.write(patch, Permission.UPDATE, what=what, conditional=False)
+        if not there:
+            await self._calls.require_bucket(what=what)
+        return there
+
+    async def delete_unchanged(self, name: str, version: str, *, what: str) -> bool:
+        """Remove an object that is of the *version* that a scan saw; tell whether it is gone."""
+        generation, metageneration = (int(number) for number in version.split("/"))
+
+        def remove(bucket: Any, timeout_s: float) -> bool:
+            with suppress(api.NotFound):
+                bucket.delete_blob(
+                    name,
+                    if_generation_match=generation,
+                    if_metageneration_match=metageneration,
+                    timeout=timeout_s,
+                    retry=None,
+                )
+            return True
+
+        try:
+            return await self._calls.write(remove, Permission.DELETE, what=what, conditional=True)
+        except ConditionFailedError as refused:
+            found = await self._conditions.explained(refused, name, generation, metageneration, what=what)
+            return found is None
+
+    async def delete(self, name: str, *, generation: int | None, what: str) -> None:
+        """Remove an object of this *generation*, of any if ``None``; what is gone already is no error."""
+
+        def remove(bucket: Any, timeout_s: float) -> None:
+            with suppress(api.NotFound):  # removed already
+                bucket.delete_blob(name, if_generation_match=generation, timeout=timeout_s, retry=None)
+
+        try:
+            await self._calls.write(remove, Permission.DELETE, what=what, conditional=generation is not None)
+        except ConditionFailedError as refused:
+            # Removed already, too, where what is there was made later.
+            await self._conditions.explained(refused, name, generation, None, what=what)
+
+    async def close(self) -> None:
+        """Let running requests finish, then close what was opened here; a later call opens it anew."""
+        await self._calls.close()
+
+    def blob_of(self, bucket: Any, name: str, fields: ObjectFields) -> Any:
+        """Return the client's handle of an object that is to be made."""
+        blob = bucket.blob(name, kms_key_name=self._kms_key_name)
+        blob.metadata = dict(fields.metadata)
+        if fields.custom_time is not None:
+            blob.custom_time = fields.custom_time
+        if fields.storage_class is not None:
+            blob.storage_class = fields.storage_class
+        return blob
+
+    async def _set_custom_time(self, seen: Any, time: datetime, *, what: str) -> None:
+        def patch(bucket: Any, timeout_s: float) -> None:
+            blob = bucket.blob(seen.name)
+            blob.custom_time = time
+            with suppress(api.NotFound):
+                blob.patch(if_metageneration_match=seen.metageneration, timeout=timeout_s, retry=None)
+
+        try:
+            await self._calls.write(patch, Permission.UPDATE, what=what, conditional=True)
+        except ConditionFailedError as refused:
+            # Moved by another call, or by this one, whose answer was lost.
+            await self._conditions.explained(
+                refused, seen.name, seen.generation, seen.metageneration, what=what
+            )
+
+    async def _list(self, prefix: str, *, delimiter: str | None, fields: str, what: str) -> list[Any]:
+        def pages(bucket: Any, timeout_s: float) -> list[Any]:
+            return list(
+                bucket.client.list_blobs(
+                    bucket,
+                    prefix=prefix,
+                    delimiter=delimiter,
+                    fields=fields,
+                    timeout=timeout_s,
+                    retry=None,
+                )
+            )
+
+        return await self._calls.read(pages, Permission.LIST, what=what)

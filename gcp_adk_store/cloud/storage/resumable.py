@@ -1,0 +1,175 @@
+"""Upload large objects piece by piece: what is lost on the way is asked for and sent again, not the whole."""
+
+import base64
+import re
+from collections.abc import Awaitable, Callable
+from http import HTTPStatus
+from typing import Any, Final
+
+import google_crc32c
+from google.cloud.storage.exceptions import InvalidResponse
+
+from gcp_adk_store.cloud.storage.calls import Permission, StorageCalls
+from gcp_adk_store.cloud.storage.conditions import Conditions
+from gcp_adk_store.cloud.storage.objects import Objects
+from gcp_adk_store.codec.objects import ObjectFields
+from gcp_adk_store.errors import StoredDataError, UnavailableError
+from gcp_adk_store.operations import telemetry
+
+CHUNK_BYTES: Final = 8 * 1024 * 1024
+"""Bytes of one request: a multiple of 256 KiB, as Cloud Storage demands."""
+
+_LONGEST_STALL: Final = 5
+"""Pieces in a row after which Cloud Storage has no more of an upload than before."""
+
+_RANGE: Final = re.compile(r"bytes=0-(\d+)")
+
+ReadAt = Callable[[int, int], Awaitable[bytes]]
+"""Gives so many bytes (the second number) from a place on (the first)."""
+
+
+class RunningChecksum:
+    """CRC32C of bytes that come piece by piece."""
+
+    def __init__(self) -> None:
+        self._sum = google_crc32c.Checksum()
+
+    def update(self, data: bytes) -> None:
+        """Go on with *data*."""
+        self._sum.update(data)
+
+    @property
+    def base64(self) -> str:
+        """The checksum as Cloud Storage spells it."""
+        return base64.b64encode(self._sum.digest()).decode()
+
+
+class ResumableUploads:
+    """Uploads of any size into one bucket, some megabytes in memory at a time."""
+
+    def __init__(self, calls: StorageCalls, objects: Objects) -> None:
+        self._calls = calls
+        self._objects = objects
+        self._conditions = Conditions(calls)
+
+    async def create(
+        self,
+        name: str,
+        fields: ObjectFields,
+        *,
+        size: int,
+        read_at: ReadAt,
+        on_progress: Callable[[int], None],
+        what: str,
+    ) -> None:
+        """Write an object that must not exist yet; its CRC32C is compared with that of what was read.
+
+        Args:
+            name: The object's name.
+            fields: What it is to be.
+            size: Bytes of it, above 0.
+            read_at: Gives its bytes, some of them perhaps twice.
+            on_progress: Told how many bytes Cloud Storage has.
+            what: Names the operation in errors.
+
+        Raises:
+            ObjectExistsError: it exists; it may be this call's own, whose answer was lost.
+            StoredDataError: Cloud Storage has other bytes than were read; they are removed.
+            OutcomeUnknownError: the last piece was sent and not answered before the deadline.
+            UnavailableError, NotProvisionedError, AccessDeniedError: nothing was written.
+        """
+        done, crc32c = await self._conditions.make(
+            name,
+            lambda: self._send(name, fields, size=size, read_at=read_at, on_progress=on_progress, what=what),
+            what=what,
+        )
+        if done["crc32c"] != crc32c:
+            await self._objects.delete(name, generation=int(done["generation"]), what=what)
+            raise StoredDataError(f"{what}: other bytes arrived than were read, and were removed; save again")
+
+    async def _send(
+        self,
+        name: str,
+        fields: ObjectFields,
+        *,
+        size: int,
+        read_at: ReadAt,
+        on_progress: Callable[[int], None],
+        what: str,
+    ) -> tuple[dict[str, Any], str]:
+        """Return the resource of what was stored, and the CRC32C of what was read."""
+        url = await self._begin(name, fields, size=size, what=what)
+        checksum, hashed = RunningChecksum(), 0
+        have = furthest = stalled = 0
+        while stalled < _LONGEST_STALL:
+            piece = await read_at(have, min(CHUNK_BYTES, size - have))
+            checksum.update(piece[max(0, hashed - have) :])
+            hashed = max(hashed, have + len(piece))
+            done = await self._calls.write(
+                _Piece(url, piece, have=have, size=size), Permission.CREATE, what=what, conditional=True
+            )
+            telemetry.count_content(sent=(done if isinstance(done, int) else size) - have)
+            if not isinstance(done, int):
+                return done, checksum.base64
+            have = done
+            stalled = 0 if have > furthest else stalled + 1
+            furthest = max(furthest, have)
+            on_progress(have)
+        raise UnavailableError(f"{what}: Cloud Storage keeps nothing of what is sent; save again later")
+
+    async def _begin(self, name: str, fields: ObjectFields, *, size: int, what: str) -> str:
+        def begin(bucket: Any, timeout_s: float) -> str:
+            blob = self._objects.blob_of(bucket, name, fields)
+            url: str = blob.create_resumable_upload_session(
+                content_type=fields.content_type,
+                size=size,
+                if_generation_match=0,
+                timeout=timeout_s,
+                retry=None,
+            )
+            return url
+
+        # Begun twice, one of the two is never finished, and goes by itself after a week.
+        return await self._calls.write(begin, Permission.CREATE, what=what, conditional=True)
+
+
+class _Piece:
+    """Sends one piece; called again, it first asks how much of it has arrived."""
+
+    def __init__(self, url: str, data: bytes, *, have: int, size: int) -> None:
+        self._url = url
+        self._data = data
+        self._have = have
+        self._size = size
+        self._unsure = False
+
+    def __call__(self, bucket: Any, timeout_s: float) -> Any:
+        """Return how many bytes of the object Cloud Storage has, or the finished object's resource."""
+        end = self._have + len(self._data)
+        place = f"bytes */{self._size}" if self._unsure else f"bytes {self._have}-{end - 1}/{self._size}"
+        data = b"" if self._unsure else self._data
+        self._unsure = True
+        # The client's session, with its credentials: it has no public way to send a piece.
+        answer = bucket.client._http.request(  # noqa: SLF001
+            "PUT", self._url, data=data, headers={"Content-Range": place}, timeout=timeout_s
+        )
+        if answer.status_code in (HTTPStatus.OK, HTTPStatus.CREATED):
+            return _resource(answer)
+        if answer.status_code == HTTPStatus.PERMANENT_REDIRECT:
+            kept = _RANGE.fullmatch(answer.headers.get("Range", ""))
+            return int(kept[1]) + 1 if kept else 0
+        if answer.status_code in (HTTPStatus.NOT_FOUND, HTTPStatus.GONE):
+            raise UnavailableError("the upload was ended by Cloud Storage; save again")
+        raise InvalidResponse(answer)
+
+
+def _resource(answer: Any) -> dict[str, Any]:
+    """Return the resource of a finished object; an answer that is cut or another's says nothing."""
+    resource = answer.json()
+    if not (
+        isinstance(resource, dict)
+        and isinstance(resource.get("crc32c"), str)
+        and str(resource.get("generation")).isdecimal()
+    ):
+        raise InvalidResponse(answer)
+    return resource

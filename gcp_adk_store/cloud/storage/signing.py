@@ -1,0 +1,177 @@
+"""Sign URLs that let a browser read or put one object: with a key, or through IAM without one."""
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from http import HTTPStatus
+from typing import Any, Final
+
+from google.auth import exceptions as auth
+from google.auth import iam
+from google.auth.credentials import Signing
+from google.auth.transport import Request as Transport
+from google.auth.transport.requests import Request
+
+from gcp_adk_store import settings
+from gcp_adk_store.cloud.auth.credentials import StoreCredentials, signing_credentials
+from gcp_adk_store.cloud.auth.token_errors import LONGEST_SILENCE_S, NO_TOKEN
+from gcp_adk_store.cloud.storage.calls import Permission, StorageCalls
+from gcp_adk_store.errors import AccessDeniedError, InvalidInputError, UnavailableError
+from gcp_adk_store.operations import forks
+
+_OURS: Final = frozenset({"credentials", "client", "service_account_email", "access_token", "headers"})
+_FORBIDDEN: Final = frozenset({401, 403, 404})
+_EMULATOR_EMAIL: Final = "emulator@adk-store.invalid"
+
+
+class UrlSigner:
+    """Makes signed URLs of the objects of one bucket.
+
+    A service account's key signs by itself. Credentials without a key, such as those of Cloud Run and GKE,
+    let IAM sign for their service account, which needs ``iam.serviceAccounts.signBlob`` on itself; those that
+    act as another account let it sign for that one.
+    """
+
+    def __init__(
+        self,
+        calls: StorageCalls,
+        *,
+        credentials: StoreCredentials,
+        service_account: str | None,
+        transport: Transport | None = None,
+    ) -> None:
+        self._calls = calls
+        self._credentials = credentials
+        self._service_account = service_account
+        self._transport = transport
+        forks.begin(self)
+
+    def begin(self) -> None:
+        """Forget who signs: it may have a connection, which a child must not share with its parent."""
+        self._signing: Signing | None = None
+
+    async def sign(
+        self,
+        name: str,
+        *,
+        method: str,
+        expiration: datetime | timedelta | int,
+        what: str,
+        headers: Mapping[str, str] | None = None,
+        options: Mapping[str, Any] | None = None,
+    ) -> str:
+        """Return a URL for the object *name*; nothing is asked of Cloud Storage.
+
+        Raises:
+            InvalidInputError: an option is none, or *expiration* is more than 7 days away.
+            AccessDeniedError: the credentials can sign nothing, or IAM does not let them.
+        """
+        given = _OURS & (options or {}).keys()
+        if given:
+            raise InvalidInputError(
+                f"{what}: {', '.join(sorted(given))} cannot be passed; credentials= and "
+                "signing_service_account= of the service say who signs"
+            )
+
+        def work(bucket: Any, timeout_s: float) -> str:
+            del timeout_s  # the signature is made here, or by IAM with a time limit of its own
+            arguments = {"version": "v4", "credentials": self._signer(bucket.client), **(options or {})}
+            try:
+                url: str = bucket.blob(name).generate_signed_url(
+                    expiration=expiration, method=method, headers=dict(headers or {}), **arguments
+                )
+            except (TypeError, ValueError, AttributeError) as exc:
+                raise InvalidInputError(
+                    f"{what}: the URL cannot be signed as asked for; see the cause"
+                ) from exc
+            return url
+
+        return await self._calls.work(work, Permission.GET, what=what)
+
+    def _signer(self, client: Any) -> Signing:
+        if self._signing is None:
+            self._signing = self._find_signer(client)
+        return self._signing
+
+    def _find_signer(self, client: Any) -> Signing:
+        named = self._credentials.is_named
+        if settings.storage_emulator_url() is not None and not named:
+            return _EmulatorSigner()
+        if self._calls.is_borrowed and not named:
+            credentials, acts_as = client._credentials, None  # noqa: SLF001  # of the client that was lent
+        else:
+            found = self._credentials.find()
+            credentials, acts_as = found.source, found.acts_as
+        if acts_as is None and isinstance(credentials, Signing):
+            return credentials
+        # For another account IAM signs, which says why it does not; a key would sign for its own.
+        signer = signing_credentials(credentials)
+        return _IamSigner(signer, self._service_account or acts_as, self._transport or Request())
+
+
+class _IamSigner(Signing):
+    """Lets IAM sign for a service account."""
+
+    def __init__(self, credentials: Any, service_account: str | None, transport: Transport) -> None:
+        self._credentials = credentials
+        self._service_account = service_account
+        self._transport = transport
+        self._status = 0
+
+    @property
+    def signer_email(self) -> str:
+        email = self._service_account or getattr(self._credentials, "service_account_email", None)
+        if email == "default":
+            # The metadata server tells it with the first token.
+            self._credentials.refresh(self._watched)
+            email = self._credentials.service_account_email
+        if not email:
+            raise AccessDeniedError(
+                "these credentials sign no URL: use those of a service account, name one with "
+                "GcsArtifactService(signing_service_account=...), or impersonate one: "
+                "gcloud auth application-default login --impersonate-service-account=EMAIL"
+            )
+        return str(email)
+
+    @property
+    def signer(self) -> iam.Signer:
+        return iam.Signer(self._watched, self._credentials, self.signer_email)
+
+    def sign_bytes(self, message: bytes) -> bytes:
+        try:
+            signature: bytes = self.signer.sign(message)
+        except auth.TransportError as exc:
+            if self._status in _FORBIDDEN:
+                raise AccessDeniedError(
+                    f"IAM does not let these credentials sign for {self.signer_email} ({self._status}): they "
+                    "lack iam.serviceAccounts.signBlob on it; grant roles/iam.serviceAccountTokenCreator"
+                ) from exc
+            raise UnavailableError(f"IAM did not sign for {self.signer_email}; try again later") from exc
+        except NO_TOKEN as exc:
+            if self._status != HTTPStatus.OK:
+                raise  # no answer is to blame
+            raise UnavailableError(
+                f"IAM gave no signature for {self.signer_email}, with the status of success: does a proxy "
+                "answer? try again later"
+            ) from exc
+        return signature
+
+    def _watched(self, *args: Any, **kwargs: Any) -> Any:
+        # The library's error says in its message only what the answer was.
+        response = self._transport(*args, **{"timeout": LONGEST_SILENCE_S, **kwargs})
+        self._status = response.status
+        return response
+
+
+class _EmulatorSigner(Signing):
+    """Signs for emulators, which look at no signature."""
+
+    @property
+    def signer_email(self) -> str:
+        return _EMULATOR_EMAIL
+
+    @property
+    def signer(self) -> None:
+        return None
+
+    def sign_bytes(self, message: bytes) -> bytes:
+        return message[:32]

@@ -1,0 +1,154 @@
+"""Look at a deployment: ask the APIs, let the canaries fly, and have it judged."""
+
+import asyncio
+from dataclasses import dataclass, replace
+from typing import Final
+
+from gcp_adk_store import settings
+from gcp_adk_store.cloud import errors as translate
+from gcp_adk_store.cloud.auth.credentials import PLATFORM_SCOPES, StoreCredentials
+from gcp_adk_store.cloud.auth.token_errors import Identity
+from gcp_adk_store.cloud.firestore.documents import open_documents
+from gcp_adk_store.cloud.storage.calls import StorageCalls
+from gcp_adk_store.cloud.storage.objects import Objects
+from gcp_adk_store.doctor.access import Whose
+from gcp_adk_store.doctor.admin_api import AdminApi, Endpoints
+from gcp_adk_store.doctor.findings import Finding, Place
+from gcp_adk_store.doctor.measures import Canary
+from gcp_adk_store.doctor.probes import document_canary, object_calls, object_canary
+from gcp_adk_store.doctor.report import Facts, findings_of
+from gcp_adk_store.errors import CredentialsError, NotProvisionedError, StoreError, UnavailableError
+from gcp_adk_store.settings import SessionLimits, StoreSettings
+
+DEADLINE_S: Final = 15.0
+SAMPLES: Final = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Examination:
+    """What was found."""
+
+    facts: Facts
+    findings: list[Finding]
+
+
+async def examine(
+    chosen: StoreSettings,
+    *,
+    endpoints: Endpoints | None = None,
+    samples: int = SAMPLES,
+    deadline_s: float = DEADLINE_S,
+) -> Examination:
+    """Look at the deployment that *chosen* names; leaves nothing behind.
+
+    Args:
+        chosen: Where it is, and as whom to look.
+        endpoints: Of the REST APIs; by default those of the credentials' universe.
+        samples: How often document and object are read.
+        deadline_s: Of each request of a canary.
+
+    Raises:
+        NotProvisionedError: nothing names a project.
+        InvalidInputError: what the credentials name cannot be one.
+    """
+    on_firestore = settings.firestore_emulator_host() is not None
+    on_storage = settings.storage_emulator_url() is not None
+    on_emulators = on_firestore and (on_storage or chosen.bucket is None)
+    place = Place(
+        project=chosen.project or "", database=chosen.database, bucket=chosen.bucket, prefix=chosen.prefix
+    )
+    facts = Facts(place=place, on_firestore_emulator=on_firestore, on_storage_emulator=on_storage)
+    if on_emulators:
+        project = chosen.project or settings.default_project() or settings.EMULATOR_PROJECT
+        facts = replace(facts, place=replace(place, project=project))
+    else:
+        facts = await _asked(facts, chosen, endpoints)
+    facts = await _flown(facts, chosen, samples=samples, deadline_s=deadline_s)
+    return Examination(facts=facts, findings=findings_of(facts))
+
+
+async def _asked(facts: Facts, chosen: StoreSettings, endpoints: Endpoints | None) -> Facts:
+    """Return the facts with what the APIs say."""
+    credentials = StoreCredentials.from_settings(chosen, scopes=PLATFORM_SCOPES)
+    project = chosen.project or settings.default_project()
+    try:
+        found = await asyncio.to_thread(credentials.find)
+        await found.token.ready()
+        project = project or await asyncio.to_thread(credentials.find_project)
+        if project is None:
+            raise translate.project_error()
+        StoreSettings(project=project)  # refuses what credentials name and cannot be one
+        place = replace(facts.place, project=project)
+        with AdminApi(found.shared, endpoints=endpoints) as admin:
+            answers = await asyncio.to_thread(
+                admin.look,
+                place,
+                at_database=not facts.on_firestore_emulator,
+                at_bucket=not facts.on_storage_emulator,
+            )
+    except (CredentialsError, UnavailableError) as exc:
+        place = replace(facts.place, project=project or "PROJECT")
+        return replace(facts, place=place, refusal=str(exc))
+    # Of some credentials it is known whose they are only once they have a token.
+    return replace(facts, place=place, whose=_whose(credentials.identity()), answers=answers)
+
+
+async def _flown(facts: Facts, chosen: StoreSettings, *, samples: int, deadline_s: float) -> Facts:
+    """Return the facts with how the canaries did, as whom a store would be."""
+    place = facts.place
+    credentials = StoreCredentials.from_settings(chosen)
+
+    async def of_documents() -> Canary | None:
+        if facts.refusal and not facts.on_firestore_emulator:
+            return None
+        documents = open_documents(
+            project=place.project,
+            database=place.database,
+            credentials=credentials,
+            client=None,
+            interceptors=(),
+            limits=SessionLimits(deadline_s=deadline_s),
+        )
+        try:
+            return await document_canary(documents, place.prefix, samples=samples)
+        finally:
+            await documents.close()
+
+    async def of_objects() -> tuple[bool | None, Canary | None]:
+        if place.bucket is None or (facts.refusal and not facts.on_storage_emulator):
+            return None, None
+        calls = object_calls(
+            place.bucket, project=place.project, credentials=credentials, deadline_s=deadline_s
+        )
+        try:
+            exists = await _is_there(calls) if facts.on_storage_emulator else None
+            canary = None if exists is False else await object_canary(Objects(calls), samples=samples)
+        finally:
+            await calls.close()
+        return exists, canary
+
+    # One after the other: each is timed alone.
+    facts = replace(facts, documents=await of_documents())
+    exists, objects = await of_objects()
+    return replace(facts, emulated_bucket=exists, objects=objects)
+
+
+async def _is_there(calls: StorageCalls) -> bool | None:
+    """Tell whether the bucket exists; ``None`` where nothing answers, which the canary then says."""
+    try:
+        await calls.require_bucket(what="doctor")
+    except NotProvisionedError:
+        return False
+    except StoreError:
+        return None
+    return True
+
+
+def _whose(identity: Identity) -> Whose:
+    return Whose(
+        says=str(identity),
+        kind=identity.kind,
+        principal=identity.impersonates or identity.principal,
+        quota_project=identity.quota_project,
+        universe_domain=identity.universe_domain,
+    )

@@ -1,0 +1,137 @@
+"""Write, read, list and delete one document and one object that no reader of a store ever meets."""
+
+import secrets
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import replace
+
+from gcp_adk_store.cloud.auth.credentials import StoreCredentials
+from gcp_adk_store.cloud.errors import RefusedError
+from gcp_adk_store.cloud.firestore.documents import Documents
+from gcp_adk_store.cloud.storage.calls import StorageCalls
+from gcp_adk_store.cloud.storage.conditions import ObjectExistsError
+from gcp_adk_store.cloud.storage.objects import Objects
+from gcp_adk_store.codec.objects import Upload
+from gcp_adk_store.codec.writes import Delete, Page, Write
+from gcp_adk_store.doctor.measures import Canary
+from gcp_adk_store.errors import OutcomeUnknownError, StoreError
+from gcp_adk_store.settings import ArtifactLimits
+
+_FOLDER = "adk-store-doctor"
+_WHAT = "doctor"
+_DIFFERS = "what was read is not what was written"
+_NOT_LISTED = "what was written is not in the listing"
+
+
+async def document_canary(documents: Documents, prefix: str, *, samples: int) -> Canary:
+    """Let a document live below ``{prefix}_doctor``, read it *samples* times; remove it in any case."""
+    collection = f"{prefix}_doctor"
+    path = f"{collection}/{secrets.token_hex(16)}"
+    song = secrets.token_hex(16)
+
+    async def read() -> bool:
+        (found,) = await documents.get([path], what=_WHAT)
+        return found is not None and found.fields.get("song") == song
+
+    async def write() -> None:
+        await documents.commit(
+            [Write(path=path, fields={"song": ""})], what=_WHAT, repeatable_when_unanswered=True
+        )
+
+    async def live() -> str:
+        await documents.commit(
+            [Write(path=path, fields={"song": song}, mask=[("song",)])],
+            what=_WHAT,
+            repeatable_when_unanswered=True,
+        )
+        name = path.rpartition("/")[2]
+        page = Page(field=None, descending=False, limit=1, after=(0.0, f"{collection}/{name[:-1]}"))
+        listed = await documents.query("", collection, page=page, what=_WHAT)
+        return "" if [path] == [found.path for found in listed] else _NOT_LISTED
+
+    async def remove() -> bool:
+        await documents.commit([Delete(path=path)], what=_WHAT, repeatable_when_unanswered=True)
+        return (await documents.get([path], what=_WHAT)) == [None]
+
+    canary = await _let_live(path, write, live, read, remove, samples=samples)
+    clock = documents.clock
+    return replace(canary, clock_ahead_s=clock.ahead_s if clock.is_set else None)
+
+
+def object_calls(
+    bucket: str, *, project: str, credentials: StoreCredentials | None, deadline_s: float
+) -> StorageCalls:
+    """Return calls to *bucket* for :func:`object_canary`.
+
+    One at a time: a request goes on where its caller gives up, and a deletion beside it could come first.
+    """
+    limits = ArtifactLimits(deadline_s=deadline_s, request_timeout_s=deadline_s, max_workers=1)
+    return StorageCalls(bucket, project=project, client=None, credentials=credentials, limits=limits)
+
+
+async def object_canary(objects: Objects, *, samples: int) -> Canary:
+    """Let an object live below ``adk-store-doctor/``, read it *samples* times; remove it in any case."""
+    name = f"{_FOLDER}/{secrets.token_hex(16)}"
+    song = secrets.token_bytes(16)
+
+    async def read() -> bool:
+        found = await objects.read(name, generation=None, what=_WHAT)
+        return found is not None and found[0] == song
+
+    async def write() -> None:
+        upload = Upload(data=song, content_type="application/octet-stream", metadata={})
+        with suppress(ObjectExistsError):  # its own, whose answer was lost: nobody draws that name again
+            await objects.create(name, upload, what=_WHAT)
+
+    async def live() -> str:
+        await objects.mark(name, {"sings": "yes"}, what=_WHAT)
+        return "" if [name] == await objects.names(name, delimiter=None, what=_WHAT) else _NOT_LISTED
+
+    async def remove() -> bool:
+        await objects.delete(name, generation=None, what=_WHAT)
+        return await objects.info(name, what=_WHAT) is None
+
+    return await _let_live(name, write, live, read, remove, samples=samples)
+
+
+async def _let_live(
+    name: str,
+    write: Callable[[], Awaitable[None]],
+    live: Callable[[], Awaitable[str]],
+    read: Callable[[], Awaitable[bool]],
+    remove: Callable[[], Awaitable[bool]],
+    *,
+    samples: int,
+) -> Canary:
+    taken_ms: list[float] = []
+    failure = left = ""
+    may_be_there = True
+    try:
+        try:
+            await write()
+        except OutcomeUnknownError:
+            raise
+        except (StoreError, RefusedError):
+            may_be_there = False
+            raise
+        failure = await live()
+        for _ in range(samples):
+            begun = time.perf_counter()
+            same = await read()
+            taken_ms.append((time.perf_counter() - begun) * 1000)
+            failure = failure or ("" if same else _DIFFERS)
+    except (StoreError, RefusedError) as exc:
+        failure = _told(exc)
+    finally:
+        # Also where writing it failed: it may have arrived.
+        try:
+            gone = await remove()
+        except (StoreError, RefusedError) as exc:
+            gone, failure = False, failure or _told(exc)
+        left = name if may_be_there and not gone else ""
+    return Canary(samples_ms=taken_ms, failure=failure, left=left)
+
+
+def _told(exc: Exception) -> str:
+    return str(exc) or type(exc).__name__

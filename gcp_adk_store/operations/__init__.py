@@ -1,0 +1,1 @@
+"""Bound, count and trace the calls of the services."""

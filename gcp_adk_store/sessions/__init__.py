@@ -1,0 +1,1 @@
+"""Record, read and list sessions in Firestore."""

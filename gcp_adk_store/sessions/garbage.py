@@ -1,0 +1,205 @@
+"""Find what storage holds in vain below one prefix, and remove it, beside any writers."""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Final
+
+from gcp_adk_store.cloud.firestore.documents import Documents
+from gcp_adk_store.codec.documents import Layout
+from gcp_adk_store.codec.event_payloads import WHOLE, references
+from gcp_adk_store.codec.events import unpack_text
+from gcp_adk_store.codec.owners import ids_of, level_of, session_at
+from gcp_adk_store.codec.stored import read_deletions, read_session, read_state
+from gcp_adk_store.codec.writes import Document, Page
+from gcp_adk_store.errors import PayloadMissingError, StoredDataError
+from gcp_adk_store.model.garbage import Garbage, GarbageKind, StoredPayload, require_age
+from gcp_adk_store.model.payloads import PayloadOwner, PayloadPlace, PayloadRef
+from gcp_adk_store.model.sessions import StoredSession
+from gcp_adk_store.sessions.payload_store import Payloads
+from gcp_adk_store.sessions.reader import SessionReader
+from gcp_adk_store.sessions.recorder import SessionRecorder
+
+_NOTES_AT_ONCE: Final = 500
+_SEGMENTS_AT_ONCE: Final = 8
+_WHAT: Final = "find_garbage"
+
+
+class Collector:
+    """Knows what refers to what.
+
+    A payload is written before the commit that refers to it, and changes when it is put again. So one that is
+    old, is found before the documents that may refer to it are read, and is removed only as it was found, is
+    in nobody's use.
+    """
+
+    def __init__(
+        self,
+        documents: Documents,
+        payloads: Payloads,
+        layout: Layout,
+        reader: SessionReader,
+        recorder: SessionRecorder,
+    ) -> None:
+        self._documents = documents
+        self._payloads = payloads
+        self._layout = layout
+        self._reader = reader
+        self._recorder = recorder
+
+    async def find(self, *, older_than_s: float) -> AsyncIterator[Garbage]:
+        """Yield what was written so long ago and is in nobody's use.
+
+        Raises:
+            InvalidInputError: *older_than_s* is too short to be sure.
+        """
+        require_age(older_than_s)
+        clock = self._documents.clock
+        async for note in self._notes():  # what is read first sets the clock
+            if float(note.update_time) < clock.now() - older_than_s:
+                yield self._deletion(note)
+        before = clock.now() - older_than_s
+        async for payloads in self._payloads.scan(what=_WHAT):
+            old = [payload for payload in payloads if payload.put_at < before]
+            for owner, mine in _by_owner(old).items():
+                async for garbage in self._unreferenced(owner, mine):
+                    yield garbage
+
+    async def remove(self, garbage: Garbage) -> bool:
+        """Remove what :meth:`find` found; tell whether it is gone: what came into use again stays."""
+        what = "remove_garbage"
+        if garbage.kind is GarbageKind.PAYLOAD:
+            return await self._payloads.remove_unchanged(garbage.place, garbage.versions, what=what)
+        if garbage.kind is not GarbageKind.DELETION:
+            return False
+        (note,) = await self._documents.get([garbage.name], what=what)
+        key = session_at(_parent(garbage.name), self._layout.prefix)
+        if note is not None and key is not None:
+            await self._recorder.finish_deletions(key, read_deletions([note]), what=what)
+        return True
+
+    async def _notes(self) -> AsyncIterator[Document]:
+        last: str | None = None
+        while True:
+            notes = await self._documents.query(
+                "",
+                self._layout.deletions_collection,
+                all_descendants=True,
+                page=Page(
+                    field=None,
+                    descending=False,
+                    limit=_NOTES_AT_ONCE,
+                    after=None if last is None else (0.0, last),
+                ),
+                what=_WHAT,
+            )
+            for note in notes:
+                yield note
+            if len(notes) < _NOTES_AT_ONCE:
+                return
+            last = notes[-1].path
+
+    def _deletion(self, note: Document) -> Garbage:
+        kind, reason = GarbageKind.DELETION, ""
+        try:
+            read_deletions([note])
+            if session_at(_parent(note.path), self._layout.prefix) is None:
+                kind, reason = GarbageKind.UNREADABLE, "it is not below a session"
+        except StoredDataError as exc:
+            kind, reason = GarbageKind.UNREADABLE, str(exc)
+        return Garbage(
+            kind=kind,
+            place=PayloadPlace.CHUNKS,
+            name=note.path,
+            since=float(note.update_time),
+            reason=reason,
+        )
+
+    async def _unreferenced(
+        self, owner: PayloadOwner | None, payloads: Sequence[StoredPayload]
+    ) -> AsyncIterator[Garbage]:
+        kind, reason = GarbageKind.PAYLOAD, ""
+        used: set[tuple[PayloadPlace, str]] = set()
+        try:
+            used = {(ref.place, ref.sha256) for ref in await self._references(owner)}
+        except StoredDataError as exc:
+            kind, reason = GarbageKind.UNREADABLE, str(exc)
+        for payload in payloads:
+            if (payload.place, payload.sha256) not in used:
+                yield Garbage(
+                    kind=kind,
+                    place=payload.place,
+                    name=payload.name,
+                    since=payload.put_at,
+                    size=payload.size,
+                    reason=reason,
+                    versions=payload.versions,
+                )
+
+    async def _references(self, owner: PayloadOwner | None) -> set[PayloadRef]:
+        """Return what the document of *owner* refers to now; nothing if it is gone.
+
+        Raises:
+            StoredDataError: that cannot be told.
+        """
+        if owner is None or level_of(owner.path, self._layout.prefix) is None:
+            raise StoredDataError("it does not say which document it belongs to")
+        key = session_at(owner.path, self._layout.prefix)
+        if key is None:
+            ids_of(owner.path)  # refuses what Firestore would refuse
+            (document,) = await self._documents.get([owner.path], what=_WHAT)
+            return _in_state(read_state(document))
+        while True:
+            (document,) = await self._documents.get([owner.path], what=_WHAT)
+            stored = read_session(document) if document else None
+            if stored is None or stored.epoch != owner.life:
+                return set()
+            try:
+                found = await self._of_session(owner, stored)
+            except PayloadMissingError:
+                now = await self._reader.header(key, what=_WHAT)
+                if now is not None and now.epoch == stored.epoch:
+                    raise
+                return set()  # deleted under it
+            if found is not None:
+                return found
+            header = await self._reader.header(key, what=_WHAT)
+            if header is not None and (header.epoch, header.sealed) == (stored.epoch, stored.sealed):
+                raise StoredDataError(f"{owner.path}: one of its {stored.sealed} segments is missing")
+
+    async def _of_session(self, owner: PayloadOwner, stored: StoredSession) -> set[PayloadRef] | None:
+        """Return the references of a session; ``None`` if a segment is gone."""
+        found = _in_state(stored.state) | await self._in_texts(owner, stored.tail)
+        for first in range(0, stored.sealed, _SEGMENTS_AT_ONCE):
+            numbers = range(first, min(first + _SEGMENTS_AT_ONCE, stored.sealed))
+            segments = await self._reader.segments(stored, numbers, what=_WHAT)
+            if segments is None:
+                return None
+            for segment in segments:
+                found |= await self._in_texts(owner, segment.texts)
+        return found
+
+    async def _in_texts(self, owner: PayloadOwner, texts: Sequence[str]) -> set[PayloadRef]:
+        found: set[PayloadRef] = set()
+        for text in texts:
+            named = references(text)
+            found |= set(named.values())
+            whole = named.get(WHOLE)
+            if whole is not None:
+                data = await self._payloads.get(owner, whole, what=_WHAT)
+                found |= set(references(unpack_text(whole, data)).values())
+        return found
+
+
+def _in_state(state: Mapping[str, object]) -> set[PayloadRef]:
+    return {value for value in state.values() if isinstance(value, PayloadRef)}
+
+
+def _by_owner(payloads: Sequence[StoredPayload]) -> dict[PayloadOwner | None, list[StoredPayload]]:
+    found: dict[PayloadOwner | None, list[StoredPayload]] = {}
+    for payload in payloads:
+        found.setdefault(payload.owner, []).append(payload)
+    return found
+
+
+def _parent(path: str) -> str:
+    """Return the path of the document that the one at *path* lies below."""
+    return path.rsplit("/", 2)[0]

@@ -1,0 +1,74 @@
+"""Keep the caller's ``Session`` in step with storage: what it shows, and what it remembers of it."""
+
+from dataclasses import dataclass
+
+from google.adk.events import Event
+from google.adk.sessions import Session
+
+from gcp_adk_store.model.keys import SessionKey
+from gcp_adk_store.model.sessions import Marker
+from gcp_adk_store.model.state import ScopedState, merge_scopes
+from gcp_adk_store.sessions.reader import Found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Missed:
+    """What others wrote since a handle's marker; nothing where it could not be read."""
+
+    marker: Marker
+    found: Found | None
+
+
+def learn(session: Session, missed: Missed, mine: Event) -> None:
+    """Bring *session* up to date in the order of storage; *mine* is the event it just stored."""
+    if missed.found is None:
+        mark(session, missed.marker.at(""))
+        return
+    before = [known for known in session.events if known.id != mine.id]
+    known = {event.id for event in before}
+    new = [event for event in missed.found.events if event.id not in known]
+    session.events[:] = [*before, *(mine if event.id == mine.id else event for event in new)]
+    stored = missed.found.stored
+    shared = missed.found.shared
+    session.state.update(merge_scopes(ScopedState(app=shared.app, user=shared.user, session=stored.state)))
+    session.last_update_time = stored.last_update_time
+    mark(session, stored.marker)
+
+
+def marker_of(session: Session) -> Marker | None:
+    """Return what *session* knows of storage; ``None`` for one that came from elsewhere."""
+    # ADK's place for what a service knows of the stored session; no public way leads to it.
+    return Marker.parse(session._storage_update_marker)  # noqa: SLF001
+
+
+def mark(session: Session, marker: Marker | None) -> None:
+    """Let *session* remember *marker*."""
+    session._storage_update_marker = None if marker is None else str(marker)  # noqa: SLF001
+
+
+def to_session(found: Found) -> Session:
+    """Return what was read as the caller's own session."""
+    stored = found.stored
+    return made_session(
+        stored.key,
+        state=ScopedState(app=found.shared.app, user=found.shared.user, session=stored.state),
+        events=found.events,
+        last_update_time=stored.last_update_time,
+        marker=stored.marker,
+    )
+
+
+def made_session(
+    key: SessionKey, *, state: ScopedState, events: list[Event], last_update_time: float, marker: Marker
+) -> Session:
+    """Return a session with merged state and its marker."""
+    session = Session(
+        id=key.session,
+        app_name=key.app,
+        user_id=key.user,
+        state=merge_scopes(state),
+        events=events,
+        last_update_time=last_update_time,
+    )
+    mark(session, marker)
+    return session

@@ -1,0 +1,375 @@
+"""Keep payloads: in a bucket, or in documents below the one that refers to them.
+
+Payloads are named by their content, so writing one again changes nothing, and are checked against their
+digest when they are read.
+"""
+
+from collections.abc import AsyncIterator, Sequence
+from datetime import UTC, datetime
+from itertools import groupby
+from typing import Final, Protocol
+
+from google.adk.platform import time as platform_time
+from google.auth.credentials import Credentials
+
+from gcp_adk_store.cloud.auth.credentials import StoreCredentials
+from gcp_adk_store.cloud.errors import RefusedError
+from gcp_adk_store.cloud.firestore.documents import Documents
+from gcp_adk_store.cloud.storage.calls import StorageCalls, StorageClient
+from gcp_adk_store.cloud.storage.conditions import ObjectExistsError
+from gcp_adk_store.cloud.storage.objects import Objects
+from gcp_adk_store.codec.documents import Layout
+from gcp_adk_store.codec.objects import DEFAULT_CONTENT_TYPE, ScannedObject, Upload
+from gcp_adk_store.codec.owners import OWNER, PUT_TIME, chunk_owner, object_owner, owner_digest
+from gcp_adk_store.codec.stored import read_chunk
+from gcp_adk_store.codec.writes import Delete, Document, Page
+from gcp_adk_store.errors import (
+    NotProvisionedError,
+    OutcomeUnknownError,
+    PayloadMissingError,
+    StoredDataError,
+    StoreError,
+)
+from gcp_adk_store.model.expiry import PARTS_GRACE_S
+from gcp_adk_store.model.garbage import StoredPayload, Versions
+from gcp_adk_store.model.payloads import Payload, PayloadOwner, PayloadPlace, PayloadRef
+from gcp_adk_store.operations import telemetry
+from gcp_adk_store.operations.fan_out import fan_out
+from gcp_adk_store.sessions.renewals import renew
+from gcp_adk_store.settings import ArtifactLimits, SessionLimits
+
+_CHUNKS_PER_COMMIT: Final = 3
+"""Keeps commits below 4 MiB, beyond which the emulator hangs its client; production allows 10 MiB."""
+
+
+_SCANNED_AT_ONCE: Final = 1000
+"""Documents of one page of a scan, of which only the names are sent."""
+
+_WAY_OUT: Final = (
+    '; restore it, or read events without it: FirestoreSessionService(on_missing_payload="placeholder")'
+)
+
+
+class PayloadStore(Protocol):
+    """Keeps payloads of one place."""
+
+    async def put(self, owner: PayloadOwner, payload: Payload, *, parts_at: int | None, what: str) -> None:
+        """Write *payload* to be kept until *parts_at* at least; durable on return, harmless when repeated."""
+        ...
+
+    async def renew_all(self, owner: PayloadOwner, *, parts_at: int, what: str) -> None:
+        """Keep all payloads of *owner* until *parts_at* at least; harmless when repeated."""
+        ...
+
+    async def get(self, owner: PayloadOwner, ref: PayloadRef, *, what: str) -> bytes | None:
+        """Return the bytes that were put, unchecked; ``None`` if they are gone."""
+        ...
+
+    async def remove_all(self, owner: PayloadOwner, *, what: str) -> None:
+        """Remove all payloads of *owner*; harmless when repeated."""
+        ...
+
+    def scan(self, *, what: str) -> AsyncIterator[Sequence[StoredPayload]]:
+        """Yield all payloads, of whatever owner, some at a time."""
+        ...
+
+    async def remove_unchanged(self, versions: Versions, *, what: str) -> bool:
+        """Remove a payload unless it was put again since the scan; tell whether it is gone."""
+        ...
+
+
+class BucketPayloads:
+    """Payloads as objects ``{prefix}-payloads/{owner}/{life}/{sha256}``.
+
+    The owner's path stands as a digest: ids can be longer than an object's name may be.
+    """
+
+    def __init__(self, objects: Objects, prefix: str) -> None:
+        self._objects = objects
+        self._prefix = prefix
+
+    async def put(self, owner: PayloadOwner, payload: Payload, *, parts_at: int | None, what: str) -> None:
+        """Write *payload* as an object of its raw bytes, unless it is there."""
+        name = f"{self._folder(owner)}{payload.ref.sha256}"
+        time = None if parts_at is None else _custom_time(parts_at)
+        upload = Upload(
+            data=payload.data,
+            content_type=DEFAULT_CONTENT_TYPE,
+            metadata={OWNER: owner.path},
+            custom_time=time,
+        )
+        while True:
+            try:
+                await self._objects.create(name, upload, what=what)
+            except ObjectExistsError:
+                # The same content is there already, perhaps since an append that came to nothing: a collector
+                # that found it then must not remove it now.
+                put_time = {OWNER: owner.path, PUT_TIME: f"{platform_time.get_time()}"}
+                if await self._objects.mark(name, put_time, what=what):
+                    break
+            else:
+                return
+        if time is not None:
+            await self._objects.keep_until(name, time, what=what)
+
+    async def get(self, owner: PayloadOwner, ref: PayloadRef, *, what: str) -> bytes | None:
+        """Return the object's bytes."""
+        read = await self._objects.read(f"{self._folder(owner)}{ref.sha256}", generation=None, what=what)
+        return None if read is None else read[0]
+
+    async def renew_all(self, owner: PayloadOwner, *, parts_at: int, what: str) -> None:
+        """Move the custom time of the owner's objects."""
+        await self._objects.keep_until(self._folder(owner), _custom_time(parts_at), what=what)
+
+    async def remove_all(self, owner: PayloadOwner, *, what: str) -> None:
+        """Delete the owner's objects, in parallel."""
+        names = await self._objects.names(self._folder(owner), delimiter=None, what=what)
+        await fan_out(self._objects.delete(name, generation=None, what=what) for name in names)
+
+    async def scan(self, *, what: str) -> AsyncIterator[Sequence[StoredPayload]]:
+        """Yield the objects with what their metadata and names say of them."""
+        async for objects in self._objects.scan(f"{self._prefix}-payloads/", what=what):
+            yield [_scanned(found) for found in objects]
+
+    async def remove_unchanged(self, versions: Versions, *, what: str) -> bool:
+        """Delete the object."""
+        ((name, version),) = versions
+        return await self._objects.delete_unchanged(name, version, what=what)
+
+    def _folder(self, owner: PayloadOwner) -> str:
+        return f"{self._prefix}-payloads/{owner_digest(owner.path)}/{owner.life}/"
+
+
+class ChunkPayloads:
+    """Payloads as documents of at most 900 KiB each, below the one that refers to them."""
+
+    def __init__(self, documents: Documents, layout: Layout) -> None:
+        self._documents = documents
+        self._layout = layout
+
+    async def put(self, owner: PayloadOwner, payload: Payload, *, parts_at: int | None, what: str) -> None:
+        """Write the chunks of *payload*, a few in each commit."""
+        writes = self._layout.put_chunks(owner, payload, now=platform_time.get_time(), parts_at=parts_at)
+        for start in range(0, len(writes), _CHUNKS_PER_COMMIT):
+            try:
+                await self._documents.commit(
+                    writes[start : start + _CHUNKS_PER_COMMIT], what=what, repeatable_when_unanswered=True
+                )
+            except RefusedError as exc:  # nothing is required of chunks
+                raise NotProvisionedError(
+                    f"{what}: the Firestore database does not exist or is not in native mode; create it, or "
+                    "correct project and database"
+                ) from exc
+
+    async def get(self, owner: PayloadOwner, ref: PayloadRef, *, what: str) -> bytes | None:
+        """Return the chunks' bytes, joined."""
+        documents = await self._documents.get(self._layout.chunks(owner, ref), what=what)
+        bodies = [read_chunk(document) for document in documents if document is not None]
+        return b"".join(bodies) if len(bodies) == len(documents) else None
+
+    async def renew_all(self, owner: PayloadOwner, *, parts_at: int, what: str) -> None:
+        """Move the time of the owner's chunks of this life."""
+        await renew(
+            self._documents,
+            self._layout,
+            lambda: self._chunks(owner, "expire_at", what=what),
+            parts_at=parts_at,
+            what=what,
+        )
+
+    async def remove_all(self, owner: PayloadOwner, *, what: str) -> None:
+        """Delete the owner's chunks of this life."""
+        chunks = await self._chunks(owner, "__name__", what=what)
+        await self._documents.commit_all([Delete(path=chunk.path) for chunk in chunks], what=what)
+
+    async def scan(self, *, what: str) -> AsyncIterator[Sequence[StoredPayload]]:
+        """Yield payloads by what the paths of their chunks say; no chunk is read."""
+        rest: list[Document] = []
+        last: str | None = None
+        while True:
+            page = Page(
+                field=None,
+                descending=False,
+                limit=_SCANNED_AT_ONCE,
+                after=None if last is None else (0.0, last),
+            )
+            documents = await self._documents.query(
+                "",
+                self._layout.chunks_collection,
+                all_descendants=True,
+                fields=("__name__",),
+                page=page,
+                what=what,
+            )
+            groups = _by_payload([*rest, *documents])
+            if len(documents) < _SCANNED_AT_ONCE:
+                yield [_joined(*group) for group in groups]
+                return
+            # The last one may go on in the next page.
+            rest = groups.pop()[1]
+            last = documents[-1].path
+            yield [_joined(*group) for group in groups]
+
+    async def remove_unchanged(self, versions: Versions, *, what: str) -> bool:
+        """Delete all chunks in one commit, if each is as it was seen."""
+        deletes = [Delete(path=path, must=update_time) for path, update_time in versions]
+        try:
+            await self._documents.commit(deletes, what=what, repeatable_when_unanswered=True)
+        except RefusedError as refused:
+            # Put again meanwhile, or removed already, perhaps by this call's own lost first attempt.
+            paths = [path for path, _ in versions]
+            try:
+                return not any(await self._documents.get(paths, fields=("__name__",), what=what))
+            except StoreError as exc:
+                if not refused.perhaps_own:
+                    raise
+                raise OutcomeUnknownError.since(
+                    exc,
+                    f"{what}: sent and not answered, and what became of it could not be read; call it again",
+                ) from exc
+        return True
+
+    async def _chunks(self, owner: PayloadOwner, field: str, *, what: str) -> list[Document]:
+        found = await self._documents.query(
+            owner.path, self._layout.chunks_collection, fields=(field,), what=what
+        )
+        mine = self._layout.chunks_of(owner)
+        return [chunk for chunk in found if chunk.path.startswith(mine)]
+
+
+class Payloads:
+    """Payloads of both places: new ones go to the bucket if there is one."""
+
+    def __init__(self, documents: Documents, objects: Objects | None, layout: Layout, prefix: str) -> None:
+        self._objects = objects
+        self._stores: dict[PayloadPlace, PayloadStore] = {
+            PayloadPlace.CHUNKS: ChunkPayloads(documents, layout)
+        }
+        if objects is not None:
+            self._stores[PayloadPlace.BUCKET] = BucketPayloads(objects, prefix)
+
+    @property
+    def place(self) -> PayloadPlace:
+        """Where new payloads go."""
+        return PayloadPlace.BUCKET if PayloadPlace.BUCKET in self._stores else PayloadPlace.CHUNKS
+
+    async def put(
+        self, owner: PayloadOwner, payloads: Sequence[Payload], *, parts_at: int | None, what: str
+    ) -> None:
+        """Write *payloads*, side by side, to be kept until *parts_at* at least; durable on return."""
+        await fan_out(
+            self._store(payload.ref.place, what=what).put(owner, payload, parts_at=parts_at, what=what)
+            for payload in payloads
+        )
+        for payload in payloads:
+            telemetry.count_spilled(payload.ref.size, payload.ref.place.value)
+
+    async def renew_all(self, owner: PayloadOwner, place: PayloadPlace, *, parts_at: int, what: str) -> None:
+        """Keep all payloads of *owner* in one place until *parts_at* at least.
+
+        Raises:
+            StoredDataError: they are in a bucket that was not given.
+        """
+        await self._store(place, what=what).renew_all(owner, parts_at=parts_at, what=what)
+
+    async def get(self, owner: PayloadOwner, ref: PayloadRef, *, what: str) -> bytes:
+        """Return the bytes that *ref* names.
+
+        Raises:
+            PayloadMissingError: they are gone or damaged.
+            StoredDataError: they are in a bucket that was not given.
+        """
+        data = await self._store(ref.place, what=what).get(owner, ref, what=what)
+        if data is None:
+            raise PayloadMissingError(f"{what}: payload {ref} of {owner.path} is missing{_WAY_OUT}")
+        if not ref.fits(data):
+            raise PayloadMissingError(f"{what}: payload {ref} of {owner.path} is damaged{_WAY_OUT}")
+        return data
+
+    async def remove_all(self, owner: PayloadOwner, place: PayloadPlace, *, what: str) -> None:
+        """Remove all payloads of *owner* in one place.
+
+        Raises:
+            StoredDataError: they are in a bucket that was not given.
+        """
+        await self._store(place, what=what).remove_all(owner, what=what)
+
+    async def scan(self, *, what: str) -> AsyncIterator[Sequence[StoredPayload]]:
+        """Yield all payloads of both places, of whatever owner, some at a time."""
+        for store in self._stores.values():
+            async for found in store.scan(what=what):
+                yield found
+
+    async def remove_unchanged(self, place: PayloadPlace, versions: Versions, *, what: str) -> bool:
+        """Remove a payload unless it was put again since the scan; tell whether it is gone."""
+        return await self._store(place, what=what).remove_unchanged(versions, what=what)
+
+    async def close(self) -> None:
+        """Close what was opened for the bucket."""
+        if self._objects is not None:
+            await self._objects.close()
+
+    def _store(self, place: PayloadPlace, *, what: str) -> PayloadStore:
+        store = self._stores.get(place)
+        if store is None:
+            raise StoredDataError(f"{what}: payloads lie in a bucket; give the session service its bucket=")
+        return store
+
+
+def _custom_time(parts_at: int) -> datetime:
+    return datetime.fromtimestamp(parts_at + PARTS_GRACE_S, UTC)
+
+
+def _by_payload(
+    chunks: Sequence[Document],
+) -> list[tuple[tuple[PayloadOwner, str] | None, list[Document]]]:
+    """Return *chunks*, which are in the order of their names, payload by payload."""
+    grouped = groupby(chunks, key=lambda chunk: chunk_owner(chunk.path))
+    return [(whose, list(group)) for whose, group in grouped]
+
+
+def _joined(whose: tuple[PayloadOwner, str] | None, chunks: Sequence[Document]) -> StoredPayload:
+    return StoredPayload(
+        owner=whose and whose[0],
+        sha256=whose[1] if whose else "",
+        place=PayloadPlace.CHUNKS,
+        name=chunks[0].path,
+        put_at=max(float(chunk.update_time) for chunk in chunks),
+        size=None,
+        versions=[(chunk.path, chunk.update_time) for chunk in chunks],
+    )
+
+
+def _scanned(found: ScannedObject) -> StoredPayload:
+    whose = object_owner(found.name, found.metadata.get(OWNER))
+    return StoredPayload(
+        owner=whose and whose[0],
+        sha256=whose[1] if whose else "",
+        place=PayloadPlace.BUCKET,
+        name=found.name,
+        put_at=found.update_time,
+        size=found.size,
+        versions=[(found.name, found.version)],
+    )
+
+
+def open_payloads(
+    documents: Documents,
+    *,
+    bucket: str | None,
+    project: str | None,
+    credentials: StoreCredentials | Credentials | None,
+    client: StorageClient | None,
+    layout: Layout,
+    prefix: str,
+    limits: SessionLimits,
+) -> Payloads:
+    """Return the payloads of a database, in *bucket* if there is one; no I/O."""
+    objects = None
+    if bucket is not None:
+        of_requests = ArtifactLimits(deadline_s=limits.payload_deadline_s, max_waiting=limits.max_waiting)
+        calls = StorageCalls(
+            bucket, project=project, client=client, credentials=credentials, limits=of_requests
+        )
+        objects = Objects(calls)
+    return Payloads(documents, objects, layout, prefix)

@@ -1,0 +1,372 @@
+"""Read a session: its documents, the segments that are asked for, and the payloads that they refer to."""
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Final, TypeVar
+
+from google.adk.events import Event
+from google.adk.sessions.base_session_service import GetSessionConfig
+
+from gcp_adk_store.cloud.firestore.documents import Documents
+from gcp_adk_store.codec.documents import Layout
+from gcp_adk_store.codec.event_payloads import WHOLE
+from gcp_adk_store.codec.events import StoredEvent, complete_event, decode_event
+from gcp_adk_store.codec.spilling import unpack_value
+from gcp_adk_store.codec.stored import HEADER_FIELDS, read_header, read_segment, read_session, read_state
+from gcp_adk_store.codec.writes import Document
+from gcp_adk_store.errors import PayloadMissingError, StoredDataError
+from gcp_adk_store.model.keys import SessionKey, UserKey
+from gcp_adk_store.model.payloads import PayloadOwner, PayloadRef
+from gcp_adk_store.model.sessions import (
+    Marker,
+    Segment,
+    StoredSession,
+    events_to_settle,
+    select_events,
+    wants_all_events,
+    wants_events,
+    wants_older,
+)
+from gcp_adk_store.model.state import ScopedState
+from gcp_adk_store.operations import telemetry
+from gcp_adk_store.operations.fan_out import fan_out
+from gcp_adk_store.operations.pauses import Pauses, apart
+from gcp_adk_store.sessions.payload_store import Payloads
+from gcp_adk_store.sessions.segment_cache import SegmentCache
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+_SEGMENTS_PER_READ: Final = 1000
+"""Keeps requests far below 10 MiB, with paths of up to 6 kB."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """A session as a read returns it, payloads included."""
+
+    stored: StoredSession
+    shared: ScopedState
+    """App and user state."""
+    events: list[Event]
+
+
+class SessionReader:
+    """The sessions below one prefix of a database."""
+
+    def __init__(
+        self,
+        documents: Documents,
+        payloads: Payloads,
+        layout: Layout,
+        segments: SegmentCache,
+        *,
+        placeholders: bool,
+    ) -> None:
+        """Prepare the reader; with *placeholders* an event is read without payloads that are gone."""
+        self._documents = documents
+        self._payloads = payloads
+        self._layout = layout
+        self._known_segments = segments
+        self._placeholders = placeholders
+
+    async def find(self, key: SessionKey, config: GetSessionConfig | None) -> Found | None:
+        """Return a session with the events that *config* asks for.
+
+        Raises:
+            StoredDataError: a segment or a payload that the session names does not exist.
+        """
+        what = f"get_session {key}"
+        paths = [self._layout.session(key), self._layout.app(key.app), self._layout.user(key.owner)]
+        lost: StoredSession | None = None
+        incomplete: list[str | None] | None = None
+        while True:
+            document, app, user = await self._documents.get(
+                paths, fields=None if wants_events(config) else HEADER_FIELDS, what=what
+            )
+            if document is None:
+                return None
+            stored = await decoded(read_session if wants_events(config) else read_header, document)
+            if stored.has_expired:
+                return None
+            selected = await self._events(stored, config, what=what)
+            if selected is not None:
+                try:
+                    shared = await self._complete_shared(key.owner, app, user, what=what)
+                    found = await self.complete(stored, selected, shared, what=what)
+                except PayloadMissingError:
+                    # A value may have been replaced since, and its payload removed: the next look tells.
+                    seen = [one.update_time if one else None for one in (document, app, user)]
+                    if seen == incomplete:
+                        raise
+                    incomplete = seen
+                else:
+                    if found is not None:
+                        return found
+                continue
+            if lost is not None and (lost.epoch, lost.sealed) == (stored.epoch, stored.sealed):
+                raise StoredDataError(f"{what}: one of the {stored.sealed} segments is missing")
+            lost = stored  # deleted, perhaps made anew, while it was read: the next look tells
+
+    async def since(self, key: SessionKey, marker: Marker) -> Found | None:
+        """Return a session with the events appended since *marker*; ``None`` if it is another one now."""
+        what = f"append_event {key}"
+        paths = [self._layout.session(key), self._layout.app(key.app), self._layout.user(key.owner)]
+        document, app, user = await self._documents.get(paths, what=what)
+        stored = await decoded(read_session, document) if document else None
+        if stored is None or stored.epoch != marker.epoch:
+            return None
+        count = events_to_settle(marker, stored)
+        texts = await self.newest(stored, at_least=count, what=what)
+        start = max(0, len(texts) - count)
+        newest = await decode_events(
+            texts[start:], where=self.place_of(stored, stored.sealed), pauses=Pauses()
+        )
+        shared = await self._complete_shared(key.owner, app, user, what=what)
+        return await self.complete(stored, newest, shared, what=what)
+
+    async def header(self, key: SessionKey, *, what: str) -> StoredSession | None:
+        """Return the session document as it is now, without its tail."""
+        (document,) = await self._documents.get([self._layout.session(key)], fields=HEADER_FIELDS, what=what)
+        return await decoded(read_header, document) if document else None
+
+    async def stored(self, key: SessionKey, *, what: str) -> StoredSession | None:
+        """Return the session document as it is now."""
+        (document,) = await self._documents.get([self._layout.session(key)], what=what)
+        return await decoded(read_session, document) if document else None
+
+    async def newest(self, stored: StoredSession | None, *, at_least: int | None, what: str) -> Sequence[str]:
+        """Return the newest events as texts: *at_least* so many, as far as there are; ``None`` is all."""
+        if stored is None:
+            return ()
+        texts = list(stored.tail)
+        unread = stored.sealed
+        step = unread if at_least is None else 1
+        while unread and (at_least is None or len(texts) < at_least):
+            first = max(0, unread - step)
+            segments = await self.segments(stored, range(first, unread), what=what)
+            if segments is None:
+                break  # deleted meanwhile: the next commit finds that out
+            texts[:0] = [text for segment in segments for text in segment.texts]
+            unread, step = first, step * 2
+        return texts
+
+    async def shared_state(self, owner: UserKey, *, what: str) -> ScopedState:
+        """Return app and user state."""
+        app, user = await self._documents.get(
+            [self._layout.app(owner.app), self._layout.user(owner)], what=what
+        )
+        return await self._complete_shared(owner, app, user, what=what)
+
+    async def user_state(self, owner: UserKey) -> Mapping[str, Any]:
+        """Return the state of a user, keys without prefix."""
+        what = f"get_user_state {owner}"
+        (document,) = await self._documents.get([self._layout.user(owner)], what=what)
+        return await self.complete_user(owner, document, what=what)
+
+    async def _events(
+        self, stored: StoredSession, config: GetSessionConfig | None, *, what: str
+    ) -> list[StoredEvent] | None:
+        """Return the events that *config* asks for, without payloads; ``None`` if a segment is gone."""
+        if not wants_events(config):
+            return []
+        pauses = Pauses()
+        events = await decode_events(stored.tail, where=self.place_of(stored, stored.sealed), pauses=pauses)
+        unread = stored.sealed
+        step = unread if wants_all_events(config) else 1
+        running_max = stored.sealed_max
+        while unread and wants_older(
+            config, have=len(select_events(events, config)), running_max=running_max
+        ):
+            first = max(0, unread - step)
+            segments = await self.segments(stored, range(first, unread), what=what)
+            if segments is None:
+                return None
+            older: list[StoredEvent] = []
+            for number, segment in enumerate(segments, start=first):
+                older += await decode_events(
+                    segment.texts, where=self.place_of(stored, number), pauses=pauses
+                )
+            events[:0] = older
+            running_max = segments[0].running_max
+            unread, step = first, step * 2
+        return select_events(events, config)
+
+    def place_of(self, stored: StoredSession, number: int) -> str:
+        """Return the path of the document that holds a segment; the tail is the one that it will be."""
+        if number == stored.sealed:
+            return self._layout.session(stored.key)
+        return self._layout.segments(stored.key, stored.epoch, range(number, number + 1))[0]
+
+    async def segments(self, stored: StoredSession, numbers: range, *, what: str) -> list[Segment] | None:
+        """Return segments by number, from memory where they are known; ``None`` if one is gone.
+
+        Raises:
+            StoredDataError: one is damaged, or the newest is not the one that the session ends with.
+        """
+        paths = self._layout.segments(stored.key, stored.epoch, numbers)
+        known = {path: segment for path in paths if (segment := self._known_segments.get(path)) is not None}
+        unknown = [path for path in paths if path not in known]
+        telemetry.count_lookups("segments", hits=len(known), misses=len(unknown))
+        pauses = Pauses()
+        for start in range(0, len(unknown), _SEGMENTS_PER_READ):
+            some = unknown[start : start + _SEGMENTS_PER_READ]
+            for path, document in zip(some, await self._documents.get(some, what=what), strict=True):
+                if document is None:
+                    return None
+                known[path] = read_segment(document)
+                self._known_segments.put(path, known[path])
+                if pauses.is_due:
+                    await pauses.take()
+        found = [known[path] for path in paths]
+        if numbers.stop == stored.sealed and found and found[-1].running_max != stored.sealed_max:
+            # Both are written in one commit: there are others after it that the session does not count.
+            raise StoredDataError(f"{self._layout.session(stored.key)} does not end with {paths[-1]}")
+        return found
+
+    async def is_gone(self, stored: StoredSession, *, what: str) -> bool:
+        """Tell whether a session that was read has been deleted meanwhile, or has expired."""
+        now = await self.header(stored.key, what=what)
+        return now is None or now.epoch != stored.epoch or now.has_expired
+
+    async def complete(
+        self, stored: StoredSession, selected: Sequence[StoredEvent], shared: ScopedState, *, what: str
+    ) -> Found | None:
+        """Return the session with its payloads, fetched side by side; ``None`` if it is gone meanwhile."""
+        mine = self._layout.session_payloads(stored.key, stored.epoch)
+        try:
+            events = await self.complete_events(stored, selected, what=what)
+            state = await self._complete_state(mine, stored.state, what=what)
+        except PayloadMissingError:
+            if await self.is_gone(stored, what=what):
+                return None
+            raise
+        return Found(stored=replace(stored, state=state), shared=shared, events=events)
+
+    async def complete_events(
+        self, stored: StoredSession, selected: Sequence[StoredEvent], *, what: str
+    ) -> list[Event]:
+        """Return events of *stored* with their payloads, fetched side by side."""
+        mine = self._layout.session_payloads(stored.key, stored.epoch)
+        while missing := {ref for event in selected for ref in event.missing.values()}:
+            found = await self._fetch(mine, missing, placeholders=self._placeholders, what=what)
+            if len(found) < len(missing) and await self.is_gone(stored, what=what):
+                raise PayloadMissingError(f"{what}: {mine.path} is gone, and its payloads with it")
+            try:
+                selected = [
+                    await apart(partial(complete_event, event, found), light=WHOLE not in event.missing)
+                    for event in selected
+                ]
+            except StoredDataError as exc:
+                raise StoredDataError(f"{mine.path}: {exc}") from exc.__cause__
+        return [event.event for event in selected]
+
+    async def _complete_shared(
+        self, owner: UserKey, app: Document | None, user: Document | None, *, what: str
+    ) -> ScopedState:
+        """Return app and user state with its payloads."""
+        return ScopedState(
+            app=await self.complete_app(owner.app, app, what=what),
+            user=await self.complete_user(owner, user, what=what),
+        )
+
+    async def complete_app(self, app: str, document: Document | None, *, what: str) -> Mapping[str, Any]:
+        """Return the state in the document of an app with its payloads."""
+        return await self._complete_lasting(self._layout.app_payloads(app), document, what=what)
+
+    async def complete_user(
+        self, owner: UserKey, document: Document | None, *, what: str
+    ) -> Mapping[str, Any]:
+        """Return the state in the document of a user with its payloads."""
+        return await self._complete_lasting(self._layout.user_payloads(owner), document, what=what)
+
+    async def _complete_lasting(
+        self, owner: PayloadOwner, document: Document | None, *, what: str
+    ) -> Mapping[str, Any]:
+        """Return the state in a document that is never deleted, as it is now if it changed under the read."""
+        while True:
+            try:
+                state = await decoded(read_state, document) if document else {}
+                return await self._complete_state(owner, state, what=what)
+            except PayloadMissingError:
+                # A value may have been replaced since, and its payload removed.
+                (now,) = await self._documents.get([owner.path], what=what)
+                if now is None or document is None or now.update_time == document.update_time:
+                    raise
+                document = now
+
+    async def _complete_state(
+        self, owner: PayloadOwner, state: Mapping[str, Any], *, what: str
+    ) -> Mapping[str, Any]:
+        if not refers(state):
+            return state
+        refs = {key: value for key, value in state.items() if isinstance(value, PayloadRef)}
+        found = await self._fetch(owner, set(refs.values()), what=what)
+        try:
+            unpacked = {
+                key: await apart(partial(unpack_value, ref, found[ref]), light=False)
+                for key, ref in refs.items()
+            }
+        except StoredDataError as exc:
+            raise StoredDataError(f"{owner.path}: {exc}") from exc.__cause__
+        return {**state, **unpacked}
+
+    async def _fetch(
+        self, owner: PayloadOwner, refs: AbstractSet[PayloadRef], *, placeholders: bool = False, what: str
+    ) -> dict[PayloadRef, bytes]:
+        """Return payloads; those that are gone are left out where there are *placeholders* for them."""
+
+        async def get(ref: PayloadRef) -> bytes | None:
+            try:
+                return await self._payloads.get(owner, ref, what=what)
+            except PayloadMissingError as exc:
+                if not placeholders:
+                    raise
+                logger.warning(
+                    "an event is read without its content: %s", exc, extra=telemetry.log_fields(exc)
+                )
+                return None
+
+        wanted = sorted(refs, key=lambda ref: ref.sha256)
+        found = await fan_out(get(ref) for ref in wanted)
+        return {ref: data for ref, data in zip(wanted, found, strict=True) if data is not None}
+
+
+async def decode_events(
+    texts: Sequence[str], *, where: str, pauses: Pauses, first: int = 0
+) -> list[StoredEvent]:
+    """Return the events that *texts* hold.
+
+    Args:
+        texts: A run of events.
+        where: The document that holds them, for errors.
+        pauses: Of the read that this is a part of: a thousand events take tens of milliseconds.
+        first: Place of the first of them in the document.
+
+    Raises:
+        StoredDataError: one cannot be read, as for :func:`~gcp_adk_store.codec.events.decode_event`; the
+            message names its place.
+    """
+    events: list[StoredEvent] = []
+    try:
+        for text in texts:
+            events.append(decode_event(text))
+            if pauses.is_due:  # an event can be of 256 KB of JSON
+                await pauses.take()
+    except StoredDataError as exc:
+        raise StoredDataError(f"{where}: event {first + len(events)}: {exc}") from exc.__cause__
+    return events
+
+
+async def decoded(read: Callable[[Document], T], document: Document) -> T:
+    """Return what *read* reads in *document*, in a thread where that takes long: for thousands of keys."""
+    return await apart(partial(read, document), light=document.is_light)
+
+
+def refers(state: Mapping[str, Any]) -> bool:
+    """Tell whether values of *state* lie elsewhere."""
+    return any(isinstance(value, PayloadRef) for value in state.values())

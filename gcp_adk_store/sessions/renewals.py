@@ -1,0 +1,29 @@
+"""Keep documents that expire by themselves for longer."""
+
+from collections.abc import Awaitable, Callable, Sequence
+
+from gcp_adk_store.cloud.errors import RefusedError
+from gcp_adk_store.cloud.firestore.documents import Documents
+from gcp_adk_store.codec.documents import Layout
+from gcp_adk_store.codec.writes import Document
+
+
+async def renew(
+    documents: Documents,
+    layout: Layout,
+    read: Callable[[], Awaitable[Sequence[Document]]],
+    *,
+    parts_at: int,
+    what: str,
+) -> None:
+    """Keep what *read* returns until *parts_at* at least.
+
+    Each write stands on the document as it was read: what another call has moved further, or removed, is read
+    again and left alone. What is kept long enough already costs no write.
+    """
+    while True:
+        try:
+            await documents.commit_all(layout.renewals(await read(), parts_at=parts_at), what=what)
+        except RefusedError:
+            continue
+        return

@@ -1,0 +1,548 @@
+"""Offer the recorded sessions as ADK's session service."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from types import TracebackType
+from typing import Any, Literal, Self, TypeVar
+
+from google.adk.events import Event
+from google.adk.platform import time as platform_time
+from google.adk.platform import uuid as platform_uuid
+from google.adk.sessions import BaseSessionService, Session
+from google.adk.sessions.base_session_service import GetSessionConfig, ListSessionsResponse
+from google.auth.credentials import Credentials
+
+from gcp_adk_store import settings
+from gcp_adk_store.cloud.auth.credentials import StoreCredentials
+from gcp_adk_store.cloud.firestore.channels import ClientInterceptor, FirestoreClient
+from gcp_adk_store.cloud.firestore.documents import open_documents
+from gcp_adk_store.cloud.storage.calls import StorageClient
+from gcp_adk_store.codec.documents import Layout
+from gcp_adk_store.codec.events import EncodedEvent, EventLimits, encode_event
+from gcp_adk_store.codec.spilling import Spilled, spill_scopes
+from gcp_adk_store.errors import InvalidInputError, StoreError
+from gcp_adk_store.model.expiry import Expiry
+from gcp_adk_store.model.garbage import DEFAULT_AGE_S, Garbage
+from gcp_adk_store.model.keys import SessionKey, UserKey
+from gcp_adk_store.model.sessions import Append, Marker
+from gcp_adk_store.model.state import persistent, split_scopes
+from gcp_adk_store.model.weights import is_light
+from gcp_adk_store.operations import forks, telemetry
+from gcp_adk_store.operations.forks import OfOneProcess
+from gcp_adk_store.operations.limiter import Turn, Turns
+from gcp_adk_store.operations.operation import (
+    Operations,
+    operation,
+    operation_of_its_own,
+    operation_that_yields,
+)
+from gcp_adk_store.operations.pauses import apart
+from gcp_adk_store.sessions.garbage import Collector
+from gcp_adk_store.sessions.handle import Missed, learn, made_session, mark, marker_of, to_session
+from gcp_adk_store.sessions.listings import SessionBrowser, SessionEvent, SessionPage
+from gcp_adk_store.sessions.payload_store import open_payloads
+from gcp_adk_store.sessions.reader import SessionReader
+from gcp_adk_store.sessions.recorder import SessionRecorder
+from gcp_adk_store.sessions.redelivery import DeliveredEvents, HeldEvents
+from gcp_adk_store.sessions.segment_cache import SegmentCache
+from gcp_adk_store.settings import SessionLimits, StoreSettings
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+class FirestoreSessionService(OfOneProcess, BaseSessionService):
+    """ADK's session service on Firestore, for any number of processes, threads and event loops.
+
+    ``async with`` closes what it opened. It may be made before the process forks, not be pickled.
+
+    Guarantees: an acknowledged create or append is durable and visible to every later read. An append
+    is atomic over event, session, user and app state, and happens exactly once under retries and lost
+    answers; a failed one changes neither storage nor the caller's ``Session`` (``temp:`` keys aside).
+    Events come back in append order. ``get_session`` equals the session that the appending process
+    holds.
+
+    With ``FIRESTORE_EMULATOR_HOST`` set it talks to that emulator, without credentials.
+
+    Every method may raise :class:`~gcp_adk_store.errors.UnavailableError`,
+    :class:`~gcp_adk_store.errors.AccessDeniedError`, :class:`~gcp_adk_store.errors.NotProvisionedError`
+    and :class:`~gcp_adk_store.errors.StoredDataError`, beside what it names itself.
+    """
+
+    def __init__(
+        self,
+        *,
+        project: str | None = None,
+        database: str = "(default)",
+        prefix: str = "adk",
+        bucket: str | None = None,
+        client: FirestoreClient | None = None,
+        storage: StorageClient | None = None,
+        credentials: StoreCredentials | Credentials | None = None,
+        on_conflict: Literal["raise", "merge"] = "raise",
+        on_missing_payload: Literal["raise", "placeholder"] = "raise",
+        default_ttl_seconds: float | None = None,
+        limits: SessionLimits | None = None,
+        interceptors: Sequence[ClientInterceptor] = (),
+    ) -> None:
+        """Prepare the service; nothing is contacted before the first call.
+
+        Args:
+            project: Google Cloud project; by default ``GOOGLE_CLOUD_PROJECT``, then that of the
+                credentials.
+            database: Firestore database id.
+            prefix: Start of the collections' names; services with different ones never meet.
+            bucket: Bucket for large payloads; without one they are kept in Firestore documents.
+            client: A ``google.cloud.firestore.AsyncClient`` to borrow: it decides project and database,
+                stays open on :meth:`close`, and works in the event loop it was first used in only.
+            storage: A ``google.cloud.storage.Client`` to borrow for the *bucket*.
+            credentials: Of ``google.auth``, or a :class:`~gcp_adk_store.StoreCredentials` to share; by
+                default those of the environment.
+            on_conflict: What an append does when another writer was first: ``raise`` tells the caller,
+                ``merge`` stores the event after the others' and lets the caller's session learn them.
+            on_missing_payload: What reading an event does when large content of it is gone or damaged:
+                ``raise`` tells the caller, ``placeholder`` puts a text in its place that names it, with a
+                warning in the log. A state value that is gone is always an error.
+            default_ttl_seconds: *ttl_seconds* of sessions that are made without one, such as those that ADK's
+                servers make.
+            limits: Sizes and deadlines.
+            interceptors: gRPC client interceptors that see every RPC, for tracing or metering.
+
+        Raises:
+            InvalidInputError: a name cannot be one, *on_conflict* or *on_missing_payload* is neither of the
+                two, or *default_ttl_seconds* is no time to live.
+        """
+        place = StoreSettings(project=project, database=database, bucket=bucket, prefix=prefix)
+        if on_conflict not in ("raise", "merge"):
+            raise InvalidInputError(f"on_conflict is {on_conflict!r}, it must be 'raise' or 'merge'")
+        if on_missing_payload not in ("raise", "placeholder"):
+            raise InvalidInputError(
+                f"on_missing_payload is {on_missing_payload!r}, it must be 'raise' or 'placeholder'"
+            )
+        if default_ttl_seconds is not None:
+            Expiry.begin(default_ttl_seconds, now=0)  # refuses what is none
+        self._default_ttl_s = default_ttl_seconds
+        self._on_conflict = on_conflict
+        self._limits = limits or SessionLimits()
+        layout = Layout(place.prefix)
+        credentials = StoreCredentials.of(credentials)  # one token for documents and payloads
+        self._documents = open_documents(
+            project=place.project,
+            database=place.database,
+            credentials=credentials,
+            client=client,
+            interceptors=interceptors,
+            limits=self._limits,
+        )
+        payloads = open_payloads(
+            self._documents,
+            bucket=place.bucket,
+            project=place.project,
+            credentials=credentials,
+            client=storage,
+            layout=layout,
+            prefix=place.prefix,
+            limits=self._limits,
+        )
+        self._payloads = payloads
+        self._payload_place = payloads.place
+        self._event_limits = EventLimits(
+            inline_bytes=self._limits.inline_bytes,
+            text_bytes=self._limits.event_text_bytes,
+            payload_bytes=self._limits.max_payload_bytes,
+            place=payloads.place,
+            values=self._limits.max_values,
+        )
+        self._reader = SessionReader(
+            self._documents,
+            payloads,
+            layout,
+            SegmentCache(self._limits.segment_cache_bytes),
+            placeholders=on_missing_payload == "placeholder",
+        )
+        self._browser = SessionBrowser(self._documents, layout, self._reader)
+        self._recorder = SessionRecorder(
+            self._documents, payloads, layout, self._reader, deadline_s=self._limits.deadline_s
+        )
+        turns = partial(Turns, max_waiting=self._limits.max_waiting, longest_wait_s=self._limits.deadline_s)
+        self.operations = Operations(
+            FirestoreSessionService,
+            system=telemetry.FIRESTORE,
+            deadlines_s=self._limits.deadlines_s,
+            turns=turns(at_once=self._limits.max_in_flight),
+            names_ids=settings.names_ids,
+        )
+        self._collector = Collector(self._documents, payloads, layout, self._reader, self._recorder)
+        # One handle shared by several tasks, threads or loops never conflicts with itself.
+        self._turns = turns()
+        self._delivered = DeliveredEvents(self._limits.delivered_events)
+        self._held = HeldEvents()
+        self._under_way: dict[asyncio.AbstractEventLoop, set[asyncio.Task[Any]]] = {}
+        forks.begin(self)
+
+    def begin(self) -> None:
+        """Have no appends under way: those of the parent do not run in its child."""
+        if self._under_way:
+            forks.keep(self._under_way)  # thrown away, their calls would wait for gRPC
+        self._under_way = {}
+
+    def let_go(self) -> None:
+        """Drop the appends of loops that have ended: nothing but this service holds them."""
+        for loop in [loop for loop in self._under_way.copy() if loop.is_closed()]:
+            self._under_way.pop(loop, None)
+
+    @operation
+    async def create_session(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        state: dict[str, Any] | None = None,
+        session_id: str | None = None,
+        ttl_seconds: float | None = None,
+    ) -> Session:
+        """Make a session; 1 commit beside 1 read.
+
+        Args:
+            app_name: Any text up to 1,500 bytes as a Firestore name.
+            user_id: As *app_name*.
+            state: Initial state; ``app:`` and ``user:`` keys change the shared state in the same
+                commit, ``temp:`` keys are dropped.
+            session_id: As *app_name*, padding does not count; blank or ``None`` draws one.
+            ttl_seconds: The session ends so long after its last append, by Firestore's clock, rounded up to
+                whole seconds: it is not found any more, its id is free, and where Firestore has the TTL
+                policies of docs/data-model.md its documents are removed. At most 100 years; by default that
+                of the service, which by default keeps it for good.
+
+        Returns:
+            The session with its merged state, equal to what :meth:`get_session` returns.
+
+        Raises:
+            SessionExistsError: the id is taken; nothing was written.
+            InvalidInputError: an id or a state key is too long, or a value or *ttl_seconds* cannot be
+                stored.
+            OutcomeUnknownError: not answered; the session may exist.
+        """
+        if session_id is None or not session_id.strip():
+            session_id = platform_uuid.new_uuid()
+        key = SessionKey(app=app_name, user=user_id, session=session_id)
+        now = platform_time.get_time()
+        light = is_light(state)
+        _, initial = await apart(lambda: self._spill(state or {}, light=light), light=light)
+        marker, merged = await self._recorder.create(
+            key,
+            epoch=platform_uuid.new_uuid().replace("-", ""),
+            time=now,
+            initial=initial,
+            ttl_seconds=self._default_ttl_s if ttl_seconds is None else ttl_seconds,
+        )
+        return made_session(key, state=merged, events=[], last_update_time=now, marker=marker)
+
+    @operation
+    async def get_session(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        session_id: str,
+        config: GetSessionConfig | None = None,
+    ) -> Session | None:
+        """Return a session with merged state, or ``None``; 1 read, 1 more for sealed segments.
+
+        *config* chooses events at or after ``after_timestamp``, then the last ``num_recent_events`` of
+        them; the returned session is the caller's own.
+        """
+        key = SessionKey(app=app_name, user=user_id, session=session_id)
+        if not key.session:
+            return None
+        found = await self._reader.find(key, config)
+        return None if found is None else to_session(found)
+
+    @operation_of_its_own
+    async def append_event(self, session: Session, event: Event) -> Event:
+        """Store *event* and its change of state, then apply both to *session*; 1 commit.
+
+        A partial event is returned as it is. An equal event that storage has already is not stored again,
+        if *session* holds it or this process stored it lately. Once begun, an append is seen through even
+        if the caller is cancelled (as long as its event loop runs), so that *session* stays in step with
+        storage. Large content leaves for payloads, which are written first.
+
+        Raises:
+            SessionMissingError: the session does not exist; nothing was written.
+            SessionConflictError: another writer was first; nothing was written. Reload and decide again,
+                or use ``on_conflict="merge"``.
+            InvalidInputError: the event is no JSON, a piece of it is over
+                ``SessionLimits.max_payload_bytes``, or the state would exceed Firestore's limits.
+            OutcomeUnknownError: not answered before the deadline; reload before repeating.
+        """
+        if event.partial:
+            return event
+        key = SessionKey(app=session.app_name, user=session.user_id, session=session.id)
+        turn = await self._turns.take(key)  # cancelled here, nothing was sent
+        return await self._see_through(turn, self.operations.run(lambda: self._append(key, session, event)))
+
+    @operation
+    async def list_sessions(self, *, app_name: str, user_id: str | None = None) -> ListSessionsResponse:
+        """Return sessions with merged state and without events, least recently updated first.
+
+        1 query beside 1 read for a user; for all users of the app, 1 query, then 1 read for the state of
+        every 500 users. The empty string is a user like any other.
+        """
+        return ListSessionsResponse(sessions=await self._browser.listing(app_name, user_id))
+
+    @operation
+    async def list_sessions_page(
+        self,
+        *,
+        app_name: str,
+        user_id: str | None = None,
+        page_size: int = 50,
+        cursor: str | None = None,
+        order: Literal["newest", "oldest"] = "newest",
+        include_state: bool = True,
+    ) -> SessionPage:
+        """Return one page of the sessions of a user or an app by last update, without events.
+
+        For a user, 1 query beside 1 read; for all users of the app, 1 query, then 1 read of the state of
+        those on the page. 1 billed read a session of the page and a scope of state, however many sessions
+        there are, where :meth:`list_sessions`, which ADK gives no pages, reads them all. A session that is
+        updated while one pages moves to its new place; one that has expired is left out, so that a page may
+        hold fewer than *page_size* and still have a successor.
+
+        Args:
+            app_name: The app.
+            user_id: The user; ``None`` for all of the app, which needs an index (docs/data-model.md).
+            page_size: At most so many sessions, 1 to 1,000.
+            cursor: ``next_cursor`` of the page before, of the same user and order.
+            order: The most or the least recently updated first.
+            include_state: Whether sessions have their merged state; without it nothing but the sessions is
+                read, and theirs is empty.
+
+        Raises:
+            InvalidInputError: *page_size*, *cursor* or *order* is none that this method takes.
+        """
+        return await self._browser.page(
+            app_name,
+            user_id,
+            page_size=page_size,
+            cursor=cursor,
+            order=order,
+            include_state=include_state,
+        )
+
+    @operation_that_yields
+    async def iter_events(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        session_id: str,
+        cursor: str | None = None,
+        limit: int | None = None,
+        direction: Literal["forward", "backward"] = "forward",
+    ) -> AsyncIterator[SessionEvent]:
+        """Yield the events of a session one by one, with payloads, in append order or against it.
+
+        What the session holds when the first event is asked for; 1 read then, and 1 for the next one to
+        eight segments that this process does not know, so that histories of any length are read in little
+        memory.
+
+        Args:
+            app_name: The app.
+            user_id: The user.
+            session_id: The session.
+            cursor: ``cursor`` of an event, to go on after it in *direction*; it stays good however much is
+                appended. By default all events.
+            limit: At most so many events; ``None`` for all.
+            direction: ``forward`` from the oldest on, ``backward`` from the newest on.
+
+        Raises:
+            SessionMissingError: the session does not exist, or is not the one that *cursor* is of.
+            InvalidInputError: *cursor*, *limit* or *direction* is none that this method takes.
+        """
+        if direction not in ("forward", "backward"):
+            raise InvalidInputError(f"direction is {direction!r}, it must be 'forward' or 'backward'")
+        key = SessionKey(app=app_name, user=user_id, session=session_id)
+        events = self._browser.events(key, cursor=cursor, limit=limit, backward=direction == "backward")
+        async for found in events:
+            yield found
+
+    @operation
+    async def delete_session(self, *, app_name: str, user_id: str, session_id: str) -> None:
+        """Remove a session and its events; one that does not exist is no error.
+
+        From the first commit on the session is gone for readers and writers. What an interrupted
+        deletion left is removed by the next call.
+
+        Raises:
+            OutcomeUnknownError: not answered; the session may be gone. Calling again is safe.
+        """
+        key = SessionKey(app=app_name, user=user_id, session=session_id)
+        if key.session:
+            await self._recorder.delete(key)
+
+    @operation
+    async def get_user_state(self, *, app_name: str, user_id: str) -> dict[str, Any]:
+        """Return the user's state with raw keys, empty when there is none; 1 read."""
+        return dict(await self._reader.user_state(UserKey(app=app_name, user=user_id)))
+
+    @operation_that_yields
+    async def find_garbage(self, *, older_than_s: float = DEFAULT_AGE_S) -> AsyncIterator[Garbage]:
+        """Yield what is stored below the service's prefix and in nobody's use, the older the surer.
+
+        Deletions that were interrupted, and payloads that nothing refers to: of appends that came to
+        nothing, of values that were replaced, of sessions that Firestore removed. Nothing else, and nothing
+        of a document that cannot be read: that is told as ``GarbageKind.UNREADABLE``. Reads the names of all
+        payloads, and the documents that old ones belong to.
+
+        Args:
+            older_than_s: Seconds since it was last written, an hour at least, a day by default: far more than
+                passes between writing a payload and the commit that refers to it.
+
+        Raises:
+            InvalidInputError: *older_than_s* is below an hour.
+        """
+        async for garbage in self._collector.find(older_than_s=older_than_s):
+            yield garbage
+
+    @operation
+    async def remove_garbage(self, garbage: Garbage) -> bool:
+        """Remove what :meth:`find_garbage` found, unless it came into use again; tell whether it is gone.
+
+        Safe beside writers, and beside other collectors.
+
+        Raises:
+            OutcomeUnknownError: not answered; calling again is safe.
+        """
+        return await self._collector.remove(garbage)
+
+    async def flush(self) -> None:
+        """Wait for the appends of this loop that are on their way, also those that nobody awaits any more.
+
+        ADK's servers call it when they end, and close nothing. Every acknowledged write is durable already.
+        """
+        mine = self._under_way.get(asyncio.get_running_loop())
+        if mine:
+            await asyncio.wait(mine.copy())
+
+    async def close(self) -> None:
+        """Wait as :meth:`flush` does, then close own connections."""
+        await self.flush()
+        await self._documents.close()
+        await self._payloads.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def _append(self, key: SessionKey, session: Session, event: Event) -> Event:
+        self._apply_temp_state(session, event)
+        light = is_light(event)
+        delta, encoded, change = await apart(lambda: self._encode(event, light=light), light=light)
+        if encoded.payloads:
+            change = replace(change, session=[*change.session, *encoded.payloads])
+        append = Append(
+            text=encoded.text,
+            timestamp=encoded.event.timestamp,
+            delta=change.state,
+            spilled=frozenset(payload.ref.place for payload in change.session),
+        )
+        # An event of an id that is known may have been delivered before; whether it was, storage tells.
+        in_handle = self._held.holds(session, event.id)
+        known = in_handle or (key, event.id) in self._delivered
+        if known and await self._recorder.holds(key, append):
+            return self._trim_temp_delta_state(event)
+        marker = marker_of(session)
+        merging = self._on_conflict == "merge"
+        appended = await self._recorder.append(key, append, marker, change, merging=merging)
+        missed = await self._missed(key, marker) if appended.merged and marker is not None else None
+        self._delivered.add(key, event.id)
+        # Nothing awaits until the caller's session is as storage is.
+        event = self._trim_temp_delta_state(event)
+        event.actions.state_delta = delta
+        self._update_session_state(session, event)
+        # As it will be read: where JSON changes nothing in it, that is the very event. To compare a large one
+        # would hold up the loop.
+        held = event if not encoded.is_payload and event == encoded.event else encoded.event
+        if not (in_handle and any(one is event for one in session.events)):
+            session.events.append(held)
+        session.last_update_time = append.timestamp
+        if missed is not None:
+            learn(session, missed, held)
+        else:
+            mark(session, appended.marker)
+        if appended.tail_bytes >= self._limits.seal_tail_bytes:
+            mark(session, await self._recorder.seal(key, marker_of(session)))
+        return event
+
+    async def _missed(self, key: SessionKey, marker: Marker) -> Missed:
+        """Return what a handle with *marker* has to learn after its event was merged."""
+        try:
+            found = await self._reader.since(key, marker)
+        except StoreError as exc:
+            # The event is stored; that must not look like a failure. The next append conflicts and learns.
+            logger.warning(
+                "append_event %s: merged, but what others wrote is not read yet: %s",
+                key,
+                type(exc).__name__,
+                extra=telemetry.log_fields(exc),
+            )
+            found = None
+        return Missed(marker=marker, found=found)
+
+    def _encode(self, event: Event, *, light: bool) -> tuple[dict[str, Any], EncodedEvent, Spilled]:
+        """Return the stored part of an event's change of state, the event, and the change as it is stored."""
+        delta, change = self._spill(event.actions.state_delta, light=light)
+        encoded = encode_event(event, state_delta=delta, limits=self._event_limits, light=light)
+        return delta, encoded, change
+
+    def _spill(self, state: Mapping[str, Any], *, light: bool) -> tuple[dict[str, Any], Spilled]:
+        """Return what of *state* is stored, and as it is stored."""
+        limits = self._limits
+        kept = persistent(state, bounds=self._event_limits.bounds, light=light)
+        return kept, spill_scopes(
+            split_scopes(kept),
+            over=limits.state_value_bytes,
+            limit=limits.max_payload_bytes,
+            place=self._payload_place,
+            light=light,
+        )
+
+    async def _see_through(self, turn: Turn, work: Coroutine[Any, Any, T]) -> T:
+        """Await *work*, then pass on its *turn*; cancelling the caller does not cancel it."""
+        self.let_go()
+        task = asyncio.create_task(work)
+        mine = self._under_way.setdefault(turn.loop, set())
+        mine.add(task)
+
+        def end(done: asyncio.Task[T]) -> None:
+            mine.discard(done)
+            if not mine:
+                self._under_way.pop(turn.loop, None)
+            self._turns.pass_on(turn)
+
+        # A callback, not a block around the work: a task that is cancelled before it starts runs no block.
+        task.add_done_callback(end)
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            task.add_done_callback(lambda done: _report_unawaited(done, f"append_event {turn.key}"))
+            raise
+
+
+def _report_unawaited(task: asyncio.Task[Any], what: str) -> None:
+    if not task.cancelled() and (failure := task.exception()) is not None:
+        logger.warning(
+            "%s failed after its caller was cancelled: %s",
+            what,
+            type(failure).__name__,
+            extra=telemetry.log_fields(failure),
+        )

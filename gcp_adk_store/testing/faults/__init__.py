@@ -1,0 +1,1 @@
+"""Let chosen calls fail, get lost, hang or wait."""

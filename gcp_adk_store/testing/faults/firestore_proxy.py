@@ -1,0 +1,368 @@
+"""Stand before a Firestore emulator and let chosen RPCs go wrong.
+
+Messages pass as bytes, so that any client can be tested: ours, ADK's, a user's.
+"""
+
+import asyncio
+import math
+import threading
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Final, Literal, Self, TypeAlias
+from urllib.parse import parse_qs
+
+import grpc
+from google.cloud.firestore_v1.types import firestore
+from google.rpc import code_pb2, error_details_pb2, status_pb2
+
+from gcp_adk_store.testing.faults.plans import (
+    Cut,
+    Delay,
+    Fault,
+    FaultFigures,
+    Garble,
+    Hang,
+    Hold,
+    Injector,
+    Lose,
+    Plan,
+    Refuse,
+    no_faults,
+)
+from gcp_adk_store.testing.faults.tcp_forwarder import TcpForwarder
+
+Observe: TypeAlias = Callable[[str, list[bytes], list[bytes]], None]
+"""Told of every RPC that reached the emulator: its name, what was asked and what the emulator answered."""
+
+_UNBOUNDED: Final = (("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1))
+_START_S: Final = 30.0
+_STOP_S: Final = 5.0
+_DETAILS: Final = "grpc-status-details-bin"
+_ON_PURPOSE: Final = "on purpose: a test's proxy"
+
+_CONVERSATIONS: Final = frozenset({"Listen", "Write"})
+"""RPCs whose requests never end: they pass as they are."""
+
+_TIMED: Final[dict[str, tuple[Any, str]]] = {
+    "BatchGetDocuments": (firestore.BatchGetDocumentsResponse.pb(), "read_time"),
+    "RunQuery": (firestore.RunQueryResponse.pb(), "read_time"),
+    "Commit": (firestore.CommitResponse.pb(), "commit_time"),
+}
+"""RPCs whose answers tell Firestore's time, and in which field."""
+
+Clock: TypeAlias = Callable[[str], float]
+"""Returns the Unix time in seconds for a project; the proxy calls it from its own thread."""
+
+Metadata: TypeAlias = Sequence[tuple[str, str | bytes]]
+
+
+class FirestoreProxy:
+    """A proxy whose *plan* says which RPCs go wrong; ``with`` starts and stops it.
+
+    Point ``FIRESTORE_EMULATOR_HOST`` at :attr:`address` for the clients that are to suffer. Calls are
+    numbered by project, those of ``Listen`` and ``Write`` not at all: a plan does not meet them.
+    """
+
+    def __init__(self, upstream: str, plan: Plan = no_faults, *, observe: Observe | None = None) -> None:
+        """Prepare it; *upstream* is the emulator's ``host:port``."""
+        self.address = ""
+        """``host:port`` of the proxy, once it runs."""
+        self.clock: Clock | None = None
+        """What answers tell as Firestore's time, by which sessions with a time to live end; by default that
+        of the emulator. The times of documents stay the emulator's."""
+        self._upstream = upstream
+        self._observe = observe
+        self._injector = Injector("firestore", plan)
+        self._ready = threading.Event()
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), daemon=True)
+        self._running: _Running | None = None
+
+    @property
+    def plan(self) -> Plan:
+        """What goes wrong with which call; it may be exchanged at any time."""
+        return self._injector.plan
+
+    @plan.setter
+    def plan(self, plan: Plan) -> None:
+        self._injector.plan = plan
+
+    @property
+    def figures(self) -> FaultFigures:
+        """How many calls came and what went wrong with how many."""
+        return self._injector.figures
+
+    def cut_connections(self) -> int:
+        """End every client's connection at once, calls and all; return how many there were.
+
+        Clients may connect again at once, to the same address.
+        """
+        running = self._require_running()
+
+        async def cut() -> int:
+            return running.front.cut()
+
+        return asyncio.run_coroutine_threadsafe(cut(), running.loop).result()
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        if not self._ready.wait(_START_S):
+            raise RuntimeError("the Firestore proxy did not start")
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        running = self._require_running()
+        running.loop.call_soon_threadsafe(running.stopping.set)
+        self._thread.join()
+
+    def _require_running(self) -> "_Running":
+        if self._running is None:
+            raise RuntimeError("the Firestore proxy does not run")
+        return self._running
+
+    def _timed(self, rpc: str, answer: bytes, owner: str) -> bytes:
+        """Return *answer* with the time of :attr:`clock`."""
+        clock = self.clock
+        if clock is None or rpc not in _TIMED:
+            return answer
+        kind, field = _TIMED[rpc]
+        message = kind.FromString(answer)
+        getattr(message, field).FromNanoseconds(round(clock(owner) * 1e6) * 1000)
+        timed: bytes = message.SerializeToString()
+        return timed
+
+    async def _serve(self) -> None:
+        stopping = asyncio.Event()
+        server = grpc.aio.server(options=_UNBOUNDED)
+        async with grpc.aio.insecure_channel(self._upstream, options=_UNBOUNDED) as channel:
+            proxying = _Proxying(channel, self._injector, self._observe, self._timed, stopping)
+            server.add_generic_rpc_handlers((proxying,))
+            port = server.add_insecure_port("127.0.0.1:0")
+            await server.start()
+            async with TcpForwarder(port) as front:
+                self.address = f"127.0.0.1:{front.port}"
+                self._running = _Running(asyncio.get_running_loop(), front, stopping)
+                self._ready.set()
+                await stopping.wait()
+                proxying.let_go()
+                await server.stop(grace=_STOP_S)  # as soon as its last call ends
+
+
+def _failure(code: str, *, retry_after_s: float | None = None) -> grpc.aio.AioRpcError:
+    """Return what a client is answered, with a ``google.rpc.RetryInfo`` where *retry_after_s* asks for it."""
+    trailing: tuple[tuple[str, bytes], ...] = ()
+    if retry_after_s is not None:
+        whole = math.floor(retry_after_s)
+        info = error_details_pb2.RetryInfo()
+        info.retry_delay.seconds = whole
+        info.retry_delay.nanos = int((retry_after_s - whole) * 1e9)
+        status = status_pb2.Status(code=code_pb2.Code.Value(code), message=_ON_PURPOSE)
+        status.details.add().Pack(info)
+        trailing = ((_DETAILS, status.SerializeToString()),)
+    return grpc.aio.AioRpcError(
+        grpc.StatusCode[code], grpc.aio.Metadata(), grpc.aio.Metadata(*trailing), details=_ON_PURPOSE
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    """What a client is answered."""
+
+    answers: list[bytes]
+    failure: grpc.aio.AioRpcError | None
+
+
+_Arrive: TypeAlias = Callable[[], Coroutine[Any, Any, _Outcome]]
+"""Lets the emulator do what was asked."""
+
+_DROPPED: Final = _Outcome([], _failure("UNAVAILABLE"))
+
+
+@dataclass(frozen=True, slots=True)
+class _Running:
+    loop: asyncio.AbstractEventLoop
+    front: TcpForwarder
+    stopping: asyncio.Event
+
+
+class _Proxying(grpc.GenericRpcHandler):
+    """Passes every RPC on as bytes, as one request with any number of answers, or as a conversation."""
+
+    def __init__(
+        self,
+        channel: grpc.aio.Channel,
+        injector: Injector,
+        observe: Observe | None,
+        timed: Callable[[str, bytes, str], bytes],
+        stopping: asyncio.Event,
+    ) -> None:
+        self._channel = channel
+        self._injector = injector
+        self._observe = observe
+        self._timed = timed
+        self._stopping = stopping
+        self._held: set[Hold] = set()
+        self._detached: set[asyncio.Task[Any]] = set()
+
+    def let_go(self) -> None:
+        """Drop the calls that are held."""
+        for hold in self._held:
+            hold.release(forward=False)
+
+    def service(self, handler_call_details: grpc.HandlerCallDetails) -> Any:
+        method = handler_call_details.method
+        rpc = method.rpartition("/")[2]
+
+        async def converse(requests: AsyncIterator[bytes], context: Any) -> AsyncIterator[bytes]:
+            answers = self._converse(method, requests, _passed_on(context))
+            async for answer in _answered(context, answers):
+                yield answer
+
+        async def serve(request: bytes, context: Any) -> AsyncIterator[bytes]:
+            metadata = _passed_on(context)
+            fault = self._injector.next(_owner(metadata), rpc)
+            answers = (
+                self._forward(method, request, metadata)
+                if fault is None
+                else self._suffer(fault, method, request, metadata)
+            )
+            async for answer in _answered(context, answers):
+                yield answer
+
+        if rpc in _CONVERSATIONS:
+            return grpc.stream_stream_rpc_method_handler(converse)
+        return grpc.unary_stream_rpc_method_handler(serve)
+
+    async def _converse(
+        self, method: str, requests: AsyncIterator[bytes], metadata: Metadata
+    ) -> AsyncIterator[bytes]:
+        sent: list[bytes] = []
+        received: list[bytes] = []
+        observe = self._observe
+
+        async def watched() -> AsyncIterator[bytes]:
+            async for request in requests:
+                if observe is not None:
+                    sent.append(request)
+                yield request
+
+        open_call: Any = self._channel.stream_stream(method)
+        try:
+            async for answer in open_call(watched(), metadata=metadata):
+                received.append(answer)
+                yield answer
+        finally:
+            if observe is not None:
+                observe(method.rpartition("/")[2], sent, received)
+
+    async def _forward(self, method: str, request: bytes, metadata: Metadata) -> AsyncIterator[bytes]:
+        received: list[bytes] = []
+        # A client may take the last answer for the end: told before it has that one, the observer knows of
+        # every call that a client has done with.
+        failure: grpc.aio.AioRpcError | None = None
+        rpc = method.rpartition("/")[2]
+        open_call: Any = self._channel.unary_stream(method)
+        try:
+            async for answer in open_call(request, metadata=metadata):
+                received.append(self._timed(rpc, answer, _owner(metadata)))
+                if len(received) > 1:
+                    yield received[-2]
+        except grpc.aio.AioRpcError as exc:
+            failure = exc
+        finally:
+            if self._observe is not None:
+                self._observe(rpc, [request], received)
+        if received:
+            yield received[-1]
+        if failure is not None:
+            raise failure
+
+    async def _suffer(
+        self, fault: Fault, method: str, request: bytes, metadata: Metadata
+    ) -> AsyncIterator[bytes]:
+        async def arrive() -> _Outcome:
+            return await self._collect(method, request, metadata)
+
+        outcome = await self._outcome(fault, arrive)
+        for answer in outcome.answers:
+            yield answer
+        if outcome.failure is not None:
+            raise outcome.failure
+
+    async def _outcome(self, fault: Fault, arrive: _Arrive) -> _Outcome:
+        """Return what the client is answered, after *arrive* let the emulator do it or did not."""
+        match fault:
+            case Refuse():
+                return _Outcome([], _failure(fault.grpc_code, retry_after_s=fault.retry_after_s))
+            case Hang() | Cut(part="request"):
+                if isinstance(fault, Hang):
+                    await self._stopping.wait()
+                return _DROPPED
+            case Lose() | Cut() | Garble():
+                whole = await self._see_through(arrive())
+                return _Outcome(whole.answers[:-1][:1] if isinstance(fault, Cut) else [], _DROPPED.failure)
+            case Delay(seconds):
+                return await self._see_through(_later(seconds, arrive))
+            case Hold(stage):
+                return await self._see_through(self._hold(fault, stage, arrive))
+
+    async def _collect(self, method: str, request: bytes, metadata: Metadata) -> _Outcome:
+        answers: list[bytes] = []
+        try:
+            async for answer in self._forward(method, request, metadata):
+                answers.append(answer)  # noqa: PERF401  # what came before a failure counts
+        except grpc.aio.AioRpcError as exc:
+            return _Outcome(answers, exc)
+        return _Outcome(answers, None)
+
+    async def _hold(self, hold: Hold, stage: Literal["before", "after"], arrive: _Arrive) -> _Outcome:
+        outcome = await arrive() if stage == "after" else None
+        self._held.add(hold)
+        hold.reached.set()
+        # Shielded: a loop that ends must not decide for the test.
+        forward = await asyncio.shield(asyncio.wrap_future(hold.decision))
+        self._held.discard(hold)
+        if not forward:
+            return _DROPPED
+        return await arrive() if outcome is None else outcome
+
+    async def _see_through(self, work: Coroutine[Any, Any, _Outcome]) -> _Outcome:
+        """Await *work*; a client that goes does not end it, as a request that is on its way arrives."""
+        task = asyncio.create_task(work)
+        self._detached.add(task)
+        task.add_done_callback(self._detached.discard)
+        return await asyncio.shield(task)
+
+
+def _passed_on(context: Any) -> Metadata:
+    """Return what a client sent beside its request, without gRPC's own."""
+    return [pair for pair in context.invocation_metadata() if not pair[0].startswith("grpc-")]
+
+
+async def _answered(context: Any, answers: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """Yield *answers*, and end the call as they end."""
+    try:
+        async for answer in answers:
+            yield answer
+    except grpc.aio.AioRpcError as exc:
+        await context.abort(exc.code(), exc.details() or "", tuple(exc.trailing_metadata() or ()))
+
+
+async def _later(seconds: float, arrive: _Arrive) -> _Outcome:
+    await asyncio.sleep(seconds)
+    return await arrive()
+
+
+def _owner(metadata: Metadata) -> str:
+    """Return the project that a request is for, as its headers say; empty where they do not."""
+    given = {name: value for name, value in metadata if isinstance(value, str)}
+    name = given.get("google-cloud-resource-prefix", "")
+    if not name:
+        routed = parse_qs(given.get("x-goog-request-params", ""))
+        name = routed.get("database", routed.get("parent", [""]))[0]
+        if not name and "project_id" in routed:
+            return routed["project_id"][0]
+    parts = name.split("/")
+    return parts[1] if parts[0] == "projects" and len(parts) > 1 else ""

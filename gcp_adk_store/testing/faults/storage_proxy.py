@@ -1,0 +1,353 @@
+"""Stand before a Cloud Storage emulator and let chosen requests go wrong.
+
+Requests pass with the ``Host`` that the client sent, so the links that the emulator makes of it, such as
+those of resumable uploads, lead back through the proxy, and signed URLs stay as they were signed.
+"""
+
+import http.client
+import json
+import logging
+import math
+import socket
+import socketserver
+import sys
+import tempfile
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import TracebackType
+from typing import Any, ClassVar, Final, Self
+
+from gcp_adk_store.testing.faults.plans import (
+    Cut,
+    Delay,
+    Fault,
+    FaultFigures,
+    Garble,
+    Hang,
+    Hold,
+    Injector,
+    Lose,
+    Plan,
+    Refuse,
+    no_faults,
+)
+from gcp_adk_store.testing.faults.storage_requests import bucket_of, is_bucket_look, request_kind
+
+logger = logging.getLogger(__name__)
+
+_BLOCK_BYTES: Final = 64 * 1024
+_IN_MEMORY_BYTES: Final = 1024 * 1024
+_POLL_S: Final = 0.05
+_WITHOUT_BODY: Final = frozenset({204, 304})
+_OF_ONE_CONNECTION: Final = frozenset(
+    {
+        "connection",
+        "keep-alive",
+        "proxy-connection",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+        "expect",
+    }
+)
+
+
+class StorageProxy:
+    """A proxy whose *plan* says which requests go wrong; ``with`` starts and stops it.
+
+    Point ``STORAGE_EMULATOR_HOST`` at :attr:`address` for the clients that are to suffer. Calls are numbered
+    by bucket; the look at the bucket itself that Google's client makes on its own, once a process, is not.
+    """
+
+    def __init__(self, upstream: str, plan: Plan = no_faults) -> None:
+        """Prepare it; *upstream* is the emulator's ``http://host:port``."""
+        self._injector = Injector("storage", plan)
+        self._server = _Server(upstream.rpartition("://")[2].rstrip("/"), self._injector)
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, kwargs={"poll_interval": _POLL_S}, daemon=True
+        )
+
+    @property
+    def address(self) -> str:
+        """``http://host:port`` of the proxy."""
+        return f"http://127.0.0.1:{self._server.server_address[1]}"
+
+    @property
+    def plan(self) -> Plan:
+        """What goes wrong with which call; it may be exchanged at any time."""
+        return self._injector.plan
+
+    @plan.setter
+    def plan(self, plan: Plan) -> None:
+        self._injector.plan = plan
+
+    @property
+    def figures(self) -> FaultFigures:
+        """How many calls came and what went wrong with how many."""
+        return self._injector.figures
+
+    def cut_connections(self) -> int:
+        """End every client's connection at once, requests and all; return how many there were.
+
+        Clients may connect again at once, to the same address.
+        """
+        return self._server.cut()
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+
+class _Server(ThreadingHTTPServer):
+    # The default backlog of 5 refuses connections when fifty clients start at once.
+    request_queue_size = 256
+    daemon_threads = True
+
+    def __init__(self, upstream: str, injector: Injector) -> None:
+        self.upstream = upstream
+        self.injector = injector
+        self.stopping = threading.Event()
+        self.held: set[Hold] = set()
+        self._connections: set[socket.socket] = set()
+        super().__init__(("127.0.0.1", 0), _Handler)
+
+    def server_bind(self) -> None:
+        # Not the base class's: it asks DNS for the host's name, which can take seconds offline.
+        socketserver.TCPServer.server_bind(self)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        self._connections.add(request)
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        self._connections.discard(request)
+        super().shutdown_request(request)
+
+    def cut(self) -> int:
+        connections = list(self._connections)
+        for connection in connections:
+            with suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+        return len(connections)
+
+    def server_close(self) -> None:
+        self.stopping.set()
+        for hold in list(self.held):
+            hold.release(forward=False)
+        super().server_close()
+        self.cut()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002  # inherited name
+        if isinstance(sys.exception(), (OSError, http.client.HTTPException)):
+            logger.debug("connection of %s ended", client_address)
+        else:
+            # socketserver calls this inside its except clause.
+            logger.exception("connection of %s failed", client_address)  # noqa: LOG004
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """One connection of a client, and one to the emulator for it."""
+
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    timeout: ClassVar[float] = 600.0  # A connection that says nothing gives up its thread.
+    server: _Server
+
+    def setup(self) -> None:
+        super().setup()
+        self._upstream = http.client.HTTPConnection(self.server.upstream)
+
+    def finish(self) -> None:
+        self._upstream.close()
+        super().finish()
+
+    def serve(self) -> None:
+        """Pass on one request, unless something goes wrong with it."""
+        fault = None
+        if not is_bucket_look(self.command, self.path):
+            fault = self.server.injector.next(bucket_of(self.path), request_kind(self.command, self.path))
+        if fault is None:
+            self._answer(self._forward(self._body()))
+        else:
+            self._suffer(fault)
+
+    # The base class looks methods up by these names.
+    do_GET = do_HEAD = do_POST = do_PUT = do_PATCH = do_DELETE = do_OPTIONS = serve  # noqa: N815
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # inherited name
+        logger.debug(format, *args)
+
+    def _suffer(self, fault: Fault) -> None:
+        match fault:
+            case Refuse() | Hang() | Cut(part="request"):
+                self._withhold(fault)
+            case Lose():
+                self._forward(self._body())
+                self._drop()
+            case Cut():
+                self._answer(self._forward(self._body()), half=True)
+            case Garble():
+                self._answer_changed(self._forward(self._body()), fault)
+            case Delay(seconds):
+                with self._kept_body() as body:
+                    self.server.stopping.wait(seconds)
+                    self._answer(self._forward(body))
+            case Hold("before"):
+                with self._kept_body() as body:
+                    if self._hold(fault):
+                        self._answer(self._forward(body))
+            case Hold():
+                response = self._forward(self._body())
+                if self._hold(fault):
+                    self._answer(response)
+
+    def _withhold(self, fault: Refuse | Hang | Cut) -> None:
+        """Take the request, or half of it, and keep it from the emulator."""
+        if isinstance(fault, Cut):
+            for _ in self._exactly(self._length() // 2):
+                pass
+        else:
+            for _ in self._body():
+                pass
+        if isinstance(fault, Refuse):
+            self._refuse(fault)
+            return
+        if isinstance(fault, Hang):
+            self._wait_for_the_client_to_go()
+        self._drop()
+
+    def _hold(self, hold: Hold) -> bool:
+        self.server.held.add(hold)
+        hold.reached.set()
+        released = hold.decision.result()
+        self.server.held.discard(hold)
+        if not released:
+            self._drop()
+        return released
+
+    def _refuse(self, fault: Refuse) -> None:
+        status = fault.http_status
+        error = {"code": status, "message": "on purpose: a test's proxy", "status": fault.grpc_code}
+        body = json.dumps({"error": error}).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json; charset=UTF-8")
+        self.send_header("Content-Length", f"{len(body)}")
+        if fault.retry_after_s is not None:
+            self.send_header("Retry-After", f"{math.ceil(fault.retry_after_s)}")
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+    def _drop(self) -> None:
+        """End both connections; what was not sent to either is never sent."""
+        self.close_connection = True
+        self._upstream.close()
+        with suppress(OSError):
+            self.connection.shutdown(socket.SHUT_RDWR)
+
+    def _forward(self, body: Iterable[bytes]) -> http.client.HTTPResponse:
+        """Send the request on and return the emulator's answer, its body still to be read."""
+        upstream = self._upstream
+        upstream.putrequest(self.command, self.path, skip_host=True, skip_accept_encoding=True)
+        for name, value in self.headers.items():
+            if name.lower() not in _OF_ONE_CONNECTION:
+                upstream.putheader(name, value)
+        if self._is_chunked():
+            upstream.putheader("Transfer-Encoding", "chunked")
+        upstream.endheaders()
+        for block in body:
+            upstream.send(_chunk(block) if self._is_chunked() else block)
+        if self._is_chunked():
+            upstream.send(_chunk(b""))
+        return upstream.getresponse()
+
+    def _answer(self, response: http.client.HTTPResponse, *, half: bool = False) -> None:
+        """Pass on the emulator's answer, or half of it."""
+        chunked = response.length is None
+        if half and response.length == 0:
+            self._drop()
+            return
+        self.send_response_only(response.status, response.reason)
+        for name, value in response.getheaders():
+            if name.lower() not in _OF_ONE_CONNECTION:
+                self.send_header(name, value)
+        if chunked:
+            self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+        left = (response.length or 0) // 2 if half else sys.maxsize
+        while left and (block := response.read(min(left, _BLOCK_BYTES))):
+            self.wfile.write(_chunk(block) if chunked else block)
+            left -= len(block)
+        if half:
+            self._drop()
+        elif chunked:
+            self.wfile.write(_chunk(b""))
+
+    def _answer_changed(self, response: http.client.HTTPResponse, fault: Garble) -> None:
+        """Pass on the emulator's answer with another body, under the length of that."""
+        if self.command == "HEAD" or response.status in _WITHOUT_BODY:
+            self._answer(response)
+            return
+        body = fault.change(response.read())
+        self.send_response_only(response.status, response.reason)
+        for name, value in response.getheaders() if fault.with_headers else ():
+            if name.lower() not in _OF_ONE_CONNECTION | {"content-length"}:
+                self.send_header(name, value)
+        self.send_header("Content-Length", f"{len(body)}")
+        self.end_headers()
+        self.wfile.write(body)
+
+    def _is_chunked(self) -> bool:
+        return "chunked" in self.headers.get("Transfer-Encoding", "").lower()
+
+    def _length(self) -> int:
+        return int(self.headers.get("Content-Length", "0"))
+
+    def _body(self) -> Iterator[bytes]:
+        """Yield the request's body, block by block as it comes."""
+        if not self._is_chunked():
+            yield from self._exactly(self._length())
+            return
+        while size := int(self.rfile.readline(1024).split(b";")[0], 16):
+            yield from self._exactly(size)
+            self.rfile.readline(1024)
+        # Trailers, up to the empty line that ends them.
+        while self.rfile.readline(_BLOCK_BYTES).strip():
+            pass
+
+    def _exactly(self, size: int) -> Iterator[bytes]:
+        while size:
+            block = self.rfile.read(min(size, _BLOCK_BYTES))
+            if not block:
+                raise ConnectionAbortedError("the client closed the connection inside a request")
+            size -= len(block)
+            yield block
+
+    @contextmanager
+    def _kept_body(self) -> Iterator[Iterator[bytes]]:
+        """Take the request's body to its end, a large one into a file; give its blocks."""
+        with tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY_BYTES) as kept:
+            for block in self._body():
+                kept.write(block)
+            kept.seek(0)
+            yield iter(lambda: kept.read(_BLOCK_BYTES), b"")
+
+    def _wait_for_the_client_to_go(self) -> None:
+        self.connection.settimeout(None)
+        with suppress(OSError):
+            # Whatever comes, or the end of the connection: a client that waits sends nothing.
+            self.connection.recv(1, socket.MSG_PEEK)
+
+
+def _chunk(block: bytes) -> bytes:
+    return b"%x\r\n%s\r\n" % (len(block), block)

@@ -1,0 +1,221 @@
+"""What ADK's app asks of the services for each request, and what it makes of their errors."""
+
+import re
+import sys
+from collections import Counter
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+import pytest
+from fastapi import FastAPI
+from google.adk.artifacts import InMemoryArtifactService
+from google.adk.cli import api_server
+from google.adk.cli.fast_api import get_fast_api_app
+from google.adk.cli.service_registry import ServiceRegistry
+from google.adk.sessions import InMemorySessionService
+
+from gcp_adk_store import errors
+from gcp_adk_store.adk_server.app import answer_errors
+from gcp_adk_store.testing.faults.plans import Refuse, from_nth, only
+from gcp_adk_store.testing.faults.services import FaultyArtifactService, FaultySessionService
+from tests.adk_server.conftest import AGENTS, ROOT
+
+SESSIONS = "/apps/notes/users/ada/sessions"
+SESSION = f"{SESSIONS}/s1"
+TURN = {
+    "appName": "notes",
+    "userId": "ada",
+    "sessionId": "s1",
+    "newMessage": {"role": "user", "parts": [{"text": "hi"}]},
+}
+ARTIFACT = {"filename": "a.txt", "artifact": {"text": "a"}}
+
+
+@dataclass(frozen=True)
+class Served:
+    """ADK's app on services in memory that fail as they are told."""
+
+    app: FastAPI
+    client: httpx.AsyncClient
+    sessions: FaultySessionService
+    artifacts: FaultyArtifactService
+
+    def calls(self) -> Counter[str]:
+        """Return the calls so far, by method."""
+        return self.sessions.figures.calls + self.artifacts.figures.calls
+
+
+@pytest.fixture
+async def served(registry: ServiceRegistry, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Served]:
+    """The example's agents, with the session ``s1``."""
+    # Else ADK decides for the whole process where traces go.
+    monkeypatch.setattr(api_server, "_setup_telemetry", lambda **_: None)
+    sessions = FaultySessionService(InMemorySessionService())
+    artifacts = FaultyArtifactService(InMemoryArtifactService())
+    registry.register_session_service("faulty", lambda uri, **_: sessions)  # noqa: ARG005  # ADK's
+    registry.register_artifact_service("faulty", lambda uri, **_: artifacts)  # noqa: ARG005  # ADK's
+    app = get_fast_api_app(
+        agents_dir=str(AGENTS),
+        session_service_uri="faulty://",
+        artifact_service_uri="faulty://",
+        web=False,
+    )
+    transport = httpx.ASGITransport(app, raise_app_exceptions=False)
+    await sessions.create_session(app_name="notes", user_id="ada", session_id="s1")
+    async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
+        yield Served(app=app, client=client, sessions=sessions, artifacts=artifacts)
+    for name in [name for name in sys.modules if name.partition(".")[0] == "notes"]:
+        del sys.modules[name]
+
+
+async def request(served: Served, what: str) -> int:
+    """Make the request that a row of the document names; return its status."""
+    return (await answer_to(served, what)).status_code
+
+
+async def answer_to(served: Served, what: str) -> httpx.Response:
+    """Make the request that a row of the document names."""
+    method, path = what.split()
+    path = re.sub(r"^(\.\.\.|/apps/A/users/U/sessions/S)", SESSION, path)
+    path = path.replace("/apps/A/users/U/sessions", SESSIONS).replace("NAME", "notes.txt")
+    bodies: dict[str, Any] = {
+        "/run": TURN,
+        "/run_sse": TURN,
+        SESSIONS: {"sessionId": "s2"},
+        SESSION: {"stateDelta": {"n": 1}},
+        f"{SESSION}/artifacts": ARTIFACT,
+    }
+    body = bodies[path] if method in ("POST", "PATCH") else None
+    return await served.client.request(method, path, json=body)
+
+
+async def test_each_request_asks_of_the_store_what_the_document_says(served: Served) -> None:
+    """For each row of its table."""
+    text = (ROOT / "docs/adk-server.md").read_text()
+    rows = re.findall(r"^\| `((?:GET|POST|PATCH|DELETE) \S+)` \|(.*)\|(.*)\|$", text, re.MULTILINE)
+    assert await request(served, "POST /run") == 200  # an artifact to ask for
+    for what, sessions, artifacts in rows:
+        before = served.calls()
+        status = await request(served, what)
+        told = re.findall(r"(\d+) `(\w+)`", f"{sessions} {artifacts}")
+
+        assert (what, 200) == (what, status)
+        assert (what, {name: int(number) for number, name in told}) == (what, served.calls() - before)
+    assert len(rows) == 10
+
+
+@pytest.mark.parametrize(
+    ("what", "method", "error", "alone", "fitted"),
+    [
+        # The oldest ADK that is supported answers 500.
+        ("POST /apps/A/users/U/sessions", "create_session", errors.InvalidInputError, {400, 500}, 400),
+        ("POST .../artifacts", "save_artifact", errors.InvalidInputError, {400}, 400),
+        ("GET .../artifacts", "list_artifact_keys", errors.InvalidInputError, {500}, 400),
+        ("POST /run", "append_event", errors.SessionMissingError, {404}, 404),
+        ("PATCH /apps/A/users/U/sessions/S", "append_event", errors.SessionMissingError, {500}, 404),
+        ("POST /run", "append_event", errors.SessionConflictError, {500}, 409),
+        ("PATCH /apps/A/users/U/sessions/S", "append_event", errors.SessionConflictError, {500}, 409),
+        ("POST /apps/A/users/U/sessions", "create_session", errors.SessionExistsError, {409}, 409),
+        ("POST .../artifacts", "save_artifact", errors.ArtifactConflictError, {500}, 409),
+        ("POST /apps/A/users/U/sessions", "create_session", errors.UnavailableError, {500}, 503),
+        ("POST .../artifacts", "save_artifact", errors.OverloadedError, {500}, 503),
+        ("POST /run", "get_session", errors.UnavailableError, {500}, 503),
+        ("POST /run_sse", "get_session", errors.OverloadedError, {500}, 503),
+        ("POST /apps/A/users/U/sessions", "create_session", errors.OutcomeUnknownError, {500}, 500),
+        ("POST /run", "append_event", errors.OutcomeUnknownError, {500}, 500),
+        ("GET .../artifacts", "list_artifact_keys", errors.AccessDeniedError, {500}, 500),
+    ],
+)
+async def test_errors_are_answered_as_the_document_says(
+    served: Served, what: str, method: str, error: type[errors.StoreError], alone: set[int], fitted: int
+) -> None:
+    """By ADK alone, and by an app that was fitted to them."""
+    plan = only(method, from_nth(0, Refuse(error=lambda: error("told"))))
+    served.sessions.plan = served.artifacts.plan = plan
+    told = await request(served, what)
+    served.app.middleware_stack = None  # was built by the first request
+    answer_errors(served.app)
+
+    assert told in alone
+    assert fitted == await request(served, what)
+
+
+async def test_an_answer_says_what_happened_and_when_to_come_again(served: Served) -> None:
+    """In seconds, rounded up; a second where the service asked for no time."""
+    answer_errors(served.app)
+    waits = iter([0.2, None, 2.5])
+    served.sessions.plan = only(
+        "get_session",
+        from_nth(0, Refuse(error=lambda: errors.UnavailableError("told", retry_after_s=next(waits)))),
+    )
+    answers = [await served.client.get(SESSION) for _ in range(3)]
+
+    assert ["1", "1", "3"] == [answer.headers["Retry-After"] for answer in answers]
+    assert {"detail": "UnavailableError"} == answers[0].json()
+
+
+@pytest.mark.parametrize(
+    ("what", "method"),
+    [
+        ("POST /apps/A/users/U/sessions", "create_session"),
+        ("POST .../artifacts", "save_artifact"),
+        ("GET /apps/A/users/U/sessions/S", "get_session"),
+    ],
+)
+@pytest.mark.parametrize("error", [errors.UnavailableError, errors.CredentialsError, errors.StoreError])
+async def test_what_only_an_operator_can_mend_is_in_the_log_and_not_in_the_answer(
+    served: Served, what: str, method: str, error: type[errors.StoreError], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Who calls is not told of accounts, files, projects and buckets."""
+    answer_errors(served.app)
+    told = "no token for the service account key of agent@demo from /secrets/key.json"
+    plan = only(method, from_nth(0, Refuse(error=lambda: error(told))))
+    served.sessions.plan = served.artifacts.plan = plan
+    answer = await answer_to(served, what)
+
+    assert answer.status_code in (500, 503)
+    assert {"detail": error.__name__} == answer.json()
+    assert told in caplog.text
+
+
+async def test_answers_that_are_adks_own_stay(served: Served) -> None:
+    """What is not there is 404 and what is no request 422, with ADK's words."""
+    answer_errors(served.app)
+    missing = await served.client.get(f"{SESSIONS}/none")
+    unknown = await served.client.get("/no/such/path")
+
+    assert (404, {"detail": "Session not found"}) == (missing.status_code, missing.json())
+    assert 404 == unknown.status_code
+    assert 422 == (await served.client.post("/run", json={"streaming": "x"})).status_code
+
+
+async def test_an_error_within_a_stream_is_its_last_event(served: Served) -> None:
+    """The answer has begun with 200 before the turn does."""
+    answer_errors(served.app)
+    served.sessions.plan = only(
+        "append_event", from_nth(1, Refuse(error=lambda: errors.SessionConflictError("told")))
+    )
+    answer = await served.client.post("/run_sse", json=TURN)
+
+    assert 200 == answer.status_code
+    assert answer.text.splitlines()[-2].startswith('data: {"error": "SessionConflictError: told"')
+
+
+async def test_an_app_that_serves_already_is_refused(served: Served) -> None:
+    """FastAPI would ignore what it is told then."""
+    await served.client.get("/health")
+    with pytest.raises(RuntimeError, match="before it serves"):
+        answer_errors(served.app)
+
+
+async def test_an_id_with_a_slash_has_no_path(served: Served) -> None:
+    """Encoded or not; in the body of a turn it is an id like any other."""
+    await served.sessions.create_session(app_name="notes", user_id="a/b", session_id="s/1")
+    answer = await served.client.get("/apps/notes/users/a%2Fb/sessions/s%2F1")
+    turn = await served.client.post("/run", json={**TURN, "userId": "a/b", "sessionId": "s/1"})
+
+    assert 404 == answer.status_code
+    assert {"detail": "Not Found"} == answer.json()
+    assert 200 == turn.status_code

@@ -1,0 +1,214 @@
+"""``gcp-adk-store adk`` tells a mistake of the URIs in one line, before anything is served."""
+
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from google.adk.cli.service_registry import ServiceRegistry, get_service_registry
+
+from gcp_adk_store.cli.adk import SCHEMES
+from gcp_adk_store.cli.command import command
+from gcp_adk_store.testing.buckets import create_bucket
+from gcp_adk_store.testing.emulators import STORAGE_VARIABLE, Emulator
+from tests.support.documents import ROOT
+
+SERVERS = ("api_server", "web", "run")
+ECHO = """
+from google.adk.agents import BaseAgent
+from google.adk.events import Event
+
+class Echo(BaseAgent):
+    async def _run_async_impl(self, ctx):
+        yield Event(author=self.name, invocation_id=ctx.invocation_id, content=ctx.user_content)
+
+root_agent = Echo(name="echo")
+"""
+
+
+@pytest.fixture(autouse=True)
+def _alone(registry: ServiceRegistry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A registry of the test's own, and a folder of agents with one that repeats what it is told."""
+    assert registry is get_service_registry()
+    (tmp_path / "echo").mkdir()
+    (tmp_path / "echo/agent.py").write_text(ECHO)
+    (tmp_path / ".adk").mkdir()
+    (tmp_path / ".adk/config.json").write_text(json.dumps({"telemetry": False}))  # or it asks for it first
+    monkeypatch.chdir(tmp_path)
+
+
+def adk(*arguments: str) -> Result:
+    """Run the command as far as it does not come to serve anything."""
+    return CliRunner().invoke(command, ["adk", *arguments])
+
+
+def adk_run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Let the command run an agent, in a process of its own: ADK's changes the logs of all."""
+    own = [sys.executable, "-W", "ignore", "-m", "gcp_adk_store.cli"]
+    environ = os.environ | {"HOME": str(Path.cwd()), "PYTHONPATH": str(ROOT)}
+    return subprocess.run(
+        [*own, "adk", "run", *arguments, "echo", "hello"],
+        env=environ,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_the_schemes_are_those_of_adk_and_of_this_store() -> None:
+    """As ADK has them registered; an older ADK has fewer for memories."""
+    own = {"session": {"firestore"}, "artifact": set[str](), "memory": set[str]()}
+    registry = get_service_registry()
+    registered = {
+        "session": registry._session_factories,
+        "artifact": registry._artifact_factories,
+        "memory": registry._memory_factories,
+    }
+
+    assert {kind: {*SCHEMES[kind]} - own[kind] for kind in SCHEMES} == {
+        kind: {*registered[kind]} | ({"sqlite"} if kind == "memory" else set()) for kind in registered
+    }
+
+
+@pytest.mark.parametrize("server", SERVERS)
+@pytest.mark.parametrize(
+    ("option", "uri", "told"),
+    [
+        ("--session_service_uri", "firestor://p/(default)", "firestor://; did you mean firestore://?"),
+        ("--session_service_uri", "Fire-Store://p", "fire-store://; did you mean firestore://?"),
+        ("--session_service_uri", "agentengin://1", "agentengin://; did you mean agentengine://?"),
+        ("--session_service_uri", "postgres://host/db", "postgres://; did you mean postgresql://?"),
+        ("--session_service_uri", "gs://my-bucket", "gs://; there are agentengine://, firestore://, "),
+        ("--artifact_service_uri", "g://my-bucket", "g://; did you mean gs://?"),
+        ("--artifact_service_uri", "firestore://p", "firestore://; there are file://, gs://, memory://"),
+        ("--memory_service_uri", "memry://", "memry://; did you mean memory://?"),
+    ],
+)
+def test_a_scheme_that_nobody_knows_is_one_line_with_the_right_one(
+    server: str, option: str, uri: str, told: str
+) -> None:
+    """And no traceback about SQL databases; what it shows steers no terminal."""
+    run = adk(server, f"{option}={uri}", "echo")
+
+    assert 2 == run.exit_code
+    assert f"Error: {option}: there is no scheme {told}" in run.output
+    assert 1 == len(run.output.splitlines())
+
+
+@pytest.mark.parametrize("uri", ["my-bucket", "/a/b", "x\x1b[2J\n://p", "://", "9x://y"])
+def test_what_is_no_uri_is_one_line_too(uri: str) -> None:
+    """ADK's run would keep artifacts in memory; what the user gave is not shown: it may steer a terminal."""
+    run = adk("run", f"--artifact_service_uri={uri}", "echo", "hello")
+
+    assert 2 == run.exit_code
+    assert (
+        "Error: --artifact_service_uri: it begins with no scheme; there are file://, gs://, memory://\n"
+        == (run.output)
+    )
+
+
+@pytest.mark.parametrize("name", ["services.yaml", "services.yml", "services.py"])
+def test_schemes_of_the_agents_own_are_left_to_adk(name: str, tmp_path: Path) -> None:
+    """Who has such a file may have registered any scheme in it."""
+    (tmp_path / name).write_text("" if name.endswith("py") else "services: []\n")
+    run = adk("api_server", "--session_service_uri=firestor://p", str(tmp_path))
+
+    assert "there is no scheme" not in run.output
+    assert "Invalid database URL format or argument 'firestor://p'" in str(run.exception)
+
+
+@pytest.mark.parametrize("scheme", ["mssql", "Oracle", "mysql+pymysql"])
+def test_sql_databases_are_left_to_adk(scheme: str) -> None:
+    """It takes every scheme that SQLAlchemy knows, with or without a driver, and says what is missing."""
+    run = adk("api_server", f"--session_service_uri={scheme}://host/db")
+
+    assert "there is no scheme" not in run.output
+    assert "database" in str(run.exception).lower(), run.exception
+
+
+@pytest.mark.parametrize("server", SERVERS)
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--artifact_service_uri=gs://no-such-bucket?project=p"],
+        ["--session_service_uri", "firestore://p/(default)?bucket=no-such-bucket"],
+        [
+            "--artifact_service_uri=gs://my-bucket",
+            "--session_service_uri=firestore://p/(default)?bucket=no-such-bucket",
+        ],
+    ],
+)
+def test_a_missing_bucket_is_told_before_anything_is_served(
+    server: str, options: list[str], storage_emulator: Emulator
+) -> None:
+    """That of artifacts and that of payloads; with the command that makes it on the emulator."""
+    create_bucket("my-bucket", storage_emulator.address)
+    run = adk(server, *options, "echo")
+
+    assert 2 == run.exit_code
+    (line,) = run.output.splitlines()
+    assert "Error: gs://no-such-bucket does not exist; make it: curl " in line
+    assert f"{storage_emulator.address}/storage/v1/b" in line
+
+
+def test_the_bucket_is_there_after_the_command_that_makes_it(
+    storage_emulator: Emulator, tmp_path: Path
+) -> None:
+    """As the line says, in a shell."""
+    uri = "--artifact_service_uri=gs://made-by-command"
+    told = adk("run", uri, "echo").output.strip().partition("make it: ")[2]
+    subprocess.run(["sh", "-c", told], cwd=tmp_path, check=True, capture_output=True)  # noqa: S607  # the reader's
+    run = adk_run(uri, "--session_service_uri=memory://")
+
+    assert storage_emulator.address in told
+    assert 0 == run.returncode, run.stderr
+    assert "Warning" not in run.stderr
+    assert "[echo]: hello" in run.stdout
+
+
+def test_what_is_kept_in_memory_needs_no_bucket(storage_emulator: Emulator) -> None:
+    """Nor does help, nor what is not served here."""
+    assert storage_emulator.address
+    missing = "--artifact_service_uri=gs://no-such-bucket"
+
+    assert 0 == adk_run(missing, "--in_memory").returncode
+    assert 0 == adk("web", missing, "--help").exit_code
+    assert "no-such-bucket" not in adk("deploy", "docker", missing, "--help").output
+
+
+@pytest.fixture
+def silent() -> Iterator[str]:
+    """The address of a server that takes connections and never answers."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+
+
+@pytest.fixture
+def gone() -> str:
+    """The address of a server that is there no more."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        return f"http://127.0.0.1:{listening.getsockname()[1]}"
+
+
+@pytest.mark.parametrize("network", ["silent", "gone"])
+def test_a_bucket_that_does_not_answer_is_a_warning_and_the_agent_runs(
+    network: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An outage while a server starts is told, and ends nothing: sessions may be elsewhere."""
+    monkeypatch.setenv(STORAGE_VARIABLE, request.getfixturevalue(network))
+    run = adk_run("--artifact_service_uri=gs://b-1", "--session_service_uri=memory://")
+
+    assert 0 == run.returncode, run.stderr
+    assert re.search(
+        r"^Warning: look for gs://b-1: .*: bucket 'b-1' did not answer \(.*; adk starts anyway$",
+        run.stderr,
+        re.MULTILINE,
+    )
+    assert "[echo]: hello" in run.stdout

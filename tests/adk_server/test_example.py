@@ -1,0 +1,106 @@
+"""The example for Cloud Run is what its documents say, as far as that can be seen without building it."""
+
+import json
+import re
+import subprocess
+import sys
+
+import pytest
+
+from gcp_adk_store.settings import StoreSettings
+from tests.support.documents import OF_A_REAL_PROJECT, ROOT, blocks, command, commands
+
+EXAMPLE = ROOT / "examples/cloud_run"
+RUN_BY_TESTS = ("adk api_server", "adk web", "python examples/cloud_run/main.py")
+"""What test_servers.py runs."""
+
+
+def instructions() -> list[tuple[str, str]]:
+    """Return the Dockerfile's instructions with their arguments, in order."""
+    text = (EXAMPLE / "Dockerfile").read_text().replace("\\\n", " ")
+    lines = [line.strip() for line in text.splitlines()]
+    return [
+        (word, rest) for word, _, rest in (line.partition(" ") for line in lines if line and line[0] != "#")
+    ]
+
+
+def test_the_dockerfile_starts_main_as_a_user_without_rights() -> None:
+    """As one process, which gets the signals: the exec form."""
+    steps = instructions()
+    words = [word for word, _ in steps]
+
+    assert words[0] == "FROM"
+    assert set(words) <= {"FROM", "ENV", "WORKDIR", "COPY", "RUN", "USER", "CMD"}
+    assert ["python", "main.py"] == json.loads(dict(steps)["CMD"])
+    assert dict(steps)["USER"] not in ("root", "0")
+    assert words.index("USER") > max(place for place, word in enumerate(words) if word == "RUN")
+
+
+def test_the_dockerfile_copies_what_is_there() -> None:
+    """Beside the wheels, which the documents tell to make; and main.py finds the agents beside it."""
+    copied = [source for word, rest in instructions() if word == "COPY" for source in rest.split()[:-1]]
+
+    assert {"requirements.txt", "wheels/", "main.py", "agents/"} == set(copied)
+    assert [] == [name for name in copied if name != "wheels/" and not (EXAMPLE / name).exists()]
+    assert any(
+        "--wheel-dir examples/cloud_run/wheels" in block for block in blocks("docs/adk-server.md", "bash")
+    )
+
+
+def test_the_dockerfile_has_a_python_that_is_supported() -> None:
+    """One of those that the package names."""
+    (version,) = re.findall(r"^python:(\S+)-slim$", dict(instructions())["FROM"])
+
+    assert f'"Programming Language :: Python :: {version}"' in (ROOT / "pyproject.toml").read_text()
+
+
+@pytest.mark.parametrize(
+    "name", ["ADK_STORE_PROJECT", "ADK_STORE_DATABASE", "ADK_STORE_BUCKET", "ADK_STORE_PREFIX"]
+)
+def test_the_command_that_deploys_sets_what_is_read(name: str) -> None:
+    """Each variable of ``Store.from_env()``."""
+    (deploy,) = [block for block in blocks("docs/adk-server.md", "bash") if "gcloud run deploy" in block]
+
+    assert f"{name}=${name}" in deploy
+    assert deploy.startswith(OF_A_REAL_PROJECT)
+    assert StoreSettings.from_env({name: "value"}) != StoreSettings.from_env({})
+
+
+def test_every_command_of_the_document_is_run_by_a_test_or_needs_a_real_project() -> None:
+    """Each is one of those that the servers' tests start; the README shows one of them."""
+    known = [part for block in commands("docs/adk-server.md") for part in RUN_BY_TESTS if part in block]
+
+    assert sorted(RUN_BY_TESTS) == sorted(known)
+    assert len(known) == len(commands("docs/adk-server.md"))
+    assert command("README.md", "gcp-adk-store adk") in commands("docs/adk-server.md")
+
+
+def test_the_example_keeps_pythons_collector_from_holding_up_the_event_loop() -> None:
+    """What was imported is not looked through any more, and the rest less often than by default."""
+    look = (
+        f"import gc, runpy; runpy.run_path({str(EXAMPLE / 'main.py')!r}); "
+        "print(gc.isenabled(), *gc.get_threshold(), gc.get_freeze_count() > 100_000)"
+    )
+    run = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", look],
+        env={"PYTHONPATH": str(ROOT), "ADK_STORE_PROJECT": "p", "ADK_STORE_BUCKET": "bucket"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert "True 2000 10 100 True\n" == run.stdout, run.stderr
+
+
+def test_the_example_does_not_start_without_a_bucket() -> None:
+    """Else ADK would keep artifacts in memory, and lose them."""
+    run = subprocess.run(
+        [sys.executable, str(EXAMPLE / "main.py")],
+        env={"PYTHONPATH": str(ROOT), "ADK_STORE_PROJECT": "p", "PORT": "0"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert 1 == run.returncode
+    assert "these settings have no bucket; pass bucket= or set ADK_STORE_BUCKET" in run.stderr

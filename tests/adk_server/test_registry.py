@@ -1,0 +1,171 @@
+"""Show what ADK makes of the store's URIs, however it was told of them."""
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from fastapi import FastAPI
+from google.adk.cli.service_registry import ServiceRegistry, load_services_module
+from google.adk.cli.utils.service_factory import (
+    create_artifact_service_from_options,
+    create_session_service_from_options,
+)
+from google.genai import types
+
+import gcp_adk_store
+from gcp_adk_store import FirestoreSessionService, GcsArtifactService, InvalidInputError
+from gcp_adk_store.adk_server.app import lifespan
+from gcp_adk_store.adk_server.services import artifact_service, close_services, session_service
+from gcp_adk_store.cli.command import command
+from tests.support.documents import blocks
+
+WHO: dict[str, Any] = {"app_name": "app", "user_id": "user", "session_id": "session"}
+
+
+@pytest.fixture(autouse=True)
+async def _nothing_stays_open() -> Any:
+    """Close what a test made."""
+    yield
+    await close_services()
+
+
+async def test_registered_uris_lead_to_services_that_store(
+    registry: ServiceRegistry, project: str, adk_store_bucket: str, tmp_path: Path
+) -> None:
+    """As ADK's commands and ``get_fast_api_app`` make them; registering again changes nothing."""
+    gcp_adk_store.register()
+    gcp_adk_store.register()
+    sessions = create_session_service_from_options(
+        base_dir=tmp_path, session_service_uri=f"firestore://{project}/(default)?prefix=uri"
+    )
+    artifacts = create_artifact_service_from_options(
+        base_dir=tmp_path, artifact_service_uri=f"gs://{adk_store_bucket}", strict_uri=True
+    )
+    await sessions.create_session(**WHO, state={"n": 1})
+    await artifacts.save_artifact(**WHO, filename="a.txt", artifact=types.Part(text="saved"))
+    same = FirestoreSessionService(project=project, prefix="uri")
+    found = await same.get_session(**WHO)
+    loaded = await GcsArtifactService(adk_store_bucket).load_artifact(**WHO, filename="a.txt")
+    await same.close()
+
+    assert registry.create_session_service("sqlite://") is not None
+    assert isinstance(sessions, FirestoreSessionService)
+    assert found is not None
+    assert {"n": 1} == found.state
+    assert loaded is not None
+    assert "saved" == loaded.text
+
+
+def test_a_registry_of_ones_own_is_taught_alone(registry: ServiceRegistry) -> None:
+    """That of the process is left as it is, ADK's factory for gs:// too."""
+    own = ServiceRegistry()
+    gcp_adk_store.register(own)
+
+    assert isinstance(own.create_session_service("firestore://p"), FirestoreSessionService)
+    assert isinstance(own.create_artifact_service("gs://my-bucket"), GcsArtifactService)
+    assert registry.create_session_service("firestore://p") is None
+
+
+def test_the_services_yaml_of_the_documents_is_loaded(
+    registry: ServiceRegistry, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """From the folder of the agents, by ADK; a mistake in it would only be in the log."""
+    (tmp_path / "services.yaml").write_text(blocks("docs/adk-server.md", "yaml")[0])
+    with caplog.at_level(logging.WARNING):
+        load_services_module(str(tmp_path))
+    session = registry.create_session_service("firestore://p?prefix=x", agents_dir=str(tmp_path))
+    artifact = registry.create_artifact_service("gs://my-bucket", agents_dir=str(tmp_path))
+
+    assert [] == caplog.messages
+    assert isinstance(session, FirestoreSessionService)
+    assert isinstance(artifact, GcsArtifactService)
+
+
+def test_options_of_a_server_reach_the_service() -> None:
+    """``get_fast_api_app(session_db_kwargs=...)`` hands them on, with the folder of the agents."""
+    limits = gcp_adk_store.SessionLimits(max_in_flight=2)
+    made = session_service("firestore://p", agents_dir="agents", limits=limits, on_conflict="merge")
+
+    assert made is session_service("firestore://p", limits=limits, on_conflict="merge")
+    assert made is not session_service("firestore://p", limits=limits)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"on_conflit": "merge"}, "FirestoreSessionService has no 'on_conflit'; did you mean 'on_conflict'?"),
+        ({"pool_size": 5}, "FirestoreSessionService has no 'pool_size'; it has bucket, "),
+        ({"prefix": "b"}, "prefix is in the URI and in an option; say it once"),
+        ({"on_conflict": "win"}, "on_conflict is 'win', it must be 'raise' or 'merge'"),
+    ],
+)
+def test_an_option_that_cannot_be_is_refused(options: dict[str, Any], message: str) -> None:
+    """Also one that a SQL database would have."""
+    with pytest.raises(InvalidInputError) as caught:
+        session_service("firestore://p?prefix=a", **options)
+
+    assert message in str(caught.value)
+
+
+async def test_a_uri_has_one_service_until_the_services_are_closed() -> None:
+    """And with it one connection, one cache and one bound of calls."""
+    sessions, artifacts = session_service("firestore://p"), artifact_service("gs://my-bucket")
+    again = session_service("firestore://p"), artifact_service("gs://my-bucket/")
+    others = session_service("firestore://p?prefix=b"), artifact_service("gs://other-bucket")
+    await close_services()
+
+    assert (sessions, artifacts) == again
+    assert sessions is not others[0]
+    assert artifacts is not others[1]
+    assert sessions is not session_service("firestore://p")
+
+
+async def test_a_service_that_was_closed_serves_again(project: str) -> None:
+    """Two servers of one process share a service, and the first that ends closes it."""
+    service = session_service(f"firestore://{project}")
+    await service.create_session(**WHO)
+    await close_services()
+    found = await service.get_session(**WHO)
+    await service.close()
+
+    assert found is not None
+
+
+async def test_services_are_closed_when_the_server_ends(project: str) -> None:
+    """Where its app was made with ``lifespan=server.lifespan``, whatever ends it."""
+    service = session_service(f"firestore://{project}")
+
+    async def serve() -> None:
+        async with lifespan(FastAPI()):
+            await service.create_session(**WHO)
+            raise RuntimeError("crashed")
+
+    with pytest.raises(RuntimeError, match="crashed"):
+        await serve()
+
+    assert service is not session_service(f"firestore://{project}")
+
+
+@pytest.mark.usefixtures("registry")
+@pytest.mark.parametrize(
+    ("arguments", "status", "shown"),
+    [
+        (["--help"], 0, "Agent Development Kit CLI tools."),
+        (["api_server", "--help"], 0, "--session_service_uri"),
+        (["no_such_command"], 2, "No such command 'no_such_command'"),
+        (["api_server", "--no_such_option"], 2, "No such option '--no_such_option'"),
+        (["api_server", "--session_service_uri", "firestore://p?prefx=a"], 2, "did you mean 'prefix'?"),
+        (["web", "--artifact_service_uri", "gs://my-bucket/folder"], 1, "'/folder' cannot follow it"),
+    ],
+)
+def test_the_command_hands_over_to_adk(
+    arguments: list[str], status: int, shown: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Options, help and exit status are ADK's own; a mistake in a URI is a message and no traceback."""
+    monkeypatch.chdir(tmp_path)
+    run = CliRunner().invoke(command, ["adk", *arguments])
+
+    assert (status, True) == (run.exit_code, shown in run.output)
+    assert "Traceback" not in run.output

@@ -1,0 +1,225 @@
+"""ADK's servers on the store, killed in the middle of a conversation: another one goes on with all of it."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import uuid
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from gcp_adk_store.testing.buckets import create_bucket
+from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, Emulator
+from gcp_adk_store.testing.faults.firestore_proxy import FirestoreProxy
+from gcp_adk_store.testing.faults.plans import Hold, no_faults, only
+from tests.adk_server.chromium import shown_on
+from tests.adk_server.process import READY_S, Server
+from tests.adk_server.story import ARTIFACTS, NOTES, SESSION, Api, Story, begin, go_on, texts
+from tests.support.documents import ROOT, command
+
+PICTURES = ROOT / "tests/artifacts"
+
+Start = Callable[..., Server]
+
+
+@pytest.fixture(scope="session")
+def start(
+    firestore_emulator: Emulator, storage_emulator: Emulator, tmp_path_factory: pytest.TempPathFactory
+) -> Start:
+    """Start a server with a command of the documents, on a place of this run that the caller names."""
+    folder = tmp_path_factory.mktemp("servers")
+    run = uuid.uuid4().hex[:20]
+    consent = folder / ".adk/config.json"
+    consent.parent.mkdir()
+    consent.write_text(json.dumps({"telemetry": False}))  # or the page asks for it first
+    environ = os.environ | {
+        firestore_emulator.variable: firestore_emulator.address,
+        storage_emulator.variable: storage_emulator.address,
+        "ADK_STORE_PROJECT": f"demo-{run}",
+        "ADK_STORE_DATABASE": "(default)",
+        "HOME": str(folder),
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "PORT": "0",
+        "PYTHONPATH": str(ROOT),  # the code of this folder, whatever is installed
+    }
+    buckets: set[str] = set()
+
+    def started(part: str, *, place: str, options: str = "", **changes: str) -> Server:
+        bucket = f"{place}-{run}"
+        if bucket not in buckets:
+            create_bucket(bucket, storage_emulator.address)
+            buckets.add(bucket)
+        shell = f"{command('docs/adk-server.md', part).strip()} {options}"
+        log = folder / f"{uuid.uuid4().hex}.log"
+        changes |= {"ADK_STORE_BUCKET": bucket, "ADK_STORE_PREFIX": place}
+        return Server(["bash", "-c", shell], environ=environ | changes, cwd=ROOT, log=log)
+
+    return started
+
+
+@pytest.fixture(scope="session")
+def adk_story(start: Start) -> Iterator[Story]:
+    """``adk api_server`` is killed, and ``adk web`` goes on."""
+    with start("adk api_server", place="adk", options="--port 0") as first:
+        before = begin(Api(first.url))
+        first.kill()
+    with start("adk web", place="adk", options="--port 0") as second:
+        yield go_on(before, Api(second.url))
+
+
+@pytest.fixture(scope="session")
+def main_story(start: Start) -> Iterator[Story]:
+    """The example for Cloud Run is killed, and runs again."""
+    with start("main.py", place="run") as first:
+        before = begin(Api(first.url))
+        first.kill()
+    with start("main.py", place="run") as second:
+        yield go_on(before, Api(second.url))
+
+
+@pytest.fixture(params=["adk_story", "main_story"])
+def story(request: pytest.FixtureRequest) -> Story:
+    """A conversation with each of the servers."""
+    told: Story = request.getfixturevalue(request.param)
+    return told
+
+
+def test_a_session_is_made_over_rest(story: Story) -> None:
+    """With state of the session and of the user."""
+    made = story.before.made
+
+    assert ("s1", "ada") == (made["id"], made["userId"])
+    assert {"topic": "errands", "user:name": "Ada"} == made["state"]
+
+
+def test_turns_are_taken_over_run_and_run_sse(story: Story) -> None:
+    """The second turn knows of the first."""
+    assert ["Noted. 1 in all."] == texts(story.before.run)
+    assert ["Noted. 2 in all."] == texts(story.before.streamed)
+
+
+def test_state_is_patched_without_a_turn(story: Story) -> None:
+    """A new value beside what the turns wrote, by an event of the user."""
+    expected = {"topic": "chores", "user:name": "Ada", "app:seen": 1, "notes": ["buy milk", "call Bob"]}
+    patched = story.before.patched
+
+    assert expected == patched["state"]
+    assert patched == story.before.kept[SESSION]
+    assert 4 + 4 + 1 == len(patched["events"])
+
+
+def test_artifacts_of_an_agent_are_listed_and_loaded(story: Story) -> None:
+    """Each version, and what is known of it."""
+    kept = story.before.kept
+    about = kept[f"{NOTES}/versions/latest/metadata"]
+
+    assert ["notes.txt"] == kept[ARTIFACTS]
+    assert [0, 1] == kept[f"{NOTES}/versions"]
+    assert {"text": "buy milk"} == kept[f"{NOTES}/versions/0"]
+    assert {"text": "buy milk\ncall Bob"} == kept[NOTES]
+    assert (1, "text/plain") == (about["version"], about["mimeType"])
+    assert about["canonicalUri"].endswith("/notes/ada/s1/notes.txt/1")
+
+
+def test_all_of_a_server_that_was_killed_is_there_in_the_next(story: Story) -> None:
+    """Events, state, times and artifacts, to the last letter."""
+    assert story.before.kept == story.kept
+
+
+def test_the_conversation_goes_on_in_the_next_server(story: Story) -> None:
+    """Its turn counts the notes that were taken before."""
+    assert ["Noted. 3 in all."] == texts(story.after.run("feed the cat"))
+    assert "buy milk\ncall Bob\nfeed the cat" == story.after.get(NOTES)["text"]
+
+
+def test_a_probe_is_answered(story: Story) -> None:
+    """By ADK's own path, which the example's probes ask."""
+    assert {"status": "ok"} == story.after.get("/health")
+
+
+def test_the_page_of_adk_web_shows_the_session_after_the_restart(
+    adk_story: Story, chromium: str, tmp_path: Path
+) -> None:
+    """What was said, called and saved in the server before; a picture is kept in tests/artifacts."""
+    picture = PICTURES / "adk-web.png"
+    picture.unlink(missing_ok=True)
+    text = shown_on(
+        f"{adk_story.after.url}/dev-ui/?app=notes&userId=ada&session=s1",
+        chromium=chromium,
+        screenshot=picture,
+        profile=tmp_path,
+    )
+
+    for words in (
+        "buy milk",
+        'take_note("buy milk")',
+        "Noted. 1 in all.",
+        "call Bob",
+        "Noted. 2 in all.",
+        "Artifact: notes.txt",
+    ):
+        assert words in text
+    assert text.index("Noted. 1 in all.") < text.index("Noted. 2 in all.")
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_example_answers_errors_by_what_the_client_does_next(main_story: Story) -> None:
+    """An artifact that cannot be asked for is the client's mistake."""
+    answer = main_story.after.ask("GET", f"{SESSION}/artifacts/a%00b/versions")
+
+    assert 400 == answer.status_code
+    assert answer.json()["detail"].startswith("InvalidInputError: ")
+
+
+def test_the_first_turn_of_the_document_is_taken(main_story: Story, tmp_path: Path) -> None:
+    """With the commands of docs/deploying.md, as they stand there, on the server that its command starts."""
+    run = subprocess.run(
+        ["bash", "-e", "-c", command("docs/deploying.md", "URL=")],  # noqa: S607  # the reader's
+        cwd=tmp_path,
+        env={"PATH": os.environ["PATH"], "URL": main_story.after.url},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    health, made, turn, session, notes = run.stdout.splitlines()
+
+    assert (0, "") == (run.returncode, run.stderr)
+    assert {"status": "ok"} == json.loads(health)
+    assert ("first", []) == (json.loads(made)["id"], json.loads(made)["events"])
+    assert ["Noted. 1 in all."] == texts(json.loads(turn))
+    assert ["buy milk"] == json.loads(session)["state"]["notes"]
+    assert "buy milk" == json.loads(notes)["text"]
+    assert command("docs/deploying.md", "PORT=") == command("docs/adk-server.md", "PORT=")
+
+
+def test_adk_alone_answers_the_same_error_with_500(adk_story: Story) -> None:
+    """Which is why the example does otherwise."""
+    assert 500 == adk_story.after.ask("GET", f"{SESSION}/artifacts/a%00b/versions").status_code
+
+
+def test_a_turn_that_runs_when_sigterm_comes_is_answered(start: Start, firestore_emulator: Emulator) -> None:
+    """Then the example closes its connections and ends, in time before Cloud Run kills it."""
+    hold = Hold()
+    with (
+        FirestoreProxy(firestore_emulator.address, no_faults) as proxy,
+        start("main.py", place="term", **{FIRESTORE_VARIABLE: proxy.address}) as server,
+        ThreadPoolExecutor() as threads,
+    ):
+        api = Api(server.url)
+        api.create({})
+        proxy.plan = only("Commit", lambda _: hold)
+        turn = threads.submit(api.run, "buy milk")
+        assert hold.reached.wait(READY_S)
+        server.send(signal.SIGTERM)
+        server.says(re.compile("(Shutting down)"))
+        hold.release()
+
+        assert ["Noted. 1 in all."] == texts(turn.result())
+        assert 128 + signal.SIGTERM == server.ended()
+        assert "Application shutdown complete." in server.log
+        assert "Traceback" not in server.log

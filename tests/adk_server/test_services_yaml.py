@@ -1,0 +1,109 @@
+"""ADK's commands look for ``services.yaml`` in different folders, as docs/adk-server.md says."""
+
+import asyncio
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from google.adk.cli.fast_api import get_fast_api_app
+from google.adk.cli.service_registry import ServiceRegistry
+
+from gcp_adk_store import FirestoreSessionService, GcsArtifactService
+from gcp_adk_store.testing.emulators import Emulator
+from tests.adk_server.conftest import AGENTS
+from tests.support.documents import ROOT, blocks
+
+BESIDE, WITHIN = "agents/services.yaml", "agents/notes/services.yaml"
+"""Beside the agents, and within the agent's own folder."""
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """A folder with a folder of agents, which has one agent."""
+    shutil.copytree(AGENTS / "notes", tmp_path / "agents/notes")
+    return tmp_path
+
+
+def write_file(place: Path, name: str) -> None:
+    """Write the file of the document."""
+    (yaml,) = blocks("docs/adk-server.md", "yaml")
+    (place / name).write_text(yaml)
+
+
+def adk_run(place: Path, *, project: str, bucket: str) -> subprocess.CompletedProcess[str]:
+    """Take a turn with ADK's own command, in a process that was told of nothing."""
+    (place / ".adk").mkdir(exist_ok=True)
+    (place / ".adk/config.json").write_text(json.dumps({"telemetry": False}))  # or it asks for it first
+    uris = {"session": f"firestore://{project}/(default)", "artifact": f"gs://{bucket}"}
+    options = [f"--{kind}_service_uri={uri}" for kind, uri in uris.items()]
+    adk = [sys.executable, "-W", "ignore", "-m", "google.adk.cli"]
+    return subprocess.run(
+        [*adk, "run", *options, "--session_id", "s1", "agents/notes", "buy milk"],
+        cwd=place,
+        env=os.environ | {"HOME": str(place), "PYTHONPATH": str(ROOT)},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+async def test_adk_run_reads_the_file_within_the_agents_own_folder(
+    place: Path, project: str, adk_store_bucket: str, storage_emulator: Emulator
+) -> None:
+    """Its turn, and the artifact of the turn, are in the store."""
+    assert storage_emulator.address
+    write_file(place, WITHIN)
+    run = await asyncio.to_thread(adk_run, place, project=project, bucket=adk_store_bucket)
+    sessions, artifacts = FirestoreSessionService(project=project), GcsArtifactService(adk_store_bucket)
+    (listed,) = (await sessions.list_sessions(app_name="notes")).sessions
+    names = await artifacts.list_artifact_keys(app_name="notes", user_id=listed.user_id, session_id="s1")
+    await sessions.close()
+    await artifacts.close()
+
+    assert 0 == run.returncode, run.stderr
+    assert "[notes]: Noted. 1 in all." in run.stdout
+    assert ("s1", ["buy milk"], ["notes.txt"]) == (listed.id, listed.state["notes"], names)
+
+
+async def test_adk_run_ignores_a_file_beside_the_agents(
+    place: Path, project: str, adk_store_bucket: str, storage_emulator: Emulator
+) -> None:
+    """It takes ``firestore://`` for a SQL database, and ends with a traceback; nothing is stored."""
+    assert storage_emulator.address
+    write_file(place, BESIDE)
+    run = await asyncio.to_thread(adk_run, place, project=project, bucket=adk_store_bucket)
+    sessions = FirestoreSessionService(project=project)
+    listed = await sessions.list_sessions(app_name="notes")
+    await sessions.close()
+
+    assert 1 == run.returncode
+    assert "ValueError: Invalid database URL format or argument 'firestore://" in run.stderr
+    assert [] == listed.sessions
+
+
+def test_a_server_reads_the_file_beside_the_agents(registry: ServiceRegistry, place: Path) -> None:
+    """``get_fast_api_app``, on which ``adk web`` and ``adk api_server`` stand, loads it from there."""
+    write_file(place, BESIDE)
+    get_fast_api_app(
+        agents_dir=str(place / "agents"),
+        session_service_uri="firestore://p",
+        artifact_service_uri="gs://my-bucket",
+        web=False,
+    )
+
+    assert isinstance(registry.create_session_service("firestore://p"), FirestoreSessionService)
+    assert isinstance(registry.create_artifact_service("gs://my-bucket"), GcsArtifactService)
+
+
+@pytest.mark.usefixtures("registry")
+def test_a_server_ignores_a_file_within_an_agents_own_folder(place: Path) -> None:
+    """As one server has many agents and one store."""
+    write_file(place, WITHIN)
+
+    with pytest.raises(ValueError, match="Invalid database URL format or argument 'firestore://p'"):
+        get_fast_api_app(agents_dir=str(place / "agents"), session_service_uri="firestore://p", web=False)

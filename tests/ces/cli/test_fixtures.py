@@ -1,0 +1,74 @@
+"""The pytest plugin has a runtime of customer-engagement agents, and nothing of it where nobody asks."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gcp_adk_store import Store
+from gcp_adk_store.ces import PythonRuntime, RuntimeSettings
+from gcp_adk_store.ces.sandbox import Sandbox
+from gcp_adk_store.testing.plugin import SANDBOX_RUNS
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.mark.usefixtures("ces_environment")
+async def test_the_runtime_runs_on_the_store_of_the_test(
+    adk_store: Store, ces_runtime: PythonRuntime
+) -> None:
+    """In the loop of the test, with the test's own session."""
+    await adk_store.sessions.create_session(app_name="a", user_id="u", session_id="s", state={"n": 1})
+    ran = await ces_runtime.run_tool("def more() -> int:\n    context.state['n'] += 1\n", "more", {}, "a/u/s")
+    found = await adk_store.sessions.get_session(app_name="a", user_id="u", session_id="s")
+
+    assert ran.ok
+    assert found is not None
+    assert {"n": 2} == found.state
+
+
+@pytest.mark.usefixtures("ces_environment")
+def test_the_example_of_the_page_passes(adk_store: Store, ces_sandbox: Sandbox) -> None:
+    """The last of docs/testing.md."""
+    text = (ROOT / "docs/testing.md").read_text()
+    names: dict[str, Any] = {}
+    exec(re.findall(r"^```python\n(.*?)^```", text, re.DOTALL | re.MULTILINE)[-1], names)  # noqa: S102  # the page's own
+    names["test_a_tool_greets"](adk_store, ces_sandbox)
+
+
+def test_the_plugin_brings_no_runtime_where_nobody_asks() -> None:
+    """It is loaded by every pytest of the environment."""
+    code = (
+        "import sys, gcp_adk_store.testing.plugin; "
+        "print([name for name in sys.modules if name.startswith('gcp_adk_store.ces')])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+
+    assert "[]\n" == done.stdout
+
+
+def test_what_is_missing_fails_the_test_and_says_so(tmp_path: Path) -> None:
+    """Instead of skipping it."""
+    (tmp_path / "test_own.py").write_text("def test_own(ces_sandbox):\n    pass\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "."],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={"ADK_STORE_CES_ENVIRONMENT": str(tmp_path / "nowhere"), "PYTHONPATH": str(ROOT)},
+    )
+
+    assert 1 == done.returncode
+    assert "gcp-adk-store ces install" in done.stdout
+    assert "1 error" in done.stdout
+
+
+def test_the_shared_sandbox_bears_what_a_runtime_may_run() -> None:
+    """So that no run waits for one that waits for it."""
+    defaults = RuntimeSettings()
+
+    assert SANDBOX_RUNS == defaults.runs_at_once * (defaults.max_depth + 1)

@@ -1,0 +1,334 @@
+"""Show what ``gcp-adk-store ces run-tool`` and ``run-callback`` run, print, keep, and end with."""
+
+import asyncio
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from google.adk.events import Event, EventActions
+from google.genai import types
+
+from gcp_adk_store import FirestoreSessionService
+from gcp_adk_store.cli.ces.options import _is_loopback
+from gcp_adk_store.cli.command import command
+
+TOOL = '''def half(number: int) -> dict:
+    """Half a number."""
+    print("halving", number)
+    set_variable("halved", get_variable("halved", 0) + 1)
+    return {"half": 10 / number, "note": tools.note({"text": "a"}).json()["result"]}
+'''
+NOTE = '''def note(text: str) -> str:
+    """Note it."""
+    print("noting", text)
+    return ces_requests.get("http://127.0.0.1:9/").reason
+'''
+FIRST = """def before_model_callback(callback_context: CallbackContext, llm_request: LlmRequest) -> None:
+    llm_request.config = GenerateContentConfig()
+    llm_request.config.hide_tool("half")
+"""
+SECOND = """def before_model_callback(callback_context: CallbackContext, llm_request: Any) -> LlmResponse:
+    said = callback_context.get_last_user_input()[0].text
+    callback_context.remove_variable("old")
+    return LlmResponse.from_parts([Part.from_text(text=said.upper())])
+"""
+
+pytestmark = pytest.mark.usefixtures("ces_environment")
+
+
+def run(*arguments: str) -> Result:
+    """Run the command on a wide terminal."""
+    return CliRunner().invoke(command, ["ces", *arguments], env={"COLUMNS": "200"})
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder of tools, and callbacks beside it."""
+    (tmp_path / "tools").mkdir()
+    (tmp_path / "tools" / "half.py").write_text(TOOL)
+    (tmp_path / "tools" / "note.py").write_text(NOTE)
+    (tmp_path / "first.py").write_text(FIRST)
+    (tmp_path / "second.py").write_text(SECOND)
+    return tmp_path
+
+
+def half(folder: Path, *arguments: str, number: int = 4) -> Result:
+    """Run the tool that halves, with the other beside it."""
+    tools = ["--tools", str(folder / "tools")]
+    return run(
+        "run-tool", str(folder / "tools/half.py"), "--args", f'{{"number": {number}}}', *tools, *arguments
+    )
+
+
+def test_a_tool_shows_what_it_prints_answers_changes_and_asks(folder: Path) -> None:
+    """Also what a tool that it calls prints; nothing is kept, and no host reached."""
+    result = half(folder)
+
+    assert (0, "") == (result.exit_code, result.stderr)
+    assert "printed\n  halving 4\n" in result.stdout
+    assert '"half": 2.5' in result.stdout
+    assert '"note": "Error fetching from URL"' in result.stdout
+    assert "variables\n  halved = 1\n" in result.stdout
+    assert 'tool note {"text": "a"}: 200' in result.stdout
+    assert "    noting a\n" in result.stdout
+
+
+def test_a_failure_shows_the_codes_own_lines_and_keeps_nothing(folder: Path) -> None:
+    """With the name of the file as it was given; it ends with 1."""
+    result = half(folder, number=0)
+
+    assert 1 == result.exit_code
+    assert "halving 0" in result.stdout
+    assert "halved" not in result.stdout
+    assert f'File "{folder}/tools/half.py", line 5, in half' in result.stderr
+    assert 'return {"half": 10 / number' in result.stderr
+    assert result.stderr.endswith("ZeroDivisionError: division by zero\n")
+    assert "gcp_adk_store" not in result.stderr
+
+
+def test_json_has_the_whole_run(folder: Path) -> None:
+    """A mock answers in place of the tool."""
+    mocks = {"mockedToolCalls": [{"toolId": "note", "mockResponse": {"result": "mocked"}}]}
+    (folder / "mocks.json").write_text(json.dumps(mocks))
+    told = json.loads(half(folder, "--mocks", f"@{folder}/mocks.json", "--json").stdout)
+
+    assert {"result": {"half": 2.5, "note": "mocked"}} == told["response"]
+    assert ({"halved": 1}, "halving 4\n", None) == (told["variables"], told["stdout"], told["error"])
+    assert [("note", True)] == [(call["name"], call["mocked"]) for call in told["calls"]]
+
+
+def test_an_unknown_tool_says_where_tools_come_from(folder: Path) -> None:
+    """Unless that was said, and the tool is not there."""
+    without = run("run-tool", str(folder / "tools/half.py"), "--args", '{"number": 4}')
+    (folder / "tools/note.py").unlink()
+
+    assert (1, 1) == (without.exit_code, half(folder).exit_code)
+    assert "there is no tool of that name; known: none" in without.stderr
+    assert "--tools DIR names the app" in without.stderr
+    assert "--tools DIR names the app" not in half(folder).stderr
+
+
+def test_a_file_of_the_app_that_is_not_read_is_said(folder: Path) -> None:
+    """And the code runs all the same."""
+    (folder / "tools/other").mkdir()
+    (folder / "tools/other/other.json").write_text("{")
+    result = half(folder)
+
+    assert 0 == result.exit_code
+    assert f"{folder}/tools/other/other.json:1: it is no JSON" in result.stderr
+
+
+def test_callbacks_run_in_order_on_one_session(folder: Path) -> None:
+    """What is changed in place is shown, and what overrides, and what is removed."""
+    files = [str(folder / "first.py"), str(folder / "second.py")]
+    result = run("run-callback", "before_model", *files, "--said", "hello", "--variables", '{"old": 1}')
+
+    assert (0, "") == (result.exit_code, result.stderr)
+    assert "override by callback 2\n" in result.stdout
+    assert '"text": "HELLO"' in result.stdout
+    assert "llm_request, changed\n" in result.stdout
+    assert '"half"' in result.stdout
+    assert "  old removed\n" in result.stdout
+
+
+def test_code_without_a_result_is_ended_and_says_why(folder: Path) -> None:
+    """A loop by its time, in words and in JSON."""
+    file = folder / "endless.py"
+    file.write_text("def endless() -> None:\n    while True:\n        pass\n")
+    result = run("run-tool", str(file), "--timeout", "0.5")
+    told = json.loads(run("run-tool", str(file), "--timeout", "0.5", "--json").stdout)
+
+    assert 1 == result.exit_code
+    assert "SandboxTimeoutError: " in result.stderr
+    assert "SandboxTimeoutError" == told["error"]["type"]
+
+
+def test_a_stored_session_keeps_what_changes(
+    folder: Path,
+    project: str,
+    connect: Callable[..., FirestoreSessionService],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Made by the first command, read by the second, found by this process."""
+    monkeypatch.setenv("ADK_STORE_PROJECT", project)
+    place = ["--session", "shop/ada/s%2F1"]
+    made = [*place, "--create", "--variables", '{"halved": 5}', "--said", "half it"]
+    missing, first, dry, second, again = (
+        half(folder, *each) for each in (place, made, [*place, "--dry-run", "--said", "dry"], place, made)
+    )
+    find = connect().get_session(app_name="shop", user_id="ada", session_id="s/1")
+    session = asyncio.run(find)
+
+    assert [2, 0, 0, 0, 2] == [each.exit_code for each in (missing, first, dry, second, again)]
+    where = f"shop/ada/s%2F1 in {project}, on the emulator at 127.0.0.1:"
+    assert f"there is no session {where}" in missing.stderr
+    assert "; --create makes it" in missing.stderr
+    assert f"session\n  {where}" in first.stdout
+    assert ": a copy, nothing is kept\n" in dry.stdout
+    assert "halved = 7" in dry.stdout
+    assert ": changed\n" in second.stdout
+    assert "halved = 7" in second.stdout
+    assert "there is a session" in again.stderr
+    assert session is not None
+    assert 7 == session.state["halved"]
+    assert ["user", "agent", "agent"] == [event.author for event in session.events]
+
+
+SEES = """def sees() -> dict:
+    return {
+        "said": [part.text for event in context.events for part in event.parts()],
+        "variables": dict(context.state),
+    }
+"""
+
+
+def test_a_copy_has_what_the_session_has(
+    folder: Path,
+    project: str,
+    connect: Callable[..., FirestoreSessionService],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its events, its variables, and those that it shares as they are now, not as they were in its events."""
+    monkeypatch.setenv("ADK_STORE_PROJECT", project)
+    (folder / "sees.py").write_text(SEES)
+
+    async def prepare() -> None:
+        service = connect()
+        one, other = [
+            await service.create_session(app_name="shop", user_id="ada", session_id=name, state={"a": 1})
+            for name in ("one", "other")
+        ]
+        for session, delta in ((one, {"app:n": 1, "b": 2}), (other, {"app:n": 2})):
+            content = types.Content(role="user", parts=[types.Part(text="hello")])
+            actions = EventActions(state_delta=delta)
+            event = Event(author="user", invocation_id="i", content=content, actions=actions)
+            await service.append_event(session, event)
+
+    asyncio.run(prepare())
+    line = ["run-tool", str(folder / "sees.py"), "--session", "shop/ada/one", "--json"]
+    line += ["--shared-variable", "app:n"]
+    copied, stored = (json.loads(run(*line, *more).stdout) for more in (["--dry-run"], []))
+
+    assert {"said": ["hello"], "variables": {"a": 1, "b": 2, "app:n": 2}} == stored["response"]["result"]
+    assert stored["response"] == copied["response"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["run-tool", "nowhere.py"], "nowhere.py cannot be read"),
+        (["run-tool", "tools/half.py", "--args", "{"], "it is no JSON"),
+        (
+            ["run-tool", "tools/half.py", "--shared-variable", "n"],
+            "--shared-variable: shared_variables must be",
+        ),
+        (["run-tool", "tools/half.py", "--args", "[]"], "a JSON object is wanted, such as {}, not []"),
+        (["run-tool", "tools/half.py", "--args", "@nowhere"], "nowhere cannot be read: No such file"),
+        (["run-tool", "tools/half.py", "--args", "@tools"], "tools cannot be read: Is a directory"),
+        (["run-tool", "tools/half.py", "--args", "@deep.json"], "it is no JSON: maximum recursion depth"),
+        (["run-tool", "tools/half.py", "--args", "-"], "it is no JSON: Expecting value"),
+        (["run-tool", "tools"], "tools cannot be read: Is a directory"),
+        (["run-tool", "latin.py"], "latin.py is no UTF-8, as which it must be saved"),
+        (
+            ["run-tool", "tools/half.py", "--session", "a/b/ ", "--create"],
+            "neither begins nor ends with a space",
+        ),
+        (["run-tool", "tools/half.py", "--session", "a/b"], "--session a/b must be APP/USER/ID"),
+        (["run-tool", "tools/half.py", "--session", "a/b/c", "--variables", "{}"], "add --create"),
+        (["run-tool", "tools/half.py", "--session", "a/b/c", "--create", "--dry-run"], "leave out --create"),
+        (["run-tool", "tools/half.py", "--setting", "strict"], "write NAME=JSON"),
+        (["run-tool", "tools/half.py", "--setting", "strict=true"], "unknown settings: strict"),
+        (["run-tool", "tools/half.py", "--sandbox", "none"], "'none' is not one of 'bubblewrap'"),
+        (["run-callback", "after_model", "first.py"], "after_model callbacks need --llm-response"),
+        (["run-callback", "before_tool", "first.py"], "before_tool callbacks need --tool"),
+        (
+            ["run-callback", "after_tool", "first.py", "--tool", "x"],
+            "after_tool callbacks need --tool-response",
+        ),
+    ],
+)
+def test_what_cannot_be_run_ends_with_2(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], says: str
+) -> None:
+    """And says what to write instead."""
+    monkeypatch.chdir(folder)
+    (folder / "deep.json").write_text("[" * 100_000)
+    (folder / "latin.py").write_bytes(b'def latin() -> str:\n    return "\xe4"\n')
+    result = run(*arguments)
+
+    assert 2 == result.exit_code
+    assert says in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_arguments_come_from_files_and_from_standard_input(folder: Path) -> None:
+    """Files also as editors of Windows write them, code and JSON."""
+    bom = b"\xef\xbb\xbf"
+    (folder / "echo.py").write_bytes(bom + b"def echo(said: str) -> str:\r\n    return said\r\n")
+    (folder / "args.json").write_bytes(bom + b'{"said": "from a file"}')
+    command_line = ["ces", "run-tool", str(folder / "echo.py"), "--json", "--args"]
+    file = CliRunner().invoke(command, [*command_line, f"@{folder}/args.json"])
+    piped = CliRunner().invoke(command, [*command_line, "-"], input='{"said": "from a pipe"}')
+
+    assert ["from a file", "from a pipe"] == [
+        json.loads(each.stdout)["response"]["result"] for each in (file, piped)
+    ]
+
+
+def test_code_steers_no_terminal(folder: Path) -> None:
+    """By what it prints, sets, answers or raises; in JSON it is escaped."""
+    hostile = r"\x1b[2J\x9b1m\r\u202e"
+    (folder / "steer.py").write_text(
+        f'def steer(fail: bool) -> str:\n    said = "{hostile}"\n    print(said)\n'
+        "    set_variable('a', said)\n    if fail:\n        raise ValueError(said)\n    return said\n"
+    )
+    for arguments in ({"fail": True}, {"fail": False}):
+        line = ["run-tool", str(folder / "steer.py"), "--args", json.dumps(arguments)]
+        shown, told = run(*line), run(*line, "--json")
+        text = shown.output + told.output
+
+        assert not any(each in text for each in ("\x1b", "\x9b", "\r", "\u202e"))
+        assert r"\x1b[2J\x9b1m" in shown.output
+        assert json.loads(told.stdout)["stdout"].startswith("\x1b[2J\x9b1m")
+
+
+def test_what_the_code_has_no_line_of_is_said_without_the_librarys_names(folder: Path) -> None:
+    """As of a callback of another kind."""
+    result = run("run-callback", "before_agent", str(folder / "first.py"))
+
+    assert 1 == result.exit_code
+    assert result.stderr.startswith("EntryPointError: ")
+    assert "before_model_callback" in result.stderr
+
+
+def test_without_an_environment_it_says_how_to_install_it(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Instead of running the code elsewhere."""
+    monkeypatch.setenv("ADK_STORE_CES_ENVIRONMENT", str(tmp_path / "nowhere"))
+    result = run("run-tool", str(folder / "tools/note.py"), "--args", '{"text": "a"}')
+
+    assert 2 == result.exit_code
+    assert "gcp-adk-store ces install" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("host", "loopback"),
+    [
+        ("127.0.0.1", True),
+        ("127.1.2.3:8791", True),
+        ("localhost:*", True),
+        ("localhost", True),
+        ("[::1]:8080", True),
+        ("::1", True),
+        ("api.example.com:443", False),
+        ("10.0.0.1", False),
+        ("*", False),
+        ("*.localhost.example.com", False),
+    ],
+)
+def test_this_machine_is_reached_only_where_it_is_named(host: str, loopback: bool) -> None:  # noqa: FBT001  # a case
+    """Whatever its name resolves to."""
+    assert loopback is _is_loopback(host)

@@ -1,0 +1,307 @@
+"""Callbacks run in order: what they get, what they change in place, and what overrides."""
+
+from typing import Any, get_args
+
+import pytest
+
+from gcp_adk_store.ces.guest.contract import CALLBACKS, Callback
+from tests.ces.callbacks import PARAMETERS, callback
+from tests.ces.guest.runs import UNCHANGED, of_callbacks
+
+LLM_REQUEST = {"model": "gemini", "contents": [{"role": "user", "parts": [{"text": "hi"}]}], "config": {}}
+LLM_RESPONSE = {"content": {"role": "model", "parts": [{"text": "hello"}]}}
+TOOL = {"tool": {"name": "look_up", "description": "Looks up."}, "args": {"id": 7}}
+
+GIVEN: dict[str, dict[str, Any]] = {
+    "before_agent": {},
+    "after_agent": {},
+    "before_model": {"llm_request": LLM_REQUEST},
+    "after_model": {"llm_response": LLM_RESPONSE},
+    "before_tool": TOOL,
+    "after_tool": {**TOOL, "tool_response": {"result": 1}},
+}
+
+CONTENT = "Content(parts=[Part.from_agent_transfer('billing')], role='model')"
+RESPONSE = "LlmResponse.from_parts([Part.from_text('instead')])"
+
+OVERRIDES: dict[str, tuple[str, dict[str, Any]]] = {
+    **dict.fromkeys(
+        ["before_agent", "after_agent"],
+        (
+            CONTENT,
+            {
+                "role": "model",
+                "parts": [{"functionCall": {"name": "transfer_to_agent", "args": {"agent_name": "billing"}}}],
+            },
+        ),
+    ),
+    **dict.fromkeys(
+        ["before_model", "after_model"],
+        (RESPONSE, {"content": {"role": "model", "parts": [{"text": "instead"}]}}),
+    ),
+    **dict.fromkeys(["before_tool", "after_tool"], ("{'output': input['id']}", {"output": 7})),
+}
+
+
+def test_there_are_six_kinds() -> None:
+    """The type of a request's callback is the list of them."""
+    assert set(GIVEN) == set(PARAMETERS) == set(CALLBACKS) == set(get_args(Callback))
+
+
+@pytest.mark.parametrize("kind", sorted(GIVEN))
+def test_a_callback_that_returns_none_overrides_nothing(kind: str) -> None:
+    """And changes nothing."""
+    answer = of_callbacks(kind, callback(kind, "return None"), **GIVEN[kind])
+    changed = {name: answer[name] for name in ("args", "tool_response", "llm_request", "llm_response")}
+
+    assert (answer["override"], answer["overridden_by"], answer["result"]) == (False, None, None)
+    assert changed == {"args": None, "tool_response": None, "llm_request": None, "llm_response": None}
+    assert answer["response"] is None
+
+
+@pytest.mark.parametrize("kind", sorted(GIVEN))
+def test_what_a_callback_returns_overrides_and_the_rest_is_not_run(kind: str) -> None:
+    """In the shape that travels."""
+    expression, wire = OVERRIDES[kind]
+    answer = of_callbacks(
+        kind,
+        callback(kind, "print('first')"),
+        callback(kind, "print('second')", f"return {expression}"),
+        callback(kind, "print('third')"),
+        **GIVEN[kind],
+    )
+
+    assert (answer["override"], answer["overridden_by"], answer["result"]) == (True, 1, wire)
+    assert answer["stdout"] == "first\nsecond\n"
+
+
+@pytest.mark.parametrize("kind", ["before_tool", "after_tool"])
+def test_an_empty_dict_overrides(kind: str) -> None:
+    """Only None does not."""
+    answer = of_callbacks(kind, callback(kind, "return {}"), **GIVEN[kind])
+
+    assert (answer["override"], answer["result"]) == (True, {})
+
+
+@pytest.mark.parametrize(
+    ("kind", "expression", "message"),
+    [
+        ("before_agent", RESPONSE, "before_agent_callback returned LlmResponse, not Content or None"),
+        ("before_model", CONTENT, "before_model_callback returned Content, not LlmResponse or None"),
+        ("after_model", "False", "after_model_callback returned bool, not LlmResponse or None"),
+        ("after_tool", "'text'", "after_tool_callback returned str, not dict or None"),
+    ],
+)
+def test_what_a_kind_does_not_allow_is_an_error(kind: str, expression: str, message: str) -> None:
+    """Which names what it does."""
+    error = of_callbacks(kind, callback(kind, f"return {expression}"), **GIVEN[kind])["error"]
+
+    assert (error["type"], error["message"]) == ("CallbackResultError", message)
+
+
+def test_a_request_is_changed_in_place() -> None:
+    """By one callback after the other; what is not known of it stays."""
+    request = {
+        **LLM_REQUEST,
+        "config": {"temperature": 0.5, "systemInstruction": {"parts": [{"text": "Be."}]}},
+    }
+    answer = of_callbacks(
+        "before_model",
+        callback("before_model", "llm_request.config.hide_tool('secret')"),
+        callback("before_model", "llm_request.config.system_instruction.parts[0].text += ' Brief.'"),
+        callback(
+            "before_model", "llm_request.contents.append(Content(role='user', parts=[Part(text='more')]))"
+        ),
+        llm_request=request,
+    )
+
+    assert answer["llm_request"] == {
+        "model": "gemini",
+        "contents": [*LLM_REQUEST["contents"], {"role": "user", "parts": [{"text": "more"}]}],
+        "config": {
+            "temperature": 0.5,
+            "systemInstruction": {"parts": [{"text": "Be. Brief."}]},
+            "excludedTools": ["secret"],
+        },
+    }
+    assert answer["override"] is False
+
+
+def test_a_response_is_changed_in_place() -> None:
+    """A farewell before the end of the session; the signature of the call survives."""
+    end = {"functionCall": {"name": "end_session", "args": {"reason": "done"}}, "thoughtSignature": "c2ln"}
+    answer = of_callbacks(
+        "after_model",
+        callback(
+            "after_model",
+            "llm_response.content.parts[:] = [Part.from_text('Bye'), *llm_response.content.parts]",
+        ),
+        llm_response={"content": {"role": "model", "parts": [end]}},
+    )
+
+    assert answer["llm_response"] == {"content": {"role": "model", "parts": [{"text": "Bye"}, end]}}
+
+
+def test_arguments_and_results_are_changed_in_place() -> None:
+    """As dicts."""
+    before = of_callbacks("before_tool", callback("before_tool", "input['id'] = 8"), **TOOL)
+    after = of_callbacks(
+        "after_tool", callback("after_tool", "tool_response['result'] = tool.name"), **GIVEN["after_tool"]
+    )
+
+    assert (before["args"], before["tool_response"]) == ({"id": 8}, None)
+    assert (after["args"], after["tool_response"]) == (None, {"result": "look_up"})
+
+
+def test_changes_before_an_override_count_too() -> None:
+    """Both are told; what overrides goes first."""
+    answer = of_callbacks(
+        "after_model",
+        callback("after_model", "llm_response.partial = True", f"return {RESPONSE}"),
+        **GIVEN["after_model"],
+    )
+
+    assert answer["llm_response"] == {**LLM_RESPONSE, "partial": True}
+    assert answer["result"]["content"]["parts"] == [{"text": "instead"}]
+
+
+@pytest.mark.parametrize(
+    ("kind", "statement", "kind_of_error"),
+    [
+        ("after_model", "llm_response.content.parts = ['text']", "CallbackResultError"),
+        ("after_model", "llm_response.content.parts[0].text = 5", "CallbackResultError"),
+        ("before_tool", "input['when'] = object()", "NotJsonError"),
+        ("after_model", "llm_response.content.parts.append(llm_response.content)", "CallbackResultError"),
+        ("after_model", "llm_response.content.parts[0].function_call = llm_response", "CallbackResultError"),
+        ("after_model", "llm_response.content.parts[:] = [None]", "CallbackResultError"),
+        ("after_model", "llm_response.content = None; del llm_response.content", "AttributeError"),
+        ("before_tool", "input['self'] = input", "NotJsonError"),
+    ],
+)
+def test_a_change_that_cannot_travel_is_an_error(kind: str, statement: str, kind_of_error: str) -> None:
+    """And the variables stay as they were."""
+    answer = of_callbacks(kind, callback(kind, "callback_context.state['a'] = 1", statement), **GIVEN[kind])
+
+    assert answer["error"]["type"] == kind_of_error
+    assert answer["state_delta"] == UNCHANGED
+
+
+def test_an_instruction_that_was_set_to_a_text_is_a_content() -> None:
+    """As where one is read."""
+    answer = of_callbacks(
+        "before_model",
+        callback("before_model", "llm_request.config.system_instruction = 'Be.'"),
+        llm_request=LLM_REQUEST,
+    )
+
+    assert answer["llm_request"]["config"] == {"systemInstruction": {"parts": [{"text": "Be."}]}}
+
+
+def test_callbacks_share_variables_and_nothing_else() -> None:
+    """Each is a module of its own; variables go from one to the next."""
+    answer = of_callbacks(
+        "before_agent",
+        "count = 1\n" + callback("before_agent", "callback_context.state['n'] += count"),
+        callback(
+            "before_agent", "set_variable('n', get_variable('n') + (5 if 'count' in globals() else 10))"
+        ),
+        state={"n": 0},
+    )
+
+    assert answer["state_delta"] == {"changed": {"n": 11}, "removed": []}
+
+
+def test_a_failing_callback_fails_them_all() -> None:
+    """What those before it did is not kept; it is told by its own file."""
+    answer = of_callbacks(
+        "before_agent",
+        callback("before_agent", "set_variable('n', 1)"),
+        callback("before_agent", "raise ValueError('no')"),
+        state={"n": 0},
+    )
+
+    assert answer["state_delta"] == UNCHANGED
+    assert answer["error"]["message"] == "no"
+    assert 'File "before_agent_2.py", line 2, in before_agent_callback' in answer["error"]["traceback"]
+    assert answer["response"] is None
+
+
+def test_the_global_context_is_the_callbacks_own() -> None:
+    """Tool callbacks know the call; the others are about no tool."""
+    known = "getattr(context, 'function_call_id', '-')"
+    same = f"print(context is callback_context, type(context).__name__, {known})"
+    told = {
+        kind: of_callbacks(kind, callback(kind, same), **given, context={"functionCallId": "f"})["stdout"]
+        for kind, given in GIVEN.items()
+    }
+
+    assert told == {
+        kind: "True ToolContext f\n" if kind.endswith("_tool") else "True CallbackContext -\n"
+        for kind in GIVEN
+    }
+
+
+def test_an_async_callback_is_refused_or_run_to_its_end() -> None:
+    """As a tool is."""
+    source = "async def before_agent_callback(callback_context):\n    callback_context.state['a'] = 1"
+    refused = of_callbacks("before_agent", source)
+    run = of_callbacks("before_agent", source, settings={"allow_async_functions": True})
+
+    assert (refused["error"]["type"], refused["state_delta"]) == ("EntryPointError", UNCHANGED)
+    assert (run["error"], run["override"], run["state_delta"]["changed"]) == (None, False, {"a": 1})
+
+
+def test_what_overrides_or_changes_may_be_converted() -> None:
+    """As a tool's result, where that is chosen."""
+    on = "datetime.date(2026, 1, 2)"
+    source = callback("before_tool", "import datetime", f"input['on'] = {on}", f"return {{'on': {on}}}")
+    strict = of_callbacks("before_tool", source, **TOOL)
+    lenient = of_callbacks("before_tool", source, **TOOL, settings={"lenient_json": True})
+
+    assert (strict["error"]["type"], lenient["result"]) == ("NotJsonError", {"on": "2026-01-02"})
+    assert lenient["args"] == {"id": 7, "on": "2026-01-02"}
+
+
+def test_a_callback_has_the_name_of_its_kind() -> None:
+    """Helpers may have any; without it, it is an error."""
+    wrong = of_callbacks("before_agent", "def greet(callback_context):\n    return None")
+    right = of_callbacks(
+        "before_agent", "def greet():\n    print('hi')\n\n" + callback("before_agent", "greet()")
+    )
+
+    assert wrong["error"]["type"] == "EntryPointError"
+    assert right["stdout"] == "hi\n"
+
+
+def test_a_callback_is_called_by_the_names_of_its_parameters() -> None:
+    """Others are an error, as on the platform."""
+    error = of_callbacks("before_agent", "def before_agent_callback(ctx):\n    return None")["error"]
+
+    assert error["type"] == "TypeError"
+    assert "callback_context" in error["message"]
+
+
+def test_a_fake_of_a_tool_is_a_callback_under_another_name() -> None:
+    """It is given by its name."""
+    code = {
+        "source": "def fake_tool_call(tool, input, callback_context):\n    return {'faked': tool.name}",
+        "filename": "fake.py",
+        "name": "fake_tool_call",
+    }
+    answer = of_callbacks("before_tool", **TOOL, code=[code])
+
+    assert answer["result"] == {"faked": "look_up"}
+
+
+def test_callbacks_call_tools() -> None:
+    """As tools do; an unknown one in any of them fails before the first is run."""
+    known = of_callbacks(
+        "before_agent", callback("before_agent", "print(tools.look_up({'id': 1}).json())"), tools=["look_up"]
+    )
+    unknown = of_callbacks(
+        "before_agent", callback("before_agent", "print('ran')"), callback("before_agent", "tools.nope({})")
+    )
+
+    assert known["stdout"] == "{'result': {'id': 1}}\n"
+    assert (unknown["stdout"], unknown["error"]["type"]) == ("", "UnknownToolError")
+    assert 'File "before_agent_2.py", line 2' in unknown["error"]["traceback"]

@@ -1,0 +1,304 @@
+"""Code asks the host: tools, one after the other and side by side, and what ends the asking."""
+
+from typing import Any
+
+import pytest
+
+from tests.ces.guest.runs import Host, Reply, as_tool, of_tool, replied, result_of
+
+
+def test_a_tool_is_called_with_one_dict() -> None:
+    """The call names it and carries the variables; the answer has the body."""
+    host = Host()
+    found = result_of(
+        "set_variable('b', 2)\nreturn tools.look_up({'id': 7}).json()['result']",
+        host=host,
+        tools=["look_up"],
+        state={"a": 1},
+    )
+
+    assert found == {"id": 7}
+    assert host.calls == [
+        {"call": "tool", "id": 1, "tool": "look_up", "args": {"id": 7}, "state": {"a": 1, "b": 2}}
+    ]
+
+
+def test_variables_that_cannot_be_shared_are_named() -> None:
+    """For the call has no fault of its own; what may be converted is."""
+    source = as_tool("import datetime\nset_variable('on', [datetime.date(2026, 1, 2)])\ntools.look_up({})")
+    host = Host()
+    strict = of_tool(source, host=host, tools=["look_up"])["error"]
+
+    assert (strict["type"], host.calls) == ("NotJsonError", [])
+    assert strict["message"] == "variables['on'][0]: Object of type date is not JSON serializable"
+    assert of_tool(source, host=host, tools=["look_up"], settings={"lenient_json": True})["error"] is None
+    assert host.calls[0]["state"] == {"on": ["2026-01-02"]}
+    none = of_tool(as_tool("context.state = 5\ntools.look_up({})"), tools=["look_up"])["error"]
+    assert (none["type"], none["message"]) == ("NotJsonError", "variables: int is no dict")
+
+
+def test_a_tool_without_arguments_gets_none() -> None:
+    """The dict may be left out."""
+    assert result_of("return tools.look_up().json()", tools=["look_up"]) == {"result": {}}
+
+
+def test_keywords_are_taken_with_a_warning_or_refused() -> None:
+    """One template uses them, the documentation does not."""
+    source = "def tool():\n    tools.look_up(id=8)\n    return tools.look_up(id=7).json()['result']"
+    lenient = of_tool(source, tools=["look_up"])
+    strict = of_tool(source, tools=["look_up"], settings={"allow_tool_keywords": False})
+
+    assert lenient["result"] == {"id": 7}
+    assert lenient["warnings"] == [
+        "tools.look_up(...) was called with keywords: the platform documents one dict"
+    ]
+    assert strict["error"]["type"] == "TypeError"
+
+
+@pytest.mark.parametrize("arguments", ["7", "{}, {}", "'id'", "None"])
+def test_anything_else_than_a_dict_is_a_type_error(arguments: str) -> None:
+    """The host is not asked."""
+    host = Host()
+    answer = of_tool(f"def tool():\n    tools.look_up({arguments})", host=host, tools=["look_up"])
+
+    assert answer["error"]["type"] == "TypeError"
+    assert host.calls == []
+
+
+@pytest.mark.parametrize("expression", ["tools.nope", "async_tools.nope", "ces_public.tools.nope"])
+def test_an_unknown_tool_is_an_error_before_the_code_runs(expression: str) -> None:
+    """No except clause catches it, for nothing was run; the line is told."""
+    source = f"""
+        print("ran")
+        def tool():
+            try:
+                {expression}({{}})
+            except BaseException:
+                return 1
+        """
+    answer = of_tool(source, tools=["look_up"])
+
+    assert answer["stdout"] == ""
+    assert answer["error"]["type"] == "UnknownToolError"
+    assert answer["error"]["message"].endswith("there is no tool of that name; known: look_up")
+    assert 'File "tool.py", line 5' in answer["error"]["traceback"]
+
+
+@pytest.mark.parametrize("clause", ["except Exception", "except BaseException", "except"])
+def test_an_unknown_tool_of_a_computed_name_ends_the_run(clause: str) -> None:
+    """Whatever the code catches."""
+    source = f"""
+        def tool():
+            try:
+                getattr(tools, "no" + "pe")({{}})
+            {clause}:
+                return "caught"
+        """
+    answer = of_tool(source, tools=["look_up"])
+
+    assert answer["error"]["type"] == "UnknownToolError"
+    assert answer["result"] is None
+
+
+def test_no_exception_clause_sees_that_the_run_is_over() -> None:
+    """Neither of an unknown tool nor of a refusal."""
+    source = """
+        def tool():
+            try:
+                {}
+            except Exception:
+                print("caught")
+        """
+    unknown = of_tool(source.format("getattr(tools, 'no' + 'pe')({})"))
+    refused = of_tool(source.format("tools.look_up({})"), host=lambda _: None, tools=["look_up"])  # type: ignore[arg-type, return-value]  # nonsense
+
+    assert (unknown["stdout"], unknown["error"]["type"]) == ("", "UnknownToolError")
+    assert (refused["stdout"], refused["error"]["type"]) == ("", "HostCallError")
+    assert refused["error"]["message"] == "the host answered NoneType"
+
+
+def test_a_test_may_put_its_own_tools_in_place() -> None:
+    """What the code binds itself is not looked up."""
+    source = """
+        from unittest.mock import MagicMock
+        tools = MagicMock()
+        tools.anything.return_value = 3
+        def tool():
+            return tools.anything({})
+        """
+
+    assert of_tool(source)["result"] == 3
+
+
+def test_python_may_look_at_tools() -> None:
+    """What it asks for by itself is no tool."""
+    source = "return [hasattr(tools, '__wrapped__'), dir(tools), callable(tools), tools.__class__.__name__]"
+
+    assert result_of(source, tools=["b", "a"]) == [False, ["a", "b"], False, "Tools"]
+    assert result_of("return hasattr(async_tools, '_x'), dir(async_tools)", tools=["a"]) == [False, ["a"]]
+
+
+def test_where_there_are_no_tools_it_is_said() -> None:
+    """Of either object."""
+    for owner in ("tools", "async_tools"):
+        error = of_tool(f"def tool():\n    getattr({owner}, 'no' + 'pe')")["error"]
+        assert error["message"] == f"{owner}.nope: there is no tool of that name; known: none"
+
+
+def test_background_calls_run_side_by_side() -> None:
+    """All are begun before the first is waited for; each answer is asked for once and stays."""
+    host = Host()
+    found = result_of(
+        """
+        waiting = [async_tools.look_up({"id": number}) for number in range(3)]
+        waiting.append(ces_requests.async_get("https://a.example"))
+        answers = [wait() for wait in reversed(waiting)]
+        assert waiting[0]() is answers[-1]
+        return [answer.json() for answer in answers]
+        """,
+        host=host,
+        tools=["look_up"],
+    )
+    steps = [(call["call"], call["id"], call.get("background", False)) for call in host.calls]
+
+    assert found == [{"method": "GET"}, *({"result": {"id": number}} for number in (2, 1, 0))]
+    assert steps == [
+        *(("tool", number, True) for number in (1, 2, 3)),
+        ("http", 4, True),
+        *(("collect", number, False) for number in (4, 3, 2, 1)),
+    ]
+
+
+def test_an_answer_that_is_never_asked_for_is_told() -> None:
+    """By its id, as a warning."""
+    answer = of_tool(
+        "def tool():\n    async_tools.look_up({})\n    async_tools.look_up({})()\n    return 1",
+        tools=["look_up"],
+    )
+
+    assert answer["result"] == 1
+    assert "background calls [1]" in answer["warnings"][0]
+
+
+def test_threads_of_the_code_ask_one_after_the_other() -> None:
+    """The host never gets a second question while it answers the first."""
+    asking: list[int] = []
+
+    def answer(call: dict[str, Any]) -> Reply:
+        asking.append(call["id"])
+        assert len(asking) == 1
+        asking.remove(call["id"])
+        return replied(call["args"])
+
+    found = result_of(
+        """
+        from concurrent.futures import ThreadPoolExecutor
+        with ThreadPoolExecutor(4) as pool:
+            return sorted(pool.map(lambda number: tools.look_up({"n": number}).json()["n"], range(20)))
+        """,
+        host=answer,
+        tools=["look_up"],
+    )
+
+    assert found == list(range(20))
+
+
+def test_a_called_tool_may_change_variables() -> None:
+    """The caller sees it at once, and its own delta has it; unless states are not shared."""
+    host = Host(lambda _: replied(1, state_delta={"changed": {"a": 2}, "removed": ["gone", "never"]}))
+    source = "def tool():\n    tools.look_up({})\n    async_tools.look_up({})()\n    return context.state"
+    shared = of_tool(source, host=host, tools=["look_up"], state={"a": 1, "gone": 1})
+    apart = of_tool(source, host=host, tools=["look_up"], state={"a": 1}, settings={"share_state": False})
+
+    assert shared["result"] == {"a": 2}
+    assert shared["state_delta"] == {"changed": {"a": 2}, "removed": ["gone"]}
+    assert apart["result"] == {"a": 1}
+    assert "state" not in host.calls[-1]
+
+
+@pytest.mark.parametrize(
+    "call", ["tools.look_up({})", "async_tools.look_up({})", "ces_requests.get('http://a')"]
+)
+def test_a_refusal_of_the_host_ends_the_run(call: str) -> None:
+    """Under the name that the host gave it, whatever the code catches; nothing more is asked."""
+    asked: list[dict[str, Any]] = []
+
+    def refuse(question: dict[str, Any]) -> Reply:
+        asked.append(question)
+        return {"error": {"type": "TooManyCallsError", "message": "100 calls are allowed"}}
+
+    source = f"""
+        def tool():
+            for _ in range(3):
+                try:
+                    {call}
+                except BaseException:
+                    pass
+        """
+    answer = of_tool(source, host=refuse, tools=["look_up"])
+
+    assert answer["error"]["type"] == "TooManyCallsError"
+    assert answer["error"]["message"] == "100 calls are allowed"
+    assert len(asked) == 1
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [None, [], {}, {"status_code": "200", "reason": "", "text": ""}, {**replied(1), "id": 9}],
+)
+def test_a_host_that_answers_nonsense_ends_the_run(reply: Any) -> None:
+    """As an error of the host, not of the code."""
+    answer = of_tool("def tool():\n    tools.look_up({})", host=lambda _: reply, tools=["look_up"])
+
+    assert answer["error"]["type"] == "HostCallError"
+
+
+def test_a_host_that_cannot_be_asked_ends_the_run() -> None:
+    """Such as one whose pipe is closed."""
+
+    def gone(call: dict[str, Any]) -> Reply:
+        raise BrokenPipeError(call["id"])
+
+    answer = of_tool(
+        "def tool():\n    try:\n        tools.look_up({})\n    except Exception:\n        return 1",
+        host=gone,
+        tools=["look_up"],
+    )
+
+    assert answer["error"]["type"] == "HostCallError"
+
+
+def test_a_host_may_answer_with_a_run_of_its_own() -> None:
+    """Runs nest: each prints, imports and counts for itself, and shows its lines under one file's name."""
+
+    def host(call: dict[str, Any]) -> Reply:
+        inner = of_tool(
+            """
+            import ces_public
+            def tool(n: int):
+                print("inner")
+                ces_public.set_variable("n", n)
+                return n
+            """,
+            args=call["args"],
+            state=call["state"],
+        )
+        return replied(inner["response"], state_delta=inner["state_delta"])
+
+    answer = of_tool(
+        """
+        import ces_public
+        def tool():
+            print("before")
+            found = tools.look_up({"n": 5}).json()["result"]
+            import ces_public as again
+            print("after", again is ces_public)
+            raise ValueError(found, get_variable("n"))
+        """,
+        host=host,
+        tools=["look_up"],
+    )
+
+    assert answer["error"]["message"] == "(5, 5)"
+    assert '    raise ValueError(found, get_variable("n"))\n' in answer["error"]["traceback"]
+    assert answer["stdout"] == "before\nafter True\n"

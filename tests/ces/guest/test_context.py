@@ -1,0 +1,291 @@
+"""Code reads its session, and changes its variables."""
+
+from typing import Any
+
+import pydantic
+import pytest
+
+from gcp_adk_store.ces.guest.events import Event
+from tests.ces.guest.runs import UNCHANGED, of_tool, result_of
+
+
+def said(author: str, *texts: str, **more: Any) -> dict[str, Any]:
+    """Return an event in which *author* says *texts*."""
+    parts = [{"text": text} for text in texts]
+    event = {"id": "e", "invocationId": "i", "author": author, "timestamp": 1.75, "content": {"parts": parts}}
+    return {**event, **more}
+
+
+USER_THEN_AGENT = [
+    said("user", "old"),
+    said("root", "old answer"),
+    said("user", "a", "b"),
+    said("user", "c"),
+    said("root", "x"),
+    said("helper", "y", "z"),
+]
+
+
+@pytest.mark.parametrize(
+    ("events", "user", "agent"),
+    [
+        ([], [], []),
+        ([said("root", "x")], [], ["x"]),
+        ([said("user", "a")], ["a"], []),
+        (USER_THEN_AGENT, ["a", "b", "c"], ["x", "y", "z"]),
+        ([*USER_THEN_AGENT, said("user", "new")], ["new"], ["x", "y", "z"]),
+        ([said("user", "a"), said("root", "x", content=None)], ["a"], []),
+    ],
+)
+def test_the_last_input_and_output_are_whole_blocks_in_order(
+    events: list[dict[str, Any]], user: list[str], agent: list[str]
+) -> None:
+    """Of the user's latest run of events and of the agents', whoever spoke last."""
+    found = result_of(
+        """
+        texts = lambda parts: [part.text for part in parts]
+        return [texts(context.get_last_user_input()), texts(context.get_last_agent_output())]
+        """,
+        context={"events": events},
+    )
+
+    assert found == [user, agent]
+
+
+def test_parts_are_those_of_the_whole_history() -> None:
+    """In order."""
+    found = result_of("return [part.text for part in context.parts()]", context={"events": USER_THEN_AGENT})
+
+    assert found == ["old", "old answer", "a", "b", "c", "x", "y", "z"]
+
+
+def test_an_event_knows_its_author_and_its_error() -> None:
+    """An agent is whoever is not the user."""
+    events = [said("user", "a"), said("root", "x", errorCode="SAFETY", content=None)]
+    found = result_of(
+        """
+        return [[event.is_user(), event.is_agent(), event.is_agent("root"), event.has_error(),
+                 len(event.parts()), event.timestamp] for event in context.events]
+        """,
+        context={"events": events},
+    )
+
+    assert found == [[True, False, False, False, 1, 1], [False, True, True, True, 0, 1]]
+
+
+def test_the_user_is_no_agent() -> None:
+    """Whatever is asked for by name; and an error code that is empty is none."""
+    user, agent = (
+        Event(id="e", invocation_id="i", author=author, timestamp=0, error_code="")
+        for author in ("user", "root")
+    )
+
+    assert [user.is_agent("user"), agent.is_agent("user"), agent.is_agent(""), agent.is_agent("root")] == [
+        False,
+        False,
+        False,
+        True,
+    ]
+    assert [user.has_error(), user.model_copy(update={"error_code": "E"}).has_error()] == [False, True]
+
+
+def test_an_event_may_have_a_content_without_parts() -> None:
+    """There is a list in any case."""
+    event = Event.model_validate({**said("user"), "content": {}})
+
+    assert event.parts() == []
+
+
+@pytest.mark.parametrize(("given", "seconds"), [(1.75, 1), (-1.5, -2), (7, 7)])
+def test_a_time_is_whole_seconds(given: float, seconds: int) -> None:
+    """Those that have passed."""
+    assert Event.model_validate({**said("user"), "timestamp": given}).timestamp == seconds
+
+
+def test_a_time_is_finite() -> None:
+    """Anything else is no event, and not an error of arithmetic."""
+    with pytest.raises(pydantic.ValidationError, match="finite"):
+        Event.model_validate({**said("user"), "timestamp": float("inf")})
+
+
+def test_the_context_has_the_fields_of_the_session() -> None:
+    """Under both spellings, also those that newer versions have."""
+    given = {
+        "userContent": {"role": "user", "parts": [{"text": "hi"}]},
+        "invocation_id": "i",
+        "agentName": "root",
+        "sessionId": "s",
+        "functionCallId": "f",
+        "languageCode": "fr",
+        "projectNumber": 7,
+        "turn_index": 3,
+    }
+    found = result_of(
+        """
+        return [context.user_content.parts[0].text, context.invocation_id, context.agent_name,
+                context.session_id, context.function_call_id, context.language_code, context.project_number,
+                context.turn_index]
+        """,
+        context=given,
+    )
+
+    assert found == ["hi", "i", "root", "s", "f", "fr", 7, 3]
+
+
+def test_state_and_variables_are_the_same_plain_dict() -> None:
+    """Either can be replaced; every function works on what is there then."""
+    found = result_of(
+        """
+        same = context.state is context.variables and type(context.state) is dict
+        context.variables = {"b": 2}
+        set_variable("c", 3)
+        context.set_variable("d", 4)
+        return [same, context.state, get_variable("b"), get_variable("a"), get_variable("a", 0),
+                context.get_variable("a", 1)]
+        """,
+        state={"a": 1},
+    )
+
+    assert found == [True, {"b": 2, "c": 3, "d": 4}, 2, None, 0, 1]
+
+
+@pytest.mark.parametrize(
+    "call", ["remove_variable('a')", "context.remove_variable('a')", "del context.state['a']"]
+)
+def test_removing_what_is_not_there_is_a_key_error(call: str) -> None:
+    """However it is spelt."""
+    assert of_tool(f"def tool():\n    {call}")["error"]["type"] == "KeyError"
+
+
+def test_the_delta_is_what_changed() -> None:
+    """Set to what it was is no change; a number that becomes a truth value is one, as is a nested change."""
+    answer = of_tool(
+        """
+        def tool():
+            set_variable("same", [1, {"x": None}])
+            set_variable("new", "n")
+            set_variable("one", True)
+            set_variable("inner", {"one": True})
+            remove_variable("gone")
+            context.state["nested"]["deep"].append(2)
+            set_variable("again", 1)
+            remove_variable("again")
+        """,
+        state={
+            "same": [1, {"x": None}],
+            "one": 1,
+            "inner": {"one": 1},
+            "gone": 1,
+            "nested": {"deep": [1]},
+            "kept": 0,
+        },
+    )
+
+    assert answer["state_delta"] == {
+        "changed": {"new": "n", "one": True, "inner": {"one": True}, "nested": {"deep": [1, 2]}},
+        "removed": ["gone"],
+    }
+    assert any("'nested' was changed inside" in text for text in answer["warnings"])
+
+
+def test_a_change_inside_can_be_ignored() -> None:
+    """As where only what is set again is noticed."""
+    source = """
+        def tool():
+            context.state["nested"].append(2)
+            context.state["set"].append(2)
+            set_variable("set", list(context.state["set"]))
+        """
+    answer = of_tool(source, state={"nested": [1], "set": [1]}, settings={"track_nested_changes": False})
+
+    assert answer["state_delta"] == {"changed": {"set": [1, 2]}, "removed": []}
+
+
+def test_changed_actions_are_told() -> None:
+    """What follows of them is the host's to decide."""
+    changed = of_tool("def tool():\n    context.actions.transfer_to_agent = 'billing'")
+    unchanged = of_tool("def tool(): pass", context={"actions": {"escalate": True}})
+
+    assert changed["actions"] == {
+        "stateDelta": {},
+        "artifactDelta": {},
+        "requestedAuthConfigs": {},
+        "transferToAgent": "billing",
+    }
+    assert unchanged["actions"] is None
+
+
+def test_actions_that_json_cannot_hold_are_named() -> None:
+    """As variables are."""
+    error = of_tool("def tool():\n    context.actions.state_delta['a'] = {1}")["error"]
+
+    assert error["type"] == "NotJsonError"
+    assert error["message"].startswith("actions.state_delta['a']: ")
+
+
+def test_a_host_may_call_the_state_variables() -> None:
+    """As the platform's interface does."""
+    assert result_of("return context.state", context={"variables": {"a": 1}}) == {"a": 1}
+
+
+def test_a_failure_changes_nothing() -> None:
+    """Neither variables that were set nor ones that were changed inside."""
+    source = """
+        def tool():
+            set_variable("a", 2)
+            context.state["nested"].append(2)
+            raise ValueError("late")
+        """
+    answer = of_tool(source, state={"a": 1, "nested": [1]})
+
+    assert answer["error"]["type"] == "ValueError"
+    assert answer["state_delta"] == UNCHANGED
+
+
+@pytest.mark.parametrize(
+    ("statement", "message"),
+    [
+        ("set_variable('a', {1, 2})", "variables['a']: Object of type set is not JSON serializable"),
+        ("set_variable('a', [float('nan')])", "variables['a'][0]: nan is no JSON number"),
+        ("set_variable('a', {1: 2})", "variables['a']: the key 1 is int, JSON has only str"),
+        ("set_variable(1, 2)", "variables: the key 1 is int, JSON has only str"),
+        ("context.state = 5", "variables: int is no dict"),
+        ("a = []; a.append(a); set_variable('a', a)", "nested deeper than 90 levels, or refers to itself"),
+        ("set_variable('a', 10 ** 5000)", "an integer of 16610 bits is too large"),
+        ("set_variable('a', 2 ** 14_000)", "an integer of 14001 bits is too large"),
+        ("set_variable('a', ['b\\ud800'])", "variables['a'][0]: '\\ud800' at 1 is half of a surrogate pair"),
+        ("set_variable('\\udfff', 1)", "variables, a key: '\\udfff' at 0 is half of a surrogate pair"),
+    ],
+)
+def test_a_variable_that_json_cannot_hold_is_an_error_that_says_where(statement: str, message: str) -> None:
+    """And nothing is changed."""
+    answer = of_tool(f"def tool():\n    {statement}", state={"kept": 1})
+
+    assert answer["error"]["type"] == "NotJsonError"
+    assert message in answer["error"]["message"]
+    assert answer["state_delta"] == UNCHANGED
+
+
+def test_a_large_integer_is_a_variable() -> None:
+    """As long as Python writes it."""
+    answer = of_tool("def tool():\n    set_variable('a', 2 ** 13_999)")
+
+    assert answer["state_delta"] == {"changed": {"a": 2**13_999}, "removed": []}
+
+
+def test_a_variable_over_the_platforms_limit_is_an_error() -> None:
+    """Of its JSON in UTF-8; the setting raises it, or lifts it."""
+    source = "def tool():\n    set_variable('big', 'é' * 131_071)"
+    too_large = of_tool(source.replace("131_071", "131_072"))
+
+    assert of_tool(source.replace("131_071", "131_070"))["error"] is None
+    assert too_large["error"]["type"] == "VariableTooLargeError"
+    assert "262,146 bytes" in too_large["error"]["message"]
+    assert (
+        of_tool(source.replace("131_071", "131_072"), settings={"max_variable_bytes": None})["error"] is None
+    )
+
+
+def test_a_large_variable_that_was_there_is_none_of_the_codes_business() -> None:
+    """Only what changes is measured."""
+    assert of_tool("def tool(): pass", state={"big": "x" * 300_000})["error"] is None

@@ -1,0 +1,45 @@
+"""The page about the runtime says what is so."""
+
+import dataclasses
+import re
+from pathlib import Path
+
+import pytest
+
+from gcp_adk_store.ces.guest.contract import Answer, Request, RunSettings
+from gcp_adk_store.ces.guest.namespace import CLASSES
+
+PAGE = (Path(__file__).parents[3] / "docs/ces-runtime.md").read_text()
+
+
+def section(title: str) -> str:
+    """Return what the page has under *title*."""
+    return PAGE.split(f"\n## {title}\n")[1].split("\n## ")[0]
+
+
+def test_its_example_runs() -> None:
+    """With its own assertions."""
+    (code,) = re.findall(r"^```python\n(.*?)^```", section("A run"), re.DOTALL | re.MULTILINE)
+    exec(code, {"__name__": "page"})  # noqa: S102  # the page's own code is what is tested
+
+
+def spelt(default: object) -> str:
+    """Return how the page writes *default*."""
+    if isinstance(default, bool):
+        return f"`{default}`"
+    return f"{default:,}" if isinstance(default, int) else "the platform's"
+
+
+def test_its_settings_are_those_that_there_are() -> None:
+    """Each in one row, in the order of the code, with its default."""
+    rows = dict(re.findall(r"^\| `(\w+)` \| (.*?) \|", section("What we chose"), re.MULTILINE))
+    defaults = {field.name: field.default for field in dataclasses.fields(RunSettings)}
+
+    assert list(rows) == list(defaults)
+    assert rows == {name: spelt(value) for name, value in defaults.items()}
+
+
+@pytest.mark.parametrize("name", [*CLASSES, *Request.__annotations__, *Answer.__annotations__])
+def test_it_names_every_class_and_every_field(name: str) -> None:
+    """The version is named as such."""
+    assert name == "version" or f"`{name}`" in PAGE

@@ -1,0 +1,401 @@
+"""Whatever code does is an answer, which shows the lines of the code and nothing of the runtime."""
+
+import io
+import json
+import linecache
+import sys
+from typing import Any
+
+import pytest
+
+from tests.ces.guest.runs import Host, answered, of_tool, result_of
+
+
+def test_a_traceback_shows_the_codes_own_lines() -> None:
+    """The standard library's and the runtime's frames are left out."""
+    error = of_tool(
+        """
+        import json
+
+        def helper(text):
+            return json.loads(text)
+
+        def tool():
+            return helper("{")
+        """
+    )["error"]
+
+    assert error["type"] == "JSONDecodeError"
+    shown = [line for line in error["traceback"].splitlines() if "^" not in line and "~" not in line]
+    assert shown[:-1] == [
+        "Traceback (most recent call last):",
+        '  File "tool.py", line 8, in tool',
+        '    return helper("{")',
+        '  File "tool.py", line 5, in helper',
+        "    return json.loads(text)",
+    ]
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize("last", ["", "\n"])
+def test_lines_are_those_that_python_counts(end: str, last: str) -> None:
+    """Form feeds and the separators of Unicode end none, and the last line may lack its end."""
+    lines = ['text = "\x0c\x1c\u2028"', "", "def tool():", "    raise ValueError(1)"]
+    code = {"source": end.join(lines) + last, "filename": "tool.py", "name": "tool"}
+    shown = answered({"kind": "tool", "code": [code]})["error"]["traceback"]
+    unknown = {**code, "source": end.join([*lines[:3], "    tools.nope({})"])}
+
+    assert '  File "tool.py", line 4, in tool\n    raise ValueError(1)\n' in shown
+    assert "\n    tools.nope({})\n" in answered({"kind": "tool", "code": [unknown]})["error"]["traceback"]
+
+
+def test_marks_lie_under_what_they_mark() -> None:
+    """In the last line too."""
+    shown = of_tool("def tool():\n    return 1 + {}['k']")["error"]["traceback"].splitlines()
+    line = next(line for line in shown if "return" in line)
+    marks = shown[shown.index(line) + 1]
+
+    assert line[marks.index("~") : len(marks)] == "{}['k']"
+
+
+def test_what_led_to_an_error_is_shown_alike() -> None:
+    """Causes, contexts and groups."""
+    error = of_tool(
+        """
+        import json
+
+        def tool():
+            try:
+                json.loads("{")
+            except ValueError as error:
+                raise ExceptionGroup("several", [error, KeyError("k")]) from error
+        """
+    )["error"]
+
+    assert "The above exception was the direct cause" in error["traceback"]
+    assert "json/" not in error["traceback"]
+    assert "guest" not in error["traceback"]
+
+
+def test_an_error_of_the_response_is_of_the_documented_pattern() -> None:
+    """The model gets it under result; or nothing."""
+    source = "def tool():\n    return {}['k']"
+
+    assert of_tool(source)["response"] == {"result": {"error": "KeyError: k"}}
+    assert of_tool(source, settings={"error_in_result": False})["response"] is None
+
+
+def test_code_that_is_no_python_is_an_error_with_its_line() -> None:
+    """Nothing is run."""
+    answer = of_tool("print(1)\ndef tool(:\n    pass")
+
+    assert (answer["error"]["type"], answer["stdout"]) == ("SyntaxError", "")
+    assert answer["error"]["traceback"].startswith(
+        '  File "tool.py", line 2\n    def tool(:\n             ^\n'
+    )
+    assert of_tool("(" * 10_000)["error"]["type"] in {"SyntaxError", "MemoryError", "RecursionError"}
+    assert of_tool(f"x = {'-' * 9_000}1")["error"]["type"] in {"SyntaxError", "MemoryError", "RecursionError"}
+    assert of_tool("\0")["error"]["type"] in {"SyntaxError", "ValueError"}
+
+
+@pytest.mark.parametrize("line", ["await f()", "return 1", "nonlocal x", "f(a=1, a=2)"])
+def test_what_the_compiler_refuses_is_shown_with_its_line(line: str) -> None:
+    """Though it looks for the line in a file, which there is not."""
+    error = of_tool(f"f = None\n{line}\n")["error"]
+
+    assert error["type"] == "SyntaxError"
+    assert error["traceback"].startswith(f'  File "tool.py", line 2\n    {line}\n')
+
+
+def test_what_python_warns_of_is_a_warning() -> None:
+    """And is not printed, nor an error where warnings are."""
+    answer = of_tool("def tool():\n    return 1 is 1")
+
+    assert (answer["result"], answer["stdout"]) == (True, "")
+    assert [text.partition(" with")[0] for text in answer["warnings"]] == ['tool.py:2: "is"']
+
+
+@pytest.mark.parametrize(
+    ("statement", "kind", "message"),
+    [
+        ("import sys; sys.exit(3)", "SystemExit", "the code called exit (3)"),
+        ("raise SystemExit", "SystemExit", "the code called exit (None)"),
+        ("raise KeyboardInterrupt", "KeyboardInterrupt", ""),
+        ("raise GeneratorExit", "GeneratorExit", ""),
+        ("tool()", "RecursionError", "maximum recursion depth exceeded"),
+        ("raise MemoryError", "MemoryError", ""),
+        ("raise BaseExceptionGroup('g', [SystemExit(1)])", "BaseExceptionGroup", "g (1 sub-exception)"),
+        ("raise StatusError(500, 'down')", "StatusError", "500: down"),
+        ("input()", "EOFError", "EOF when reading a line"),
+        ("raise KeyError('a', 'b')", "KeyError", "('a', 'b')"),
+        ("raise KeyError(7)", "KeyError", "7"),
+        ("raise ValueError('\\ud800')", "ValueError", "\\ud800"),
+        ("getattr(tools, 'no' + 'pe')", "UnknownToolError", "tools.nope: there is no tool"),
+        ("return {1}", "NotJsonError", "result: Object of type set"),
+    ],
+)
+def test_whatever_is_raised_is_an_answer(statement: str, kind: str, message: str) -> None:
+    """Also what ends a process elsewhere."""
+    error = of_tool(f"def tool():\n    {statement}")["error"]
+
+    assert error["type"] == kind
+    assert error["message"].startswith(message)
+    assert "gcp_adk_store" not in error["traceback"]
+    json.dumps(error, ensure_ascii=False).encode()
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        "def __str__(self): raise SystemExit",
+        "def __repr__(self): raise SystemExit",
+        "def __dir__(self): raise SystemExit",
+        "def __str__(self): return 5",
+        "def __str__(self): return type('Text', (str,), {'__len__': lambda self: 1 / 0})()",
+        "__class__ = property(lambda self: 1 / 0)",
+        "args = code = property(lambda self: 1 / 0)",
+    ],
+)
+@pytest.mark.parametrize("base", ["AttributeError", "SystemExit", "KeyError"])
+def test_an_exception_that_cannot_be_shown_is_an_answer(told: str, base: str) -> None:
+    """What it says of itself is the code's too."""
+    source = f"""
+        class Odd({base}):
+            name, obj = "x", property(lambda self: self)
+            {told}
+
+        def tool():
+            raise Odd(Odd())
+        """
+    error = of_tool(source)["error"]
+
+    assert error["type"] == "Odd"
+    assert "Odd" in error["traceback"]
+
+
+def test_what_cannot_be_shown_is_said() -> None:
+    """In place of its text."""
+    source = "class Odd(Exception):\n    def __str__(self): raise SystemExit\ndef tool():\n    raise Odd"
+
+    assert of_tool(source)["error"]["message"] == "<the exception cannot be shown>"
+
+
+@pytest.mark.parametrize("name", ["property(lambda self: 1 / 0)", "7"])
+def test_an_exception_is_called_what_its_class_is(name: str) -> None:
+    """Whatever its metaclass says."""
+    source = f"""
+        class Kind(type):
+            __name__ = {name}
+
+        class Odd(Exception, metaclass=Kind):
+            def __str__(self):
+                return "shown"
+
+        def tool():
+            raise Odd("argument")
+        """
+    error = of_tool(source)["error"]
+
+    assert (error["type"], error["message"]) == ("Odd", "shown")
+
+
+def test_an_error_that_the_host_named_is_shown_by_that_name() -> None:
+    """In its traceback too."""
+    host = Host(lambda _: {"error": {"type": "TooManyCallsError", "message": "enough"}})
+    error = of_tool("def tool():\n    tools.look_up({})", host=host, tools=["look_up"])["error"]
+
+    assert error["traceback"].endswith("\nTooManyCallsError: enough\n")
+
+
+def test_a_result_whose_methods_fail_is_an_answer() -> None:
+    """It is read while the code can still be blamed."""
+    error = of_tool(
+        """
+        class Odd(dict):
+            def items(self):
+                raise SystemExit(5)
+
+        def tool():
+            return Odd(a=1)
+        """
+    )["error"]
+
+    assert (error["type"], error["message"]) == ("SystemExit", "the code called exit (5)")
+
+
+def test_a_long_message_is_cut() -> None:
+    """The answer stays small."""
+    error = of_tool("def tool():\n    raise ValueError('x' * 1_000_000)")["error"]
+
+    assert len(error["message"]) < 9_000
+    assert len(error["traceback"]) < 33_000
+    assert error["message"].endswith("[cut, 1,000,000 characters]")
+
+
+def test_of_what_led_to_an_error_at_length_both_ends_are_shown() -> None:
+    """What came first, and what was raised in the end; not more of either than people read."""
+    error = of_tool(
+        """
+        def tool():
+            error = None
+            for number in range(3_000):
+                following = ValueError(number)
+                following.__context__, error = error, following
+            raise error
+        """
+    )["error"]
+
+    assert error["message"] == "2999"
+    assert error["traceback"].startswith("ValueError: 0\n\nDuring handling")
+    assert "[cut, " in error["traceback"]
+    assert error["traceback"].endswith("    raise error\nValueError: 2999\n")
+    assert len(error["traceback"]) < 33_000
+
+
+def test_what_is_printed_is_kept_up_to_a_limit() -> None:
+    """To either stream, by whatever prints; a failure keeps it too."""
+    source = """
+        import pprint, sys
+        print("module")
+        def tool():
+            pprint.pprint({"a": 1})
+            print("error", file=sys.stderr)
+            sys.stdout.write("x" * 100)
+            raise ValueError
+        """
+    whole = of_tool(source)["stdout"]
+
+    assert whole == "module\n{'a': 1}\nerror\n" + "x" * 100
+    assert (
+        of_tool(source, settings={"max_stdout_chars": 10})["stdout"] == "module\n{'a\n[output was cut here]\n"
+    )
+
+
+def test_bytes_are_no_text_to_print() -> None:
+    """As on any other stream."""
+    error = of_tool("import sys\ndef tool():\n    sys.stdout.write(b'x')")["error"]
+
+    assert (error["type"], error["message"]) == ("TypeError", "write() argument must be str, not bytes")
+
+
+def test_a_run_puts_everything_back() -> None:
+    """Streams, modules and the lines of tracebacks."""
+    before = (sys.stdin, sys.stdout, sys.stderr)
+    of_tool("def tool():\n    raise ValueError")
+
+    assert before == (sys.stdin, sys.stdout, sys.stderr)
+    assert not {"ces_public", "ces_internal", "ces_code"} & set(sys.modules)
+    assert "tool.py" not in linecache.cache
+
+
+def test_without_capture_the_streams_are_the_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that a debugger works."""
+    stream = io.StringIO()
+    monkeypatch.setattr(sys, "stdout", stream)
+    answer = of_tool("def tool():\n    print('seen')", settings={"capture": False})
+
+    assert (answer["stdout"], stream.getvalue()) == ("", "seen\n")
+
+
+@pytest.mark.parametrize(
+    ("module", "missing"),
+    [
+        ("ces_requests", "ces_requests"),
+        ("requests", "requests"),
+        ("requests.adapters as adapters", "requests"),
+        ("google.cloud", "google.cloud"),
+        ("google.cloud.firestore as firestore", "google.cloud.firestore"),
+        ("gcp_adk_store", "gcp_adk_store"),
+    ],
+)
+def test_what_the_platform_does_not_have_cannot_be_imported(module: str, missing: str) -> None:
+    """Though it is installed here; Python's own words."""
+    error = of_tool(f"import {module}\ndef tool():\n    return 1")["error"]
+
+    assert error["type"] == "ModuleNotFoundError"
+    assert error["message"] == f"No module named {missing!r}"
+    assert missing == result_of(
+        f"try:\n    __import__({missing!r})\nexcept ImportError as error:\n    return error.name"
+    )
+
+
+def test_a_member_of_a_shared_package_is_looked_at_by_itself() -> None:
+    """Protobuf is there, and nothing else below google."""
+    allowed = of_tool("from google import protobuf\nimport google.protobuf\ndef tool():\n    return 1")
+    refused = of_tool("from google import auth\ndef tool():\n    return 1")
+
+    name = "try:\n    from google import auth\nexcept ImportError as error:\n    return error.name"
+    assert (allowed["result"], result_of(name)) == (1, "google")
+    assert (refused["error"]["type"], refused["error"]["message"]) == (
+        "ImportError",
+        "cannot import name 'auth' from 'google'",
+    )
+
+
+def test_a_module_below_others_can_be_imported_from_them() -> None:
+    """Where it alone is importable."""
+    source = (
+        "from google import protobuf\nfrom google.protobuf import {0}\ndef tool():\n    return {0}.__name__"
+    )
+    settings = {"importable": ["google.protobuf.struct_pb2"]}
+    refused = of_tool(source.format("json_format"), settings=settings)["error"]
+
+    assert of_tool(source.format("struct_pb2"), settings=settings)["result"] == "google.protobuf.struct_pb2"
+    assert refused["message"] == "cannot import name 'json_format' from 'google.protobuf'"
+
+
+def test_what_the_platform_has_can_be_imported() -> None:
+    """The standard library, pydantic, and the runtime's own names."""
+    source = """
+        import asyncio, datetime, decimal, re, uuid, zoneinfo, xml.etree.ElementTree
+        import annotated_types, google.protobuf, numpy, pydantic_core, typing_extensions, typing_inspection
+        import pydantic.fields
+        from pydantic import BaseModel
+        from ces_public import Part, ces_requests, get_variable, tools
+        def tool():
+            return Part is ces_public.Part
+        """
+
+    assert of_tool(source)["result"] is True
+
+
+def test_everything_can_be_imported_on_demand() -> None:
+    """Everything that is installed."""
+    assert of_tool("import pytest\ndef tool():\n    return 1", settings={"importable": None})["result"] == 1
+
+
+CODE = [{"source": "def tool(): pass", "filename": "t.py"}]
+
+
+@pytest.mark.parametrize(
+    ("request_", "message"),
+    [
+        ({}, "kind None"),
+        ({"kind": "tool"}, "code is a list"),
+        ({"kind": "tool", "code": []}, "code is a list"),
+        ({"kind": "tool", "code": [*CODE, *CODE]}, "code is a list"),
+        ({"kind": "job", "code": CODE}, "kind 'job'"),
+        ({"kind": "callback", "code": CODE}, "callback None"),
+        ({"kind": "callback", "callback": "before_lunch", "code": CODE}, "before_lunch"),
+        ({"kind": "callback", "callback": "before_model", "code": CODE}, "before_model needs llm_request"),
+        ({"kind": "tool", "code": CODE, "version": 2}, "version 2 is not 1"),
+        ({"kind": "tool", "code": CODE, "settings": {"strict": 1}}, "unknown settings: strict"),
+        ({"kind": "tool", "code": CODE, "context": {"events": [{"id": "e"}]}}, "validation error"),
+        ({"kind": "tool", "code": [{"source": "def tool(): pass"}]}, "code[0] needs a source and a filename"),
+        ({"kind": "tool", "code": [{"filename": "t.py"}]}, "code[0] needs a source and a filename"),
+        ({"kind": "tool", "code": ["def tool(): pass"]}, "code[0] needs a source and a filename"),
+        ({"kind": "tool", "code": [{**CODE[0], "name": 5}]}, "code[0] needs a source and a filename"),
+        ({"kind": "tool", "code": CODE, "context": None}, "context is NoneType, not dict"),
+        ({"kind": "tool", "code": CODE, "context": {"state": 5}}, "validation error"),
+        ({"kind": "tool", "code": CODE, "args": []}, "args is list, not dict"),
+        ({"kind": "tool", "code": CODE, "tools": "look_up"}, "tools is str, not list"),
+        ({"kind": "tool", "code": CODE, "settings": 1}, "settings is int, not dict"),
+        ({"kind": "tool", "code": CODE, "settings": {"importable": 5}}, "not iterable"),
+    ],
+)
+def test_a_request_that_is_none_is_an_answer(request_: dict[str, Any], message: str) -> None:
+    """A host learns what is wrong with it."""
+    answer = answered(request_)
+
+    assert message in answer["error"]["message"]
+    assert answer["state_delta"] == {"changed": {}, "removed": []}

@@ -1,0 +1,229 @@
+"""Parts, contents, requests and responses have the shapes that travel."""
+
+import base64
+import copy
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pydantic
+import pytest
+
+from gcp_adk_store.ces.guest.content import Blob, Content, FunctionCall, Part
+from gcp_adk_store.ces.guest.llm import GenerateContentConfig, LlmRequest, LlmResponse
+from gcp_adk_store.ces.guest.models import from_wire, to_wire
+from gcp_adk_store.ces.guest.plain import NotJsonError
+
+
+def inline_json(part: Part) -> tuple[str | None, Any]:
+    """Return the media type of a part's data, and the JSON in it."""
+    assert part.inline_data is not None
+    return part.inline_data.mime_type, json.loads(part.inline_data.raw_data)
+
+
+@pytest.mark.parametrize(
+    ("part", "wire"),
+    [
+        (Part.from_text("hi"), {"text": "hi"}),
+        (
+            Part.from_function_call("look_up", {"id": None}),
+            {"functionCall": {"name": "look_up", "args": {"id": None}}},
+        ),
+        (
+            Part.from_function_response("look_up", {"output": [1]}),
+            {"functionResponse": {"name": "look_up", "response": {"output": [1]}}},
+        ),
+        (
+            Part.from_agent_transfer("billing"),
+            {"functionCall": {"name": "transfer_to_agent", "args": {"agent_name": "billing"}}},
+        ),
+        (
+            Part.from_end_session(reason="done"),
+            {"functionCall": {"name": "end_session", "args": {"reason": "done", "session_escalated": False}}},
+        ),
+        (
+            Part.from_end_session(reason="angry", escalated=True),
+            {"functionCall": {"name": "end_session", "args": {"reason": "angry", "session_escalated": True}}},
+        ),
+        (
+            Part.from_inline_data(b"aGVsbG8=", "text/plain"),
+            {"inlineData": {"data": "aGVsbG8=", "mimeType": "text/plain"}},
+        ),
+        (
+            Part.from_json('{"a": 1}'),
+            {"inlineData": {"data": "eyJhIjogMX0=", "mimeType": "application/json"}},
+        ),
+    ],
+)
+def test_a_part_that_was_made_travels_in_its_documented_shape(part: Part, wire: dict[str, Any]) -> None:
+    """In camelCase, without what is absent; None inside of arguments stays. Read again, it is the same."""
+    assert wire == to_wire(part, "part")
+    assert Part.model_validate(wire) == part
+
+
+def test_a_customized_response_is_json_of_its_own_type() -> None:
+    """Every option under its name on the wire, with the documented defaults."""
+    assert inline_json(Part.from_customized_response(content="Type it")) == (
+        "application/json+agentResponse",
+        {
+            "content": "Type it",
+            "disableBargeIn": False,
+            "enableDtmf": False,
+            "dtmfFinishDigit": "#",
+            "dtmfEndpointingTimeout": 3,
+        },
+    )
+    assert inline_json(
+        Part.from_customized_response(
+            content="",
+            disable_barge_in=True,
+            enable_dtmf=True,
+            dtmf_finish_digit="*",
+            dtmf_endpointing_timeout=9,
+        )
+    )[1] == {
+        "content": "",
+        "disableBargeIn": True,
+        "enableDtmf": True,
+        "dtmfFinishDigit": "*",
+        "dtmfEndpointingTimeout": 9,
+    }
+
+
+def test_audio_is_json_of_its_own_type() -> None:
+    """It names the recording."""
+    assert inline_json(Part.from_audio("gs://b/a.wav")) == (
+        "application/json+audio",
+        {"audioUri": "gs://b/a.wav", "cancellable": False, "interruptable": True},
+    )
+
+
+def test_text_or_transcript_prefers_text() -> None:
+    """An empty text is one; data has a transcript or has not."""
+    spoken = Part(inline_data=Blob.model_validate({"transcript": "said"}))
+
+    assert Part(text="").text_or_transcript() == ""
+    assert spoken.text_or_transcript() == "said"
+    assert Part(inline_data=Blob()).text_or_transcript() is None
+    assert Part().text_or_transcript() is None
+
+
+def test_a_part_knows_which_function_it_is_about() -> None:
+    """By its name; a call is no response."""
+    call = Part.from_function_call("look_up", {})
+    response = Part.from_function_response("look_up", {})
+
+    assert (call.has_function_call("look_up"), call.has_function_call("other")) == (True, False)
+    assert (call.has_function_response("look_up"), response.has_function_response("look_up")) == (False, True)
+    assert response.has_function_call("look_up") is False
+
+
+def test_raw_data_needs_data() -> None:
+    """As on the platform, it is a TypeError."""
+    with pytest.raises(TypeError):
+        _ = Blob().raw_data
+
+
+def test_raw_data_reads_both_alphabets_of_base64() -> None:
+    """Some libraries write the one for URLs."""
+    raw = bytes([0xFB, 0xEF, 0xFF])
+
+    assert base64.urlsafe_b64encode(raw) != base64.b64encode(raw)
+    assert Blob(data=base64.urlsafe_b64encode(raw)).raw_data == raw
+    assert to_wire(Blob(data=base64.urlsafe_b64encode(raw)), "blob") == {"data": "++//"}
+
+
+@pytest.mark.parametrize("raw", [b"\x89PNG", b"\x89PNGX", b"abcd\n"])
+def test_raw_bytes_that_were_never_encoded_travel_as_base64(raw: bytes) -> None:
+    """from_inline_data keeps what it is given; the wire holds base64 alone."""
+    part = Part.from_inline_data(raw, "image/png")
+    assert part.inline_data is not None
+
+    assert part.inline_data.data == raw
+    assert to_wire(part.inline_data, "blob")["data"] == base64.b64encode(raw).decode()
+
+
+def test_hidden_tools_are_listed() -> None:
+    """Each time they are hidden, as on the platform."""
+    config = GenerateContentConfig()
+    config.hide_tool("a")
+    config.hide_tool("a")
+
+    assert config.excluded_tools == ["a", "a"]
+
+
+def test_an_instruction_may_be_a_text() -> None:
+    """It is read as a content of it."""
+    config = GenerateContentConfig.model_validate({"systemInstruction": "Be brief."})
+
+    assert config.system_instruction == Content(parts=[Part(text="Be brief.")])
+
+
+def test_what_is_not_known_travels_along_unseen() -> None:
+    """A thought signature, the schema of a function: lost, a model would refuse the next call."""
+    wire = {
+        "contents": [
+            {
+                "role": "model",
+                "parts": [{"functionCall": {"name": "f", "args": {}}, "thoughtSignature": "c2ln"}],
+            }
+        ],
+        "config": {
+            "temperature": 0.5,
+            "tools": [{"functionDeclarations": [{"name": "f", "parameters": {"type": "OBJECT"}}]}],
+        },
+    }
+    request = from_wire(LlmRequest, wire)
+
+    assert wire == to_wire(request, "request")
+    assert not hasattr(request.config, "temperature")
+    assert "temperature" not in request.model_dump()["config"]
+    assert wire == to_wire(request.model_copy(deep=True), "request")
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, Part.model_copy])
+def test_what_is_not_known_is_no_difference(copied: Callable[[Part], Part]) -> None:
+    """To code, a part with a signature is the part that it can see; copies travel with it."""
+    wire = {"text": "a", "thoughtSignature": "c2ln"}
+    part = from_wire(Part, wire)
+
+    assert part == Part(text="a")
+    assert repr(part) == repr(Part(text="a"))
+    assert part.model_dump(exclude_none=True) == {"text": "a"}
+    assert wire == to_wire(copied(part), "part")
+
+
+def test_what_code_makes_up_does_not_travel() -> None:
+    """A name that no class has is ignored for good: ADK's own classes would refuse it."""
+    made = LlmResponse.model_validate({"content": {"parts": [{"text": "a", "txet": "b"}], "rol": "model"}})
+
+    assert to_wire(made, "response") == {"content": {"parts": [{"text": "a"}]}}
+
+
+def test_a_class_of_the_code_that_holds_itself_is_told() -> None:
+    """Not as a recursion of the runtime's own."""
+
+    class Nested(Part):
+        inner: Part | None = None
+
+    part = Nested(text="a")
+    part.inner = part
+
+    with pytest.raises(NotJsonError, match="refers to itself"):
+        to_wire(part, "part")
+
+
+def test_a_model_cannot_hold_what_json_cannot() -> None:
+    """The error says where it is."""
+    response = LlmResponse.from_parts([Part(function_call=FunctionCall(name="f", args={"when": {1, 2}}))])
+
+    with pytest.raises(
+        NotJsonError, match=r"response\.content\.parts\[0\]\.function_call\.args\['when'\].*set"
+    ):
+        to_wire(response, "response")
+
+
+def test_a_value_of_another_type_is_refused() -> None:
+    """Constructors check what they get."""
+    with pytest.raises(pydantic.ValidationError):
+        Part(text=b"\xff\xfe")  # type: ignore[arg-type]  # what is refused

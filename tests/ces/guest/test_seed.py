@@ -1,0 +1,271 @@
+"""Every name, attribute, method, default and example of the platform's reference is as documented."""
+
+import inspect
+import typing
+from typing import Any
+
+import pydantic
+import pytest
+from pydantic.alias_generators import to_camel
+
+from gcp_adk_store.ces.guest.namespace import CLASSES
+from tests.ces.guest import seed
+from tests.ces.guest.runs import Host, of_tool, replied, result_of
+
+SIGNATURES = {
+    owner: {**seed.METHODS.get(owner, {}), **seed.METHODS_BEYOND.get(owner, {})} for owner in seed.METHODS
+}
+METHODS = [(owner, name) for owner, methods in SIGNATURES.items() for name in methods]
+TYPES = {owner: {**attributes, **seed.BEYOND.get(owner, {})} for owner, attributes in seed.ATTRIBUTES.items()}
+ATTRIBUTES = [(owner, name) for owner, attributes in TYPES.items() for name in attributes]
+PROPERTIES = {"CallbackContext": {"variables"}}
+"""Attributes that are other ones under another name."""
+
+
+def meant(annotation: str) -> Any:
+    """Return what an annotation of the reference means."""
+    return eval(annotation, {**vars(typing), "List": list, **CLASSES})  # noqa: S307  # of this repository's own table
+
+
+def documented(signature: str) -> inspect.Signature:
+    """Return a signature of the reference."""
+    names: dict[str, Any] = {**vars(typing), **CLASSES}
+    exec(f"def documented{signature}: ...", names)  # noqa: S102  # as above
+    return inspect.signature(names["documented"])
+
+
+def assert_accepts(function: Any, signature: str, *, of: Any = None) -> None:
+    """Assert that *function* has the documented parameters, of the same kinds, types and defaults.
+
+    Types are compared where the reference has them; Self is the class that the method is *of*.
+    """
+    expected = documented(signature)
+    ours = inspect.signature(function, eval_str=True)
+    assert [(each.name, each.kind, each.default) for each in ours.parameters.values()] == [
+        (each.name, each.kind, each.default) for each in expected.parameters.values()
+    ]
+    for name, parameter in expected.parameters.items():
+        assert parameter.annotation in {inspect.Parameter.empty, ours.parameters[name].annotation}
+    returned = of if ours.return_annotation is typing.Self else ours.return_annotation
+    assert expected.return_annotation in (inspect.Parameter.empty, returned)
+
+
+@pytest.mark.parametrize("name", seed.CLASSES)
+def test_a_class_is_there_in_code_and_in_the_module(name: str) -> None:
+    """It is a global, a name of ces_public, and the same in both."""
+    found = result_of(
+        f"import ces_public as module\n"
+        f"return [{name}.__name__, {name} is module.{name} is ces_public.{name}, {name}.__module__]"
+    )
+
+    assert found == [name, True, "ces_internal"]
+
+
+@pytest.mark.parametrize("name", seed.GLOBALS)
+def test_a_global_is_there_in_code_and_in_the_module(name: str) -> None:
+    """Also those that belong to the run are names of ces_public."""
+    of_module = "module" if name == "ces_public" else f"module.{name}"
+
+    assert result_of(f"import ces_public as module\nreturn {name} is {of_module}")
+
+
+@pytest.mark.parametrize(("owner", "name"), ATTRIBUTES)
+@pytest.mark.parametrize("spelling", [str, to_camel], ids=["snake_case", "camelCase"])
+def test_an_attribute_is_read_under_both_spellings(owner: str, name: str, spelling: Any) -> None:
+    """What JSON holds is read, and has the documented type."""
+    annotation, value = TYPES[owner][name]
+    made: Any = CLASSES[owner](**{**seed.NEEDED.get(owner, {}), spelling(name): value})
+    found = getattr(made, name)
+
+    assert found is not None
+    assert found != getattr(CLASSES[owner](**seed.NEEDED.get(owner, {})), name, None)
+    pydantic.TypeAdapter(meant(annotation)).validate_python(found, strict=True)
+
+
+@pytest.mark.parametrize("owner", sorted(seed.ATTRIBUTES))
+def test_a_class_has_the_documented_attributes_and_no_others(owner: str) -> None:
+    """Those of newer versions counted in; each of its type, or absent where the reference has no None."""
+    of_class: Any = CLASSES[owner]
+    inherited = getattr(of_class.__base__, "model_fields", {})
+    fields = {name: field for name, field in of_class.model_fields.items() if name not in inherited}
+    fields.pop("transcript_field", None)  # what the method transcript returns
+    expected = {name: meant(annotation) for name, (annotation, _) in TYPES[owner].items()}
+
+    assert set(fields) == set(expected) - PROPERTIES.get(owner, set())
+    for name, field in fields.items():
+        assert field.annotation in (expected[name], expected[name] | None)
+
+
+@pytest.mark.parametrize(("owner", "name"), ATTRIBUTES)
+def test_an_attribute_has_its_default(owner: str, name: str) -> None:
+    """None, unless the reference's type has none; never one object for all."""
+    needed = seed.NEEDED.get(owner, {})
+    first, second = (getattr(CLASSES[owner](**needed), name) for _ in range(2))
+    default = needed.get(name, meant(seed.DEFAULTS.get(owner, {}).get(name, "None")))
+
+    assert (first, type(first)) == (default, type(default))
+    assert first is not second or not isinstance(first, dict | list | pydantic.BaseModel)
+
+
+@pytest.mark.parametrize("owner", sorted(seed.ATTRIBUTES))
+def test_an_unknown_attribute_is_ignored(owner: str) -> None:
+    """It is neither an error nor there, and two objects are equal that differ in it alone."""
+    needed = seed.NEEDED.get(owner, {})
+    made: Any = CLASSES[owner](**needed, no_such_attribute=1)
+
+    assert not hasattr(made, "no_such_attribute")
+    assert made == CLASSES[owner](**needed)
+    assert "no_such_attribute" not in repr(made)
+
+
+@pytest.mark.parametrize(("owner", "name"), METHODS)
+def test_a_method_has_the_documented_signature(owner: str, name: str) -> None:
+    """Names, kinds, types and defaults of its parameters, and what it returns."""
+    of_class: Any = CLASSES[owner]
+    is_of_class = isinstance(inspect.getattr_static(of_class, name), classmethod)
+    method = getattr(of_class if is_of_class else object.__new__(of_class), name)
+
+    assert_accepts(method, SIGNATURES[owner][name], of=of_class)
+
+
+@pytest.mark.parametrize("name", seed.GLOBAL_FUNCTIONS)
+def test_a_global_function_has_its_signature(name: str) -> None:
+    """As its example calls it."""
+    found = result_of(f"import inspect\nreturn str(inspect.signature({name}, eval_str=True))")
+    plain = inspect.Signature(
+        [each.replace(annotation=inspect.Parameter.empty) for each in documented(found).parameters.values()]
+    )
+
+    assert str(plain) == seed.GLOBAL_FUNCTIONS[name]
+
+
+def test_http_methods_are_strings() -> None:
+    """Exactly the documented ones."""
+    assert list(seed.HTTP_METHODS) == result_of("return [method for method in HttpMethod]")
+
+
+def test_a_tool_context_is_a_callback_context() -> None:
+    """What reads the session works in tools too."""
+    assert result_of("return isinstance(context, ToolContext) and issubclass(ToolContext, CallbackContext)")
+
+
+def test_a_status_error_has_what_it_is_made_of() -> None:
+    """It can be caught by its name."""
+    found = result_of(
+        """
+        try:
+            raise StatusError(404, "Not Found")
+        except StatusError as error:
+            return [error.status_code, error.reason]
+        """
+    )
+
+    assert found == [404, "Not Found"]
+
+
+@pytest.mark.parametrize(
+    ("status_code", "ok"), [(0, True), (200, True), (399, True), (400, False), (503, False)]
+)
+def test_a_response_is_ok_below_400(status_code: int, ok: bool) -> None:  # noqa: FBT001  # a case
+    """raise_for_status agrees."""
+    source = f"""
+        response = ExternalResponse(text="[1]", status_code={status_code}, reason="because")
+        try:
+            response.raise_for_status()
+            raised = None
+        except StatusError as error:
+            raised = [error.status_code, error.reason]
+        public = [name for name in dir(response) if not name.startswith("_")]
+        return [response.ok, response.json(), raised, public]
+        """
+    found = result_of(source)
+
+    assert found[:3] == [ok, [1], None if ok else [status_code, "because"]]
+    assert found[3] == ["json", "ok", "raise_for_status", "reason", "status_code", "text"]
+
+
+def test_a_response_has_the_documented_types() -> None:
+    """Of its attributes; ok is derived."""
+    of_class: Any = CLASSES["ExternalResponse"]
+
+    assert typing.get_type_hints(of_class) == {"text": str, "status_code": int, "reason": str}
+    assert typing.get_type_hints(of_class.ok.fget) == {"return": bool}
+
+
+def test_errors_and_responses_can_be_copied() -> None:
+    """By pickle, as between processes; what a response has by default is that all went well."""
+    found = result_of(
+        """
+        import pickle
+        error = pickle.loads(pickle.dumps(StatusError(404, "gone")))
+        response = pickle.loads(pickle.dumps(ExternalResponse("x", 404, "gone")))
+        return [str(error), error.args, error.reason, response == ExternalResponse("x", 404, "gone"),
+                repr(ExternalResponse())]
+        """
+    )
+
+    assert found == [
+        "404: gone",
+        [404, "gone"],
+        "gone",
+        True,
+        "ExternalResponse(text='', status_code=200, reason='')",
+    ]
+
+
+def test_a_response_that_is_no_json_says_so() -> None:
+    """json() raises what the module json does."""
+    answer = of_tool("def tool():\n    return ExternalResponse(text='<html>').json()")
+
+    assert answer["error"]["type"] == "JSONDecodeError"
+
+
+@pytest.mark.parametrize(
+    ("example", "expression", "expected"),
+    [
+        (
+            "Blob",
+            "[blob.data.decode(), blob.raw_data.decode(), blob.mime_type]",
+            ["aGVsbG8gd29ybGQ=", "hello world", "text/plain"],
+        ),
+        ("Blob", "[made.raw_data.decode(), made.mime_type]", ['{"key": "value"}', "application/json"]),
+        ("LlmResponse", "[part.text for part in response.content.parts]", ["hello world"]),
+        (
+            "LlmResponse",
+            "[response.content.role, response.content.is_model(), response.content.is_user()]",
+            ["model", True, False],
+        ),
+        ("Part", "[text_part.text, tool_part.function_call.name]", ["Hello from the user!", "get_weather"]),
+        ("Part", "tool_part.function_call.args", {"location": "Mountain View"}),
+    ],
+)
+def test_the_examples_of_values_run(example: str, expression: str, expected: Any) -> None:
+    """To the letter, as the beginning of a file."""
+    source = seed.EXAMPLES[example].replace("\nBlob.from_json", "\nmade = Blob.from_json")
+
+    assert of_tool(f"{source}\ndef tool():\n    return {expression}")["result"] == expected
+
+
+def test_the_examples_of_variables_run() -> None:
+    """Each is its own tool on one session."""
+    get, put, remove = (seed.EXAMPLES[name] for name in ("get_variable", "set_variable", "remove_variable"))
+
+    assert of_tool(get, name="get_a_value", state={"my_key": 1})["result"] == 6
+    assert of_tool(put, name="set_a_value")["state_delta"] == {"changed": {"my_key": 10}, "removed": []}
+    assert of_tool(remove, name="remove_a_value", state={"my_key": 1})["state_delta"] == {
+        "changed": {},
+        "removed": ["my_key"],
+    }
+
+
+@pytest.mark.parametrize("example", ["tools", "async_tools", "ces_requests"])
+@pytest.mark.parametrize("status_code", [200, 500])
+def test_the_examples_of_calls_run(example: str, status_code: int) -> None:
+    """An error is caught by StatusError; the body is read as JSON."""
+    host = Host(lambda _: replied({"found": True}, status_code=status_code))
+    code = seed.EXAMPLES[example]
+    code = code.replace("<TOOL_DISPLAY_NAME>", "look_up").replace("<ARGS_AS_DICT>", "{'id': 1}")
+    answer = of_tool(f"{code}\ndef tool():\n    return data", host=host, tools=["look_up"])
+
+    assert answer["result"] == {"found": True}
+    assert answer["stdout"] == ("" if status_code == 200 else "Request failed with status 500\n")

@@ -1,0 +1,347 @@
+"""Tools run: which function, with which arguments, and what becomes of their result."""
+
+from typing import Any
+
+import pytest
+
+from tests.ces.guest import seed
+from tests.ces.guest.runs import as_tool, of_tool, result_of
+
+
+def test_a_result_is_wrapped_and_stdout_kept() -> None:
+    """The response is what the model gets."""
+    answer = of_tool(
+        "def tool(a: int) -> dict:\n    print('at', a)\n    return {'twice': a * 2}", args={"a": 4}
+    )
+
+    assert answer["result"] == {"twice": 8}
+    assert answer["response"] == {"result": {"twice": 8}}
+    assert answer["stdout"] == "at 4\n"
+    assert answer["override"] is False
+    assert answer["warnings"] == []
+
+
+def test_a_tool_is_the_function_of_its_name() -> None:
+    """Helpers may come before it."""
+    source = "def helper() -> int:\n    return 1\n\ndef tool() -> int:\n    return helper() + 1"
+    answer = of_tool(source)
+
+    assert (answer["result"], answer["warnings"]) == (2, [])
+
+
+def test_without_one_its_first_function_is_called_with_a_warning() -> None:
+    """As the platform names tools; or it is an error."""
+    source = "def first():\n    return 1\n\ndef second():\n    return 2"
+    lenient = of_tool(source)
+    strict = of_tool(source, settings={"first_def_is_entry": False})
+
+    assert lenient["result"] == 1
+    assert lenient["warnings"] == ["tool.py: there is no function 'tool'; its first, 'first', is called"]
+    assert strict["error"]["type"] == "EntryPointError"
+
+
+@pytest.mark.parametrize("source", ["", "x = 1", "tool = 5", "from json import dumps as tool"])
+def test_code_without_a_function_is_an_error(source: str) -> None:
+    """A name alone is none."""
+    assert of_tool(source)["error"]["type"] == "EntryPointError"
+
+
+def test_a_name_of_the_runtime_is_not_taken_for_the_tool() -> None:
+    """A tool called get_variable has to be defined."""
+    assert of_tool("x = 1", name="get_variable")["error"]["type"] == "EntryPointError"
+    assert of_tool("def get_variable():\n    return 7", name="get_variable")["result"] == 7
+
+
+def test_a_decorated_function_is_called_as_such() -> None:
+    """Also where the decorator makes an object."""
+    source = """
+        import functools
+
+        @functools.lru_cache
+        def tool():
+            return "cached"
+        """
+
+    assert of_tool(source)["result"] == "cached"
+    assert of_tool(source.replace("@functools.lru_cache", "@functools.partial"))["result"] == "cached"
+
+
+@pytest.mark.parametrize(
+    ("expression", "message"),
+    [
+        ("{'a': [object()]}", "result['a'][0]: Object of type object is not JSON serializable"),
+        ("float('inf')", "result: inf is no JSON number"),
+        ("b'bytes'", "result: Object of type bytes is not JSON serializable"),
+        ("Part.from_text('x')", "result: Object of type Part is not JSON serializable"),
+    ],
+)
+def test_a_result_that_json_cannot_hold_is_an_error_that_says_where(expression: str, message: str) -> None:
+    """Strict by default: what goes unnoticed here fails in production."""
+    answer = of_tool(f"def tool():\n    return {expression}")
+
+    assert (answer["error"]["type"], answer["error"]["message"]) == ("NotJsonError", message)
+
+
+@pytest.mark.parametrize(("levels", "fails"), [(90, False), (91, True)])
+def test_a_result_nests_as_deep_as_documented(levels: int, fails: bool) -> None:  # noqa: FBT001  # a case
+    """Ninety lists in lists, whatever is in the last."""
+    body = f"value = 1\nfor _ in range({levels}):\n    value = [value]\nreturn value"
+
+    assert (of_tool(as_tool(body))["error"] is not None) == fails
+
+
+def test_what_pydantic_can_write_is_converted_on_demand() -> None:
+    """Dates, sets, models; never what JSON has no number for."""
+    source = """
+        import datetime
+        def tool(infinite: bool):
+            if infinite:
+                return float("inf")
+            return {"on": datetime.date(2026, 1, 2), "all": {1}, "part": Part.from_text("x")}
+        """
+    lenient = {"lenient_json": True}
+    found = of_tool(source, args={"infinite": False}, settings=lenient)["result"]
+
+    assert (found["on"], found["all"], found["part"]["text"]) == ("2026-01-02", [1], "x")
+    assert of_tool(source, args={"infinite": True}, settings=lenient)["error"]["type"] == "NotJsonError"
+    for value in ("object()", "b'\\xff'", "{(1, 2): 3}"):
+        refused = of_tool(f"def tool():\n    return [{value}]", settings=lenient)["error"]
+        assert (refused["type"], refused["message"][:9]) == ("NotJsonError", "result[0]")
+
+
+def test_subclasses_of_json_types_are_what_they_derive_from() -> None:
+    """Enumerations of strings, named tuples, counters."""
+    found = result_of(
+        """
+        import collections, enum
+        Pair = collections.namedtuple("Pair", "a b")
+        class Colour(str, enum.Enum):
+            RED = "red"
+        class Level(enum.IntEnum):
+            LOW = 1
+        return [Colour.RED, Level.LOW, Pair(1, (2,)), collections.Counter("aa"), {Colour.RED: True}]
+        """
+    )
+
+    assert found == ["red", 1, [1, [2]], {"a": 2}, {"red": True}]
+
+
+@pytest.mark.parametrize(
+    ("annotation", "given", "kept", "coerced"),
+    [
+        ("int", 3.0, 3.0, 3),
+        ("int", 3.5, 3.5, 3.5),
+        ("float", 3, 3, 3.0),
+        ("bool", "true", "true", True),
+        ("list[int]", [1.0, 2.0], [1.0, 2.0], [1, 2]),
+        ("dict[str, int]", {"a": 1.0}, {"a": 1.0}, {"a": 1}),
+        ("int | None", 3.0, 3.0, 3),
+        ("'Missing'", 3.0, 3.0, 3.0),
+        ("str", 3, 3, 3),
+    ],
+)
+def test_arguments_are_converted_to_annotations_on_demand(
+    annotation: str, given: Any, kept: Any, coerced: Any
+) -> None:
+    """Numbers of protobuf are floats; what cannot be converted stays."""
+    source = f"def tool(value: {annotation}):\n    return [value, type(value).__name__]"
+    args = {"value": given}
+
+    assert of_tool(source, args=args)["result"] == [kept, type(kept).__name__]
+    assert of_tool(source, args=args, settings={"coerce_args": True})["result"] == [
+        coerced,
+        type(coerced).__name__,
+    ]
+
+
+def test_a_function_without_a_name_gets_its_arguments_as_they_are() -> None:
+    """Its annotations are another's; that is said."""
+    source = "import functools\n@functools.partial\ndef tool(value: int):\n    return value"
+    answer = of_tool(source, args={"value": 3.0}, settings={"coerce_args": True})
+
+    assert (answer["error"], answer["result"]) == (None, 3.0)
+    assert "annotations cannot be read" in answer["warnings"][0]
+
+
+def test_an_argument_becomes_a_model_on_demand() -> None:
+    """As its annotation says."""
+    source = """
+        import pydantic
+
+        class Order(pydantic.BaseModel):
+            number: int
+
+        def tool(order: Order):
+            return order.number
+        """
+
+    assert of_tool(source, args={"order": {"number": "7"}}, settings={"coerce_args": True})["result"] == 7
+
+
+def test_an_argument_that_the_function_does_not_have_is_a_type_error() -> None:
+    """Python's own."""
+    answer = of_tool("def tool(a: int):\n    return a", args={"a": 1, "b": 2})
+
+    assert answer["error"]["type"] == "TypeError"
+    assert "unexpected keyword argument 'b'" in answer["error"]["message"]
+
+
+def test_an_async_function_is_refused_or_run_to_its_end() -> None:
+    """What the platform does with one is not known."""
+    source = "import asyncio\nasync def tool():\n    await asyncio.sleep(0)\n    return 1"
+
+    assert of_tool(source)["error"]["type"] == "EntryPointError"
+    assert of_tool(source, settings={"allow_async_functions": True})["result"] == 1
+
+
+def test_names_of_typing_are_there_with_a_warning() -> None:
+    """Which names the line; imported, they are none; strictly, they are missing."""
+    source = "def tool(a: Optional[str] = None) -> List[int]:\n    return [1]"
+    lenient = of_tool(source)
+    imported = of_tool(f"from typing import List, Optional\n{source}")
+    strict = of_tool(source, settings={"strict_typing": True})
+
+    assert lenient["result"] == [1]
+    assert lenient["warnings"] == [
+        "tool.py:1: List is not imported from typing: the platform may refuse it",
+        "tool.py:1: Optional is not imported from typing: the platform may refuse it",
+    ]
+    assert imported["warnings"] == []
+    assert (strict["error"]["type"], strict["error"]["message"]) == (
+        "NameError",
+        "name 'Optional' is not defined",
+    )
+
+
+@pytest.mark.parametrize("name", seed.TYPING_NAMES)
+def test_a_name_of_typing_is_the_one_of_typing(name: str) -> None:
+    """And goes unless it is asked for."""
+    found = result_of(f"import typing\nreturn {name} is typing.{name}")
+
+    assert found is True
+    assert result_of(f"return {name!r} in globals()", settings={"strict_typing": True}) is False
+
+
+def test_json_is_not_there_without_an_import() -> None:
+    """As on the platform."""
+    assert of_tool("def tool():\n    return json.dumps(1)")["error"]["type"] == "NameError"
+
+
+def test_what_needs_its_module_finds_it() -> None:
+    """Dataclasses, pickling and annotations look their module up by its name."""
+    found = result_of(
+        """
+        import dataclasses, pickle, sys, typing
+        module = sys.modules[tool.__module__]
+        return [module.tool is tool, pickle.loads(pickle.dumps(Part.from_text("x"))).text, __file__]
+        """
+    )
+
+    assert found == [True, "x", "tool.py"]
+
+
+DATACLASSES = """
+from __future__ import annotations
+import dataclasses
+
+@dataclasses.dataclass
+class A:
+    b: B | None = None
+
+@dataclasses.dataclass
+class B:
+    n: int = 1
+"""
+
+MODELS = """
+from __future__ import annotations
+import pydantic
+
+class A(pydantic.BaseModel):
+    b: B | None = None
+
+class B(pydantic.BaseModel):
+    a: Optional[A] = None
+"""
+
+
+@pytest.mark.parametrize(
+    ("source", "expression", "result"),
+    [
+        ("import pickle\nclass A:\n    b = 1", "pickle.loads(pickle.dumps(A())).b", 1),
+        ("import ces_code", "ces_code.tool is tool", True),
+        ("import inspect", "inspect.getsource(tool).splitlines()[0]", "def tool():"),
+        (
+            DATACLASSES,
+            "dataclasses.asdict(A(B()))",
+            {"b": {"n": 1}},
+        ),
+        (
+            MODELS,
+            "A(b={'a': {}}).model_dump()",
+            {"b": {"a": {"b": None}}},
+        ),
+        ("import asyncio\nasync def f(): return 5", "asyncio.run(f())", 5),
+        (
+            "import asyncio",
+            "asyncio.run(asyncio.to_thread(tools.look_up, {'n': 1})).json()",
+            {"result": {"n": 1}},
+        ),
+        ("def f():\n    yield 1\n    yield 2", "[*f()]", [1, 2]),
+        ("import copy", "copy.copy(tools).look_up({}).ok", True),
+        ("if __name__ == '__main__':\n    raise SystemExit", "__name__", "ces_code"),
+        ("json = print = context = Part = str = dict = isinstance = None", "1", 1),
+    ],
+)
+def test_python_is_as_in_any_module(source: str, expression: str, result: Any) -> None:
+    """What the code defines has a module and lines, and its names are its own."""
+    answer = of_tool(f"{source}\ndef tool():\n    return {expression}", tools=["look_up"])
+
+    assert (answer["error"], answer["result"]) == (None, result)
+
+
+def test_globals_can_be_those_that_were_measured() -> None:
+    """The rest is still in ces_public."""
+    source = """
+        import ces_public
+        names = sorted(name for name in globals() if name.partition("_")[0] and name != "tool")
+        def tool():
+            return names, sorted(set(dir(ces_public)) - set(names))
+        """
+    found, others = of_tool(source, settings={"measured_globals": True, "strict_typing": True})["result"]
+
+    assert found == sorted([*seed.MEASURED_GLOBALS, "ces_public"])
+    assert {"Event", "Requests", "Tools", "ToolContext"} <= set(others)
+    everything, _ = of_tool(source, settings={"strict_typing": True})["result"]
+    assert everything == sorted({*seed.MEASURED_GLOBALS, *seed.CLASSES, *seed.GLOBALS})
+
+
+def test_a_logger_is_there_on_demand() -> None:
+    """It prints."""
+    source = "def tool():\n    logger.info('seen %s', 1)\n    logger.error('bad')"
+
+    assert of_tool(source)["error"]["type"] == "NameError"
+    assert of_tool(source, settings={"logger": True})["stdout"] == "INFO: seen 1\nERROR: bad\n"
+
+
+def test_one_run_leaves_nothing_to_the_next() -> None:
+    """Neither globals nor modules nor variables."""
+    first = of_tool(
+        """
+        import ces_public
+        count = 1
+        def tool():
+            set_variable("a", 1)
+            ces_public.x = 1
+        """
+    )
+    second = of_tool(
+        """
+        import ces_public
+        def tool():
+            return ["count" in globals(), hasattr(ces_public, "x"), context.state]
+        """
+    )
+
+    assert first["error"] is None
+    assert second["result"] == [False, False, {}]

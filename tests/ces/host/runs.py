@@ -1,0 +1,38 @@
+"""Run tools whose code a test writes, and look at what is stored."""
+
+import textwrap
+from collections.abc import Callable
+from typing import Any, Final
+
+from google.adk.sessions import BaseSessionService, Session
+
+from gcp_adk_store.ces import PythonRuntime, SessionKey, ToolRun
+
+KEY: Final = "shop/ada/s1"
+
+MakeRuntime = Callable[..., PythonRuntime]
+
+
+def tool(body: str, *, name: str = "tool", parameters: str = "") -> str:
+    """Return the file of a tool that does *body*."""
+    return f"def {name}({parameters}):\n" + textwrap.indent(textwrap.dedent(body).strip(), "    ") + "\n"
+
+
+async def stored(sessions: BaseSessionService, key: str = KEY) -> Session:
+    """Return the session as others see it."""
+    parsed = SessionKey.of(key)
+    found = await sessions.get_session(app_name=parsed.app, user_id=parsed.user, session_id=parsed.session)
+    assert found is not None
+    return found
+
+
+async def result_of(runtime: PythonRuntime, body: str, **options: Any) -> Any:
+    """Return what a tool returns whose body is *body*; it must not fail."""
+    run = await ran(runtime, body, **options)
+    assert run.error is None, run.error.traceback
+    return run.result
+
+
+async def ran(runtime: PythonRuntime, body: str, **options: Any) -> ToolRun:
+    """Return the run of a tool whose body is *body*."""
+    return await runtime.run_tool(tool(body), "tool", {}, options.pop("key", KEY), **options)

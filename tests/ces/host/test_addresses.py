@@ -1,0 +1,307 @@
+"""User code reaches public addresses, and those of this machine where that is allowed; no others."""
+
+import asyncio
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+
+import httpx
+import pytest
+
+from gcp_adk_store.ces import HttpPolicy
+from gcp_adk_store.ces.http.addresses import is_public, read_address
+from gcp_adk_store.ces.http.fetching import Fetched, HttpAccess, Outgoing
+from gcp_adk_store.errors import InvalidInputError
+from tests.ces.host.web import Web
+
+SPECIAL = [
+    *("0.0.0.0", "127.0.0.1", "127.8.9.10", "10.0.0.1", "172.16.0.1", "172.31.255.255", "192.168.1.1"),
+    *("169.254.169.254", "169.254.0.1", "100.64.0.1", "192.0.0.1", "192.0.2.1", "198.18.0.1", "198.51.100.1"),
+    *(
+        "168.63.129.16",
+        "203.0.113.1",
+        "192.88.99.1",
+        "224.0.0.1",
+        "239.255.255.250",
+        "240.0.0.1",
+        "255.255.255.255",
+    ),
+    *("::", "::1", "fe80::1", "fc00::1", "fd00:ec2::254", "ff02::1", "2001:db8::1", "2002:7f00:1::1"),
+    *("2001::1", "::ffff:127.0.0.1", "::ffff:169.254.169.254", "::ffff:a00:1", "::127.0.0.1"),
+    *("64:ff9b::127.0.0.1", "64:ff9b::a9fe:a9fe", "64:ff9b:1::1", "100::1", "fec0::1", "3fff::1"),
+]
+PUBLIC = [
+    "8.8.8.8",
+    "142.250.1.1",
+    "172.32.0.1",
+    "2001:4860:4860::8888",
+    "::ffff:8.8.8.8",
+    "64:ff9b::808:808",
+]
+
+
+@pytest.mark.parametrize("text", SPECIAL)
+def test_special_addresses_are_not_public(text: str) -> None:
+    """In IPv4, IPv6 and one within the other."""
+    assert not is_public(read_address(text))
+
+
+@pytest.mark.parametrize("text", PUBLIC)
+def test_the_internets_addresses_are_public(text: str) -> None:
+    """Those next to special ones too."""
+    assert is_public(read_address(text))
+
+
+def test_an_address_with_a_zone_is_none() -> None:
+    """Only addresses of a link have zones."""
+    with pytest.raises(ValueError, match="zone"):
+        read_address("fe80::1%eth0")
+
+
+async def fetched(url: str, policy: HttpPolicy) -> Fetched:
+    """Return what a GET of *url* comes to."""
+    return await HttpAccess(policy).fetch(Outgoing(method="GET", url=url))
+
+
+def assert_refused(found: Fetched, why: str) -> None:
+    """Check that code sees what it sees of any failure, and its author why."""
+    assert (found.status_code, found.reason, found.text) == (0, "Error fetching from URL", "")
+    assert why in found.said[-1]
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        *(
+            "127.0.0.1",
+            "localhost",
+            "localhost.",
+            "LOCALHOST",
+            "[::1]",
+            "[::ffff:127.0.0.1]",
+            "[::ffff:7f00:1]",
+        ),
+        *("0.0.0.0", "0", "2130706433", "0x7f000001", "017700000001", "127.1", "0177.0.0.1", "0x7f.0.0.1"),
+        *("10.255.255.255", "192.168.0.1", "169.254.169.254", "2852039166", "0xA9FEA9FE", "[fd00:ec2::254]"),
+        *("[64:ff9b::a9fe:a9fe]", "[::]"),
+    ],
+)
+async def test_no_spelling_of_a_special_address_is_connected_to(host: str, web: Web) -> None:
+    """Though every host is allowed, and a server listens."""
+    before = len(web.asked)
+
+    found = await fetched(f"http://{host}:{web.port}/", HttpPolicy(allow=["*:*"]))
+
+    assert_refused(found, "Invalid IPv4 address" if host == "0177.0.0.1" else "is not a public address")
+    assert len(web.asked) == before
+
+
+def names(**addresses: Sequence[str]) -> HttpPolicy:
+    """Return a policy for which names of ``.test`` have *addresses*."""
+
+    async def resolve(name: str, port: int) -> Sequence[str]:
+        assert port
+        return addresses[name.removesuffix(".test").replace(".", "_")]
+
+    return HttpPolicy(allow=["*:*"], resolver=resolve)
+
+
+@pytest.mark.parametrize("address", SPECIAL)
+async def test_a_name_of_a_special_address_is_refused(address: str) -> None:
+    """Whatever public name somebody gave it."""
+    assert_refused(await fetched("http://inside.test/", names(inside=[address])), "is not a public address")
+
+
+async def test_a_name_of_a_public_and_a_special_address_is_refused() -> None:
+    """The connection must not depend on which answer is tried first."""
+    policy = names(mixed=["8.8.8.8", "10.0.0.1"])
+
+    assert_refused(await fetched("http://mixed.test/", policy), "mixed.test is 10.0.0.1")
+
+
+@pytest.mark.parametrize("name", ["metadata.google.internal", "metadata"])
+async def test_the_metadata_server_is_refused_by_its_address(name: str) -> None:
+    """As its names lead there on Google's machines."""
+
+    async def resolve(asked: str, port: int) -> Sequence[str]:
+        assert (asked, port) == (name, 80)
+        return ["169.254.169.254"]
+
+    policy = HttpPolicy(allow=["*"], resolver=resolve)
+    assert_refused(await fetched(f"http://{name}/computeMetadata/v1/", policy), "169.254.169.254")
+
+
+async def test_a_name_is_looked_up_once_and_connected_to_as_it_was_checked(web: Web) -> None:
+    """A second answer, which is another address, is never asked for."""
+    answers = iter([["127.0.0.1"], ["10.0.0.1"]])
+    asked = []
+
+    async def rebinding(name: str, port: int) -> Sequence[str]:
+        asked.append((name, port))
+        return next(answers)
+
+    policy = HttpPolicy(allow=["*:*"], allow_loopback=True, resolver=rebinding)
+    found = await fetched(f"http://rebinding.test:{web.port}/here", policy)
+
+    assert found.status_code == 200
+    assert asked == [("rebinding.test", web.port)]
+    assert web.last.headers["host"] == f"rebinding.test:{web.port}"
+
+
+async def test_names_that_take_long_keep_nobody_else_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Code can ask for any number of them; this process has other work for its threads."""
+    answered = threading.Event()
+
+    def slow(*_: object, **__: object) -> list[object]:
+        answered.wait()
+        return []
+
+    monkeypatch.setattr(socket, "getaddrinfo", slow)
+    asked = [asyncio.create_task(fetched(f"http://n{n}.test/", HttpPolicy(allow=["*"]))) for n in range(40)]
+    await asyncio.sleep(0)
+    try:
+        async with asyncio.timeout(5):
+            assert await asyncio.to_thread(lambda: 1) == 1
+    finally:
+        answered.set()
+    for found in await asyncio.gather(*asked):
+        assert_refused(found, "has no address")
+
+
+FORK = """
+import asyncio, os
+from gcp_adk_store.ces.http.policy import _look_up
+asyncio.run(_look_up("127.0.0.1", 80))
+child = os.fork()
+if child == 0:
+    print(asyncio.run(asyncio.wait_for(_look_up("127.0.0.1", 80), 20)), flush=True)
+    os._exit(0)
+os.waitpid(child, 0)
+"""
+
+
+def test_a_fork_of_the_host_looks_names_up_too() -> None:
+    """It has none of the threads that its parent did that with."""
+    run = subprocess.run([sys.executable, "-W", "ignore", "-c", FORK], capture_output=True, check=True)
+    assert run.stdout == b"['127.0.0.1']\n"
+
+
+@pytest.mark.parametrize("address", ["10.0.0.1", "0.0.0.0", "169.254.169.254"])
+async def test_allowed_loopback_allows_nothing_else(address: str) -> None:
+    """Not even the address of all interfaces."""
+
+    async def resolve(name: str, port: int) -> Sequence[str]:
+        assert name
+        assert port
+        return [address]
+
+    policy = HttpPolicy(allow=["*"], allow_loopback=True, resolver=resolve)
+    assert_refused(await fetched("http://inside.test/", policy), address)
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+@pytest.mark.parametrize(
+    "target",
+    [
+        "http://10.0.0.1/",
+        "http://169.254.169.254/computeMetadata/v1/",
+        "//192.168.0.1/",
+        "http://0x0a000001/",
+    ],
+)
+async def test_a_redirect_is_checked_again(status: int, target: str, web: Web) -> None:
+    """Every one of them, whatever allowed host it comes from."""
+    policy = HttpPolicy(allow=["*:*"], allow_loopback=True)
+    url = httpx.URL(f"{web.url}/redirect", params={"to": target, "status": str(status)})
+
+    assert_refused(await fetched(str(url), policy), "is not a public address")
+
+
+async def test_a_redirect_to_a_host_that_is_not_allowed_is_refused(web: Web) -> None:
+    """The list is asked each time."""
+    policy = HttpPolicy(allow=["127.0.0.1:*"], allow_loopback=True)
+
+    found = await fetched(f"{web.url}/redirect?to=http://localhost:{web.port}/", policy)
+
+    assert_refused(found, f"localhost:{web.port} is not among the allowed hosts")
+
+
+@pytest.mark.parametrize(
+    "target", ["file:///etc/passwd", "ftp://127.0.0.1/", "data:text/plain,x", "gopher://x/"]
+)
+async def test_a_redirect_to_another_scheme_is_refused(target: str, web: Web) -> None:
+    """HTTP alone is spoken."""
+    policy = HttpPolicy(allow=["*:*"], allow_loopback=True)
+    url = httpx.URL(f"{web.url}/redirect", params={"to": target})
+
+    assert_refused(await fetched(str(url), policy), "")
+
+
+@pytest.mark.parametrize(
+    ("entry", "url", "allowed"),
+    [
+        ("api.example.com", "https://api.example.com/a", True),
+        ("api.example.com", "http://API.example.com./a", True),
+        ("api.example.com", "https://api.example.com:8443/a", False),
+        ("api.example.com", "https://api.example.com.evil.test/", False),
+        ("api.example.com", "https://api.example.com@evil.test/", False),
+        ("api.example.com", "https://evil.test/?api.example.com", False),
+        ("api.example.com:8443", "https://api.example.com:8443/", True),
+        ("api.example.com:8443", "https://api.example.com/", False),
+        ("api.example.com:443", "https://api.example.com/", True),
+        ("api.example.com:*", "http://api.example.com:81/", True),
+        ("*.example.com", "https://a.b.example.com/", True),
+        ("*.example.com", "https://example.com/", False),
+        ("*.example.com", "https://badexample.com/", False),
+        ("*", "https://anything.test/", True),
+        ("*", "https://anything.test:8443/", False),
+        ("*:*", "https://anything.test:8443/", True),
+        ("bücher.example", "https://xn--bcher-kva.example/", True),
+        ("[::1]:8080", "http://[::1]:8080/", True),
+        ("::1", "http://[::1]/", True),
+    ],
+)
+def test_an_entry_allows_its_host_and_port(entry: str, url: str, *, allowed: bool) -> None:
+    """Compared as hosts, never as text."""
+    (host,) = HttpPolicy(allow=[entry]).allowed_hosts()
+
+    assert host.fits(httpx.URL(url)) is allowed
+
+
+@pytest.mark.parametrize(
+    "entry",
+    ["", "https://a.test", "a.test/path", "a*.test", "*.*.test", "a.test:0", "a.test:x", "u@a.test", "a b"],
+)
+def test_what_is_no_host_is_refused_before_anything_runs(entry: str) -> None:
+    """A list that is misspelt must not allow something else."""
+    with pytest.raises(InvalidInputError):
+        HttpPolicy(allow=[entry])
+
+
+def test_one_text_is_no_list_of_hosts() -> None:
+    """Its letters would be."""
+    with pytest.raises(InvalidInputError, match="list"):
+        HttpPolicy(allow="example.com")
+
+
+def test_a_policy_stays_as_it_was_checked() -> None:
+    """Whatever becomes of the list that it was made of."""
+    given = ["a.test"]
+    policy = HttpPolicy(allow=given)
+    given.append("not a host")
+
+    assert [entry.name for entry in policy.allowed_hosts()] == ["a.test"]
+
+
+async def test_without_a_policy_nothing_is_requested() -> None:
+    """No host is allowed, and no name looked up."""
+    asked: list[str] = []
+
+    async def resolve(name: str, port: int) -> Sequence[str]:
+        asked.append(f"{name}:{port}")
+        return ["8.8.8.8"]
+
+    assert_refused(await fetched("https://example.com/", HttpPolicy(resolver=resolve)), "HttpPolicy.allow")
+    assert asked == []

@@ -1,0 +1,173 @@
+"""Calls go on in the background, and end with their run."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from google.adk.sessions import BaseSessionService
+
+from gcp_adk_store.ces import MockConfig, MockTool, PythonTool, RuntimeSettings
+from gcp_adk_store.ces.guest.contract import RunSettings
+from gcp_adk_store.ces.sandbox import Limits, SandboxTimeoutError
+from tests.ces.host.runs import MakeRuntime, ran, stored, tool
+from tests.ces.host.test_tools import DOUBLE, FAIL, FORGET
+from tests.ces.host.test_untrusted import HONEST
+
+PUT = PythonTool(name="put", code=tool('set_variable("put", n)', name="put", parameters="n"))
+NAME = PythonTool(name="rename", code=tool('set_variable("name", "Grace")', name="rename"))
+
+
+async def test_background_calls_are_awaited_where_code_asks(make: MakeRuntime) -> None:
+    """In any order, as often as it likes."""
+    body = """
+        one, two = async_tools.double({"n": 1}), async_tools.double({"n": 2})
+        return [two().json(), one().json(), two().json()]
+    """
+    run = await ran(make(tools=[DOUBLE]), body)
+
+    assert run.result == [{"result": 4}, {"result": 2}, {"result": 4}]
+    assert [call.background for call in run.calls] == [True, True]
+
+
+async def test_background_calls_that_nobody_awaits_are_finished(make: MakeRuntime) -> None:
+    """Before the run is; a warning says so."""
+    done = []
+
+    async def note(args: Mapping[str, Any]) -> dict[str, Any]:
+        done.append(args["n"])
+        return {}
+
+    runtime = make(tools=[MockTool(name="note", response=note)])
+    run = await ran(runtime, 'async_tools.note({"n": 1}); async_tools.note({"n": 2})')
+
+    assert sorted(done) == [1, 2]
+    assert any("background" in warning for warning in run.warnings)
+
+
+@pytest.mark.parametrize(
+    ("body", "delta"),
+    [
+        ('async_tools.put({"n": 1}); async_tools.put({"n": 2})', {"put": 2}),
+        ('async_tools.put({"n": 1}); set_variable("put", 3)', {"put": 1}),
+        ('one = async_tools.put({"n": 1}); async_tools.put({"n": 2}); one()', {"put": 2}),
+        ("async_tools.forget({})", {"name": None, "ces_removed:name": True}),
+        ('async_tools.forget({}); set_variable("name", "Eve")', {"name": None, "ces_removed:name": True}),
+        ("async_tools.forget({}); async_tools.rename({})", {"name": "Grace"}),
+        ("async_tools.rename({}); async_tools.forget({})", {"name": None, "ces_removed:name": True}),
+        ('async_tools.rename({}); remove_variable("name")', {"name": "Grace"}),
+        ('async_tools.fail({}); set_variable("put", 3)', {"put": 3}),
+    ],
+)
+async def test_what_they_change_counts_last(
+    body: str, delta: dict[str, Any], make: MakeRuntime, sessions: BaseSessionService
+) -> None:
+    """In the order of their begin; of those that were awaited, there."""
+    run = await ran(make(tools=[PUT, FORGET, NAME, FAIL]), body)
+
+    (event,) = (await stored(sessions)).events
+    assert (run.ok, event.actions.state_delta) == (True, delta)
+    visible = {name: value for name, value in (await stored(sessions)).state.items() if value is not None}
+    assert run.variables == {name: value for name, value in visible.items() if ":" not in name}
+
+
+async def test_they_change_nothing_where_variables_are_not_shared(
+    make: MakeRuntime, sessions: BaseSessionService
+) -> None:
+    """Awaited or not."""
+    settings = RuntimeSettings(guest=RunSettings(share_state=False))
+
+    run = await ran(make(tools=[PUT], settings=settings), 'async_tools.put({"n": 1})')
+    assert (run.ok, run.event_id, (await stored(sessions)).events) == (True, None, [])
+
+
+async def test_they_are_cancelled_where_that_is_wanted(make: MakeRuntime) -> None:
+    """Nobody waits for them then."""
+    cancelled = asyncio.Event()
+
+    async def wait(args: Mapping[str, Any]) -> dict[str, Any]:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cancelled.set()
+        return dict(args)
+
+    slow = MockTool(name="slow", response=wait)
+    settings = RuntimeSettings(finish_uncollected=False)
+    run = await ran(make(tools=[slow], settings=settings, sandbox=Overlapping()), "pass")
+
+    assert run.ok
+    assert cancelled.is_set()
+
+
+class Overlapping:
+    """A sandbox whose process begins a call of ``slow``, and ends."""
+
+    runs_at_once = None
+
+    async def run(self, _: Any, answer: Any, **__: Any) -> dict[str, Any]:
+        """Begin it."""
+        begin = {"call": "tool", "id": 1, "tool": "slow", "args": {}, "state": {}, "background": True}
+        assert await answer(begin) == {}
+        await asyncio.sleep(0)
+        return HONEST
+
+    async def close(self) -> None:
+        """Do nothing."""
+
+
+async def test_they_have_the_time_of_a_run(make: MakeRuntime, sessions: BaseSessionService) -> None:
+    """Then the run has failed: without their end nobody knows what it did."""
+
+    async def wait(args: Mapping[str, Any]) -> dict[str, Any]:
+        await asyncio.Event().wait()
+        return dict(args)
+
+    runtime = make(
+        tools=[MockTool(name="slow", response=wait)],
+        settings=RuntimeSettings(limits=Limits(wall_s=0.1)),
+        sandbox=Overlapping(),
+    )
+    with pytest.raises(SandboxTimeoutError, match="did not wait for"):
+        await ran(runtime, "pass")
+    assert (await stored(sessions)).events == []
+
+
+async def test_one_that_ends_the_run_ends_it_though_nobody_awaits_it(
+    make: MakeRuntime, sessions: BaseSessionService
+) -> None:
+    """A test with a call that no mock fits must not pass."""
+    run = await ran(
+        make(tools=[DOUBLE]),
+        'set_variable("a", 1); async_tools.double({"n": 9}); return 1',
+        mocks=MockConfig(unmatched="FAIL"),
+    )
+
+    assert run.error is not None
+    assert run.error.type == "UnmatchedToolCallError"
+    assert (run.result, run.variables) == ({"error": str(run.error)}, {"name": "Ada"})
+    assert (await stored(sessions)).events == []
+
+
+async def test_answers_that_pile_up_end_the_run(make: MakeRuntime) -> None:
+    """The host would hold them all; those that are asked for do not count."""
+    settings = RuntimeSettings(uncollected_characters=1000)
+    runtime = make(tools=[MockTool(name="large", response="x" * 300)], settings=settings)
+
+    run = await ran(runtime, "for _ in range(9): async_tools.large({})")
+    assert run.error is not None
+    assert (run.error.type, len(run.calls)) == ("UncollectedAnswersError", 4)
+    assert "uncollected_characters" in run.error.message
+    assert (await ran(runtime, "for _ in range(9): async_tools.large({})()")).ok
+
+
+async def test_what_they_changed_piles_up_as_answers_do(make: MakeRuntime) -> None:
+    """Until the code asks for it, the host has it."""
+    code = tool('set_variable("large", "x" * 300)', name="large")
+    settings = RuntimeSettings(uncollected_characters=1000)
+    runtime = make(tools=[PythonTool(name="large", code=code)], settings=settings)
+
+    run = await ran(runtime, "for _ in range(9): async_tools.large({})")
+    assert run.error is not None
+    assert run.error.type == "UncollectedAnswersError"
+    assert (await ran(runtime, "for _ in range(9): async_tools.large({})()")).ok

@@ -1,0 +1,256 @@
+"""An asynchronous tool answers with a placeholder, and with its response once it is done."""
+
+import asyncio
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from google.adk.errors import StaleSessionError
+from google.adk.events import Event, EventActions
+from google.adk.sessions import BaseSessionService, InMemorySessionService
+
+from gcp_adk_store.ces import MockTool, PythonRuntime, PythonTool, RuntimeSettings
+from gcp_adk_store.ces.sandbox import Limits, SandboxTimeoutError
+from gcp_adk_store.errors import SessionMissingError
+from tests.ces.host.runs import KEY, MakeRuntime, stored, tool
+from tests.ces.host.test_running import contested
+
+
+class Gate:
+    """A tool that answers once it is opened."""
+
+    def __init__(self) -> None:
+        self.opened = asyncio.Event()
+
+    async def __call__(self, args: Mapping[str, Any]) -> dict[str, Any]:
+        await self.opened.wait()
+        return dict(args)
+
+
+LATE = tool(
+    'tools.gate({})\nset_variable("quote", 7)\nremove_variable("name")\nreturn {"quote": 7}', name="late"
+)
+
+
+async def test_the_response_comes_as_the_users_once_it_is_there(
+    make: MakeRuntime, sessions: BaseSessionService
+) -> None:
+    """One event has it, and what changed; until then nothing is stored, and others go on."""
+    gate = Gate()
+    runtime = make(
+        tools=[
+            MockTool(name="gate", response=gate),
+            PythonTool(name="late", code=LATE, execution="ASYNCHRONOUS"),
+        ],
+    )
+
+    run = await runtime.call_tool("late", {}, KEY, function_call_id="call-1", invocation_id="e-1")
+    assert (run.response, run.pending, run.event_id) == ({"result": "pending"}, True, None)
+    assert (await stored(sessions)).events == []
+    other = Event(author="other", actions=EventActions(state_delta={"meanwhile": 1}))
+    await sessions.append_event(await stored(sessions), other)
+    gate.opened.set()
+    done = await run.finished()
+
+    assert (done.response, done.pending) == ({"result": {"quote": 7}}, False)
+    assert await done.finished() is done
+    session = await stored(sessions)
+    event = session.events[-1]
+    assert (event.id, event.author, event.invocation_id) == (done.event_id, "user", "e-1")
+    assert event.content is not None
+    assert event.content.role == "user"
+    (response,) = event.get_function_responses()
+    assert response.model_dump(exclude_none=True) == {
+        "id": "call-1",
+        "name": "late",
+        "response": {"result": {"quote": 7}},
+    }
+    assert session.state == {"name": None, "ces_removed:name": True, "quote": 7, "meanwhile": 1}
+
+
+async def test_a_tool_can_be_run_asynchronously_without_being_registered(
+    make: MakeRuntime, sessions: BaseSessionService
+) -> None:
+    """And an error is its response; it changes nothing."""
+    code = tool('set_variable("a", 1)\nraise ValueError("no")')
+
+    run = await make().run_tool(code, "tool", {}, KEY, execution="ASYNCHRONOUS")
+    done = await run.finished()
+
+    assert (done.ok, done.response) == (False, {"result": {"error": "ValueError: no"}})
+    session = await stored(sessions)
+    assert session.state == {"name": "Ada"}
+    assert session.events[-1].get_function_responses()[0].response == done.response
+
+
+async def test_a_called_asynchronous_tool_is_awaited(make: MakeRuntime) -> None:
+    """There is no model that could get its response later."""
+    late = PythonTool(name="late", code=tool("return 1", name="late"), execution="ASYNCHRONOUS")
+
+    run = await make(tools=[late]).run_tool(tool("return tools.late({}).json()"), "tool", {}, KEY)
+    assert run.result == {"result": 1}
+
+
+async def test_a_late_response_is_stored_after_others(
+    make: MakeRuntime, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The code does not run again for it; and it gives up at some time."""
+    service = await contested(3)
+    runtime = make(sessions=service)
+    code = tool('print("once")\nset_variable("seen", get_variable("others"))\nreturn 1')
+
+    done = await (await runtime.run_tool(code, "tool", {}, KEY, execution="ASYNCHRONOUS")).finished()
+    assert done.stdout == "once\n"
+    assert (await stored(service)).state == {"others": 3, "seen": None}
+
+    service = await contested(3)
+    runtime = make(sessions=service, settings=RuntimeSettings(appends_of_late_responses=3))
+    run = await runtime.run_tool(code, "tool", {}, KEY, execution="ASYNCHRONOUS")
+    with pytest.raises(StaleSessionError):
+        await run.finished()
+    assert "the response of tool was not stored in shop/ada/s1: StaleSessionError" in caplog.text
+
+
+async def test_closing_waits_for_what_is_late(make: MakeRuntime, sessions: BaseSessionService) -> None:
+    """Its response is stored."""
+    async with make() as runtime:
+        await runtime.run_tool(tool("return 1"), "tool", {}, KEY, execution="ASYNCHRONOUS")
+
+    assert len((await stored(sessions)).events) == 1
+
+
+async def test_closing_waits_for_what_other_event_loops_have(
+    make: MakeRuntime, sessions: BaseSessionService
+) -> None:
+    """And not for those that are gone: a loop that ends cancels what it has, and the log has it."""
+    gate = threading.Event()
+    begun = threading.Event()
+
+    async def wait(args: Mapping[str, Any]) -> dict[str, Any]:
+        begun.set()
+        await asyncio.to_thread(gate.wait)
+        return dict(args)
+
+    runtime = make(tools=[MockTool(name="gate", response=wait)])
+    code = tool('tools.gate({}); set_variable("late", 1)')
+
+    async def elsewhere() -> None:
+        run = await runtime.run_tool(code, "tool", {}, KEY, execution="ASYNCHRONOUS")
+        await run.finished()
+
+    other = threading.Thread(target=asyncio.run, args=(elsewhere(),))
+    other.start()
+    await asyncio.to_thread(begun.wait)
+    closing = asyncio.create_task(runtime.close())
+    await asyncio.sleep(0)
+    assert not closing.done()
+    gate.set()
+    await closing
+    assert (await stored(sessions)).state["late"] == 1
+    other.join()
+
+
+def test_an_event_loop_that_ends_first_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    """Its late response is not stored."""
+
+    async def begin() -> None:
+        await sessions.create_session(app_name="shop", user_id="ada", session_id="s1")
+        await runtime.run_tool(tool("return 1"), "tool", {}, KEY, execution="ASYNCHRONOUS")
+
+    sessions = InMemorySessionService()
+    runtime = PythonRuntime(sessions, sandbox=Endless())
+    asyncio.run(begin())
+    assert "the response of tool was not stored in shop/ada/s1: CancelledError" in caplog.text
+    asyncio.run(runtime.close())
+
+
+class Endless:
+    """A sandbox in which nothing comes to an end."""
+
+    runs_at_once = None
+
+    async def run(self, *_: Any, **__: Any) -> dict[str, Any]:
+        """Wait."""
+        await asyncio.Event().wait()
+        return {}
+
+    async def close(self) -> None:
+        """Do nothing."""
+
+
+@pytest.mark.parametrize(
+    ("args", "settings"),
+    [
+        ({"a": 1}, RuntimeSettings()),
+        ({"a": 1}, RuntimeSettings(appends_of_late_responses=1)),
+        ({"a": "x" * 20_000}, RuntimeSettings(limits=Limits(frame_bytes=10_000))),
+    ],
+)
+async def test_what_cannot_be_stored_or_run_is_a_late_response_too(
+    args: dict[str, Any], settings: RuntimeSettings, make: MakeRuntime, sessions: BaseSessionService
+) -> None:
+    """The model waits for one; what the tool changed is dropped."""
+    runtime = make(settings=settings)
+
+    code = tool('set_variable("app:open", a)', parameters="a")
+    run = await runtime.run_tool(code, "tool", args, KEY, execution="ASYNCHRONOUS")
+    done = await run.finished()
+
+    assert done.error is not None
+    assert done.error.type == "InvalidInputError"
+    session = await stored(sessions)
+    assert (session.state, done.variables) == ({"name": "Ada"}, {"name": "Ada"})
+    assert session.events[-1].get_function_responses()[0].response == {"result": {"error": str(done.error)}}
+
+
+async def test_a_tool_that_is_tried_again_while_it_runs_is_stored_once(
+    make: MakeRuntime, sessions: BaseSessionService
+) -> None:
+    """Under the id that both tries have: the later response is a conflict."""
+    runtime = make()
+    tries = [
+        await runtime.run_tool(tool("return 1"), "tool", {}, KEY, execution="ASYNCHRONOUS", event_id="try-1")
+        for _ in range(2)
+    ]
+    ended = await asyncio.gather(*(each.finished() for each in tries), return_exceptions=True)
+
+    assert sorted(type(each).__name__ for each in ended) == ["SessionConflictError", "ToolRun"]
+    assert [event.id for event in (await stored(sessions)).events] == ["try-1"]
+
+
+async def test_a_session_that_is_missing_is_told_at_once(make: MakeRuntime) -> None:
+    """Not only when the response is to be stored."""
+    with pytest.raises(SessionMissingError):
+        await make().run_tool(tool("return 1"), "tool", {}, "shop/ada/none", execution="ASYNCHRONOUS")
+
+
+class Slow:
+    """A sandbox in which everything takes too long."""
+
+    runs_at_once = None
+
+    async def run(self, *_: Any, **__: Any) -> dict[str, Any]:
+        """Take too long."""
+        error = SandboxTimeoutError("the code took too long")
+        error.output = "so far"
+        raise error
+
+    async def close(self) -> None:
+        """Do nothing."""
+
+
+async def test_how_the_process_ended_is_a_late_response_too(
+    make: MakeRuntime, sessions: BaseSessionService
+) -> None:
+    """The model waits for one; a synchronous tool raises it."""
+    runtime = make(sandbox=Slow())
+
+    run = await runtime.run_tool(tool("return 1"), "tool", {}, KEY, execution="ASYNCHRONOUS")
+    done = await run.finished()
+    assert done.error is not None
+    assert (done.error.type, done.stdout) == ("SandboxTimeoutError", "so far")
+    assert len((await stored(sessions)).events) == 1
+    with pytest.raises(SandboxTimeoutError):
+        await runtime.run_tool(tool("return 1"), "tool", {}, KEY)
+    assert len((await stored(sessions)).events) == 1

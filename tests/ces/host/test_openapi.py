@@ -1,0 +1,341 @@
+"""Operations of OpenAPI documents are called as they are described."""
+
+import contextlib
+import copy
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from gcp_adk_store.ces import HttpPolicy, OpenApiTool
+from gcp_adk_store.ces.tools.declarations import by_name
+from gcp_adk_store.ces.tools.openapi import Operation
+from gcp_adk_store.ces.tools.parameters import ArgumentsError
+from gcp_adk_store.errors import InvalidInputError
+from tests.ces.host.runs import KEY, MakeRuntime, ran, result_of
+from tests.ces.host.web import Web
+
+SERVERS = [{"url": "https://a.test/v1/"}]
+HERE = HttpPolicy(allow=["127.0.0.1:*"], allow_loopback=True)
+
+
+def document(paths: dict[str, Any], **more: Any) -> dict[str, Any]:
+    """Return an OpenAPI document with *paths*."""
+    return {"openapi": "3.0.3", "info": {"title": "Bank API", "version": "1"}, "paths": paths, **more}
+
+
+BANK = document(
+    {
+        "x-of-the-bank": ["mobile"],
+        "/accounts/{id}": {
+            "parameters": [{"$ref": "#/components/parameters/id"}],
+            "get": {
+                "operationId": "getAccount",
+                "summary": "Reads an account.",
+                "parameters": [
+                    {"name": "fields", "in": "query", "schema": {"type": "array"}},
+                    {"name": "tags", "in": "query", "explode": False, "schema": {"type": "array"}},
+                    {"name": "X-Trace", "in": "header", "schema": {"type": "string"}},
+                    {"name": "seen", "in": "cookie", "schema": {"type": "boolean"}},
+                ],
+            },
+            "post": {
+                "operationId": "pay-now",
+                "requestBody": {"$ref": "#/components/requestBodies/payment"},
+            },
+            "delete": {},
+        },
+        "/forms": {
+            "put": {
+                "operationId": "form",
+                "requestBody": {"content": {"application/x-www-form-urlencoded": {}}},
+            }
+        },
+        "/text": {"post": {"operationId": "text", "requestBody": {"content": {"text/plain": {}}}}},
+        "/status": {
+            "get": {
+                "operationId": "status",
+                "parameters": [{"name": "code", "in": "query", "required": True, "schema": {}}],
+            }
+        },
+    },
+    components={
+        "parameters": {"id": {"name": "id", "in": "path", "required": True, "schema": {"type": "string"}}},
+        "requestBodies": {
+            "payment": {
+                "required": True,
+                "content": {
+                    "application/xml": {},
+                    "application/vnd.bank+json": {"schema": {"type": "object"}},
+                },
+            }
+        },
+    },
+)
+
+
+def bank(web: Web, **options: Any) -> OpenApiTool:
+    """Return the tool of `BANK`, on the tests' server."""
+    return OpenApiTool.from_spec(BANK, display_name="Bank", server=f"{web.url}/v1/", **options)
+
+
+def test_operations_have_names_and_descriptions(web: Web) -> None:
+    """Of the tool and the operation; without an operationId, of the method and the path."""
+    tool = bank(web)
+
+    assert list(tool.operations) == [
+        "Bank_getAccount",
+        "Bank_pay_now",
+        "Bank_delete_accounts_id",
+        "Bank_form",
+        "Bank_text",
+        "Bank_status",
+    ]
+    assert tool.operations["Bank_getAccount"].description == "Reads an account."
+    assert "Bank_API_getAccount" in OpenApiTool.from_spec(BANK, server=web.url).operations
+
+
+async def test_arguments_go_where_they_belong(make: MakeRuntime, web: Web) -> None:
+    """Path, query, header, cookie; and the tool's own headers, which the code does not see."""
+    args = {"id": "a/b ü", "fields": ["x", 1], "tags": ["t", "u"], "X-Trace": "abc", "seen": True}
+    runtime = make(tools=[bank(web, headers={"X-Key": "secret"})], http=HERE)
+    run = await ran(runtime, f"return tools.Bank_getAccount({args!r}).json()")
+
+    query = [["fields", "x"], ["fields", "1"], ["tags", "t,u"]]
+    assert run.result == {"method": "GET", "path": "/v1/accounts/a%2Fb%20%C3%BC", "query": query}
+    headers = web.last.headers
+    assert (headers["x-trace"], headers["cookie"], headers["x-key"]) == ("abc", "seen=true", "secret")
+    assert "secret" not in repr(run)
+    assert "secret" not in repr(by_name([bank(web, headers={"X-Key": "secret"})]))
+
+
+@pytest.mark.parametrize(
+    ("call", "body", "content_type"),
+    [
+        (
+            'pay_now({"id": "1", "amount": 3, "to": ["x"]})',
+            {"amount": 3, "to": ["x"]},
+            "application/vnd.bank+json",
+        ),
+        ('pay_now({"id": "1", "body": [1]})', [1], "application/vnd.bank+json"),
+        ('pay_now({"id": "1", "requestBody": {"a": 1}})', {"a": 1}, "application/vnd.bank+json"),
+    ],
+)
+async def test_other_arguments_are_the_body(
+    call: str, body: Any, content_type: str, make: MakeRuntime, web: Web
+) -> None:
+    """Or one that is called so."""
+    runtime = make(tools=[bank(web)], http=HERE)
+
+    assert await result_of(runtime, f"return tools.Bank_{call}.status_code") == 200
+    assert (json.loads(web.last.body), web.last.headers["content-type"]) == (body, content_type)
+
+
+async def test_bodies_may_be_forms_or_text(make: MakeRuntime, web: Web) -> None:
+    """As the document says."""
+    runtime = make(tools=[bank(web)], http=HERE)
+
+    await ran(runtime, 'tools.Bank_form({"a": "x y", "b": 2})')
+    assert (web.last.body, web.last.headers["content-type"]) == (
+        "a=x+y&b=2",
+        "application/x-www-form-urlencoded",
+    )
+    await ran(runtime, 'tools.Bank_text({"body": "plain"})')
+    assert (web.last.body, web.last.headers["content-type"]) == ("plain", "text/plain")
+    await ran(runtime, 'tools.Bank_form({"body": "a=b"})')
+    assert (web.last.body, web.last.headers["content-type"]) == ("a=b", "application/x-www-form-urlencoded")
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        ("getAccount({})", "missing arguments: id"),
+        ('getAccount({"id": None})', "missing arguments: id"),
+        ('getAccount({"id": "1", "colour": "red"})', "unknown arguments: colour"),
+        ('pay_now({"id": "1"})', "missing arguments: the body"),
+        ('getAccount({"id": ".."})', "the argument id cannot be '..'"),
+        ('getAccount({"id": "."})', "the argument id cannot be '.'"),
+        ('getAccount({"id": ""})', "the argument id cannot be ''"),
+        ('text({"a": 1})', "the body is text/plain"),
+    ],
+)
+async def test_arguments_that_make_no_request_are_a_bad_request(
+    call: str, said: str, make: MakeRuntime, web: Web
+) -> None:
+    """Nothing is sent."""
+    before = len(web.asked)
+    runtime = make(tools=[bank(web)], http=HERE)
+
+    status_code, reason = await result_of(runtime, f"r = tools.Bank_{call}; return [r.status_code, r.reason]")
+    assert status_code == 400
+    assert reason.startswith(said)
+    assert len(web.asked) == before
+
+
+async def test_an_operation_needs_leave_of_the_policy(make: MakeRuntime, web: Web) -> None:
+    """As any request does."""
+    run = await ran(make(tools=[bank(web)]), 'return tools.Bank_getAccount({"id": "1"}).status_code')
+
+    assert run.result == 0
+    assert any("HttpPolicy.allow" in warning for warning in run.warnings)
+
+
+async def test_a_model_sees_the_answers_body_or_the_error(make: MakeRuntime, web: Web) -> None:
+    """What is no JSON object is a result."""
+    runtime = make(tools=[bank(web)], http=HERE)
+    elsewhere = OpenApiTool.from_spec(BANK, display_name="Else", server=web.url)
+
+    account = await runtime.call_tool("Bank_getAccount", {"id": "1"}, KEY)
+    assert account.response == {"method": "GET", "path": "/v1/accounts/1", "query": []}
+    runtime = make(tools=[elsewhere], http=HERE)
+    assert (await runtime.call_tool("Else_status", {"code": 200}, KEY)).response == {"result": "said"}
+    missing = await runtime.call_tool("Else_status", {"code": 404}, KEY)
+    assert missing.response == {"error": "404 Not Found: said"}
+
+
+@pytest.mark.parametrize("suffix", ["json", "yaml"])
+def test_a_document_is_read_from_a_file(suffix: str, tmp_path: Path) -> None:
+    """Of JSON or YAML; its server is the document's, with its variables."""
+    path = tmp_path / f"bank.{suffix}"
+    servers = [{"url": "https://{zone}.bank.test/v2", "variables": {"zone": {"default": "eu"}}}]
+    path.write_text(json.dumps({**BANK, "servers": servers}))
+
+    for spec in (path, str(path)):
+        tool = OpenApiTool.from_spec(spec)
+        assert tool.display_name == "Bank_API"
+        assert tool.operations["Bank_API_form"].server == "https://eu.bank.test/v2"
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {},
+        document({}),
+        document({"/a": {"get": {}}}),
+        document({"/a": {"get": {}}}, servers=[{"url": "/v1"}]),
+        document({"/a": {"$ref": "other.yaml#/a"}}),
+        document({"/a": {"$ref": "#/b"}}, b={"$ref": "#/b"}),
+        document({"/a": {"$ref": "#/nowhere"}}),
+        document({"/a": {"$ref": "file:///etc/passwd"}}),
+        document({"/a": {"get": {}}}, servers=[{"url": "https://{zone}.test"}]),
+        document({"/a": {"get": {}}}, servers=[{"url": "https://a.test:x"}]),
+        document({"/a": {"get": {}}}, servers=[{"url": "https://a.test/?b"}]),
+        document({"a": {"get": {}}}, servers=[{"url": "https://a.test"}]),
+        document({"/a": {"get": {"operationId": "x"}, "put": {"operationId": "x"}}}, servers=SERVERS),
+        document({"/a": {"get": {"operationId": "x-y"}, "put": {"operationId": "x_y"}}}, servers=SERVERS),
+        document({"/a": {"get": {"parameters": [{"in": "query"}]}}}, servers=SERVERS),
+        document({"/a": {"get": {"parameters": [{"name": "b", "in": "body"}]}}}, servers=SERVERS),
+        "does-not-exist.yaml",
+        "a\0b.yaml",
+    ],
+)
+def test_what_cannot_be_called_is_refused(spec: Any) -> None:
+    """At once; nothing outside of the document is read for it."""
+    with pytest.raises(InvalidInputError):
+        OpenApiTool.from_spec(spec)
+
+
+def test_a_document_that_is_too_deep_is_refused(tmp_path: Path) -> None:
+    """As one that is none."""
+    path = tmp_path / "deep.yaml"
+    path.write_text("[" * 1500)
+
+    with pytest.raises(InvalidInputError, match="cannot be read"):
+        OpenApiTool.from_spec(path)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda below: st.lists(below, max_size=2) | st.dictionaries(st.text(max_size=5), below, max_size=2),
+    max_leaves=4,
+)
+
+
+def places(node: Any) -> Iterator[tuple[Any, Any]]:
+    """Return each object or list in *node* with each of its keys or indices."""
+    if isinstance(node, dict | list):
+        for key in list(node) if isinstance(node, dict) else range(len(node)):
+            yield node, key
+            yield from places(node[key])
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow], database=None)
+@given(data=st.data())
+def test_any_document_is_a_tool_or_refused(data: st.DataObject) -> None:
+    """Whatever stands in whichever place of one."""
+    damaged = copy.deepcopy(
+        {**BANK, "servers": [{"url": "https://{z}.test", "variables": {"z": {"default": "a"}}}]}
+    )
+    for _ in range(data.draw(st.integers(1, 2))):
+        holder, key = data.draw(st.sampled_from(list(places(damaged))))
+        holder[key] = data.draw(JSON)
+
+    with contextlib.suppress(InvalidInputError):
+        assert OpenApiTool.from_spec(damaged, display_name="Bank").operations
+
+
+@pytest.mark.parametrize(
+    ("told", "value", "sent"),
+    [
+        ({"in": "query"}, {"a": 1, "b": "c"}, [("a", "1"), ("b", "c")]),
+        ({"in": "query", "explode": False}, {"a": 1, "b": "c"}, [("p", "a,1,b,c")]),
+        ({"in": "query", "style": "deepObject"}, {"a": 1, "b": "c"}, [("p[a]", "1"), ("p[b]", "c")]),
+        ({"in": "query", "style": "spaceDelimited"}, ["a", 1], [("p", "a 1")]),
+        ({"in": "query", "style": "pipeDelimited"}, ["a", 1], [("p", "a|1")]),
+        ({"in": "query", "style": "pipeDelimited", "explode": True}, ["a", 1], [("p", "a"), ("p", "1")]),
+        ({"in": "query", "content": {"application/json": {}}}, {"a": [1]}, [("p", '{"a": [1]}')]),
+        ({"in": "query", "content": {"application/json": {}}}, "a", [("p", '"a"')]),
+        ({"in": "query"}, True, [("p", "true")]),
+        ({"in": "query"}, [], []),
+        ({"in": "header"}, {"a": 1, "b": 2}, "a,1,b,2"),
+        ({"in": "header", "explode": True}, {"a": 1, "b": 2}, "a=1,b=2"),
+        ({"in": "header"}, [1, "b"], "1,b"),
+        ({"in": "cookie"}, "a;b=c", "p=a%3Bb%3Dc"),
+    ],
+)
+def test_a_parameter_is_spelt_in_its_style(told: dict[str, Any], value: Any, sent: Any) -> None:
+    """Of lists and objects too."""
+    operation = one_operation({"name": "p", **told})
+
+    outgoing = operation.request({"p": value}, {})
+    found = {
+        "query": outgoing.params or [],
+        "header": outgoing.headers.get("p"),
+        "cookie": outgoing.headers.get("Cookie"),
+    }
+    assert found[told["in"]] == sent
+
+
+@pytest.mark.parametrize(
+    ("told", "value"),
+    [({"in": "path", "style": "matrix"}, "a"), ({"in": "query", "style": "new"}, "a"), ({"in": "path"}, [])],
+)
+def test_a_parameter_that_cannot_be_spelt_is_an_error(told: dict[str, Any], value: Any) -> None:
+    """Of the call, not of the document, whose other operations can be called."""
+    with pytest.raises(ArgumentsError, match="the argument p"):
+        one_operation({"name": "p", **told}).request({"p": value}, {})
+
+
+def test_a_part_of_a_path_is_always_needed() -> None:
+    """Whether the document says so or not; it never leads elsewhere."""
+    operation = one_operation({"name": "p", "in": "path"})
+
+    with pytest.raises(ArgumentsError, match="missing arguments: p"):
+        operation.request({}, {})
+    for value in ("../x", "..%2f", "a/../b", "?a", "#a", "\\..\\", "@evil.test", "//evil.test", "%2e%2e"):
+        url = httpx.URL(operation.request({"p": value}, {}).url)
+        assert (url.host, url.query, url.fragment) == ("a.test", b"", "")
+        assert url.raw_path.decode() == "/v1/" + quote(value, safe="") + "/end"
+
+
+def one_operation(parameter: dict[str, Any]) -> Operation:
+    """Return an operation of one parameter."""
+    path = {"get": {"operationId": "x", "parameters": [parameter]}}
+    tool = OpenApiTool.from_spec(document({"/{p}/end": path}, servers=SERVERS), display_name="T")
+    return tool.operations["T_x"]

@@ -1,0 +1,326 @@
+"""A run leaves one event with what it changed, or none."""
+
+import asyncio
+import json
+import logging
+from typing import Any
+
+import pytest
+from google.adk.errors import StaleSessionError
+from google.adk.events import Event, EventActions
+from google.adk.sessions import BaseSessionService, InMemorySessionService, Session
+from google.genai import types
+
+from gcp_adk_store.ces import RuntimeSettings, SessionKey
+from gcp_adk_store.ces.guest.contract import RunSettings
+from gcp_adk_store.errors import InvalidInputError, SessionMissingError
+from tests.ces.host.runs import KEY, MakeRuntime, ran, result_of, stored, tool
+
+
+async def test_a_clean_run_appends_one_event_with_what_it_changed(
+    make: MakeRuntime, sessions: BaseSessionService
+) -> None:
+    """And says which."""
+    body = """
+        set_variable("count", 1)
+        context.state["name"] = "Grace"
+        return get_variable("name")
+    """
+    run = await ran(make(), body, agent_name="greeter", invocation_id="e-1")
+
+    (event,) = (await stored(sessions)).events
+    assert (run.response, run.ok, run.event_id) == ({"result": "Grace"}, True, event.id)
+    assert event.actions.state_delta == {"count": 1, "name": "Grace"}
+    assert (event.author, event.invocation_id, event.content) == ("greeter", "e-1", None)
+    assert run.variables == (await stored(sessions)).state == {"count": 1, "name": "Grace"}
+
+
+async def test_a_run_that_changes_nothing_appends_nothing(
+    make: MakeRuntime, sessions: BaseSessionService
+) -> None:
+    """Setting a variable to what it is is no change."""
+    run = await ran(make(), 'set_variable("name", "Ada"); return 1')
+
+    assert (run.result, run.event_id, (await stored(sessions)).events) == (1, None, [])
+
+
+@pytest.mark.parametrize(
+    ("body", "error"),
+    [
+        ("raise KeyError('x')", "KeyError: x"),
+        ("raise SystemExit(3)", "SystemExit: the code called exit (3)"),
+        ("return {1, 2}", "NotJsonError: result: Object of type set is not JSON serializable"),
+        ("tools.missing({})", "UnknownToolError: tools.missing: there is no tool"),
+    ],
+)
+async def test_a_failure_changes_nothing(
+    body: str, error: str, make: MakeRuntime, sessions: BaseSessionService
+) -> None:
+    """The model gets to see it, and the caller the line."""
+    run = await ran(make(), f'set_variable("name", "Grace")\nremove_variable("name")\n{body}')
+
+    assert run.error is not None
+    assert str(run.error).startswith(error)
+    assert run.result == {"error": str(run.error)}
+    assert (run.event_id, run.variables) == (None, {"name": "Ada"})
+    assert ((await stored(sessions)).state, (await stored(sessions)).events) == ({"name": "Ada"}, [])
+
+
+async def test_an_error_shows_the_codes_own_lines(make: MakeRuntime) -> None:
+    """Under the name that its author knows; what was printed until then is there too."""
+    run = await make().run_tool(
+        tool('print("so far")\nreturn 1 / 0'), "tool", {}, KEY, filename="tools/divide.py"
+    )
+
+    assert run.error is not None
+    assert 'File "tools/divide.py", line 3, in tool' in run.error.traceback
+    assert run.stdout == "so far\n"
+
+
+DEEP = """
+made = []
+for _ in range({levels} - 1):
+    made = [made]
+set_variable("deep", made)
+return made
+"""
+
+
+async def test_what_nests_as_deep_as_it_may_comes_through(make: MakeRuntime) -> None:
+    """One more below the variables is an error of the code, and no fault of its process."""
+    deepest = await ran(make(), DEEP.format(levels=89))
+    deeper = await ran(make(), DEEP.format(levels=90))
+
+    assert deepest.variables["deep"] == deepest.result
+    assert json.dumps(deepest.result) == "[" * 89 + "]" * 89
+    assert deeper.error is not None
+    assert "nested deeper than 90 levels" in deeper.error.message
+
+
+async def test_an_unknown_session_is_missing(make: MakeRuntime) -> None:
+    """No code was run."""
+    with pytest.raises(SessionMissingError, match="shop/ada/none"):
+        await ran(make(), "return 1", key="shop/ada/none")
+
+
+@pytest.mark.parametrize("key", ["", "a", "a/b", "a/b/c/d", "a//c", 3])
+async def test_what_is_no_key_is_refused(key: Any, make: MakeRuntime) -> None:
+    """Before anything is read."""
+    with pytest.raises(InvalidInputError):
+        await ran(make(), "return 1", key=key)
+
+
+def test_a_key_is_the_same_as_its_text() -> None:
+    """Whatever its parts hold."""
+    key = SessionKey("a/b", "ü %", "c?#")
+
+    assert SessionKey.of(str(key)) == key
+    assert SessionKey.of(key) is key
+    assert str(SessionKey("shop", "ada", "s1")) == KEY
+
+
+class Contested(InMemorySessionService):
+    """Sessions that another writer changes first, so many times."""
+
+    def __init__(self, times: int) -> None:
+        super().__init__()
+        self.times = times
+
+    async def append_event(self, session: Session, event: Event) -> Event:
+        """Store *event*, unless the other writer is first."""
+        if self.times:
+            self.times -= 1
+            other = await self.get_session(
+                app_name=session.app_name, user_id=session.user_id, session_id=session.id
+            )
+            assert other is not None
+            count = other.state.get("others", 0) + 1
+            await super().append_event(
+                other, Event(author="other", actions=EventActions(state_delta={"others": count}))
+            )
+            raise StaleSessionError("another writer was first")
+        return await super().append_event(session, event)
+
+
+async def contested(times: int) -> Contested:
+    """Return sessions of which there is one."""
+    service = Contested(times)
+    await service.create_session(app_name="shop", user_id="ada", session_id="s1")
+    return service
+
+
+SEEN = 'n = get_variable("others") or 0; set_variable("seen", n); return n'
+
+
+async def test_where_another_writer_is_first_the_caller_decides(make: MakeRuntime) -> None:
+    """The code has run, and may have had effects that nobody wants twice."""
+    service = await contested(1)
+
+    with pytest.raises(StaleSessionError):
+        await ran(make(sessions=service), SEEN)
+    assert (await stored(service)).state == {"others": 1}
+
+
+async def test_where_another_writer_is_first_code_runs_again_if_it_may(make: MakeRuntime) -> None:
+    """On what is there then; no more often than it may."""
+    service = await contested(2)
+    settings = RuntimeSettings(reruns_on_conflict=2)
+
+    assert await result_of(make(sessions=service, settings=settings), SEEN) == 2
+    assert (await stored(service)).state == {"others": 2, "seen": 2}
+
+    service = await contested(3)
+    with pytest.raises(StaleSessionError):
+        await ran(make(sessions=service, settings=settings), SEEN)
+
+
+async def test_runs_of_one_session_take_turns(make: MakeRuntime, sessions: BaseSessionService) -> None:
+    """So none of them misses what another one stored."""
+    runtime = make()
+    body = 'set_variable("count", (get_variable("count") or 0) + 1)'
+
+    await asyncio.gather(*(ran(runtime, body) for _ in range(5)))
+
+    assert (await stored(sessions)).state["count"] == 5
+
+
+async def said(sessions: BaseSessionService, author: str, invocation: str, *parts: types.Part) -> None:
+    """Append an event with *parts*."""
+    content = types.Content(role="user" if author == "user" else "model", parts=list(parts))
+    event = Event(author=author, invocation_id=invocation, content=content)
+    await sessions.append_event(await stored(sessions), event)
+
+
+def picture(data: bytes) -> types.Part:
+    """Return a part that holds a picture."""
+    return types.Part(inline_data=types.Blob(mime_type="image/png", data=data))
+
+
+async def test_code_sees_the_session(make: MakeRuntime, sessions: BaseSessionService) -> None:
+    """Its history, what the user said last, and who and where it is."""
+    await said(sessions, "user", "e-1", types.Part(text="Hello"))
+    await said(sessions, "greeter", "e-1", types.Part(text="Hi"))
+    await said(sessions, "user", "e-2", types.Part(text="Bye"))
+    body = """
+        return [
+            [(event.author, event.invocation_id, event.parts()[0].text) for event in context.events],
+            context.user_content.parts[0].text, context.get_last_agent_output()[0].text,
+            context.session_id, context.invocation_id, context.agent_name, context.function_call_id,
+            context.language_code, context.turn_index,
+        ]
+    """
+    seen = await result_of(
+        make(settings=RuntimeSettings(agent_name="root", context={"language_code": "en", "turn_index": 1})),
+        body,
+        invocation_id="e-2",
+        function_call_id="call-7",
+        context={"turn_index": 2},
+    )
+
+    history = [["user", "e-1", "Hello"], ["greeter", "e-1", "Hi"], ["user", "e-2", "Bye"]]
+    assert seen == [history, "Bye", "Hi", "s1", "e-2", "root", "call-7", "en", 2]
+
+
+async def test_code_may_see_the_latest_events_alone(make: MakeRuntime, sessions: BaseSessionService) -> None:
+    """Where a long history is not wanted."""
+    for number in range(3):
+        await said(sessions, "user", f"e-{number}", types.Part(text=str(number)))
+
+    settings = RuntimeSettings(recent_events=2)
+    assert await result_of(make(settings=settings), "return [part.text for part in context.parts()]") == [
+        "1",
+        "2",
+    ]
+
+
+async def test_a_history_that_is_too_long_lacks_its_oldest_events(
+    make: MakeRuntime, sessions: BaseSessionService
+) -> None:
+    """So a session that goes on for months still runs code, which is told of what is missing."""
+    for number in range(5):
+        await said(sessions, "user", f"e-{number}", types.Part(text=f"{number}" * 1000))
+
+    settings = RuntimeSettings(history_bytes=4000)
+    run = await ran(make(settings=settings), "return [part.text[0] for part in context.parts()]")
+    assert run.result == ["2", "3", "4"]
+    assert run.warnings == ("context.events lacks the oldest 2, which are over history_bytes",)
+
+
+async def test_what_the_user_sent_is_there_on_its_turn_alone(
+    make: MakeRuntime, sessions: BaseSessionService
+) -> None:
+    """As on the platform; a setting keeps it."""
+    await said(sessions, "user", "e-1", types.Part(text="first"), picture(b"\xfb\xff\xfe"))
+    body = """
+        return [
+            [part.inline_data.data.decode() for part in context.user_content.parts if part.inline_data],
+            [part.inline_data.raw_data.hex() for part in context.parts() if part.inline_data],
+        ]
+    """
+    assert await result_of(make(), body) == [["+//+"], ["fbfffe"]]
+
+    await said(sessions, "user", "e-2", types.Part(text="second"))
+    assert await result_of(make(), body) == [[], []]
+    assert await result_of(make(settings=RuntimeSettings(history_media=True)), body) == [[], ["fbfffe"]]
+
+
+async def test_a_response_of_a_tool_is_not_what_the_user_said(
+    make: MakeRuntime, sessions: BaseSessionService
+) -> None:
+    """Though it is the user's event."""
+    await said(sessions, "user", "e-1", types.Part(text="Hello"))
+    response = types.FunctionResponse(name="late", response={"result": 1})
+    await said(sessions, "user", "e-2", types.Part(function_response=response))
+
+    assert await result_of(make(), "return context.user_content.parts[0].text") == "Hello"
+
+
+async def test_what_the_user_says_now_can_be_given(make: MakeRuntime) -> None:
+    """Before it is stored."""
+    content = types.Content(role="user", parts=[types.Part(text="Now")])
+
+    seen = await result_of(make(), "return context.user_content.parts[0].text", user_content=content)
+    assert seen == "Now"
+
+
+async def test_settings_of_the_code_are_the_guests(make: MakeRuntime) -> None:
+    """They travel with each run."""
+    settings = RuntimeSettings(guest=RunSettings(strict_typing=True, error_in_result=False))
+
+    run = await make(settings=settings).run_tool(
+        "def tool(n: Optional[int]):\n    return n\n", "tool", {"n": 1}, KEY
+    )
+    assert run.error is not None
+    assert (run.error.type, run.response) == ("NameError", None)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"max_depth": -1},
+        {"runs_at_once": 0},
+        {"reruns_on_conflict": -1},
+        {"agent_name": "user"},
+        {"agent_name": ""},
+        {"recent_events": -1},
+        {"history_bytes": -1},
+    ],
+)
+def test_settings_that_cannot_be_are_refused(settings: dict[str, Any]) -> None:
+    """At once."""
+    with pytest.raises(InvalidInputError):
+        RuntimeSettings(**settings)
+
+
+async def test_logs_have_ids_and_sizes(make: MakeRuntime, caplog: pytest.LogCaptureFixture) -> None:
+    """Neither what was said nor what was printed."""
+    with caplog.at_level(logging.DEBUG):
+        await make().run_tool(
+            tool('print("hush"); set_variable("secret", who); return who', parameters="who"),
+            "tool",
+            {"who": "hush"},
+            KEY,
+        )
+
+    assert "run_tool tool on shop/ada/s1: done" in caplog.text
+    assert "hush" not in caplog.text

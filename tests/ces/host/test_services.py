@@ -1,0 +1,347 @@
+"""Runs leave the same on every session service: this library's, and those of ADK."""
+
+import asyncio
+import uuid
+from collections.abc import AsyncGenerator, AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from google.adk.agents import BaseAgent, InvocationContext
+from google.adk.errors import StaleSessionError
+from google.adk.errors.session_not_found_error import SessionNotFoundError
+from google.adk.events import Event, EventActions
+from google.adk.runners import Runner
+from google.adk.sessions import BaseSessionService, DatabaseSessionService, InMemorySessionService
+from google.genai import types
+
+from gcp_adk_store import FirestoreSessionService, SessionLimits
+from gcp_adk_store.ces import MockTool, PythonRuntime, RuntimeSettings, SessionKey
+from gcp_adk_store.ces.sandbox import BubblewrapSandbox
+from gcp_adk_store.errors import (
+    InvalidInputError,
+    OutcomeUnknownError,
+    SessionConflictError,
+    UnavailableError,
+)
+from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, Emulator
+from gcp_adk_store.testing.faults.firestore_proxy import FirestoreProxy
+from gcp_adk_store.testing.faults.plans import Fault, Lose, Refuse, no_faults, only
+from tests.ces.host.runs import KEY, MakeRuntime, ran, result_of, stored, tool
+from tests.ces.host.test_untrusted import HONEST
+
+NAMES = [
+    *("", " ", ".", "..", "a.b", "a/b", "`a`", "__proto__", "__x__", "é", "\0", "\ud7ff", "a" * 1000, "x\ny"),
+    *(
+        "user:",
+        "app:",
+        "user:a.b",
+        "temp",
+        ":",
+        "ces_removed",
+        "user:ces_removed",
+        "app:user:x",
+        "user:temp:x",
+    ),
+    *("1", "*", "~", "[0]", "user:None"),
+]
+VALUES: list[Any] = [
+    *(None, True, 0, -(2**70), 2**63, 10**400, 1.0, -0.0, 1e308, "", "\0", "x" * 262_000),
+    *([], {}, [None], {"": {".": [{}]}}, {"a": None}, [[[1]], [1.0]]),
+]
+
+
+ENDS: dict[str, dict[str, Any]] = {
+    'set_variable("a", 1); remove_variable("a")': {"name": "Ada", "deep": {"list": [1]}},
+    'remove_variable("name"); set_variable("name", "Eve")': {"name": "Eve", "deep": {"list": [1]}},
+    'remove_variable("name"); set_variable("name", "Ada")': {"name": "Ada", "deep": {"list": [1]}},
+    'get_variable("deep")["list"].append(2)': {"name": "Ada", "deep": {"list": [1, 2]}},
+    'deep = get_variable("deep"); deep["b"] = deep["list"]': {"name": "Ada", "deep": {"list": [1], "b": [1]}},
+    'del get_variable("deep")["list"]': {"name": "Ada", "deep": {}},
+    "context.state.clear()": {},
+    'context.state = {"new": 1}': {"new": 1},
+}
+"""What is left of a name and a list by what a tool does."""
+
+
+@pytest.fixture(params=["Firestore", "a database", "memory"])
+async def service(
+    request: pytest.FixtureRequest, firestore_emulator: Emulator, tmp_path: Path
+) -> AsyncIterator[BaseSessionService]:
+    """Sessions of each kind, of which there is one."""
+    made: Any
+    match request.param:
+        case "Firestore":
+            assert firestore_emulator.address
+            made = FirestoreSessionService(project=f"demo-{uuid.uuid4().hex[:20]}")
+        case "a database":
+            made = DatabaseSessionService(f"sqlite+aiosqlite:///{tmp_path}/sessions.db")
+        case _:
+            made = InMemorySessionService()
+    await made.create_session(app_name="shop", user_id="ada", session_id="s1", state={"name": "Ada"})
+    yield made
+    if not isinstance(made, InMemorySessionService):
+        await made.close()
+
+
+async def test_variables_of_any_name_are_set_and_removed(
+    service: BaseSessionService, make: MakeRuntime
+) -> None:
+    """Also those that are a path, a scope or a reserved word to somebody; each under its own name."""
+    shared = tuple(name for name in NAMES if name.startswith(("user:", "app:")))
+    runtime = make(sessions=service, settings=RuntimeSettings(shared_variables=shared))
+
+    await ran(runtime, f"context.state.update({{name: number for number, name in enumerate({NAMES!r})}})")
+    found = await result_of(runtime, "return context.state")
+    assert found == {"name": "Ada", **{name: number for number, name in enumerate(NAMES)}}
+
+    await ran(runtime, f"for name in {NAMES!r}: remove_variable(name)")
+    assert await result_of(runtime, "return context.state") == {"name": "Ada"}
+    assert len((await stored(service)).events) == 2
+
+
+@pytest.mark.parametrize("name", ["x" * 1501, "\x00" * 600, "\u00e9" * 800])
+async def test_a_name_that_the_store_refuses_fails_the_run_and_not_its_caller(
+    name: str, firestore_emulator: Emulator, make: MakeRuntime
+) -> None:
+    """Code chose it; nothing is stored, and a background tool's run ends in the same way."""
+    assert firestore_emulator.address
+    service = FirestoreSessionService(project=f"demo-{uuid.uuid4().hex[:20]}")
+    await service.create_session(app_name="shop", user_id="ada", session_id="s1", state={"name": "Ada"})
+    body = f'print("here"); set_variable({name!r}, 1); set_variable("b", 1); return 1'
+
+    run = await ran(make(sessions=service), body)
+    assert run.error is not None
+    assert (run.error.type, run.stdout, run.event_id) == ("InvalidInputError", "here\n", None)
+    assert (run.result, run.variables) == ({"error": str(run.error)}, {"name": "Ada"})
+    assert (await stored(service)).state == {"name": "Ada"}
+    await service.close()
+
+
+async def test_values_come_back_as_they_were(service: BaseSessionService, make: MakeRuntime) -> None:
+    """Numbers of any size, with their type, and what is empty."""
+    runtime = make(sessions=service)
+
+    await ran(runtime, f"for number, value in enumerate({VALUES!r}): set_variable(str(number), value)")
+    body = "return [repr(context.state[str(number)]) for number in range(len(context.state) - 1)]"
+    assert await result_of(runtime, body) == [repr(value) for value in VALUES]
+
+
+async def test_code_sees_as_many_events_as_it_is_to(service: BaseSessionService, make: MakeRuntime) -> None:
+    """Of the latest ones; what it changes is stored though it saw none."""
+    for number in range(2):
+        event = Event(author="other", actions=EventActions(state_delta={"n": number}))
+        await service.append_event(await stored(service), event)
+
+    for recent, seen in ((0, 0), (1, 1), (None, 4)):
+        runtime = make(sessions=service, settings=RuntimeSettings(recent_events=recent))
+        assert await result_of(runtime, f'set_variable("a", {seen}); return len(context.events)') == seen
+    assert (await stored(service)).state == {"name": "Ada", "n": 1, "a": 4}
+
+
+async def test_only_the_end_of_a_run_counts(service: BaseSessionService, make: MakeRuntime) -> None:
+    """Whatever was set, removed and changed inside on the way to it."""
+    runtime = make(sessions=service)
+    for body, state in ENDS.items():
+        await ran(runtime, 'context.state.clear(); context.state.update(name="Ada", deep={"list": [1]})')
+
+        run = await ran(runtime, body)
+        assert run.variables == state
+        assert await result_of(runtime, "return context.state") == state
+
+
+async def test_a_session_that_is_deleted_under_a_run_stays_deleted(
+    service: BaseSessionService, make: MakeRuntime
+) -> None:
+    """The caller is told; in memory, older releases of ADK drop the event and say so in their log alone."""
+
+    async def delete(args: Any) -> dict[str, Any]:
+        await service.delete_session(app_name="shop", user_id="ada", session_id="s1")
+        return dict(args)
+
+    runtime = make(sessions=service, tools=[MockTool(name="delete", response=delete)])
+    in_memory = isinstance(service, InMemorySessionService)
+    with suppress(SessionNotFoundError) if in_memory else pytest.raises(SessionNotFoundError):
+        await ran(runtime, 'tools.delete({}); set_variable("a", 1)')
+    assert await service.get_session(app_name="shop", user_id="ada", session_id="s1") is None
+
+
+async def test_a_run_that_is_cancelled_changes_nothing(
+    service: BaseSessionService, make: MakeRuntime
+) -> None:
+    """Nor does one whose caller has no more time; the next run has its turn."""
+    begun = asyncio.Event()
+
+    async def wait(args: Any) -> dict[str, Any]:
+        begun.set()
+        await asyncio.Event().wait()
+        return dict(args)
+
+    runtime = make(sessions=service, tools=[MockTool(name="wait", response=wait)], sandbox=Waiting())
+    task = asyncio.create_task(ran(runtime, "pass"))
+    await begun.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.01):
+            await ran(runtime, "pass")
+
+    assert (await stored(service)).events == []
+    assert await result_of(make(sessions=service), "return context.state") == {"name": "Ada"}
+
+
+class Waiting:
+    """A sandbox whose process waits for a tool, and then has set a variable."""
+
+    runs_at_once = None
+
+    async def run(self, _: Any, answer: Any, **__: Any) -> dict[str, Any]:
+        """Ask, then answer."""
+        await answer({"call": "tool", "id": 1, "tool": "wait", "args": {}, "state": {}})
+        return {**HONEST, "state_delta": {"changed": {"a": 1}, "removed": []}}
+
+    async def close(self) -> None:
+        """Do nothing."""
+
+
+async def test_a_run_is_stored_once_however_often_it_is_tried(
+    service: BaseSessionService, make: MakeRuntime
+) -> None:
+    """Under the id that its caller gave it: the code does not even run again."""
+    runtime = make(sessions=service)
+    body = 'print("run"); set_variable("count", (get_variable("count") or 0) + 1)'
+
+    run = await ran(runtime, body, event_id="try-1")
+    assert run.event_id == "try-1"
+    for execution in ("SYNCHRONOUS", "ASYNCHRONOUS"):
+        with pytest.raises(StaleSessionError, match="try-1"):
+            await runtime.run_tool(tool(body), "tool", {}, KEY, event_id="try-1", execution=execution)
+    assert [event.id for event in (await stored(service)).events] == ["try-1"]
+    assert (await stored(service)).state["count"] == 1
+
+
+@pytest.mark.parametrize("service", ["Firestore", "a database"], indirect=True)
+async def test_runtimes_that_count_at_once_lose_no_count(
+    service: BaseSessionService, make: MakeRuntime
+) -> None:
+    """As processes do, which take no turns: where another was first the code runs again, on what is there."""
+    settings = RuntimeSettings(reruns_on_conflict=50)
+    runtimes = [make(sessions=service, settings=settings) for _ in range(3)]
+    body = 'set_variable("count", (get_variable("count") or 0) + 1); return get_variable("count")'
+
+    found = await asyncio.gather(*(result_of(runtime, body) for runtime in runtimes for _ in range(3)))
+
+    session = await stored(service)
+    assert (sorted(found), session.state["count"], len(session.events)) == (list(range(1, 10)), 9, 9)
+
+
+@pytest.mark.parametrize("arrives", [True, False])
+async def test_a_run_whose_outcome_is_unknown_is_tried_again_and_stored_once(
+    firestore_emulator: Emulator, monkeypatch: pytest.MonkeyPatch, make: MakeRuntime, *, arrives: bool
+) -> None:
+    """Whether the first try had arrived or not."""
+    first: Fault = Lose() if arrives else Refuse("UNAVAILABLE")
+    project = f"demo-{uuid.uuid4().hex[:20]}"
+    hasty = SessionLimits(rpc_timeout_s=1, deadline_s=1)  # what fails is tried again until then
+    body = 'set_variable("count", (get_variable("count") or 0) + 1)'
+    with FirestoreProxy(firestore_emulator.address) as proxy:
+        monkeypatch.setenv(FIRESTORE_VARIABLE, proxy.address)
+        sessions = FirestoreSessionService(project=project)
+        await sessions.create_session(app_name="shop", user_id="ada", session_id="s1")
+        failing = FirestoreSessionService(project=project, limits=hasty)
+        await stored(failing)  # its connection is there
+        runtime = make(sessions=failing)
+        proxy.plan = only("Commit", lambda call: Refuse("UNAVAILABLE") if call.number else first)
+        with pytest.raises((OutcomeUnknownError, UnavailableError)) as failed:
+            await ran(runtime, body, event_id="try-1")
+        proxy.plan = no_faults
+        await failing.close()
+        runtime = make(sessions=sessions)
+        if arrives:
+            assert isinstance(failed.value, OutcomeUnknownError)
+            with pytest.raises(SessionConflictError, match="try-1"):
+                await ran(runtime, body, event_id="try-1")
+        else:
+            await ran(runtime, body, event_id="try-1")
+
+        session = await stored(sessions)
+        await sessions.close()
+    assert (session.state, [event.id for event in session.events]) == ({"count": 1}, ["try-1"])
+
+
+async def test_a_run_within_a_run_of_the_same_session_is_refused(
+    sessions: BaseSessionService, bubblewrap: BubblewrapSandbox
+) -> None:
+    """It would wait for the outer one, which waits for it; what was begun there may run once that is over."""
+    over = asyncio.Event()
+    begun: list[asyncio.Task[Any]] = []
+
+    async def after() -> Any:
+        await over.wait()
+        return await result_of(runtime, 'return get_variable("name")')
+
+    async def within(args: Any) -> dict[str, Any]:
+        begun.append(asyncio.create_task(after()))
+        await ran(runtime, "return 1")
+        return dict(args)
+
+    runtime = PythonRuntime(sessions, tools=[MockTool(name="within", response=within)], sandbox=bubblewrap)
+    with pytest.raises(InvalidInputError, match="within a run on shop/ada/s1"):
+        await ran(runtime, 'set_variable("a", 1); tools.within({})')
+    assert (await stored(sessions)).events == []
+    over.set()
+    assert await begun[0] == "Ada"
+
+
+def test_event_loops_of_several_threads_share_a_runtime(bubblewrap: BubblewrapSandbox) -> None:
+    """As ADK's synchronous runner makes one for every turn; those on one session take turns."""
+    sessions = InMemorySessionService()
+    asyncio.run(sessions.create_session(app_name="shop", user_id="ada", session_id="s1"))
+    runtime = PythonRuntime(sessions, sandbox=bubblewrap)
+    body = 'set_variable("count", (get_variable("count") or 0) + 1)'
+
+    with ThreadPoolExecutor(3) as threads:
+        runs = list(threads.map(lambda _: asyncio.run(ran(runtime, body)), range(6)))
+
+    assert sorted(run.variables["count"] for run in runs) == [1, 2, 3, 4, 5, 6]
+
+
+class Asking(BaseAgent):
+    """An agent that runs a callback on the session of its turn, and then says something."""
+
+    runtime: Any
+
+    async def _run_async_impl(self, ctx: InvocationContext) -> AsyncGenerator[Event, None]:
+        key = SessionKey(ctx.app_name, ctx.user_id, ctx.session.id)
+        code = 'def before_agent_callback(callback_context):\n    set_variable("greeted", True)\n'
+        await self.runtime.run_callback("before_agent", code, key, invocation_id=ctx.invocation_id)
+        yield Event(
+            author=self.name,
+            invocation_id=ctx.invocation_id,
+            content=types.Content(role="model", parts=[types.Part(text="Hello")]),
+            actions=EventActions(state_delta={"said": 1}),
+        )
+
+
+async def test_code_runs_within_a_turn_of_adks_runner(
+    firestore_emulator: Emulator, make: MakeRuntime
+) -> None:
+    """On a service that merges: the runner appends to the session as it had it before."""
+    assert firestore_emulator.address
+    project = f"demo-{uuid.uuid4().hex[:20]}"
+    said = types.Content(role="user", parts=[types.Part(text="Hi")])
+    sessions = FirestoreSessionService(project=project, on_conflict="merge")
+    await sessions.create_session(app_name="shop", user_id="ada", session_id="s1")
+    agent = Asking(name="greeter", runtime=make(sessions=sessions))
+    runner = Runner(app_name="shop", agent=agent, session_service=sessions)
+    for _ in range(2):
+        async for _event in runner.run_async(user_id="ada", session_id="s1", new_message=said):
+            pass
+
+    session = await stored(sessions)
+    await sessions.close()
+    assert session.state == {"greeted": True, "said": 1}
+    assert [event.author for event in session.events] == ["user", "agent", "greeter", "user", "greeter"]

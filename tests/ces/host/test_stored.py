@@ -1,0 +1,216 @@
+"""In the sandbox, on Firestore: what runs leave is there for the next process, and failures leave nothing."""
+
+import asyncio
+import dataclasses
+import uuid
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+
+from gcp_adk_store import FirestoreSessionService, SessionConflictError
+from gcp_adk_store.ces import HttpPolicy, MockTool, PythonRuntime, PythonTool, RuntimeSettings
+from gcp_adk_store.ces.sandbox import (
+    BubblewrapSandbox,
+    Limits,
+    SandboxCrashError,
+    SandboxError,
+    SandboxMemoryError,
+    SandboxOutputError,
+    SandboxTimeoutError,
+)
+from gcp_adk_store.testing.emulators import Emulator
+from tests.ces.host.runs import ran, result_of, stored, tool
+from tests.ces.host.web import Web
+
+LIMITS = Limits(wall_s=5, memory_bytes=512 * 1024 * 1024, output_bytes=100_000)
+
+
+@pytest.fixture(scope="module")
+def make_sessions(firestore_emulator: Emulator) -> Callable[..., FirestoreSessionService]:
+    """Make services of one database, as processes would."""
+    assert firestore_emulator.address
+    project = f"demo-{uuid.uuid4().hex[:20]}"
+    return lambda **options: FirestoreSessionService(project=project, **options)
+
+
+@pytest.fixture
+async def key(make_sessions: Callable[..., FirestoreSessionService]) -> str:
+    """A session of a user of the test's own."""
+    user = uuid.uuid4().hex
+    sessions = make_sessions()
+    await sessions.create_session(app_name="shop", user_id=user, session_id="s1", state={"name": "Ada"})
+    await sessions.close()
+    return f"shop/{user}/s1"
+
+
+Started = Callable[..., PythonRuntime]
+
+
+@pytest.fixture
+async def start(
+    make_sessions: Callable[..., FirestoreSessionService], bubblewrap: BubblewrapSandbox
+) -> AsyncIterator[Started]:
+    """Make runtimes, each with a service of its own."""
+    services: list[FirestoreSessionService] = []
+
+    def started(on_conflict: Any = "raise", **options: Any) -> PythonRuntime:
+        services.append(make_sessions(on_conflict=on_conflict))
+        options.setdefault("settings", RuntimeSettings(limits=LIMITS))
+        return PythonRuntime(services[-1], sandbox=bubblewrap, **options)
+
+    yield started
+    for service in services:
+        await service.close()
+
+
+async def test_what_a_run_changed_is_there_for_the_next_process(
+    key: str, start: Started, make_sessions: Callable[..., FirestoreSessionService]
+) -> None:
+    """Removals, None and numbers included; tools that it called changed the same event."""
+    count = PythonTool(
+        name="count",
+        code=tool('set_variable("count", (get_variable("count") or 0) + n)', name="count", parameters="n"),
+    )
+    first = start(tools=[count])
+    body = """
+        calls = [async_tools.count({"n": n}) for n in (1, 2)]
+        set_variable("ratio", 3.0)
+        set_variable("none", None)
+        remove_variable("name")
+        tools.count({"n": 10})
+        return [call().ok for call in calls]
+    """
+    assert await result_of(first, body, key=key) == [True, True]
+
+    second = start(tools=[count])
+    seen = await result_of(second, "return context.state", key=key)
+    assert seen == {"ratio": 3.0, "none": None, "count": seen["count"]}
+    assert isinstance(seen["ratio"], float)
+    sessions = make_sessions()
+    assert len((await stored(sessions, key)).events) == 1
+    await sessions.close()
+
+
+@pytest.mark.parametrize(
+    ("body", "error"),
+    [
+        ("while True: pass", SandboxTimeoutError),
+        ("import os; os._exit(3)", SandboxCrashError),
+        ("return len(bytearray(2 ** 31))", SandboxMemoryError),
+        ('import os\nwhile True: os.write(1, b"x" * 1000)', SandboxOutputError),
+    ],
+)
+async def test_how_a_process_ends_changes_nothing_and_the_next_run_works(
+    body: str, error: type[SandboxError], key: str, start: Started
+) -> None:
+    """Each by its type."""
+    runtime = start(settings=RuntimeSettings(limits=dataclasses.replace(LIMITS, wall_s=1)))
+    with pytest.raises(error):
+        await ran(runtime, f'set_variable("lost", 1)\n{body}', key=key)
+
+    assert await result_of(runtime, "return context.state", key=key) == {"name": "Ada"}
+
+
+async def test_a_called_tool_whose_process_ends_is_an_error_for_its_caller(key: str, start: Started) -> None:
+    """Who may go on."""
+    crash = PythonTool(name="crash", code=tool("import os; os._exit(3)", name="crash"))
+    body = 'r = tools.crash({}); set_variable("code", r.status_code); return r.reason.split(":")[0]'
+
+    run = await ran(start(tools=[crash]), body, key=key)
+    assert (run.result, run.variables["code"]) == ("SandboxCrashError", 500)
+
+
+async def test_many_runs_that_call_tools_do_not_wait_for_each_other_forever(
+    key: str, start: Started, make_sessions: Callable[..., FirestoreSessionService]
+) -> None:
+    """More at once than may run, each with tools that call tools."""
+    inner = PythonTool(name="inner", code=tool("return 1", name="inner"))
+    outer = PythonTool(name="outer", code=tool('return tools.inner({}).json()["result"]', name="outer"))
+    runtime = start(
+        tools=[inner, outer], settings=RuntimeSettings(limits=LIMITS, runs_at_once=2, max_depth=2)
+    )
+    sessions = make_sessions()
+    keys = [key.replace("/s1", f"/s{number}") for number in range(2, 8)]
+    for each in keys:
+        app, user, session = each.split("/")
+        await sessions.create_session(app_name=app, user_id=user, session_id=session)
+    await sessions.close()
+    body = 'return sum(call().json()["result"] for call in [async_tools.outer({}) for _ in range(3)])'
+
+    assert await asyncio.gather(*(result_of(runtime, body, key=each) for each in keys)) == [3] * len(keys)
+
+
+async def test_the_code_reaches_the_web_through_the_host_alone(key: str, start: Started, web: Web) -> None:
+    """Its own sockets reach nothing."""
+    body = f"""
+        import socket
+        try:
+            socket.create_connection(("127.0.0.1", {web.port}), timeout=1)
+            direct = True
+        except OSError:
+            direct = False
+        return [direct, ces_requests.get("{web.url}/a").json()["path"]]
+    """
+    policy = HttpPolicy(allow=["127.0.0.1:*"], allow_loopback=True)
+
+    assert await result_of(start(http=policy), body, key=key) == [False, "/a"]
+
+
+async def test_a_writer_between_read_and_append_is_a_conflict(
+    key: str, start: Started, make_sessions: Callable[..., FirestoreSessionService]
+) -> None:
+    """Of which the caller is told, that a setting lets run again, or that a merging service settles."""
+    others = start()
+
+    async def interfere(args: Any) -> dict[str, Any]:
+        set_count = f'set_variable("others", (get_variable("others") or 0) + {args["n"]})'
+        await ran(others, set_count, key=key)
+        return {}
+
+    once = iter([1])
+
+    async def interfere_once(args: Any) -> dict[str, Any]:
+        return await interfere(args) if next(once, None) else {}
+
+    body = (
+        'tools.other({"n": 1}); set_variable("mine", get_variable("others")); return get_variable("others")'
+    )
+    with pytest.raises(SessionConflictError):
+        await ran(start(tools=[MockTool(name="other", response=interfere)]), body, key=key)
+
+    again = start(
+        tools=[MockTool(name="other", response=interfere_once)],
+        settings=RuntimeSettings(limits=LIMITS, reruns_on_conflict=1),
+    )
+    assert await result_of(again, body, key=key) == 2
+
+    merging = start("merge", tools=[MockTool(name="other", response=interfere)])
+    assert await result_of(merging, body, key=key) == 2
+    sessions = make_sessions()
+    assert (await stored(sessions, key)).state == {"name": "Ada", "others": 3, "mine": 2}
+    await sessions.close()
+
+
+async def test_a_late_response_is_stored_on_what_is_there_then(
+    key: str, start: Started, make_sessions: Callable[..., FirestoreSessionService]
+) -> None:
+    """Beside what was stored meanwhile."""
+    gate = asyncio.Event()
+
+    async def wait(args: Any) -> Any:
+        await gate.wait()
+        return args
+
+    run = await start(tools=[MockTool(name="gate", response=wait)]).run_tool(
+        tool('tools.gate({}); set_variable("late", 1)'), "tool", {}, key, execution="ASYNCHRONOUS"
+    )
+    await ran(start(), 'set_variable("meanwhile", 1)', key=key)
+    gate.set()
+    await run.finished()
+
+    sessions = make_sessions()
+    session = await stored(sessions, key)
+    await sessions.close()
+    assert session.state == {"name": "Ada", "late": 1, "meanwhile": 1}
+    assert [len(event.get_function_responses()) for event in session.events] == [0, 1]

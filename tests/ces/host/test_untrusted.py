@@ -1,0 +1,239 @@
+"""What a sandbox sends is believed in nothing but its own authority."""
+
+import contextlib
+from typing import Any
+
+import pytest
+from google.adk.sessions import BaseSessionService
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from gcp_adk_store.ces import MockTool
+from gcp_adk_store.ces.host.questions import Answer, Question
+from gcp_adk_store.ces.sandbox import SandboxMemoryError, SandboxProtocolError
+from gcp_adk_store.errors import InvalidInputError
+from tests.ces.host.runs import KEY, MakeRuntime, ran, stored
+
+HONEST = {
+    "version": 1,
+    "result": 1,
+    "response": {"result": 1},
+    "override": False,
+    "overridden_by": None,
+    "state_delta": {"changed": {}, "removed": []},
+    "actions": None,
+    "args": None,
+    "tool_response": None,
+    "llm_request": None,
+    "llm_response": None,
+    "warnings": [],
+    "error": None,
+}
+
+
+class Forging:
+    """A sandbox whose process asks and answers what a test says."""
+
+    runs_at_once = None
+
+    def __init__(self, answer: dict[str, Any], *questions: dict[str, Any]) -> None:
+        self._answer = answer
+        self._questions = questions
+        self.replies: list[dict[str, Any]] = []
+
+    async def run(self, request: Any, answer: Any, *, on_output: Any, **_: Any) -> dict[str, Any]:
+        """Ask, then answer."""
+        assert request["version"] == 1
+        on_output("printed\n")
+        for question in self._questions:
+            self.replies.append(await answer(question))
+        return self._answer
+
+    async def close(self) -> None:
+        """Do nothing."""
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        {"state_delta": None},
+        {"state_delta": {"changed": [], "removed": []}},
+        {"state_delta": {"changed": {}, "removed": [1]}},
+        {"state_delta": {"changed": {}, "removed": "name"}},
+        {"state_delta": {"changed": {"a": 1}, "removed": ["a"]}},
+        {"warnings": "all"},
+        {"warnings": [None]},
+        {"response": "text"},
+        {"actions": 3},
+        {"error": "text"},
+        {"error": {"type": "E"}},
+        {"override": 1},
+        {"override": True, "overridden_by": None, "result": {}},
+        {"override": True, "overridden_by": True, "result": {}},
+        {"override": True, "overridden_by": 0, "result": "text"},
+        {"llm_request": []},
+    ],
+)
+async def test_an_answer_that_is_none_is_a_protocol_error(
+    forged: dict[str, Any], make: MakeRuntime, sessions: BaseSessionService
+) -> None:
+    """Nothing is stored; what was printed is shown."""
+    with pytest.raises(SandboxProtocolError) as caught:
+        await ran(make(sandbox=Forging({**HONEST, **forged})), "return 1")
+    assert "printed\n" == caught.value.output
+    assert (await stored(sessions)).events == []
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        {},
+        {"call": "shell", "id": 1},
+        {"call": ["tool"], "id": 1},
+        {"call": "tool", "id": "1", "tool": "a", "args": {}},
+        {"call": "tool", "id": True, "tool": "a", "args": {}},
+        {"call": "tool", "id": 1, "args": {}},
+        {"call": "tool", "id": 1, "tool": "a", "args": []},
+        {"call": "tool", "id": 1, "tool": "a", "args": {}, "state": []},
+        {"call": "http", "id": 1, "method": "GET"},
+        {"call": "http", "id": 1, "method": 3, "url": "http://a"},
+        {"call": "collect", "id": 1},
+    ],
+)
+async def test_a_question_that_is_none_is_a_protocol_error(
+    question: dict[str, Any], make: MakeRuntime, sessions: BaseSessionService
+) -> None:
+    """The run is over."""
+    with pytest.raises(SandboxProtocolError):
+        await ran(make(sandbox=Forging(HONEST, question)), "return 1")
+    assert (await stored(sessions)).events == []
+
+
+async def test_a_call_that_is_begun_twice_is_a_protocol_error(make: MakeRuntime) -> None:
+    """One of them could never be ended."""
+    begin = {"call": "http", "id": 1, "method": "GET", "url": "http://a", "background": True}
+
+    with pytest.raises(SandboxProtocolError, match="twice"):
+        await ran(make(sandbox=Forging(HONEST, begin, begin)), "return 1")
+
+
+async def test_a_tool_that_is_not_there_ends_a_run_that_asks_for_it(
+    make: MakeRuntime, sessions: BaseSessionService
+) -> None:
+    """Though its code was found to name none, and its process goes on: what it asks then has no effect."""
+    asked: list[Any] = []
+    mock = MockTool(name="there", response=asked.append)
+    questions: list[dict[str, Any]] = [
+        {"call": "tool", "id": 1, "tool": name, "args": {}} for name in ("hidden", "there")
+    ]
+    forged = {**HONEST, "state_delta": {"changed": {"name": "Eve"}, "removed": []}}
+    sandbox = Forging(forged, *questions)
+
+    run = await ran(make(tools=[mock], sandbox=sandbox), "return 1")
+    assert [reply["error"]["type"] for reply in sandbox.replies] == ["UnknownToolError"] * 2
+    assert run.error is not None
+    assert (run.error.type, run.result, asked) == ("UnknownToolError", {"error": str(run.error)}, [])
+    assert (run.variables, (await stored(sessions)).events) == ({"name": "Ada"}, [])
+
+
+async def test_what_is_shown_is_what_is_stored(make: MakeRuntime, sessions: BaseSessionService) -> None:
+    """What the process says that it changed, of variables that it has not to tell."""
+    forged = {"state": {"name": "Eve"}, "state_delta": {"changed": {"a": 1}, "removed": []}}
+
+    run = await ran(make(sandbox=Forging({**HONEST, **forged})), "return 1")
+    assert run.variables == (await stored(sessions)).state == {"name": "Ada", "a": 1}
+
+
+@pytest.mark.parametrize("index", [-1, 1, 99])
+async def test_a_callback_that_is_not_there_cannot_override(index: int, make: MakeRuntime) -> None:
+    """Its caller would look for it."""
+    forged = {**HONEST, "override": True, "overridden_by": index, "result": {}}
+
+    with pytest.raises(SandboxProtocolError, match="overrides"):
+        await make(sandbox=Forging(forged)).run_callback("before_agent", "pass", KEY)
+
+
+async def test_nothing_changes_that_a_callback_was_not_given(make: MakeRuntime) -> None:
+    """A request where there was none is no change in place."""
+    forged = {**HONEST, "llm_request": {"model": "other"}, "args": {"amount": 9}}
+
+    run = await make(sandbox=Forging(forged)).run_callback("before_agent", "pass", KEY)
+    assert (run.llm_request, run.args, run.changed) == (None, None, frozenset())
+
+
+async def test_a_delta_cannot_touch_marks(make: MakeRuntime, sessions: BaseSessionService) -> None:
+    """Though the guest would never send one."""
+    forged = {"state_delta": {"changed": {"ces_removed:name": True}, "removed": []}}
+
+    with pytest.raises(InvalidInputError):
+        await ran(make(sandbox=Forging({**HONEST, **forged})), "return 1")
+    assert (await stored(sessions)).events == []
+
+
+async def test_a_failed_run_has_no_delta_whatever_it_says(
+    make: MakeRuntime, sessions: BaseSessionService
+) -> None:
+    """Nor an override."""
+    forged = {
+        **HONEST,
+        "error": {"type": "E", "message": "m", "traceback": "t"},
+        "state_delta": {"changed": {"name": "Eve"}, "removed": []},
+        "override": True,
+        "overridden_by": 0,
+        "result": {},
+    }
+    run = await make(sandbox=Forging(forged)).run_callback("before_agent", "pass", KEY)
+
+    assert (run.override, run.event_id) == (None, None)
+    assert (await stored(sessions)).state == {"name": "Ada"}
+
+
+async def test_what_it_says_of_itself_is_cut(make: MakeRuntime) -> None:
+    """A run is shown to somebody, and kept."""
+    error = {"type": "E" * 10**6, "message": "m" * 10**6, "traceback": "t" * 10**6}
+    warnings = [f"{number} {'w' * 10**4}" for number in range(1000)]
+
+    run = await ran(make(sandbox=Forging({**HONEST, "error": error, "warnings": warnings})), "return 1")
+
+    assert run.error is not None
+    assert [len(text) for text in (run.error.type, run.error.message, run.error.traceback)] == [
+        200,
+        10_000,
+        40_000,
+    ]
+    assert {len(text) for text in run.warnings} == {1000}
+    assert len(run.warnings) == 100
+
+
+@pytest.mark.parametrize("forged", [True, False])
+async def test_code_that_lived_to_tell_that_memory_ran_out_is_out_of_memory(
+    make: MakeRuntime, sessions: BaseSessionService, *, forged: bool
+) -> None:
+    """As where its process was killed for it; its author sees the line, and what was printed."""
+    error = {"type": "MemoryError", "message": "", "traceback": 'File "tool.py", line 2'}
+    sandbox = {"sandbox": Forging({**HONEST, "error": error})} if forged else {}
+
+    with pytest.raises(SandboxMemoryError, match=r'File "tool\.py", line') as raised:
+        await ran(make(**sandbox), 'print("printed"); set_variable("a", 1); raise MemoryError')
+    assert raised.value.output == "printed\n"
+    assert (await stored(sessions)).events == []
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda below: st.lists(below, max_size=3) | st.dictionaries(st.text(max_size=5), below, max_size=3),
+    max_leaves=5,
+)
+
+
+FRAMES = st.fixed_dictionaries({}, optional=dict.fromkeys([*HONEST, "call", "id", "tool", "method"], JSON))
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow], database=None)
+@given(frame=FRAMES)
+def test_any_frame_is_read_or_refused(frame: dict[str, Any]) -> None:
+    """By one type of error; whatever is read is an answer or a question."""
+    with contextlib.suppress(SandboxProtocolError):
+        assert isinstance(Answer.of({**HONEST, **frame}, before={}), Answer)
+    with contextlib.suppress(SandboxProtocolError):
+        assert isinstance(Question.of(frame), Question)

@@ -1,0 +1,318 @@
+"""Variables are the session's state, removed ones and those of other scopes included."""
+
+from typing import Any
+
+import pytest
+from google.adk.events import Event, EventActions
+from google.adk.sessions import BaseSessionService
+
+from gcp_adk_store.ces import PythonTool, RuntimeSettings
+from gcp_adk_store.errors import InvalidInputError
+from tests.ces.host.runs import KEY, MakeRuntime, ran, result_of, stored, tool
+
+
+def deep(levels: int) -> list[Any]:
+    """Return lists within each other."""
+    made: list[Any] = []
+    for _ in range(levels):
+        made = [made]
+    return made
+
+
+async def test_a_removed_variable_is_gone_for_code(make: MakeRuntime, sessions: BaseSessionService) -> None:
+    """For ADK, whose state knows no removal, it is None, and a mark says what that means."""
+    runtime = make()
+    await ran(runtime, 'remove_variable("name")')
+
+    seen = await result_of(
+        runtime, 'return [get_variable("name"), context.get_variable("name", 1), "name" in context.state]'
+    )
+    assert seen == [None, 1, False]
+    assert (await stored(sessions)).state == {"name": None, "ces_removed:name": True}
+    again = await ran(runtime, 'remove_variable("name")')
+    assert again.error is not None
+    assert again.error.type == "KeyError"
+
+
+async def test_none_is_a_value_of_a_variable(make: MakeRuntime) -> None:
+    """Also of one that was removed before."""
+    runtime = make()
+    body = 'return ["name" in context.state, context.get_variable("name", 1)]'
+    await ran(runtime, 'set_variable("name", None)')
+    assert await result_of(runtime, body) == [True, None]
+
+    await ran(runtime, 'remove_variable("name")')
+    assert await result_of(runtime, body) == [False, 1]
+
+    await ran(runtime, 'set_variable("name", None)')
+    assert await result_of(runtime, body) == [True, None]
+
+
+async def test_a_variable_that_others_set_again_is_there(
+    make: MakeRuntime, sessions: BaseSessionService
+) -> None:
+    """Whatever mark there is: agents of ADK know nothing of it."""
+    runtime = make()
+    await ran(runtime, 'remove_variable("name")')
+    event = Event(author="other", actions=EventActions(state_delta={"name": "Grace"}))
+    await sessions.append_event(await stored(sessions), event)
+
+    assert await result_of(runtime, 'return get_variable("name")') == "Grace"
+
+
+async def test_variables_of_users_and_apps_are_shared_by_name(
+    make: MakeRuntime, sessions: BaseSessionService
+) -> None:
+    """Removed in one session, they are gone in the other."""
+    await sessions.create_session(app_name="shop", user_id="ada", session_id="s2")
+    runtime = make(settings=RuntimeSettings(shared_variables=("user:plan", "app:open")))
+    await ran(runtime, 'set_variable("user:plan", "gold"); set_variable("app:open", True)')
+    body = 'return {name: value for name, value in context.state.items() if ":" in name}'
+    assert await result_of(runtime, body, key="shop/ada/s2") == {"user:plan": "gold", "app:open": True}
+
+    await ran(runtime, 'remove_variable("user:plan")', key="shop/ada/s2")
+    assert await result_of(runtime, body) == {"app:open": True}
+
+
+@pytest.mark.parametrize("name", ["app:open", "user:plan", "app:theme.dark", "app:*"])
+async def test_code_neither_sees_nor_sets_other_variables_of_users_and_apps(
+    name: str, make: MakeRuntime, sessions: BaseSessionService
+) -> None:
+    """Code of one user would steer the runs of others; a name that is shared shares no longer one."""
+    event = Event(author="agent", actions=EventActions(state_delta={name: "set by the agent"}))
+    await sessions.append_event(await stored(sessions), event)
+    for shared in ((), ("app:theme", "user:planet")):
+        runtime = make(settings=RuntimeSettings(shared_variables=shared))
+        assert await result_of(runtime, "return dict(context.state)") == {"name": "Ada"}
+        for body in (f'set_variable("{name}", False)', f'set_variable("{name}", 1); remove_variable("name")'):
+            run = await ran(runtime, body)
+            assert run.error is not None
+            assert (run.error.type, "shared_variables" in run.error.message) == ("InvalidInputError", True)
+    assert (await stored(sessions)).state == {"name": "Ada", name: "set by the agent"}
+
+
+@pytest.mark.parametrize(
+    "shared", [True, "app:theme", ("theme",), ("temp:theme",), (1,), ("app:ces_removed:a",)]
+)
+def test_shared_variables_are_names_of_users_and_apps(shared: Any) -> None:
+    """Anything else would share nothing, or more than its author thinks."""
+    with pytest.raises(InvalidInputError, match="shared_variables"):
+        RuntimeSettings(shared_variables=shared)
+
+
+async def test_a_variable_of_adks_fleeting_scope_lasts_for_its_run(
+    make: MakeRuntime, sessions: BaseSessionService
+) -> None:
+    """Its author is told."""
+    run = await ran(make(), 'set_variable("temp:draft", 1); return get_variable("temp:draft")')
+
+    assert (run.result, run.event_id) == (1, None)
+    assert any("temp:draft" in warning for warning in run.warnings)
+    assert (await stored(sessions)).state == {"name": "Ada"}
+
+
+@pytest.mark.parametrize("name", ["ces_removed:name", "user:ces_removed:name", "app:ces_removed:x"])
+async def test_the_names_of_marks_are_not_for_variables(
+    name: str, make: MakeRuntime, sessions: BaseSessionService
+) -> None:
+    """Code could take away what it may not change; the run fails, whose caller did nothing wrong."""
+    run = await ran(make(), f'set_variable("{name}", True); return 1')
+
+    assert run.error is not None
+    assert (run.error.type, "name" in run.error.message) == ("InvalidInputError", True)
+    assert (run.result, run.variables) == ({"error": str(run.error)}, {"name": "Ada"})
+    assert (await stored(sessions)).events == []
+
+
+@pytest.mark.parametrize("value", [float("nan"), [float("inf")], {"a": {1: 2}}, object(), "\ud800", deep(95)])
+async def test_a_variable_of_others_that_code_cannot_have_stays_away_from_it(
+    value: Any, make: MakeRuntime, sessions: BaseSessionService
+) -> None:
+    """ADK's state takes such; the run begins, a warning names it, and code can remove it."""
+    state = {"name": "Ada", "odd": value}
+    await sessions.create_session(app_name="shop", user_id="ada", session_id="s2", state=state)
+    runtime, key = make(), "shop/ada/s2"
+
+    run = await ran(runtime, 'return [dict(context.state), get_variable("odd")]', key=key)
+    assert run.result == [{"name": "Ada"}, None]
+    assert any("'odd'" in warning for warning in run.warnings)
+    assert (await ran(runtime, 'remove_variable("odd")', key=key)).ok
+    again = await ran(runtime, 'remove_variable("odd")', key=key)
+    assert again.error is not None
+    assert (again.error.type, again.warnings) == ("KeyError", ())
+
+
+async def test_a_history_with_numbers_that_are_no_json_can_be_read(
+    make: MakeRuntime, sessions: BaseSessionService
+) -> None:
+    """They are null there, as in events that this library stores; the variable has been set again since."""
+    for value in (float("nan"), 1):
+        event = Event(author="other", actions=EventActions(state_delta={"odd": value}))
+        await sessions.append_event(await stored(sessions), event)
+
+    body = "return [event.actions.state_delta for event in context.events]"
+    assert await result_of(make(), body) == [{"odd": None}, {"odd": 1}]
+
+
+async def test_five_megabytes_of_variables_are_set_by_one_run(
+    make: MakeRuntime, sessions: BaseSessionService
+) -> None:
+    """As on the platform: in 20 of them, each as large as one may be."""
+    body = 'for number in range(20): set_variable(f"large_{number}", "x" * 260_000)'
+
+    run = await ran(make(), body)
+    assert run.error is None
+    assert sum(len(value) for value in (await stored(sessions)).state.values()) > 5_000_000
+    more = await ran(make(), 'set_variable("large_0", get_variable("large_0")[1:])')
+    assert (more.error, len(more.variables["large_0"])) == (None, 259_999)
+
+
+SMALL = RuntimeSettings(
+    shared_variables=("user:a", "user:b", "app:a", "app:b"),
+    session_variables_bytes=1000,
+    user_variables_bytes=500,
+    app_variables_bytes=300,
+    variables_per_scope=5,
+)
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        ('set_variable("a", "x" * 600); set_variable("b", "x" * 600)', "1000 of session_variables_bytes"),
+        ('set_variable("x" * 1001, 1)', "1000 of session_variables_bytes"),
+        ('set_variable("a", "\u00e9" * 200)', "1000 of session_variables_bytes"),
+        (
+            'set_variable("user:a", "x" * 300); set_variable("user:b", "x" * 300)',
+            "500 of user_variables_bytes",
+        ),
+        ('set_variable("app:a", "x" * 400)', "300 of app_variables_bytes"),
+        ("for n in range(5): set_variable(str(n), n)", "5 of variables_per_scope"),
+        ('tools.put({"n": "x" * 2000})', "1000 of session_variables_bytes"),
+    ],
+)
+async def test_more_variables_than_a_scope_may_have_fail_the_run(
+    body: str, says: str, make: MakeRuntime, sessions: BaseSessionService
+) -> None:
+    """Nothing is stored, and the next run begins as if it had not been."""
+    put = PythonTool(name="put", code=tool('set_variable("put", n)', name="put", parameters="n"))
+    runtime = make(settings=SMALL, tools=[put])
+
+    run = await ran(runtime, f"{body}\nreturn 1")
+    assert run.error is not None
+    assert (run.error.type, says in run.error.message) == ("VariablesTooLargeError", True), run.error
+    assert (run.event_id, run.variables) == (None, {"name": "Ada"})
+    assert (await stored(sessions)).state == {"name": "Ada"}
+    assert await result_of(runtime, "return context.state") == {"name": "Ada"}
+
+
+async def test_a_callback_with_too_many_variables_fails_as_a_tool_does(make: MakeRuntime) -> None:
+    """It overrides nothing then, and what it left of its subjects is dropped."""
+    code = """
+def before_model_callback(callback_context, llm_request):
+    llm_request.config.hide_tool("greet")
+    set_variable("a", "x" * 2000)
+    return LlmResponse.from_parts([Part.from_text("no")])
+"""
+    run = await make(settings=SMALL).run_callback("before_model", code, KEY, llm_request={"config": {}})
+
+    assert run.error is not None
+    assert (run.error.type, run.override, run.overridden_by) == ("VariablesTooLargeError", None, None)
+    assert (run.llm_request, run.changed) == ({"config": {}}, frozenset())
+
+
+async def test_many_runs_do_not_bring_together_what_one_may_not(
+    make: MakeRuntime, sessions: BaseSessionService
+) -> None:
+    """At the limits that come by themselves: every run after them begins, whoever filled what."""
+    runtime = make(settings=RuntimeSettings(shared_variables=tuple(f"app:{n}" for n in range(60))))
+    fill = 'for n in range({0}, {0} + 10): set_variable(f"{1}{{n}}", "x" * 250_000)'
+
+    ended = [
+        await ran(runtime, fill.format(first, scope)) for scope in ("app:", "") for first in (0, 10, 20, 30)
+    ]
+    kinds = [None if run.error is None else run.error.type for run in ended]
+    too_large = "VariablesTooLargeError"
+    assert kinds == [too_large, too_large, too_large, too_large, None, None, too_large, too_large]
+    assert await result_of(runtime, "return len(context.state)") == 21
+    assert sum(len(str(value)) for value in (await stored(sessions)).state.values()) < 8_000_000
+
+
+async def overfill(sessions: BaseSessionService, prefixes: tuple[str, ...] = ("", "user:", "app:")) -> None:
+    """Let an agent set what code may not: 104 variables of 250 KB in each scope."""
+    delta = {f"{prefix}large{n:03}": "x" * 250_000 for prefix in prefixes for n in range(104)}
+    event = Event(author="agent", actions=EventActions(state_delta=delta))
+    await sessions.append_event(await stored(sessions), event)
+
+
+OVERFILLED = RuntimeSettings(
+    shared_variables=tuple(f"{scope}:large{n:03}" for scope in ("user", "app") for n in range(104)),
+    history_bytes=0,
+)
+
+
+async def test_a_run_begins_whatever_variables_there_are(
+    make: MakeRuntime, sessions: BaseSessionService
+) -> None:
+    """What does not fit is not sent, and a warning says how many of which scope; small ones come first."""
+    await overfill(sessions)
+
+    run = await ran(make(settings=OVERFILLED), 'return [len(context.state), get_variable("name")]')
+    assert run.error is None
+    assert run.result == [1 + 25 + 8 + 8, "Ada"]
+    said = [warning for warning in run.warnings if "not sent" in warning]
+    assert [warning.partition(" ")[0] for warning in said] == ["79", "96", "96"]
+    assert ["session_variables_bytes" in said[0], "user_" in said[1], "app_" in said[2]] == [True] * 3
+
+
+async def test_code_deletes_and_replaces_what_it_was_not_sent(
+    make: MakeRuntime, sessions: BaseSessionService
+) -> None:
+    """Until there is room again; and a called tool can."""
+    await overfill(sessions)
+    names = [f"{scope}large{n:03}" for scope in ("", "user:", "app:") for n in range(104)]
+    forget = PythonTool(
+        name="forget",
+        code=tool("for name in names: remove_variable(name)", name="forget", parameters="names"),
+    )
+    runtime = make(settings=OVERFILLED, tools=[forget])
+
+    assert (await ran(runtime, f"for name in {names[:100]}: remove_variable(name)")).ok
+    assert (await ran(runtime, f'tools.forget({{"names": {names[100:200]}}})')).ok
+    assert (await ran(runtime, f'async_tools.forget({{"names": {names[200:306]}}})')).ok
+    run = await ran(runtime, f'set_variable("{names[306]}", 1); remove_variable("{names[306]}")')
+    assert not any("not sent" in warning for warning in run.warnings)
+    assert await result_of(runtime, "return sorted(context.state)") == sorted(["name", *names[307:]])
+    again = await ran(runtime, f'remove_variable("{names[0]}")')
+    assert again.error is not None
+    assert again.error.type == "KeyError"
+
+
+async def test_an_overfull_scope_takes_what_does_not_make_it_larger(
+    make: MakeRuntime, sessions: BaseSessionService
+) -> None:
+    """Smaller values and other scopes; nothing else until it is within its limits."""
+    await overfill(sessions, ("",))
+    runtime = make(settings=OVERFILLED)
+
+    assert (await ran(runtime, 'set_variable("large103", 1)')).ok
+    assert (await ran(runtime, 'set_variable("user:large000", 1)')).ok
+    run = await ran(runtime, 'set_variable("more", "x" * 10)')
+    assert run.error is not None
+    assert run.error.type == "VariablesTooLargeError"
+
+
+async def test_names_of_removed_variables_are_bounded(
+    make: MakeRuntime, sessions: BaseSessionService
+) -> None:
+    """ADK's state keeps them for good; each can be used again."""
+    runtime = make(settings=SMALL)
+    for name in ("a", "b", "c", "d"):
+        assert (await ran(runtime, f'set_variable("{name}", 1)')).ok
+        assert (await ran(runtime, f'remove_variable("{name}")')).ok
+
+    run = await ran(runtime, 'set_variable("e", 1)')
+    assert run.error is not None
+    assert "variables_per_scope" in run.error.message
+    assert (await ran(runtime, 'set_variable("a", 2)')).ok
+    assert len((await stored(sessions)).state) == 1 + 2 * 4

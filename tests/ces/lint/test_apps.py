@@ -1,0 +1,287 @@
+"""What lint reads of an app's folder, and what it finds between its files."""
+
+import json
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gcp_adk_store.ces import MockTool, OpenApiTool, lint_app, load_code, load_tools, read_app
+
+TOOL = 'def {name}(value: str) -> dict:\n    """Do it."""\n    return {{}}\n'
+CALLBACK = (
+    "def before_model_callback(callback_context: dict, llm_request: dict) -> None:\n    tools.first({})\n"
+)
+AFTER_AGENT = "def after_agent_callback(callback_context: dict) -> None:\n    tools.web_search({})\n"
+SCHEMA = "paths:\n  /a:\n    get:\n      operationId: findAccount\n    parameters: []\n"
+
+
+LAUGHS = "a: &a {n: 1}\n" + "".join(
+    f"{name}: &{name} [{', '.join([f'*{below}'] * 20)}]\n"
+    for below, name in zip("abcde", "bcdef", strict=True)
+)
+"""Some 3 million values in a few lines."""
+
+
+def write(folder: Path, files: dict[str, Any]) -> Path:
+    """Write *files*; what is no text becomes JSON."""
+    for name, content in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content if isinstance(content, str) else json.dumps(content))
+    return folder
+
+
+@pytest.fixture
+def app(tmp_path: Path) -> Path:
+    """An app without a fault."""
+    code = "agents/root/before_model_callbacks/{}/python_code.py"
+    return write(
+        tmp_path,
+        {
+            "app.json": {
+                "variableDeclarations": [{"name": "n", "schema": {"default": 3}}, {"name": "m", "schema": {}}]
+            },
+            "tools/first/first.json": {
+                "displayName": "first",
+                "executionType": "ASYNCHRONOUS",
+                "pythonFunction": {
+                    "name": "first",
+                    "pythonCode": "tools/first/python_function/python_code.py",
+                },
+            },
+            "tools/first/python_function/python_code.py": TOOL.format(name="first"),
+            "tools/second/python_function/python_code.py": TOOL.format(name="second")
+            + "    tools.Bank_findAccount({})\n",
+            "tools/search/search.json": {"displayName": "web_search", "googleSearchTool": {}},
+            "toolsets/bank/bank.json": {
+                "displayName": "Bank",
+                "openApiToolset": {"openApiSchema": "toolsets/bank/open_api_toolset/open_api_schema.yaml"},
+            },
+            "toolsets/bank/open_api_toolset/open_api_schema.yaml": SCHEMA,
+            "agents/root/root.json": {
+                "beforeModelCallbacks": [
+                    {"pythonCode": code.format("b")},
+                    {"pythonCode": code.format("a"), "disabled": True},
+                ]
+            },
+            code.format("a"): CALLBACK,
+            code.format("b"): CALLBACK,
+            "agents/other/after_agent_callbacks/x/python_code.py": AFTER_AGENT,
+        },
+    )
+
+
+def codes(folder: Path) -> list[tuple[str, str, int]]:
+    """Return what is found in *folder*."""
+    return [(each.code, each.path, each.line) for each in lint_app(read_app(folder))]
+
+
+def test_an_export_is_read_whole(app: Path) -> None:
+    """Tools, callbacks in the order of the configuration, operations of toolsets, variables."""
+    read = read_app(app)
+
+    assert [("first", True), ("second", False)] == [(tool.name, tool.asynchronous) for tool in read.tools]
+    assert {"first", "second", "web_search", "Bank_findAccount"} == read.tool_names
+    assert [
+        ("other", "after_agent", "x", False),
+        ("root", "before_model", "b", False),
+        ("root", "before_model", "a", True),
+    ] == [(each.agent, each.callback, each.path.parent.name, each.disabled) for each in read.callbacks]
+    assert {"n": 3} == read.variables
+    assert [] == codes(app)
+
+
+def test_configuration_may_be_yaml_or_missing(tmp_path: Path) -> None:
+    """A folder's name is then the tool's."""
+    app = write(
+        tmp_path,
+        {
+            "app.yaml": "variableDeclarations:\n- name: n\n  schema: {default: x}\n",
+            "tools/first/python_function/python_code.py": TOOL.format(name="first"),
+        },
+    )
+    read = read_app(app)
+
+    assert ["first"] == [tool.name for tool in read.tools]
+    assert {"n": "x"} == read.variables
+
+
+def test_a_folder_of_files_is_a_folder_of_tools(tmp_path: Path) -> None:
+    """Tests beside them are none."""
+    write(tmp_path, {"first.py": TOOL.format(name="first"), "test_first.py": "", "conftest.py": ""})
+
+    assert ["first"] == [tool.name for tool in read_app(tmp_path).tools]
+    assert [] == codes(tmp_path)
+
+
+def test_a_tool_that_nobody_has_is_found(app: Path) -> None:
+    """In tools and in callbacks, in its line."""
+    tool, callback = (
+        "tools/first/python_function/python_code.py",
+        "agents/root/before_model_callbacks/a/python_code.py",
+    )
+    write(app, {tool: TOOL.format(name="first") + "    x = async_tools.firts({})\n"})
+    write(app, {callback: CALLBACK.replace("tools.first", "tools.end_session")})
+
+    assert [("CES401", callback, 2), ("CES401", tool, 4)] == codes(app)
+    assert "Bank_findAccount, first, second, web_search" in lint_app(read_app(app))[0].fix
+
+
+def test_a_helper_that_two_tools_have_is_found_once(app: Path) -> None:
+    """In the second of them; callbacks may share names."""
+    helper = "\n\ndef _clean(text: str) -> str:\n    return text\n"
+    for name in ("first", "second"):
+        write(app, {f"tools/{name}/python_function/python_code.py": TOOL.format(name=name) + helper})
+    for name in ("a", "b"):
+        write(app, {f"agents/root/before_model_callbacks/{name}/python_code.py": CALLBACK + helper})
+
+    assert [("CES103", "tools/second/python_function/python_code.py", 6)] == codes(app)
+
+
+@pytest.mark.parametrize(
+    ("path", "content", "found"),
+    [
+        ("tools/first/first.json", '{\n"displayName": }', ("tools/first/first.json", 2)),
+        ("tools/first/first.json", "[]", ("tools/first/first.json", 1)),
+        (
+            "toolsets/bank/open_api_toolset/open_api_schema.yaml",
+            "a: [\nb",
+            ("toolsets/bank/open_api_toolset/open_api_schema.yaml", 2),
+        ),
+        ("tools/second/second.yaml", LAUGHS, ("tools/second/second.yaml", 1)),
+        ("tools/second/second.yaml", "a: &a [*a]", ("tools/second/second.yaml", 1)),
+        (
+            "agents/root/root.json",
+            {"beforeModelCallbacks": [{"pythonCode": "agents/gone.py"}]},
+            ("agents/gone.py", 1),
+        ),
+        ("agents/root/root.json", {"beforeModelCallbacks": [{}]}, ("agents/root/root.json", 1)),
+        (
+            "tools/first/first.json",
+            {"pythonFunction": {"name": "first", "pythonCode": "../outside.py"}},
+            ("../outside.py", 1),
+        ),
+    ],
+)
+def test_what_cannot_be_read_is_found(app: Path, path: str, content: object, found: tuple[str, int]) -> None:
+    """And the rest of the app is looked over all the same."""
+    (app.parent / "outside.py").write_text("1 +")
+    write(app, {path: content})
+
+    assert ("CES001", *found) in codes(app)
+    assert not any(code == "CES002" for code, *_ in codes(app))
+
+
+def test_bytes_that_are_no_text_are_found(app: Path) -> None:
+    """Where code was expected."""
+    path = "tools/first/python_function/python_code.py"
+    (app / path).write_bytes(b"\xff\xfe")
+
+    assert [("CES001", path, 1)] == codes(app)
+
+
+@pytest.mark.parametrize(
+    ("execution", "found"),
+    [("ASYNC", True), ("synchronous", True), (3, True), ("SYNCHRONOUS", False), (None, False)],
+)
+def test_an_execution_that_the_platform_does_not_have_is_found(
+    app: Path,
+    execution: object,
+    found: bool,  # noqa: FBT001  # a case
+) -> None:
+    """In the configuration of its tool, which is read all the same."""
+    path = "tools/first/first.json"
+    write(app, {path: {"executionType": execution, "pythonFunction": {"name": "first"}}})
+
+    assert found is (("CES107", path, 1) in codes(app))
+    assert "first" in read_app(app).tool_names
+
+
+def test_a_comment_lets_a_fault_pass(app: Path) -> None:
+    """The one that it names, in its line; any other is found, and one that is not named."""
+    path = "tools/first/python_function/python_code.py"
+    source = "def first(value, other) -> dict:{}\n    return {{}}\n"
+    comments = ("  # noqa: CES201, CES104", "  # noqa: CES104", "  # noqa", "\n    # noqa: CES104, CES201")
+    found = []
+    for comment in comments:
+        write(app, {path: source.format(comment)})
+        found.append([code for code, *_ in codes(app)])
+
+    faults = ["CES104", "CES201", "CES201"]
+    assert [[], ["CES201", "CES201"], faults, faults] == found
+
+
+def test_marks_and_ends_of_lines_of_windows_are_read(app: Path) -> None:
+    """In code and configuration."""
+    for name in ("tools/first/python_function/python_code.py", "tools/first/first.json", "app.json"):
+        text = (app / name).read_text().replace("\n", "\r\n")
+        (app / name).write_bytes(b"\xef\xbb\xbf" + text.encode())
+
+    assert [] == codes(app)
+    assert {"n": 3} == read_app(app).variables
+    assert load_code(app / "tools/first/python_function/python_code.py").source.startswith("def ")
+
+
+def test_two_tools_of_one_name_are_found(app: Path) -> None:
+    """In the second of them."""
+    write(app, {"tools/third/third.json": {"pythonFunction": {"name": "first"}}})
+    write(app, {"tools/third/python_function/python_code.py": TOOL.format(name="first")})
+
+    assert [("CES103", "tools/third/python_function/python_code.py", 1)] == codes(app)
+
+
+def test_operations_are_named_as_they_are_called(app: Path) -> None:
+    """Also those without an operationId; a document without a server has stand-ins, which a mock replaces."""
+    schema = "toolsets/bank/open_api_toolset/open_api_schema.yaml"
+    spec = "info: {title: B}\npaths:\n  /a b/{id}:\n    get: {}\n    post: {operationId: do it}\n"
+    names = {"Bank_get_a_b_id", "Bank_do_it"}
+    write(app, {schema: spec})
+    stood_in = {tool.name: tool for tool in load_tools(read_app(app)) if isinstance(tool, MockTool)}
+    write(app, {schema: f"servers: [{{url: 'https://bank.example.com'}}]\n{spec}"})
+    (called,) = (tool for tool in load_tools(read_app(app)) if isinstance(tool, OpenApiTool))
+
+    assert {"web_search", *names} == set(stood_in)
+    assert "names no server" in str(stood_in["Bank_do_it"].response)
+    assert names == set(called.operations) == read_app(app).toolsets[0].tool_names
+
+
+KEYS = [
+    "displayName",
+    "pythonFunction",
+    "name",
+    "pythonCode",
+    "executionType",
+    "beforeModelCallbacks",
+    "schema",
+]
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=8) | st.just("tools/first/first.json"),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from(KEYS), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@settings(max_examples=25, deadline=None)
+@given(config=JSON, text=st.text(max_size=40))
+def test_nothing_in_an_export_stops_lint(config: object, text: str) -> None:
+    """Whatever its configuration and its code are, there is an answer."""
+    with tempfile.TemporaryDirectory() as place:
+        configs = ("app.json", "agents/a/a.json", "tools/first/first.json", "toolsets/b/b.json")
+        app = write(Path(place), dict.fromkeys(configs, config))
+        write(app, {"tools/first/python_function/python_code.py": text})
+
+        assert isinstance(lint_app(read_app(app)), list)
+
+
+@pytest.mark.parametrize(
+    "code", ["(" * 1000, "-" * 5000 + "1", "x = 1\0", "\ufeffdef first() -> int: return 1"]
+)
+def test_code_that_no_parser_bears_is_a_finding_or_none(app: Path, code: str) -> None:
+    """And no end of lint."""
+    write(app, {"tools/first/python_function/python_code.py": code})
+
+    assert {"CES002", "CES104", "CES101"} >= {code for code, *_ in codes(app)}

@@ -1,0 +1,182 @@
+"""What lint finds in one file, where, and what it lets pass."""
+
+import pytest
+
+from gcp_adk_store.ces.apps.code_rules import CALLBACK_PARAMETERS, Parsed, check_callback, check_tool
+from gcp_adk_store.ces.apps.findings import Finding
+from gcp_adk_store.ces.guest.contract import CALLBACKS, Callback
+from gcp_adk_store.ces.guest.subjects import _PARAMETERS
+
+GOOD = '''from typing import Optional
+import json
+
+
+def find(name: str, limit: int = 3) -> dict:
+    """Find people of a name."""
+    return {"found": _all(name)[:limit], "note": tools.note({"text": name}).json()}
+
+
+def _all(name: Optional[str]) -> list:
+    return [name]
+'''
+BINDS = """
+def _bound(value: list) -> int:
+    match value:
+        case [first, *rest] as all_of_it:
+            return [each for each in (first, rest, all_of_it)]
+        case {"a": int(), **others}:
+            return lambda one, /, *two, three=4, **five: (others, one, two, three, five)
+    try:
+        import os.path as place, sys
+        with open(place) as file:
+            del file
+    except ValueError as problem:
+        return problem, sys, (walrus := 1)
+
+
+class _Own:
+    size: int = 3
+
+    def grow(self, by: int = size) -> int:
+        global counted
+        counted = by
+        return __name__, __class__
+"""
+
+
+def of_tool(source: str) -> list[Finding]:
+    """Return what is found in the code of a tool ``find``."""
+    parsed = Parsed.of(source, "find.py")
+    return [parsed] if isinstance(parsed, Finding) else list(check_tool(parsed, "find"))
+
+
+def test_good_code_passes() -> None:
+    """With a helper, a default, an import and a call of a tool."""
+    assert [] == of_tool(GOOD)
+
+
+@pytest.mark.parametrize(
+    ("was", "becomes", "code", "line"),
+    [
+        ("def find(", "def find(:", "CES002", 5),
+        ("def find(", "def look(", "CES102", 5),
+        ('    """Find people of a name."""\n', "", "CES104", 5),
+        ("def find(", "async def find(", "CES105", 5),
+        ("name: str, ", "name, ", "CES201", 5),
+        ("name: Optional[str]", "name", "CES201", 10),
+        ("limit: int = 3", "limit: int = None", "CES202", 5),
+        ("limit: int = 3", "*, limit: int = None", "CES202", 5),
+        ("limit: int = 3", "limit: int = 3, **more: str", "CES203", 5),
+        ("limit: int = 3", "*more: str, limit: int = 3", "CES203", 5),
+        ("limit: int", "context: dict, limit: int", "CES204", 5),
+        ("import json", "import requests", "CES301", 2),
+        ("import json", "import google.cloud.storage", "CES301", 2),
+        ("import json", "from google import auth", "CES301", 2),
+        ("import json", "import ces_requests", "CES301", 2),
+        ("import json", "import asyncore", "CES301", 2),
+        ("import json", "from .note import x", "CES301", 2),
+        ("import json", "try:\n    import requests\nexcept KeyError:\n    pass", "CES301", 3),
+        ("from typing import Optional\n", "\n", "CES302", 10),
+        ("import json", "_LIMITS = json.loads('{}')", "CES303", 2),
+        ("[name]", "[nmae]", "CES303", 11),
+        ('tools.note({"text": name})', "tools.note(text=name)", "CES402", 7),
+        ('tools.note({"text": name})', 'async_tools.note({"text": name}, 1)()', "CES402", 7),
+        ('tools.note({"text": name})', "ces_requests.get(name, timeout=3)", "CES403", 7),
+        ('tools.note({"text": name})', "ces_requests.async_post(name, verify=False)()", "CES403", 7),
+    ],
+)
+def test_each_fault_is_found_in_its_line(was: str, becomes: str, code: str, line: int) -> None:
+    """It alone, with something to do about it."""
+    assert was in GOOD
+    found = of_tool(GOOD.replace(was, becomes, 1))
+
+    assert [(code, line)] == [(each.code, each.line) for each in found]
+    assert found[0].fix
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "import numpy.linalg",
+        "from google.protobuf import json_format",
+        "from google import protobuf",
+        "import pydantic, xml.etree.ElementTree",
+        "import telnetlib",
+        "from ces_public import ces_requests, Part",
+        "import ces_public",
+        "try:\n    import requests\nexcept (KeyError, ImportError):\n    pass",
+    ],
+)
+def test_what_the_platform_has_can_be_imported(line: str) -> None:
+    """Also what later releases of Python no longer have."""
+    assert [] == of_tool(GOOD.replace("import json", line))
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "from json import *\ndumps(1)",
+        "globals()['own'] = 1\nown",
+        "try:\n    logger\nexcept NameError:\n    pass",
+        BINDS,
+        "print(Part, HttpMethod, requests, importlib, ces_public.Part, ces_internal, context, StatusError)",
+    ],
+)
+def test_names_that_code_binds_in_any_way_are_defined(code: str) -> None:
+    """So are the runtime's; and nothing is said where nobody can know."""
+    assert "CES303" not in {each.code for each in of_tool(f"{GOOD}\n{code}\n")}
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "ces_requests.get(name, params={}, headers={})",
+        "ces_requests.post(url=name, data='', json=None)",
+        "tools.note()",
+        "name.get(name, timeout=3)",
+    ],
+)
+def test_calls_as_documented_pass(call: str) -> None:
+    """Of what is not the runtime's nothing is said."""
+    assert [] == of_tool(GOOD.replace('tools.note({"text": name})', call))
+
+
+def test_a_name_that_the_code_binds_itself_is_not_the_runtimes() -> None:
+    """As a stand-in of a test is."""
+    assert [] == of_tool(
+        GOOD.replace("limit: int", "ces_requests: str, limit: int") + "\n_all.get(timeout=1)\n"
+    )
+    assert [] == of_tool(f"{GOOD}\nces_requests = _all\nces_requests.get('', timeout=1)\n")
+
+
+def test_code_without_a_function_is_no_tool() -> None:
+    """Whatever else it has."""
+    assert ["CES101"] == [each.code for each in of_tool("import json\n")]
+
+
+@pytest.mark.parametrize("callback", sorted(CALLBACK_PARAMETERS))
+def test_a_callback_of_the_documented_form_passes(callback: Callback) -> None:
+    """And without one of its parameters it does not."""
+    names = CALLBACK_PARAMETERS[callback]
+    whole = f"def {callback}_callback({', '.join(f'{name}: Any' for name in names)}) -> None:\n    pass\n"
+
+    assert [] == codes(whole, callback)
+    assert ["CES106"] == codes(whole.replace(f"{names[-1]}: Any", ""), callback)
+    assert ["CES106"] == codes(whole.replace(f"{names[-1]}: Any", "other: Any"), callback)
+    assert ["CES106"] == codes(whole.replace(f"{names[-1]}: Any", f"{names[-1]}: Any, more: Any"), callback)
+    assert ["CES101"] == codes(whole.replace("_callback(", "(", 1), callback)
+    assert ["CES205"] == codes(whole.replace(f"{names[-1]}: Any", names[-1]), callback)
+
+
+def codes(source: str, callback: Callback) -> list[str]:
+    """Return the codes of what is found in a callback."""
+    parsed = Parsed.of(f"from typing import Any\n{source}", "code.py")
+    assert isinstance(parsed, Parsed)
+    return [each.code for each in check_callback(parsed, callback)]
+
+
+def test_the_parameters_of_callbacks_are_those_the_runtime_calls_them_with() -> None:
+    """Of each kind."""
+    assert set(CALLBACKS) == set(CALLBACK_PARAMETERS)
+    for callback, names in CALLBACK_PARAMETERS.items():
+        assert {*_PARAMETERS[callback], "callback_context"} == set(names)

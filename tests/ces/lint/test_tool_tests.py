@@ -1,0 +1,232 @@
+"""Tests of tools are read from YAML with their lines; what is none is an error in its line."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gcp_adk_store.ces.apps.paths import JsonPath
+from gcp_adk_store.ces.testing.expectations import OPERATORS, Expectation
+from gcp_adk_store.ces.testing.tool_tests import MalformedTestError, ToolTest, read_tool_tests
+
+WHOLE = """\
+tests:
+  - name: finds it
+    tool: find
+    args: {number: "12", most: 3, deep: [1, {a: null}]}
+    variables: {verified: true, plan: }
+    mockConfig: {mockedToolCalls: []}
+    expectations:
+      response:
+        - {path: $.result.owner, operator: equals, value: Ada}
+        - path: $.result.note
+          operator: is_null
+      variables: [{path: $.account, operator: contains, value: x}]
+  - {name: named, tool: find, variables: [plan], expectations: {response: [&it {path: $, operator: is_null}]}}
+  - {name: with context, tool: find, agrs: {a: 1}, context: {state: {a: 1}}, expectations: {variables: [*it]}}
+"""
+
+
+LAUGHS = (
+    f"[&a [{'x, ' * 9}x], &b [{'*a, ' * 9}*a], &c [{'*b, ' * 9}*b], &d [{'*c, ' * 9}*c], [{'*d, ' * 9}*d]]"
+)
+"""Some 10^5 values in a few lines."""
+
+
+def read(tmp_path: Path, text: str) -> list[ToolTest]:
+    """Return the tests of *text*."""
+    path = tmp_path / "find.yaml"
+    path.write_text(text)
+    return read_tool_tests(path, "find.yaml")
+
+
+def test_every_form_is_read(tmp_path: Path) -> None:
+    """Variables by value, by name and mixed; expectations of either kind; a context."""
+    whole, named, context = read(tmp_path, WHOLE)
+
+    assert ("finds it", "find", 2) == (whole.name, whole.tool, whole.line)
+    assert {"number": "12", "most": 3, "deep": [1, {"a": None}]} == whole.args
+    assert ({"verified": True}, ("plan",)) == (whole.variables, whole.declared)
+    assert {"mockedToolCalls": []} == whole.mock_config
+    assert [("$.result.owner", "equals", "Ada", 9), ("$.result.note", "is_null", None, 10)] == [
+        (each.path.text, each.operator, each.value, each.line) for each in whole.response
+    ]
+    assert ["$.account"] == [each.path.text for each in whole.variables_after]
+    assert (("plan",), 1, (), 13) == (
+        named.declared,
+        len(named.response),
+        named.variables_after,
+        named.line,
+    )
+    assert ({"a": 1}, {"state": {"a": 1}}) == (context.args, context.context)
+
+
+@pytest.mark.parametrize(
+    ("was", "becomes", "line", "says"),
+    [
+        ("tests:\n", "tests: [\n", 2, "no YAML"),
+        ("tests:", "other:", 1, "it has no tests"),
+        (WHOLE, "", 1, "it is empty"),
+        (WHOLE, "- a\n", 1, "the file is an object"),
+        (WHOLE, "tests: {a: 1}\n", 1, "tests is a list"),
+        (WHOLE, "tests: []\n", 1, "it has no tests"),
+        (
+            "expectations: {variables: [*it]}",
+            "expectations: {}",
+            14,
+            "with context expects nothing, so it cannot fail",
+        ),
+        (", expectations: {variables: [*it]}", "", 14, "with context expects nothing, so it cannot fail"),
+        ("agrs: {a: 1}", "agrs: {a: 1}, args: {}", 14, "args is there twice, once as agrs"),
+        ("most: 3", "<<: {most: 3}", 4, "<< is not read: write the names out"),
+        ("most: 3", "most: 0123", 4, "0123 is read as the number 83: put it in quotes"),
+        ("most: 3", "most: 12:30", 4, "12:30 is read as the number 750: put it in quotes"),
+        ("most: 3", f"most: {LAUGHS}", 4, "it has more than 100,000 values"),
+        (WHOLE, "tests:\n  - text\n", 2, "a test is an object"),
+        (WHOLE, "- " * 1500, 1, "nested too deep"),
+        ("name: finds it", "nam: finds it", 2, "there is no nam in a test; there is args"),
+        ("    tool: find\n", "", 2, "tool is missing"),
+        ("    tool: find\n", "    tool: [find]\n", 3, "tool is missing, or no text"),
+        (
+            'args: {number: "12", most: 3, deep: [1, {a: null}]}',
+            "args: [1]",
+            4,
+            "args is an object, not list",
+        ),
+        ('number: "12"', "number: 2026-08-04", 4, "2026-08-04 is read as a date: put it in quotes"),
+        ("most: 3", "most: 3, most: 4", 4, "most is there twice"),
+        ("most: 3", "[1]: 4", 4, "a name in an object is no text"),
+        ("most: 3", "most: !!python/object:os.system x", 4, "it cannot be read"),
+        ("most: 3", "most: &a [*a]", 4, "nested deeper"),
+        (
+            "operator: is_null",
+            "operator: is_nothing",
+            11,
+            "there is no operator is_nothing; there are equals",
+        ),
+        ("equals, value: Ada", "equals", 9, "equals needs a value"),
+        ("path: $.result.note", "path: $.result[?(@.a)]", 10, "is not read from '[?(@.a)]' on"),
+        ("response:", "answer:", 8, "no answer in expectations; there is response, variables"),
+        ("variables: {verified: true, plan: }", "variables: 3", 5, "variables is an object"),
+        ("context: {state", "variables: {}, context: {state", 14, "not both"),
+    ],
+)
+def test_what_is_no_test_is_an_error_in_its_line(
+    tmp_path: Path, was: str, becomes: str, line: int, says: str
+) -> None:
+    """With the path, as compilers write it."""
+    assert was in WHOLE
+    with pytest.raises(MalformedTestError) as raised:
+        read(tmp_path, WHOLE.replace(was, becomes, 1))
+
+    assert line == raised.value.line
+    assert says in raised.value.says
+    assert f"{raised.value}".startswith(f"find.yaml:{line}: ")
+
+
+def test_numbers_and_texts_are_what_they_look_like(tmp_path: Path) -> None:
+    """Of any sign and base but octal, and whatever is quoted."""
+    args = "{a: -3, b: 0, c: 1.5e+3, d: \"0123\", e: 12345678901234567890, f: '1:2'}"
+    (test, *_) = read(tmp_path, WHOLE.replace('{number: "12", most: 3, deep: [1, {a: null}]}', args))
+
+    assert {"a": -3, "b": 0, "c": 1500.0, "d": "0123", "e": 12345678901234567890, "f": "1:2"} == test.args
+
+
+def test_a_mark_at_the_beginning_is_no_part_of_the_file(tmp_path: Path) -> None:
+    """As editors of Windows write it, and the ends of their lines."""
+    assert 3 == len(read(tmp_path, "\ufeff" + WHOLE.replace("\n", "\r\n")))
+
+
+def test_a_file_that_is_no_text_is_an_error(tmp_path: Path) -> None:
+    """Or not there."""
+    path = tmp_path / "find.yaml"
+    for content in (None, b"\xff\xfe\xfa"):
+        if content:
+            path.write_bytes(content)
+        with pytest.raises(MalformedTestError, match="cannot be read"):
+            read_tool_tests(path, "find.yaml")
+
+
+DOCUMENT = {"result": {"a b": 1, "list": [{"n": 1}, {"n": 2}], "none": None}, "n": 3}
+
+
+@pytest.mark.parametrize(
+    ("path", "found"),
+    [
+        ("$", DOCUMENT),
+        ("$.result.list[0].n", 1),
+        ("result.list[-1].n", 2),
+        ("$['result'][\"a b\"]", 1),
+        ("$.result.list[*].n", [1, 2]),
+        ("$.result.list[9]", None),
+        ("$.result.none.deeper", None),
+        ("$..n", [3, 1, 2]),
+        ("$.missing", None),
+        ("$.*[0]", None),
+        ("$.result.list.n", None),
+    ],
+)
+def test_paths_find_values(path: str, found: Any) -> None:
+    """Nothing is None, several are a list."""
+    assert found == JsonPath.of(path).find(DOCUMENT)
+
+
+@pytest.mark.parametrize("path", ["", " ", "$.", "$[", "$.a[1:2]", "$.a['b'", "a b"])
+def test_other_paths_are_refused(path: str) -> None:
+    """Instead of finding nothing."""
+    with pytest.raises(ValueError, match="path"):
+        JsonPath.of(path)
+
+
+@pytest.mark.parametrize(
+    ("operator", "passes", "fails"),
+    [
+        (
+            "equals",
+            [(1, 1.0), ({"a": [1]}, {"a": [1.0]}), (True, True)],
+            [(1, True), ("1", 1), ([1], [1, 2])],
+        ),
+        (
+            "contains",
+            [("abc", "b"), ([1, 2], 2), ({"a": 1}, "a")],
+            [("abc", 1), ([True], 1), (3, 3), (None, 1)],
+        ),
+        ("greater_than", [(2, 1), (1.5, 1), ("b", "a")], [(1, 1), ("2", 1), (None, 1), (True, 0)]),
+        ("less_than", [(1, 2)], [(1, 1), ([], 1)]),
+        ("length_equals", [("ab", 2), ({"a": 1}, 1), ([], 0)], [([], 1), (3, 1), ("a", "1")]),
+        ("length_greater_than", [("ab", 1)], [("ab", 2), (None, 0)]),
+        ("length_less_than", [([], 1)], [([1], 1)]),
+        ("is_null", [(None, None)], [(0, None), ("", None)]),
+        ("is_not_null", [(0, None)], [(None, None)]),
+    ],
+)
+def test_operators_compare_as_json(
+    operator: str, passes: list[tuple[Any, Any]], fails: list[tuple[Any, Any]]
+) -> None:
+    """And say what there was instead."""
+    for actual, expected in passes:
+        assert expectation(operator, expected).failure(actual) is None
+    for actual, expected in fails:
+        assert f"it is {actual!r}" in (expectation(operator, expected).failure(actual) or "")
+
+
+def expectation(operator: str, value: Any) -> Expectation:
+    """Return an expectation of the whole document."""
+    return Expectation(path=JsonPath.of("$"), operator=operator, value=value, line=1)
+
+
+def test_every_operator_is_tested() -> None:
+    """By the test above."""
+    (mark,) = vars(test_operators_compare_as_json)["pytestmark"]
+
+    assert set(OPERATORS) == {case[0] for case in mark.args[1]}
+
+
+def test_the_tests_of_the_page_can_be_read(tmp_path: Path) -> None:
+    """As they stand in docs/ces-commands.md."""
+    page = (Path(__file__).parents[3] / "docs/ces-commands.md").read_text()
+    (shown,) = re.findall(r"^```yaml\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
+    (test,) = read(tmp_path, shown)
+
+    assert "arrange_payment" == test.tool

@@ -1,0 +1,141 @@
+"""Find the interpreter for user code, and tell an environment that cannot be used."""
+
+import json
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from gcp_adk_store.ces.sandbox import InterpreterWarning, SandboxUnavailableError, open_environment
+from gcp_adk_store.ces.sandbox.environment import PACKAGES, carried_code, default_folder
+from gcp_adk_store.ces.sandbox.interpreters import find_interpreter
+from gcp_adk_store.ces.sandbox.seccomp import program
+from gcp_adk_store.cli.command import command
+
+NOWHERE = {"PATH": "/nowhere", "HOME": "/nowhere"}
+
+
+def says(path: Path, version: str, implementation: str = "cpython") -> Path:
+    """Make a program that says what an interpreter would."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    told = {
+        "executable": str(path),
+        "version": [int(each) for each in version.split(".")],
+        "implementation": implementation,
+        "library": [],
+    }
+    path.write_text(f"#!/bin/sh\necho '{json.dumps(told)}'\n")
+    path.chmod(0o755)
+    return path
+
+
+def test_the_newest_of_pyenv_is_taken_before_the_path(tmp_path: Path) -> None:
+    """Its shims on PATH answer for another version, or not at all."""
+    says(tmp_path / "versions/3.12.1/bin/python3.12", "3.12.1")
+    newest = says(tmp_path / "versions/3.12.9/bin/python3.12", "3.12.9")
+    says(tmp_path / "versions/3.13.0/bin/python3.12", "3.13.0")
+    found = find_interpreter(environ={**NOWHERE, "PYENV_ROOT": str(tmp_path)})
+
+    assert (str(newest), (3, 12, 9)) == (found.executable, found.version)
+
+
+def test_the_path_is_looked_at_after_pyenv(tmp_path: Path) -> None:
+    """What is called python3.12 there must be a CPython of that version."""
+    on_path = says(tmp_path / "a/python3.12", "3.12.4")
+    other = says(tmp_path / "b/python3.12", "3.12.4", "pypy")
+    found = find_interpreter(environ={**NOWHERE, "PATH": str(on_path.parent)})
+
+    assert str(on_path) == found.executable
+    if sys.version_info[:2] != (3, 12):
+        with pytest.warns(InterpreterWarning):
+            found = find_interpreter(environ={**NOWHERE, "PATH": str(other.parent)})
+        assert sys.version_info[:3] == found.version
+
+
+def test_another_version_is_warned_of(tmp_path: Path) -> None:
+    """Whether it was named, or is all there is."""
+    named = says(tmp_path / "python", "3.13.1")
+
+    with pytest.warns(InterpreterWarning, match=r"3\.13\.1, on the platform in 3\.12"):
+        assert (3, 13, 1) == find_interpreter(str(named)).version
+
+
+@pytest.mark.parametrize("content", ["#!/bin/sh\nexit 1\n", "#!/bin/sh\necho no\n"])
+def test_what_is_named_must_be_a_cpython(tmp_path: Path, content: str) -> None:
+    """Another implementation is none, nor is what does not run or does not answer."""
+    path = tmp_path / "python"
+    path.write_text(content)
+    path.chmod(0o755)
+    for named in (str(path), str(tmp_path / "absent"), str(says(tmp_path / "pypy", "3.12.1", "pypy"))):
+        with pytest.raises(SandboxUnavailableError, match="no CPython"):
+            find_interpreter(named)
+
+
+def test_an_environment_is_in_the_users_cache_unless_it_is_named() -> None:
+    """By a variable of its own, or by the one for caches."""
+    assert Path("/a") == default_folder({"ADK_STORE_CES_ENVIRONMENT": "/a", "HOME": "/h"})
+    assert Path.cwd() / "a" == default_folder({"ADK_STORE_CES_ENVIRONMENT": "a"})
+    assert Path("/c/gcp-adk-store/ces") == default_folder({"XDG_CACHE_HOME": "/c", "HOME": "/h"})
+    assert Path("/h/.cache/gcp-adk-store/ces") == default_folder({"HOME": "/h"})
+
+
+def test_the_command_says_why_it_cannot_install(tmp_path: Path) -> None:
+    """With a status of its own, and leaves what was there."""
+    ran = CliRunner().invoke(
+        command, ["ces", "install", "--python", "/nowhere", "--folder", str(tmp_path / "a")]
+    )
+
+    assert 2 == ran.exit_code
+    assert ran.output.splitlines() == [
+        f"{tmp_path / 'a'}: installing {', '.join(PACKAGES)} by pip, some 90 MB",
+        "Error: /nowhere is no CPython that runs",
+    ]
+    assert [] == list(tmp_path.iterdir())
+
+
+def test_an_environment_that_does_not_fit_is_told(environment_folder: Path, tmp_path: Path) -> None:
+    """One of another release, one that was damaged, one whose interpreter is gone."""
+    description = tmp_path / "interpreter.json"
+    told = json.loads((environment_folder / "interpreter.json").read_text())
+    for wrong, says_so in (
+        ("{", "cannot be read"),
+        (json.dumps({**told, "packages": ["numpy==1"]}), "another release"),
+        (json.dumps({**told, "libraries": ["/nowhere/lib.so"]}), "/nowhere/lib.so is gone"),
+    ):
+        description.write_text(wrong)
+        with pytest.raises(SandboxUnavailableError, match=f"{says_so}.*\n  gcp-adk-store ces install"):
+            open_environment(tmp_path)
+
+
+def test_an_environment_is_found_from_elsewhere(
+    environment_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A folder that is named from here is mounted by a process that is elsewhere."""
+    monkeypatch.chdir(environment_folder.parent)
+
+    assert environment_folder / "site" == open_environment(Path(environment_folder.name)).site
+
+
+def test_only_the_named_packages_are_carried_inside(environment_folder: Path) -> None:
+    """Compiled, without those above them, and once for the same content."""
+    environment = open_environment(environment_folder)
+    modules = ["tests.ces.sandbox.entry.code"]
+    place = carried_code(environment, modules)
+    found = {str(path.relative_to(place)) for path in place.rglob("*.py")}
+    compiled = list(place.rglob("*.pyc"))
+    shutil.rmtree(place)
+
+    assert {"tests/ces/sandbox/entry/__init__.py", "tests/ces/sandbox/entry/code.py"} == found
+    assert len(found) == len(compiled)
+    assert place == carried_code(environment, modules)
+    assert compiled[0].exists()
+    with pytest.raises(SandboxUnavailableError, match="no package"):
+        carried_code(environment, ["absent.package.module"])
+
+
+def test_the_filter_is_a_program_of_the_kernels() -> None:
+    """Of whole instructions, fewer than the kernel takes."""
+    assert 0 == len(program()) % 8
+    assert 50 < len(program()) // 8 < 4096

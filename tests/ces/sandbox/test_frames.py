@@ -1,0 +1,116 @@
+"""Read frames of whatever bytes: what is honest comes out, whatever else is one kind of error."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from gcp_adk_store.ces.sandbox.errors import SandboxError, SandboxOutputError, SandboxProtocolError
+from gcp_adk_store.ces.sandbox.frames import Failed, Frame, FrameReader, HostCall, Result, spelled
+from gcp_adk_store.ces.sandbox.limits import Limits
+
+LIMITS = Limits(
+    frame_bytes=4096, received_bytes=64 * 1024, frame_depth=20, frame_values=500, received_values=1500
+)
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=10,
+)
+objects = st.dictionaries(st.text(), values, max_size=4)
+frames = (
+    st.builds(HostCall, st.integers(0, 2**31 - 1), objects)
+    | st.builds(Result, objects)
+    | st.builds(Failed, st.sampled_from(["memory", "output", "error"]), st.text())
+)
+
+
+def bytes_of(frame: Frame) -> bytes:
+    """Return what an honest process sends."""
+    match frame:
+        case HostCall(number, call):
+            return spelled("call", {"id": number, "call": call}, Limits())
+        case Result(result):
+            return spelled("result", {"result": result}, Limits())
+        case Failed(reason, message):
+            return spelled("failed", {"reason": reason, "message": message}, Limits())
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(frames, max_size=5), st.integers(1, 50))
+def test_honest_frames_come_out_as_they_went_in(sent: list[Frame], step: int) -> None:
+    """In whatever pieces they arrive."""
+    reader = FrameReader(Limits())
+    data = b"".join(map(bytes_of, sent))
+    found = [frame for at in range(0, len(data), step) for frame in reader.feed(data[at : at + step])]
+
+    assert sent == found
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.lists(st.binary(max_size=200) | frames.map(bytes_of), max_size=6))
+@example([b"\x00\x00\x00\x00"])
+@example([b"\xff\xff\xff\xff"])
+def test_whatever_bytes_are_frames_or_one_kind_of_error(pieces: list[bytes]) -> None:
+    """Never another exception, and never more than the limits say."""
+    reader = FrameReader(LIMITS)
+    try:
+        for piece in pieces:
+            for frame in reader.feed(piece):
+                assert isinstance(frame, HostCall | Result | Failed)
+    except SandboxError as exc:
+        assert isinstance(exc, SandboxProtocolError | SandboxOutputError)  # noqa: PT017
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.binary(max_size=300) | values.map(lambda value: json.dumps(value).encode()))
+@example(b"[" * 4000)
+@example(b'{"kind":"result","result":{"a":' + b"[" * 30 + b"]" * 30 + b"}}")
+@example(b'{"kind":"result","result":{"a":-Infinity}}')
+@example(b'{"kind":"result","result":{"a":-1e400}}')
+@example(b'{"kind":"result","result":{"\\udfff":1}}')
+@example(b'{"kind":["call"],"id":1,"call":{}}')
+@example(b'{"kind":"call","id":1.0,"call":{}}')
+def test_json_of_no_known_kind_is_refused(text: bytes) -> None:
+    """Also JSON that Python reads and others do not."""
+    reader = FrameReader(LIMITS)
+
+    with pytest.raises(SandboxProtocolError):
+        reader.feed(len(text).to_bytes(4, "big") + text)
+
+
+def test_a_frame_may_be_as_deep_and_as_large_as_its_limits() -> None:
+    """And no more; brackets in a text are no depth."""
+    deep: Any = 1
+    for _ in range(LIMITS.frame_depth - 2):
+        deep = [deep]
+    text = "[" * 400
+
+    assert [Result({"a": deep})] == FrameReader(LIMITS).feed(bytes_of(Result({"a": deep})))
+    assert [Result({"a": text})] == FrameReader(LIMITS).feed(bytes_of(Result({"a": text})))
+    with pytest.raises(SandboxProtocolError, match="frame_depth"):
+        FrameReader(LIMITS).feed(bytes_of(Result({"a": [[deep]]})))
+    with pytest.raises(SandboxProtocolError, match="frame_values"):
+        FrameReader(LIMITS).feed(bytes_of(Result({"a": [1] * 501})))
+    with pytest.raises(SandboxProtocolError, match="frame_bytes"):
+        FrameReader(LIMITS).feed(bytes_of(Result({"a": "x" * 4096})))
+
+
+def test_frames_together_have_a_limit() -> None:
+    """However small each is."""
+    reader = FrameReader(LIMITS)
+    frame = bytes_of(HostCall(1, {"a": "x" * 4000}))
+
+    with pytest.raises(SandboxOutputError, match="received_bytes"):
+        [reader.feed(frame) for _ in range(20)]
+
+
+def test_values_together_have_a_limit() -> None:
+    """However few are in each frame: those of calls that wait for answers are kept at the same time."""
+    reader = FrameReader(LIMITS)
+
+    with pytest.raises(SandboxProtocolError, match="received_values"):
+        [reader.feed(bytes_of(HostCall(1, {"a": [1] * 400}))) for _ in range(4)]

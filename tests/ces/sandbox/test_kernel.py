@@ -1,0 +1,130 @@
+"""Attack from inside, the kernel: by native code, what is not allowed is refused, and no right is gained."""
+
+import os
+import platform
+
+import pytest
+
+from gcp_adk_store.ces.sandbox import BubblewrapSandbox, SandboxCrashError
+from tests.ces.sandbox.attacks import CALLS, OUTCOME
+from tests.ces.sandbox.conftest import Run, number_of, outside, run_in
+
+# Calls that anybody may make outside, then those that only root may, then those that are not tried outside.
+FOR_ALL = ["add_key", "bind", "connect", "execve", "execveat", "flock", "inotify_init1", "keyctl"]
+FOR_ALL += ["listen"]
+FOR_ALL += ["memfd_create", "mq_open", "msgget", "name_to_handle_at", "pidfd_getfd", "pidfd_open"]
+FOR_ALL += ["pidfd_send_signal", "prctl", "process_vm_readv", "process_vm_writev", "ptrace", "request_key"]
+FOR_ALL += ["seccomp", "semget", "sendmsg", "setns", "shmget", "socket", "splice", "tee", "unshare"]
+FOR_ALL += ["vmsplice"]
+FOR_ROOT = ["acct", "bpf", "chroot", "fanotify_init", "finit_module", "fsopen", "init_module", "ioperm"]
+FOR_ROOT += ["io_uring_setup", "kcmp", "mount", "open_by_handle_at", "perf_event_open", "personality"]
+FOR_ROOT += ["pivot_root", "quotactl", "swapon", "syslog", "umount2", "userfaultfd"]
+GETPID = {
+    "x86_64": (("b8270000000f05c3", "48b827000000010000000f05c3"), ("b814000000cd80c3", "b8270000400f05c3"))
+}
+"""Instructions that call it by this architecture's numbers, and by others'."""
+UNTRIED = ["adjtimex", "capset", "clock_adjtime", "clock_settime", "delete_module", "fork", "iopl"]
+UNTRIED += ["kexec_load", "mbind", "move_pages", "pkey_alloc", "reboot", "remap_file_pages", "sethostname"]
+UNTRIED += ["setdomainname", "setresuid", "settimeofday", "setuid", "swapoff", "vfork", "vhangup"]
+
+
+async def test_system_calls_that_are_not_listed_are_refused_to_native_code(run: Run) -> None:
+    """By number, past Python and the C library; outside, only their arguments are found fault with."""
+    tried = FOR_ALL + (FOR_ROOT if os.geteuid() == 0 else [])
+    numbers = {name: number_of(name) for name in tried}
+    code = CALLS + "result = {name: errno_of(each, -1, 0, 0, 0, 0) for name, each in %r.items()}"
+    controls = outside(code % numbers)
+    numbers |= {name: number_of(name) for name in FOR_ROOT + UNTRIED}
+    refused = await run(code % numbers)
+
+    assert [] == [name for name, errno in controls.items() if errno == 1]
+    assert dict.fromkeys(numbers, 1) == refused
+
+
+async def test_a_new_way_to_clone_is_unknown_and_the_old_makes_threads_alone(run: Run) -> None:
+    """clone3 hides its flags from a filter; clone with none or with a namespace's makes a process."""
+    clone, clone3 = number_of("clone"), number_of("clone3")
+    flags = [0x11, 0x10000000, 0x10000 | 0x10000000, 0x20000, 0x02000000, 0x40000000]
+    code = CALLS + f"result = [errno_of({clone}, flag, 0, 0, 0, 0) for flag in {flags}]"
+
+    assert [1] * len(flags) == await run(code)
+    assert 38 == await run(f"{CALLS}result = errno_of({clone3}, 0, 0)")
+    assert 22 == outside(f"{CALLS}result = errno_of({clone3}, 0, 0)")
+
+
+async def test_it_has_no_right_and_gets_none_even_without_the_filter(
+    unfiltered: BubblewrapSandbox,
+) -> None:
+    """What was mounted over /proc stays there; a new user namespace does not uncover it."""
+    code = (
+        CALLS
+        + f"""
+import os
+proc, name = ctypes.create_string_buffer(b"/proc"), ctypes.create_string_buffer(b"x")
+result = [
+    errno_of({number_of("umount2")}, ctypes.addressof(proc), 2),
+    errno_of({number_of("sethostname")}, ctypes.addressof(name), 1),
+    errno_of({number_of("setuid")}, 0),
+    errno_of({number_of("unshare")}, 0x10020000),
+    errno_of({number_of("umount2")}, ctypes.addressof(proc), 2),
+    os.listdir("/proc"),
+]
+"""
+    )
+    found = await run_in(unfiltered, code)
+
+    assert [1, 1, 22, 0] == found[:4]
+    assert found[4] != 0
+    assert [] == found[5]
+
+
+async def test_the_clock_of_the_host_stays(run: Run) -> None:
+    """It can be read, and not be set."""
+    code = OUTCOME + "import time; result = outcome(lambda: time.clock_settime(time.CLOCK_REALTIME, 0))"
+
+    assert "PermissionError" == await run(code)
+    assert await run("import time; result = time.time()") > 1.7e9
+
+
+async def test_other_architectures_are_no_way_past_the_filter(run: Run) -> None:
+    """A getpid of i386 or of x32 kills; that of this one is allowed, whatever is above its 32 bits."""
+    code = """
+import ctypes, mmap
+room = mmap.mmap(-1, 4096, prot=7)
+room.write(bytes.fromhex({instructions!r}))
+result = ctypes.CFUNCTYPE(ctypes.c_long)(ctypes.addressof(ctypes.c_char.from_buffer(room)))()
+"""
+    own, foreign = GETPID.get(platform.machine(), ((), ()))
+
+    for instructions in own:
+        assert 1 == await run(code.format(instructions=instructions))
+    for instructions in foreign:
+        with pytest.raises(SandboxCrashError, match="SIGSYS"):
+            await run(code.format(instructions=instructions))
+
+
+async def test_what_others_read_is_not_watched(run: Run) -> None:
+    """Folders of the host by fcntl; its signals, and leases and locks of whole files, are refused as well."""
+    code = (
+        OUTCOME
+        + """
+import fcntl, json, os
+folder, file = os.open(os.path.dirname(json.__file__), os.O_RDONLY), os.open(json.__file__, os.O_RDONLY)
+result = [
+    outcome(lambda: fcntl.fcntl(folder, fcntl.F_NOTIFY, 1)),
+    outcome(lambda: fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_UNLCK)),
+    outcome(lambda: fcntl.fcntl(file, fcntl.F_SETOWN, 0)),
+    outcome(lambda: fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)),
+]
+"""
+    )
+
+    assert "done" == outside(code)[0]
+    assert ["PermissionError"] * 4 == await run(code)
+
+
+async def test_the_memory_of_a_run_is_never_dumped(unfiltered: BubblewrapSandbox) -> None:
+    """Not even to a program of the host's that takes the cores of what crashes, whatever their limit."""
+    found = await run_in(unfiltered, f"{CALLS}result = [errno_of({number_of('prctl')}, 3), _libc.prctl(3)]")
+
+    assert [0, 0] == found

@@ -1,0 +1,319 @@
+"""End what was started: runs that are cancelled, sandboxes that are closed, hosts that die or fork."""
+
+import asyncio
+import contextlib
+import gc
+import os
+import resource
+import select
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gcp_adk_store.ces.sandbox import (
+    BubblewrapSandbox,
+    Limits,
+    SandboxCrashError,
+    SandboxError,
+    SandboxUnavailableError,
+)
+from gcp_adk_store.ces.sandbox.zygotes import ZygoteProcess
+from tests.ces.sandbox.conftest import ENTRY, no_host, processes_of_runs, run_in, zygotes
+
+ASKS = {"code": "call_host({})"}
+ENDS: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("result = 1", {}),
+    ("while True: pass", {"wall_s": 0.05}),
+    ("import os; os._exit(1)", {}),
+    ("import os; os.write(3, b'noise' * 10)", {}),
+    ("import os; os.write(1, b'x' * 4096)", {"output_bytes": 100}),
+    ("call_host({})", {}),
+)
+
+
+class Called:
+    """A host that never answers, and tells when it is called."""
+
+    def __init__(self) -> None:
+        self.event = asyncio.Event()
+
+    async def __call__(self, _call: dict[str, Any]) -> dict[str, Any]:
+        self.event.set()
+        return await asyncio.Future[dict[str, Any]]()
+
+
+async def begun(box: BubblewrapSandbox) -> asyncio.Task[dict[str, Any]]:
+    """Return a run that waits for its host."""
+    answer = Called()
+    task = asyncio.create_task(box.run(ASKS, answer))
+    await answer.event.wait()
+    return task
+
+
+def descriptors() -> list[int]:
+    """Return what this process has open."""
+    return [int(each.name) for each in Path("/proc/self/fd").iterdir()]
+
+
+def ends(number: int) -> bool:
+    """Tell whether a process has ended, or ends now, as a keeper does after its run."""
+    try:
+        handle = os.pidfd_open(number)
+    except ProcessLookupError:
+        return True
+    try:
+        return bool(select.select([handle], [], [], 30)[0])
+    finally:
+        os.close(handle)
+
+
+async def test_a_cancelled_run_leaves_no_process(sandbox: BubblewrapSandbox) -> None:
+    """When the cancellation is raised, its process is gone already."""
+    before, runs = zygotes(), processes_of_runs()
+    task = await begun(sandbox)
+    made, of_this = zygotes() - before, processes_of_runs() - runs
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+    assert of_this < made
+    assert 1 == len(of_this)
+    assert runs == processes_of_runs()
+
+
+async def test_a_run_that_is_cancelled_again_while_it_ends_leaves_nothing(sandbox: BubblewrapSandbox) -> None:
+    """Neither a process, nor a task, nor a descriptor that the event loop still waits for."""
+    runs, tasks = processes_of_runs(), asyncio.all_tasks()
+    for _ in range(3):
+        task = await begun(sandbox)
+        task.cancel()
+        while not task.done():
+            await asyncio.sleep(0)
+            task.cancel()
+
+        assert task.cancelled()
+        assert runs == processes_of_runs()
+        assert tasks == asyncio.all_tasks()
+        assert 2 == await run_in(sandbox, "result = 1 + 1")
+
+
+@pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning")
+def test_a_run_whose_event_loop_is_closed_under_it_is_killed(sandbox: BubblewrapSandbox) -> None:
+    """And the next event loop has a turn."""
+    loop = asyncio.new_event_loop()
+    before = processes_of_runs()
+    loop.run_until_complete(begun(sandbox))
+    of_this = processes_of_runs() - before
+    loop.set_exception_handler(lambda *_: None)  # it tells of a task that was destroyed, which is so
+    loop.close()
+    gc.collect()
+
+    assert [True] == [ends(number) for number in of_this]
+    assert 2 == asyncio.run(run_in(sandbox, "result = 1 + 1"))
+
+
+async def test_runs_leave_no_descriptor_thread_or_process_however_they_end(
+    sandbox: BubblewrapSandbox,
+) -> None:
+    """The second time of each takes what the first gave back."""
+
+    async def all_of_them() -> None:
+        for code, limits in ENDS:
+            with contextlib.suppress(SandboxError, AssertionError):
+                await sandbox.run({"code": code}, no_host, limits=Limits(**limits))
+
+    await all_of_them()
+    gc.collect()  # what other tests left to it may end at any time
+    open_before, threads, processes = len(descriptors()), set(threading.enumerate()), zygotes()
+    await all_of_them()
+
+    assert len(descriptors()) <= open_before
+    assert not set(threading.enumerate()) - threads
+    assert all(ends(number) for number in zygotes() - processes)
+
+
+@contextlib.contextmanager
+def no_more_descriptors() -> Iterator[None]:
+    """Have this process open nothing more for a block."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    taken: list[int] = []
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(descriptors()) + 1, hard))
+    try:
+        with contextlib.suppress(OSError):
+            while True:
+                taken.append(os.open("/dev/null", os.O_RDONLY))
+        yield
+    finally:
+        for each in taken:
+            os.close(each)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+async def test_a_host_without_descriptors_refuses_a_run_and_ends_no_other(sandbox: BubblewrapSandbox) -> None:
+    """The runs under way have theirs."""
+    answers: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+    called = asyncio.Event()
+
+    async def answer(_call: dict[str, Any]) -> dict[str, Any]:
+        called.set()
+        return await answers.get()
+
+    task = asyncio.create_task(sandbox.run({"code": "result = call_host({})"}, answer))
+    await called.wait()
+    with no_more_descriptors(), pytest.raises(SandboxUnavailableError, match="Too many open files"):
+        await run_in(sandbox, "result = 1")
+    await answers.put({"a": 1})
+
+    assert {"result": {"a": 1}} == await task
+    assert 2 == await run_in(sandbox, "result = 1 + 1")
+
+
+def no_thread(_: threading.Thread) -> None:
+    """Start none, as where a process may have no more."""
+    raise RuntimeError("can't start new thread")
+
+
+async def test_a_host_without_threads_starts_no_sandbox_and_starts_one_later(
+    environment_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody waits for a start that never began."""
+    box = BubblewrapSandbox(entry=ENTRY, environment=environment_folder, preload=())
+    before = descriptors()
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", no_thread)
+        for _ in range(2):
+            with pytest.raises(SandboxUnavailableError, match="can't start new thread"):
+                await run_in(box, "result = 1")
+    assert len(descriptors()) == len(before)
+
+    try:
+        assert 1 == await run_in(box, "result = 1")
+    finally:
+        await box.close()
+
+
+async def test_a_process_that_is_ended_before_it_begins_is_made_again_and_ends_no_other(
+    sandbox: BubblewrapSandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where memory runs out for its keeper."""
+    began = ZygoteProcess.began
+    ended: list[ZygoteProcess] = []
+
+    async def once_ended(process: ZygoteProcess) -> bool:
+        if ended:
+            return await began(process)
+        ended.append(process)
+        return False
+
+    other = await begun(sandbox)
+    monkeypatch.setattr(ZygoteProcess, "began", once_ended)
+
+    assert 2 == await run_in(sandbox, "result = 1 + 1")
+    assert 1 == len(ended)
+    assert not other.done()
+    other.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await other
+
+
+async def test_hundreds_of_runs_can_be_asked_for_at_once(environment_folder: Path) -> None:
+    """More than fit into the queue of a socket."""
+    box = BubblewrapSandbox(entry=ENTRY, environment=environment_folder, preload=(), runs_at_once=120)
+    try:
+        found = await asyncio.gather(*(run_in(box, f"result = {number}") for number in range(120)))
+    finally:
+        await box.close()
+
+    assert list(range(120)) == found
+    assert 120 == box.runs_at_once
+
+
+async def test_a_sandbox_that_was_ended_or_closed_starts_again(environment_folder: Path) -> None:
+    """A run that was under way is told; closing twice, and before a start, is nothing."""
+    box = BubblewrapSandbox(entry=ENTRY, environment=environment_folder, preload=())
+    await box.close()
+    before = zygotes()
+    try:
+        running = await begun(box)
+        # Not the run's own: its keeper would tell of that, if it was faster.
+        for number in sorted(zygotes() - before - processes_of_runs()):
+            with contextlib.suppress(ProcessLookupError):  # ended with another of them
+                os.kill(number, signal.SIGKILL)
+        with pytest.raises(SandboxCrashError, match="ended while"):
+            await running
+        assert 1 == await run_in(box, "result = 1")
+    finally:
+        await box.close()
+        await box.close()
+    assert set() == zygotes() - before
+    assert 1 == await run_in(box, "result = 1")
+    await box.close()
+
+
+HOST = """
+import asyncio, os, sys
+from pathlib import Path
+from gcp_adk_store.ces.sandbox import BubblewrapSandbox
+box = BubblewrapSandbox(entry={entry!r}, environment=Path({folder!r}), preload=())
+async def run(answer=None):
+    code = "call_host({{}})" if answer else "import os; result = os.getpid()"
+    return await box.run({{"code": code}}, answer)
+"""
+
+
+def host(script: str, folder: Path, **options: Any) -> subprocess.Popen[bytes]:
+    """Start a host that does *script*."""
+    text = HOST.format(entry=ENTRY, folder=str(folder)) + script
+    return subprocess.Popen([sys.executable, "-W", "ignore", "-c", text], stdout=subprocess.PIPE, **options)
+
+
+def test_the_sandbox_ends_with_its_host(environment_folder: Path) -> None:
+    """Killed, it leaves neither a zygote nor code that runs."""
+    before = zygotes()
+    script = """
+async def answer(call):
+    print("called", flush=True)
+    await asyncio.sleep(600)
+asyncio.run(run(answer))
+"""
+    with host(script, environment_folder) as process:
+        assert process.stdout is not None
+        assert b"called\n" == process.stdout.readline()
+        of_this = zygotes() - before
+        process.kill()
+
+    assert len(of_this) >= 3
+    assert all(ends(number) for number in of_this)
+
+
+def test_a_fork_of_the_host_has_a_sandbox_of_its_own(environment_folder: Path) -> None:
+    """It ends nothing of its parent's, and keeps nothing of it alive."""
+    script = """
+asyncio.run(run())
+reads, writes = os.pipe()
+child = os.fork()
+if child == 0:
+    asyncio.run(box.close())
+    found = asyncio.run(run())
+    os.write(writes, b"ran" if found == {"result": 1} else b"wrong")
+    import time; time.sleep(600)
+print(os.read(reads, 5).decode(), asyncio.run(run())["result"], flush=True)
+asyncio.run(box.close())
+print("closed", flush=True)
+os.kill(child, 9)
+os.waitpid(child, 0)
+"""
+    with host(script, environment_folder, start_new_session=True) as process:
+        try:
+            said, _ = process.communicate(timeout=60)
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+
+    assert b"ran 1\nclosed\n" == said

@@ -1,0 +1,179 @@
+"""Show what code printed, whatever became of its run."""
+
+import asyncio
+import os
+import signal
+from typing import Any
+
+import pytest
+
+from gcp_adk_store.ces.sandbox import (
+    BubblewrapSandbox,
+    InProcessSandbox,
+    Limits,
+    Sandbox,
+    SandboxCrashError,
+    SandboxError,
+    SandboxMemoryError,
+    SandboxOutputError,
+    SandboxProtocolError,
+    SandboxTimeoutError,
+    UnsafeSandboxWarning,
+)
+from tests.ces.sandbox.conftest import no_host, processes_of_runs
+
+PRINTS = """
+import os, sys
+def tool():
+    print("out")
+    print("error", file=sys.stderr)
+    os.write(1, b"native\\n")
+    print("no end", end="", flush=False)
+"""
+PRINTED = "out\nerror\nnative\nno end"
+
+
+def request(code: str, **settings: Any) -> dict[str, Any]:
+    """Return a request to run the function ``tool`` of *code*."""
+    file = {"source": code, "filename": "tool.py", "name": "tool"}
+    return {"kind": "tool", "code": [file], "settings": settings}
+
+
+async def ended(box: Sandbox, code: str, **limits: Any) -> SandboxError:
+    """Return what ended a tool that printed before it went too far; *on_output* is told the same."""
+    told: list[str] = []
+    with pytest.raises(SandboxError) as caught:
+        await box.run(request(f"{PRINTS}    {code}"), no_host, limits=Limits(**limits), on_output=told.append)
+    assert [caught.value.output] == told
+    return caught.value
+
+
+ENDS: dict[str, tuple[str, dict[str, Any], type[SandboxError]]] = {
+    "an endless loop": ("while True: pass", {"wall_s": 2}, SandboxTimeoutError),
+    "an end of the process": ("os._exit(3)", {}, SandboxCrashError),
+    "a bad pointer": ("import ctypes; ctypes.string_at(8)", {}, SandboxCrashError),
+    "a closed way to the host": ("os.close(3); os._exit(0)", {}, SandboxCrashError),
+    "noise as a frame": ("os.write(3, b'noise' * 10); os.read(3, 1)", {}, SandboxProtocolError),
+    "a large result": ("return 'x' * 30_000_000", {}, SandboxOutputError),
+}
+
+
+@pytest.mark.parametrize("name", ENDS)
+async def test_what_a_tool_printed_is_shown_whatever_ends_its_run(
+    guest: BubblewrapSandbox, name: str
+) -> None:
+    """To both streams and past them, in order, also the line that has no end yet."""
+    code, limits, kind = ENDS[name]
+    error = await ended(guest, code, **limits)
+
+    assert (kind, PRINTED) == (type(error), error.output)
+
+
+async def test_what_a_tool_printed_is_shown_when_the_host_kills_it(guest: BubblewrapSandbox) -> None:
+    """As the kernel does where memory runs out; and when all of the sandbox is ended."""
+
+    async def kill_the_run(_call: dict[str, Any]) -> dict[str, Any]:
+        for number in processes_of_runs():
+            os.kill(number, signal.SIGKILL)
+        return await asyncio.Future[dict[str, Any]]()
+
+    async def end_the_sandbox(_call: dict[str, Any]) -> dict[str, Any]:
+        await guest.close()
+        return await asyncio.Future[dict[str, Any]]()
+
+    asks = {**request(f"{PRINTS}    tools.other({{}})"), "tools": ["other"]}
+    with pytest.raises(SandboxMemoryError) as killed:
+        await guest.run(asks, kill_the_run)
+    with pytest.raises(SandboxCrashError, match="was ended while") as closed:
+        await guest.run(asks, end_the_sandbox)
+
+    assert [PRINTED] * 2 == [killed.value.output, closed.value.output]
+
+
+async def test_what_a_tool_printed_is_told_when_its_host_fails(guest: BubblewrapSandbox) -> None:
+    """With an error of the sandbox, which has none of its own yet, and with any other."""
+    asks = {**request(f"{PRINTS}    tools.other({{}})"), "tools": ["other"]}
+    told: list[str] = []
+
+    async def refuses(_call: dict[str, Any]) -> dict[str, Any]:
+        raise SandboxProtocolError("no question")
+
+    with pytest.raises(SandboxProtocolError) as caught:
+        await guest.run(asks, refuses, on_output=told.append)
+    with pytest.raises(AssertionError, match="the host was called"):
+        await guest.run(asks, no_host, on_output=told.append)
+
+    assert PRINTED == caught.value.output
+    assert [PRINTED] * 2 == told
+
+
+async def test_what_a_tool_printed_is_told_with_its_result(guest: BubblewrapSandbox) -> None:
+    """Once, and not in the answer again; what is no character anywhere is spelled."""
+    told: list[str] = []
+    code = f"{PRINTS}    print('\\ud800\\u20ac')\n    return 7"
+    answer = await guest.run(request(code), no_host, on_output=told.append)
+
+    assert (7, "", [f"{PRINTED}\\ud800€\n"]) == (answer["result"], answer["stdout"], told)
+
+
+async def test_a_flood_of_a_tool_is_cut_and_the_tool_goes_on(guest: BubblewrapSandbox) -> None:
+    """At its own limit, whatever its characters take; past it, the run is ended."""
+    told: list[str] = []
+    flood = "def tool():\n    for _ in range(400): print('\\U0001f600' * 1000, end='')\n    return 7"
+    answer = await guest.run(request(flood), no_host, on_output=told.append)
+    native = await ended(guest, "while True: os.write(2, b'x' * 4096)", output_bytes=10_000)
+    cut = await ended(guest, "print('x' * 300_000)\n    while True: pass", wall_s=2)
+
+    assert 7 == answer["result"]
+    assert ["\U0001f600" * 262_144 + "\n[output was cut here]\n"] == told
+    assert (SandboxOutputError, 10_000) == (type(native), len(native.output))
+    assert cut.output.endswith("xxx\n[output was cut here]\n")
+
+
+async def test_small_writes_are_shown_as_large_ones_are(guest: BubblewrapSandbox) -> None:
+    """All of them, in order."""
+    told: list[str] = []
+    code = "def tool():\n    for number in range(20_000): print(number, end=' ')"
+    await guest.run(request(code), no_host, on_output=told.append)
+
+    assert [" ".join(map(str, range(20_000))) + " "] == told
+
+
+@pytest.mark.parametrize(
+    ("code", "limits", "kind"),
+    [
+        ("import time; time.sleep(1)", {"wall_s": 0.3}, SandboxTimeoutError),
+        ("import sys; sys.exit(1)", {}, SandboxCrashError),
+        ("raise MemoryError", {}, SandboxMemoryError),
+        ("result = {1}", {}, SandboxError),
+    ],
+)
+async def test_without_a_sandbox_what_was_shown_is_told_as_well(
+    code: str, limits: dict[str, Any], kind: type[SandboxError]
+) -> None:
+    """What an entry shows; what is printed past it, this process prints."""
+    with pytest.warns(UnsafeSandboxWarning):
+        box = InProcessSandbox(entry="tests.ces.sandbox.entry.code:run")
+    told: list[str] = []
+    with pytest.raises(kind) as caught:
+        await box.run({"code": f"show('a')\n{code}"}, no_host, limits=Limits(**limits), on_output=told.append)
+    await box.run({"code": "show('b')"}, no_host, on_output=told.append)
+
+    assert ["a", "a", "b"] == [caught.value.output, *told]
+
+
+async def test_runs_within_a_run_have_their_own_output_without_a_sandbox() -> None:
+    """What a called tool prints is not its caller's."""
+    with pytest.warns(UnsafeSandboxWarning):
+        box = InProcessSandbox()
+    outer: list[str] = []
+    inner: list[str] = []
+
+    async def answer(_call: dict[str, Any]) -> dict[str, Any]:
+        await box.run(request("def tool():\n    print('inner')"), no_host, on_output=inner.append)
+        return {"status_code": 200, "reason": "", "text": "{}"}
+
+    code = "def tool():\n    print('before')\n    tools.other({})\n    print('after')"
+    await box.run({**request(code), "tools": ["other"]}, answer, on_output=outer.append)
+
+    assert (["inner\n"], ["before\nafter\n"]) == (inner, outer)

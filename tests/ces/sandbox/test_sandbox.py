@@ -1,0 +1,276 @@
+"""Run code in the sandbox: what it gets, asks and returns, and how long what was started lives."""
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gcp_adk_store.ces.sandbox import (
+    BubblewrapSandbox,
+    InProcessSandbox,
+    Limits,
+    SandboxCrashError,
+    SandboxError,
+    SandboxMemoryError,
+    SandboxTimeoutError,
+    SandboxUnavailableError,
+    UnsafeSandboxWarning,
+)
+from gcp_adk_store.ces.sandbox.zygotes import Zygote
+from gcp_adk_store.errors import InvalidInputError
+from tests.ces.sandbox.conftest import ENTRY, Run, no_host, run_in
+
+THREADS = """
+import threading
+found = {}
+def ask(number):
+    found[number] = call_host({"number": number})["double"]
+threads = [threading.Thread(target=ask, args=(number,)) for number in range(10)]
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
+result = [found[number] for number in range(10)]
+"""
+
+
+async def test_code_returns_json_and_is_the_platforms_python(run: Run) -> None:
+    """With the packages of the platform's releases, each call as the only process there is."""
+    found = await run(
+        "import os, sys, numpy, pydantic, google.protobuf as p\n"
+        "result = [sys.version_info[:2], pydantic.VERSION, numpy.__version__, p.__version__, os.getpid()]"
+    )
+
+    assert found[1:] == ["2.11.6", "2.3.1", "5.29.1", 1]
+    assert found[0] in ([3, 12], list(sys.version_info[:2]))
+
+
+async def test_the_standard_library_works(run: Run) -> None:
+    """Event loops, threads, databases, time zones, compression, temporary files, C structures."""
+    assert [3, 4, 5, "CET", b"x".hex(), "y", 4] == await run("""
+import asyncio, concurrent.futures, ctypes, lzma, sqlite3, tempfile, zoneinfo, datetime
+async def three():
+    await asyncio.sleep(0)
+    return await asyncio.to_thread(lambda: 3)
+with concurrent.futures.ThreadPoolExecutor(2) as pool:
+    four = pool.submit(lambda: 4).result()
+five = sqlite3.connect("/tmp/x.db").execute("select 5").fetchone()[0]
+zone = datetime.datetime(2025, 1, 1, tzinfo=zoneinfo.ZoneInfo("Europe/Berlin")).tzname()
+with tempfile.TemporaryFile("w+") as file:
+    file.write("y"); file.seek(0)
+    y = file.read()
+result = [asyncio.run(three()), four, five, zone, lzma.decompress(lzma.compress(b"x")).hex(), y,
+          ctypes.sizeof(ctypes.c_int)]
+""")
+
+
+async def test_the_host_answers_calls_in_any_order(sandbox: BubblewrapSandbox) -> None:
+    """Ten wait at a time; the last is answered first, and each gets its own."""
+    waiting: dict[int, asyncio.Future[None]] = {}
+
+    async def answer(call: dict[str, Any]) -> dict[str, Any]:
+        number = call["number"]
+        waiting[number] = asyncio.get_running_loop().create_future()
+        if len(waiting) == 10:
+            for each in sorted(waiting, reverse=True):
+                waiting[each].set_result(None)
+        await waiting[number]
+        return {"double": 2 * number}
+
+    found = await sandbox.run({"code": THREADS}, answer)
+
+    assert {"result": list(range(0, 20, 2))} == found
+
+
+async def test_many_runs_at_a_time_take_turns(sandbox: BubblewrapSandbox) -> None:
+    """Each in a process of its own, with its own answer."""
+    found = await asyncio.gather(*(run_in(sandbox, f"result = {number}") for number in range(30)))
+
+    assert list(range(30)) == found
+
+
+async def test_large_requests_answers_and_results_pass(sandbox: BubblewrapSandbox) -> None:
+    """Up to the limit of a frame, in both directions."""
+    text = "ä€😀" * 500_000
+
+    async def answer(call: dict[str, Any]) -> dict[str, Any]:
+        assert call == {"text": text}
+        return call
+
+    code = "result = call_host({'text': request['text']})['text']"
+
+    assert {"result": text} == await sandbox.run(
+        {"code": code, "text": text}, answer, limits=Limits(frame_bytes=32 * 2**20)
+    )
+
+
+async def test_what_is_no_json_or_too_large_is_refused_before_anything_runs(
+    sandbox: BubblewrapSandbox,
+) -> None:
+    """On the host's side; the message names the limit."""
+    with pytest.raises(InvalidInputError, match="no JSON"):
+        await sandbox.run({"code": object()}, no_host)
+    with pytest.raises(InvalidInputError, match="frame_bytes"):
+        await sandbox.run({"code": "x" * 200}, no_host, limits=Limits(frame_bytes=100))
+
+
+@pytest.mark.parametrize("value", [0, -1, 1.5, True, float("inf"), "1"])
+def test_a_limit_is_a_positive_number(value: Any) -> None:
+    """Whatever would mean none, or nothing, is refused."""
+    with pytest.raises(InvalidInputError, match="threads"):
+        Limits(threads=value)
+
+
+async def test_what_is_printed_is_told_with_a_result_and_with_an_error(sandbox: BubblewrapSandbox) -> None:
+    """Both outputs in the order of lines, also what the C library writes."""
+    code = "import os, sys\nprint('a')\nprint('b', file=sys.stderr)\nos.write(1, b'c\\xff')"
+    told: list[str] = []
+    await sandbox.run({"code": code}, no_host, on_output=told.append)
+    with pytest.raises(SandboxCrashError) as caught:
+        await sandbox.run({"code": f"{code}\nos._exit(4)"}, no_host, on_output=told.append)
+
+    assert ["a\nb\nc\N{REPLACEMENT CHARACTER}"] * 2 == told
+    assert told[1] == caught.value.output
+    assert "status 4" in str(caught.value)
+
+
+async def test_what_the_answer_raises_ends_the_run(sandbox: BubblewrapSandbox) -> None:
+    """As it is, whatever it is; a TimeoutError of the host's is none of the sandbox's."""
+
+    async def fails(_call: dict[str, Any]) -> dict[str, Any]:
+        raise TimeoutError("of the host")
+
+    with pytest.raises(TimeoutError, match="of the host"):
+        await sandbox.run({"code": "call_host({})"}, fails)
+    with pytest.raises(AssertionError, match="the host was called"):
+        await sandbox.run({"code": "try:\n  call_host({})\nexcept BaseException:\n  result = 1"}, no_host)
+
+
+def test_it_serves_several_event_loops_and_threads(sandbox: BubblewrapSandbox) -> None:
+    """At the same time, and after those that started it have ended."""
+    found: list[int] = []
+
+    def work(number: int) -> None:
+        found.append(asyncio.run(run_in(sandbox, f"result = {number}")))
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert [0, 1, 2, 3] == sorted(found)
+
+
+@pytest.mark.usefixtures("sandbox")
+def test_a_user_without_rights_has_the_same_sandbox(environment_folder: Path) -> None:
+    """Where root's is another way into it."""
+    with tempfile.TemporaryDirectory() as folder:  # whose parents everybody enters, unlike those of tmp_path
+        Path(folder).chmod(0o755)
+        done = subprocess.run(
+            [sys.executable, "-m", "tests.ces.sandbox.plain_user", str(environment_folder), folder],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    assert "" == done.stderr
+    told = json.loads(done.stdout)
+
+    assert told["uid"] != 0
+    assert [1, [], False, True, {"a": 1}] == told["found"]
+    assert "PermissionError: [Errno 1] Operation not permitted" == told["killed"]
+    # Another run is refused while there is no room for its process; the one under way ends well.
+    assert "Resource temporarily unavailable" in told["crowded"]["refused"]
+
+
+async def test_what_is_missing_is_named_with_the_command_that_installs_it(
+    environment_folder: Path, tmp_path: Path
+) -> None:
+    """bubblewrap, the environment, the entry."""
+    without = BubblewrapSandbox(entry=ENTRY, environment=environment_folder, bwrap=str(tmp_path / "bwrap"))
+    with pytest.raises(SandboxUnavailableError, match="apt-get install --no-install-recommends bubblewrap"):
+        await without.start()
+    empty = BubblewrapSandbox(entry=ENTRY, environment=tmp_path)
+    with pytest.raises(SandboxUnavailableError, match="gcp-adk-store ces install"):
+        await run_in(empty, "result = 1")
+    nowhere = BubblewrapSandbox(entry="tests.ces.sandbox.entry.absent:run", environment=environment_folder)
+    with pytest.raises(SandboxUnavailableError, match="ModuleNotFoundError"):
+        await nowhere.start()
+
+
+@pytest.mark.parametrize(
+    ("said", "is_of_rights"),
+    [
+        ("bwrap: No permissions to create new namespace", True),
+        ("bwrap: setting up uid map: Permission denied", True),
+        ("bwrap: loopback: Failed RTM_NEWADDR: Operation not permitted", True),
+        ("bwrap: Unknown option --clearenv", False),
+    ],
+)
+async def test_why_bubblewrap_does_not_start_is_told(
+    environment_folder: Path, tmp_path: Path, said: str, *, is_of_rights: bool
+) -> None:
+    """As it said it; and how namespaces are allowed, where it is they that are not."""
+    refuses = tmp_path / "bwrap"
+    refuses.write_text(f"#!/bin/sh\necho '{said}' >&2\nexit 1\n")
+    refuses.chmod(0o755)
+    box = BubblewrapSandbox(entry=ENTRY, environment=environment_folder, bwrap=str(refuses))
+
+    with pytest.raises(SandboxUnavailableError) as caught:
+        await box.start()
+    assert said in str(caught.value)
+    assert is_of_rights == ("user namespaces" in str(caught.value))
+
+
+async def test_a_start_that_fails_in_an_unforeseen_way_is_told_to_who_waits() -> None:
+    """Instead of being waited for until the end of days."""
+
+    def prepare() -> Any:
+        raise LookupError("unforeseen")
+
+    zygote = Zygote(prepare, patience_s=30.0)
+    zygote.start()
+
+    with pytest.raises(LookupError, match="unforeseen"):
+        await asyncio.wait_for(asyncio.wrap_future(zygote.ready), 30.0)
+    assert zygote.over.result(30.0) is None
+    assert zygote.is_over
+
+
+async def test_without_a_sandbox_code_is_warned_of_and_does_the_same() -> None:
+    """In this process: results, host calls, failures; and the host's files."""
+    with pytest.warns(UnsafeSandboxWarning, match="only for debugging"):
+        box = InProcessSandbox(entry=ENTRY)
+
+    async def answer(call: dict[str, Any]) -> dict[str, Any]:
+        return {"double": 2 * call["number"]}
+
+    assert {"result": list(range(0, 20, 2))} == await box.run({"code": THREADS}, answer)
+    assert os.getpid() == await run_in(box, "import os; result = os.getpid()")
+    with pytest.raises(AssertionError, match="the host was called"):
+        await run_in(box, "call_host({})")
+    with pytest.raises(SandboxCrashError, match="SystemExit"):
+        await run_in(box, "import sys; sys.exit(1)")
+    with pytest.raises(SandboxMemoryError):
+        await run_in(box, "raise MemoryError")
+    with pytest.raises(SandboxTimeoutError):
+        await run_in(box, "import time; time.sleep(0.5)", wall_s=0.01)
+    with pytest.raises(InvalidInputError):
+        await box.run({"code": object()}, answer)
+    await box.close()
+
+
+def test_errors_survive_pickling() -> None:
+    """With what was printed."""
+    import pickle  # noqa: PLC0415
+
+    for kind in SandboxError.__subclasses__():
+        error = kind("why")
+        error.output = "printed"
+        again = pickle.loads(pickle.dumps(error))  # noqa: S301
+        assert (kind, "why", "printed") == (type(again), str(again), again.output)
