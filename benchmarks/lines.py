@@ -153,7 +153,7 @@ async def _connect(line: Line) -> None:
     await line.sessions.get_session(**nobody)
     await line.adk_sessions.get_session(**nobody)
     await FirestoreSessionService(client=line.client).get_session(**nobody)
-    await line.documents.get(["none/none"], what="connect")
+    await line.documents.get(["none/none"])
     await line.artifacts.load_artifact(**nobody, filename="none")
     await line.adk_artifacts.load_artifact(**nobody, filename="none")
     next(iter(line.storage.list_blobs(line.place.bucket, max_results=1)), None)

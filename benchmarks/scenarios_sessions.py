@@ -148,7 +148,7 @@ async def _commit_floor(line: Line) -> Step:
 async def raw_commit(line: Line) -> None:
     """Write one small document."""
     write = Write(path="floor/one", fields={"n": 1}, mask=[("n",)])
-    await line.documents.commit([write], what="floor", repeatable_when_unanswered=True)
+    await line.documents.commit([write], repeatable_when_unanswered=True)
 
 
 def _same_commit_floor(delta: dict[str, Any]) -> Begin:
@@ -172,7 +172,7 @@ def _same_commit_floor(delta: dict[str, Any]) -> Begin:
 
         async def work() -> None:
             nonlocal marker
-            written, *_ = await line.documents.commit(writes, what="floor", repeatable_when_unanswered=True)
+            written, *_ = await line.documents.commit(writes, repeatable_when_unanswered=True)
             marker = marker.advanced(written.update_time, None)
 
         return Step(work, before)
@@ -270,7 +270,7 @@ def _get(stock: Stock, events: int, *, cold: bool, last: int | None) -> Scenario
 
     async def batch_get(line: Line) -> Step:
         paths = _paths(await stock.conversation(OURS, events))
-        return Step(lambda: line.documents.get(paths, what="floor"))
+        return Step(lambda: line.documents.get(paths))
 
     async def parsing(line: Line) -> Step | None:
         if line.delay_ms or line.meters:
@@ -336,7 +336,7 @@ def _throughput(stock: Stock, sizes: Sizes) -> Scenario:
             async def some() -> None:
                 for number in todo:
                     write = Write(path=f"floor/{number % sizes.sessions}", fields={"n": 1}, mask=[("n",)])
-                    await line.documents.commit([write], what="floor", repeatable_when_unanswered=True)
+                    await line.documents.commit([write], repeatable_when_unanswered=True)
 
             await asyncio.gather(*(some() for _ in range(sizes.sessions)))
 

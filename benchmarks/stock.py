@@ -83,17 +83,17 @@ class Stock:
         copied = uuid.uuid4().hex
         old, new = (SessionKey(app=APP, user=USER, session=name) for name in (session, copied))
         layout, documents = Layout("adk"), self._line.documents
-        (header,) = await documents.get([layout.session(old)], what="copy")
+        (header,) = await documents.get([layout.session(old)])
         assert header is not None
         stored = read_session(header)
         parts = layout.segments(old, stored.epoch, range(stored.sealed))
         writes = [Write(path=layout.session(new), fields={**_known(header), "id": copied})]
-        for document in await documents.get(parts, what="copy"):
+        for document in await documents.get(parts):
             assert document is not None
             path = document.path.replace(layout.session(old), layout.session(new))
             writes.append(Write(path=path, fields=_known(document)))
         for write in writes:
-            await documents.commit([write], what="copy", repeatable_when_unanswered=True)
+            await documents.commit([write], repeatable_when_unanswered=True)
         return copied
 
     async def new_session(

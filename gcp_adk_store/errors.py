@@ -23,7 +23,7 @@
 
 ``OutcomeUnknownError`` is deliberately not a kind of ``UnavailableError``: repeating a write whose
 answer was lost is not the same as repeating one that was refused. Every error pickles, and carries
-``operation``, ``key`` (ids, never content) and ``attempts``.
+``operation``, ``key`` (ids, never content) and ``attempts``; its text begins with the first two.
 """
 
 from collections.abc import Sequence
@@ -77,6 +77,10 @@ class StoreError(Exception):
         self.key = key
         self.attempts = 0
         self.retry_after_s = retry_after_s
+
+    def __str__(self) -> str:
+        message = Exception.__str__(self)  # a KeyError would show the repr
+        return f"{self.operation} {self.key}: {message}" if self.operation else message
 
 
 class InvalidInputError(StoreError, InputValidationError):
@@ -136,8 +140,6 @@ class PromptTemplateError(StoreError, ValueError):
 
 class TemplateKeyError(StoreError, KeyError):
     """An instruction needs a state key or an artifact that is not there, or that it may not have."""
-
-    __str__ = Exception.__str__  # a KeyError shows the repr
 
 
 class UploadMissingError(StoreError):

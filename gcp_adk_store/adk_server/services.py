@@ -8,8 +8,8 @@ from gcp_adk_store.artifacts.service import GcsArtifactService
 from gcp_adk_store.cloud.auth.credentials import StoreCredentials
 from gcp_adk_store.cloud.storage.calls import StorageCalls
 from gcp_adk_store.errors import InvalidInputError, NotProvisionedError
-from gcp_adk_store.operations import deadlines
 from gcp_adk_store.operations.forks import Guard
+from gcp_adk_store.operations.operation import part_of
 from gcp_adk_store.sessions.service import FirestoreSessionService
 from gcp_adk_store.settings import (
     ArtifactLimits,
@@ -107,13 +107,13 @@ async def missing_bucket(*, session_uri: str | None, artifact_uri: str | None) -
     places = _buckets(session_uri, artifact_uri)
     # A thread that waits for a silent server ends by itself.
     limits = ArtifactLimits(request_timeout_s=LOOK_S)
-    with deadlines.operation_of(LOOK_S):
+    with part_of(LOOK_S):
         for bucket, project in places.items():
             calls = StorageCalls(
                 bucket, project=project, client=None, credentials=_credentials(), limits=limits
             )
             try:
-                await calls.require_bucket(what=f"look for gs://{bucket}")
+                await calls.require_bucket()
             except NotProvisionedError:
                 return bucket
     return None

@@ -19,6 +19,7 @@ from gcp_adk_store.model.garbage import Garbage, GarbageKind, require_age
 from gcp_adk_store.model.keys import ArtifactKey
 from gcp_adk_store.model.payloads import PayloadPlace
 from gcp_adk_store.operations import telemetry
+from gcp_adk_store.operations.operation import label
 
 logger = logging.getLogger(__name__)
 
@@ -46,13 +47,7 @@ class ArtifactUploads:
         self._signer = signer
 
     async def create(
-        self,
-        key: ArtifactKey,
-        *,
-        mime_type: str,
-        max_bytes: int | None,
-        expiration: timedelta,
-        what: str,
+        self, key: ArtifactKey, *, mime_type: str, max_bytes: int | None, expiration: timedelta
     ) -> SignedUpload:
         """Return where to put a file for *key*.
 
@@ -75,7 +70,7 @@ class ArtifactUploads:
         upload_id = secrets.token_hex(16)
         now = datetime.fromtimestamp(platform_time.get_time(), UTC)
         url = await self._signer.sign(
-            upload_name(key, upload_id), method="PUT", expiration=expiration, headers=headers, what=what
+            upload_name(key, upload_id), method="PUT", expiration=expiration, headers=headers
         )
         return SignedUpload(url=url, headers=headers, upload_id=upload_id, expires_at=now + expiration)
 
@@ -88,7 +83,6 @@ class ArtifactUploads:
         custom_metadata: Mapping[str, Any] | None,
         custom_time: datetime | None,
         storage_class: str | None,
-        what: str,
     ) -> int:
         """Make what was put the next version of *key*; the same one, however often it is called.
 
@@ -99,9 +93,9 @@ class ArtifactUploads:
         key.require_savable()
         if not _UPLOAD_ID.fullmatch(upload_id):
             raise InvalidInputError(f"upload_id {ascii(upload_id)[:80]} is none that create_upload gave")
-        staged = await self._objects.info(upload_name(key, upload_id), what=what)
+        staged = await self._objects.info(upload_name(key, upload_id))
         if staged is None:
-            return await self._finalized(key, upload_id, what=what)
+            return await self._finalized(key, upload_id)
         fields = encode_file(
             mime_type=staged.content_type,
             display_name=display_name,
@@ -113,21 +107,17 @@ class ArtifactUploads:
         )
         try:
             version = await self._versions.save(
-                key,
-                lambda name: self._objects.copy(staged, name, fields, what=what),
-                save_id=upload_id,
-                again=True,
-                what=what,
+                key, lambda name: self._objects.copy(staged, name, fields), save_id=upload_id, again=True
             )
         except ObjectGoneError:
-            return await self._finalized(key, upload_id, what=what)  # by another call, just now
+            return await self._finalized(key, upload_id)  # by another call, just now
         try:
-            await self._objects.delete(staged.name, generation=staged.generation, what=what)
+            await self._objects.delete(staged.name, generation=staged.generation)
         except StoreError as exc:
             # The version is saved; that must not look like a failure of it.
             logger.warning(
-                "%s: what was put is left for a collector: %s",
-                what,
+                "%sthe upload is saved, and its staged object stays for gc: %s",
+                label(),
                 type(exc).__name__,
                 extra=telemetry.log_fields(exc),
             )
@@ -141,7 +131,7 @@ class ArtifactUploads:
         """
         require_age(older_than_s)
         before = platform_time.get_time() - older_than_s
-        async for objects in self._objects.scan(f"{UPLOADS}/", what="find_garbage"):
+        async for objects in self._objects.scan(f"{UPLOADS}/"):
             for found in objects:
                 if found.update_time < before and is_upload_name(found.name):
                     yield Garbage(
@@ -158,13 +148,11 @@ class ArtifactUploads:
         if garbage.kind is not GarbageKind.UPLOAD:
             return False
         ((name, version),) = garbage.versions
-        return await self._objects.delete_unchanged(name, version, what="remove_garbage")
+        return await self._objects.delete_unchanged(name, version)
 
-    async def _finalized(self, key: ArtifactKey, upload_id: str, *, what: str) -> int:
+    async def _finalized(self, key: ArtifactKey, upload_id: str) -> int:
         """Return the version that an upload became."""
-        version = await self._versions.saved_as(key, upload_id, what=what)
+        version = await self._versions.saved_as(key, upload_id)
         if version is None:
-            raise UploadMissingError(
-                f"{what}: nothing was put for upload {upload_id}; PUT it to its URL first"
-            )
+            raise UploadMissingError(f"nothing was put for upload {upload_id}; PUT it to its URL first")
         return version

@@ -16,8 +16,10 @@ from typing import Any, BinaryIO, Final, Self, TypeVar
 from gcp_adk_store.cloud.storage.objects import Objects
 from gcp_adk_store.cloud.storage.resumable import RunningChecksum
 from gcp_adk_store.codec.objects import StoredObject
-from gcp_adk_store.errors import InvalidInputError, StoredDataError, StoreError
+from gcp_adk_store.errors import InvalidInputError, StoredDataError
 from gcp_adk_store.operations import telemetry
+from gcp_adk_store.operations.bounds import Entered
+from gcp_adk_store.operations.operation import Operation, running
 
 logger = logging.getLogger(__name__)
 
@@ -64,12 +66,12 @@ class ArtifactReader:
     ``async with`` gives the reader itself: it holds nothing between two requests, so it needs no closing.
     """
 
-    def __init__(self, objects: Objects, stored: StoredObject, *, what: str, key: str) -> None:
+    def __init__(self, objects: Objects, stored: StoredObject, *, key: str) -> None:
         self._objects = objects
         self._stored = stored
-        self._what = what
         self._key = key
-        self._app = telemetry.running_app()
+        opening = running()
+        self._app = None if opening is None else opening.app
         self._position = 0
         self._checksum: RunningChecksum | None = RunningChecksum()
 
@@ -95,7 +97,9 @@ class ArtifactReader:
         """
         start = {os.SEEK_SET: 0, os.SEEK_CUR: self._position, os.SEEK_END: self.size}.get(whence)
         if start is None or start + offset < 0:
-            raise InvalidInputError(f"{self._what}: cannot seek to {offset} from {whence}")
+            raise InvalidInputError(
+                f"cannot seek to {offset} from {whence}", operation="open_artifact", key=self._key
+            )
         if start + offset != self._position:
             self._checksum = RunningChecksum() if start + offset == 0 else None
         self._position = start + offset
@@ -108,10 +112,12 @@ class ArtifactReader:
             StoredDataError: the version was deleted meanwhile, or is damaged.
             UnavailableError, AccessDeniedError: as the service's methods.
         """
-        if telemetry.running() is not None:  # a part of writing the whole to a file
-            return await self._told(size)
-        with telemetry.measured(telemetry.STORAGE, "read_artifact").begin(self._app):
-            return await self._told(size)
+        if running() is not None:  # a part of writing the whole to a file
+            return await self._read(size)
+        reading = Operation("read_artifact", telemetry.STORAGE, self._app, lambda: self._key)
+        telemetry.begin(reading)
+        with Entered(reading, ends=True):
+            return await self._read(size)
 
     async def __aenter__(self) -> Self:
         return self
@@ -126,33 +132,24 @@ class ArtifactReader:
         while piece := await self.read(_PIECE):
             yield piece
 
-    async def _told(self, size: int) -> bytes:
-        try:
-            return await self._read(size)
-        except StoreError as exc:
-            exc.operation, exc.key = "open_artifact", self._key
-            raise
-
     async def _read(self, size: int) -> bytes:
         end = self.size if size < 0 else min(self.size, self._position + size)
         if end <= self._position:
             return b""
         part = (self._position, end)
-        read = await self._objects.read(
-            self._stored.name, generation=self._stored.generation, part=part, what=self._what
-        )
+        read = await self._objects.read(self._stored.name, generation=self._stored.generation, part=part)
         if read is None:
-            raise StoredDataError(f"{self._what}: the version was deleted while it was read")
+            raise StoredDataError("the version was deleted while it was read")
         self._position = end
         if self._checksum is not None:
             self._checksum.update(read[0])
             if end == self.size and self._checksum.base64 != self._stored.crc32c:
-                raise StoredDataError(f"{self._what}: the bytes do not match their CRC32C")
+                raise StoredDataError("the bytes do not match their CRC32C")
         return read[0]
 
 
 async def write_to(
-    reader: ArtifactReader, file: BinaryIO, *, compressed: bool, on_progress: OnProgress | None, what: str
+    reader: ArtifactReader, file: BinaryIO, *, compressed: bool, on_progress: OnProgress | None
 ) -> None:
     """Write all that *reader* reads to *file*; unpack it if it is stored *compressed*.
 
@@ -170,7 +167,7 @@ async def write_to(
             progress(reader.tell())
         unpacked.require_end()
     except zlib.error as exc:
-        raise StoredDataError(f"{what}: it is marked as gzip, which its bytes are not") from exc
+        raise StoredDataError("it is marked as gzip, which its bytes are not") from exc
 
 
 class Unpacked:

@@ -55,9 +55,9 @@ from gcp_adk_store.model.artifacts import (
 from gcp_adk_store.model.garbage import DEFAULT_AGE_S, Garbage
 from gcp_adk_store.model.keys import ArtifactKey, ArtifactScope
 from gcp_adk_store.operations import telemetry
+from gcp_adk_store.operations.bounds import Bounds, operation
 from gcp_adk_store.operations.fan_out import fan_out
 from gcp_adk_store.operations.forks import OfOneProcess
-from gcp_adk_store.operations.operation import Operations, operation, operation_that_yields
 from gcp_adk_store.settings import ArtifactLimits, StoreSettings
 
 
@@ -136,7 +136,7 @@ class GcsArtifactService(OfOneProcess, BaseArtifactService):
         self._storage_class = storage_class
         limits = limits or ArtifactLimits()
         # What bounds their number is the threads that their requests take.
-        self.operations = Operations(
+        self.bounds = Bounds(
             GcsArtifactService,
             system=telemetry.STORAGE,
             deadlines_s=limits.deadlines_s,
@@ -206,9 +206,8 @@ class GcsArtifactService(OfOneProcess, BaseArtifactService):
             custom_time=_custom_time(expires_after),
             storage_class=require_storage_class(storage_class) or self._storage_class,
         )
-        what = f"save_artifact {key}"
         return await self._versions.save(
-            key, lambda name: self._objects.create(name, upload, what=what), save_id=save_id, what=what
+            key, lambda name: self._objects.create(name, upload), save_id=save_id
         )
 
     @operation
@@ -265,25 +264,19 @@ class GcsArtifactService(OfOneProcess, BaseArtifactService):
             custom_time=_custom_time(expires_after),
             storage_class=require_storage_class(storage_class) or self._storage_class,
         )
-        what = f"save_artifact_file {key}"
         async with opened_source(source) as opened:
             progress = Progress(opened.size, on_progress)
 
             async def create(name: str) -> None:
                 if opened.size <= CHUNK_BYTES:
                     upload = in_one(fields, await opened.read_at(0, opened.size))
-                    await self._objects.create(name, upload, what=what)
+                    await self._objects.create(name, upload)
                 else:
                     await self._resumable.create(
-                        name,
-                        fields,
-                        size=opened.size,
-                        read_at=opened.read_at,
-                        on_progress=progress,
-                        what=what,
+                        name, fields, size=opened.size, read_at=opened.read_at, on_progress=progress
                     )
 
-            version = await self._versions.save(key, create, save_id=save_id, what=what)
+            version = await self._versions.save(key, create, save_id=save_id)
             progress(opened.size)
             return version
 
@@ -308,7 +301,7 @@ class GcsArtifactService(OfOneProcess, BaseArtifactService):
         key = ArtifactKey.of(app=app_name, user=user_id, session=session_id, filename=filename)
         scope = _within(key, session_id)
         for _ in range(MAX_REFERENCE_HOPS + 1):
-            found = await self._versions.load(key, version, what=f"load_artifact {key}")
+            found = await self._versions.load(key, version)
             if found is None:
                 return None
             stored, data = found
@@ -357,15 +350,14 @@ class GcsArtifactService(OfOneProcess, BaseArtifactService):
             OSError: *target* cannot be written.
         """
         key = ArtifactKey.of(app=app_name, user=user_id, session=session_id, filename=filename)
-        what = f"load_artifact_to {key}"
-        stored = await self._resolve(key, version, session_id, what=what)
+        stored = await self._resolve(key, version, session_id)
         if stored is None:
             return None
-        reader = ArtifactReader(self._objects, stored, what=what, key=str(key))
+        reader = ArtifactReader(self._objects, stored, key=str(key))
         described = self._describe(stored)  # before the target is replaced: it may be damaged
         async with opened_target(target) as file:
             packed = stored.content_encoding == "gzip"
-            await write_to(reader, file, compressed=packed, on_progress=on_progress, what=what)
+            await write_to(reader, file, compressed=packed, on_progress=on_progress)
         return described
 
     @operation
@@ -386,13 +378,12 @@ class GcsArtifactService(OfOneProcess, BaseArtifactService):
             InvalidInputError: the artifact is a file elsewhere, or a reference leaves its scope.
         """
         key = ArtifactKey.of(app=app_name, user=user_id, session=session_id, filename=filename)
-        what = f"open_artifact {key}"
-        stored = await self._resolve(key, version, session_id, what=what)
+        stored = await self._resolve(key, version, session_id)
         if stored is None:
             return None
         if stored.content_encoding is not None:
-            raise InvalidInputError(f"{what}: it is stored as {stored.content_encoding}; load it as a whole")
-        return ArtifactReader(self._objects, stored, what=what, key=str(key))
+            raise InvalidInputError(f"it is stored as {stored.content_encoding}; load it as a whole")
+        return ArtifactReader(self._objects, stored, key=str(key))
 
     @operation
     async def list_artifact_keys(
@@ -406,11 +397,8 @@ class GcsArtifactService(OfOneProcess, BaseArtifactService):
         scopes = [user]
         if session_id is not None:
             scopes.append(ArtifactScope(app=app_name, user=user_id, session=session_id))
-        what = f"list_artifact_keys app={app_name!r} user={user_id!r} session={session_id!r}"
         prefixes = [scope_prefix(scope) for scope in scopes]
-        listings = await fan_out(
-            self._objects.names(prefix, delimiter=None, what=what) for prefix in prefixes
-        )
+        listings = await fan_out(self._objects.names(prefix, delimiter=None) for prefix in prefixes)
         found = (filenames(names, prefix) for names, prefix in zip(listings, prefixes, strict=True))
         return sorted(set().union(*found))
 
@@ -420,11 +408,10 @@ class GcsArtifactService(OfOneProcess, BaseArtifactService):
     ) -> None:
         """Remove the versions that there are, in parallel; one that is saved meanwhile stays."""
         key = ArtifactKey.of(app=app_name, user=user_id, session=session_id, filename=filename)
-        what = f"delete_artifact {key}"
 
         async def remove() -> None:
-            infos = await self._versions.infos(key, what=what)
-            await self._delete(infos.values(), what=what)
+            infos = await self._versions.infos(key)
+            await self._delete(infos.values())
 
         await self._versions.forget_while(key, remove)
 
@@ -439,8 +426,7 @@ class GcsArtifactService(OfOneProcess, BaseArtifactService):
         scope = ArtifactScope(app=app_name, user=user_id, session=session_id)
         # In the place of a session called so are the user's own.
         ArtifactKey(scope=scope, filename="any").require_savable()
-        what = f"delete_session_artifacts app={app_name!r} user={user_id!r} session={scope.session!r}"
-        return await self._delete_below(scope_prefix(scope), scope, dry_run=dry_run, what=what)
+        return await self._delete_below(scope_prefix(scope), scope, dry_run=dry_run)
 
     @operation
     async def delete_user_artifacts(self, *, app_name: str, user_id: str, dry_run: bool = False) -> list[str]:
@@ -450,8 +436,7 @@ class GcsArtifactService(OfOneProcess, BaseArtifactService):
         what would be removed. 1 listing, and 1 delete a version, in parallel.
         """
         scope = ArtifactScope(app=app_name, user=user_id, session=None)
-        what = f"delete_user_artifacts app={app_name!r} user={user_id!r}"
-        return await self._delete_below(user_prefix(scope), scope, dry_run=dry_run, what=what)
+        return await self._delete_below(user_prefix(scope), scope, dry_run=dry_run)
 
     @operation
     async def copy_artifact(
@@ -496,13 +481,12 @@ class GcsArtifactService(OfOneProcess, BaseArtifactService):
             filename=filename if to_filename is None else to_filename,
         )
         target.require_savable()
-        what = f"copy_artifact {source}"
         while True:
-            found = await self._versions.find(source, version, what=what)
+            found = await self._versions.find(source, version)
             if found is None or _is_tombstone(found[1]):
                 return None
             try:
-                return await self._copy(found[1], target, to_session_id, expires_after, what=what)
+                return await self._copy(found[1], target, to_session_id, expires_after)
             except ObjectGoneError:
                 continue  # deleted between the two requests: look again
 
@@ -512,7 +496,7 @@ class GcsArtifactService(OfOneProcess, BaseArtifactService):
     ) -> list[int]:
         """Return the numbers of all versions, ascending; 1 listing of names."""
         key = ArtifactKey.of(app=app_name, user=user_id, session=session_id, filename=filename)
-        return await self._versions.numbers(key, what=f"list_versions {key}")
+        return await self._versions.numbers(key)
 
     @operation
     async def list_artifact_versions(
@@ -520,7 +504,7 @@ class GcsArtifactService(OfOneProcess, BaseArtifactService):
     ) -> list[ArtifactVersion]:
         """Return all versions as :class:`StoredArtifactVersion`, ascending; 1 listing."""
         key = ArtifactKey.of(app=app_name, user=user_id, session=session_id, filename=filename)
-        infos = await self._versions.infos(key, hashes=True, what=f"list_artifact_versions {key}")
+        infos = await self._versions.infos(key, hashes=True)
         return [self._describe(stored) for _, stored in sorted(infos.items())]
 
     @operation
@@ -535,7 +519,7 @@ class GcsArtifactService(OfOneProcess, BaseArtifactService):
     ) -> StoredArtifactVersion | None:
         """Return the metadata of a version, by default the latest; ``None`` if absent. 1 request."""
         key = ArtifactKey.of(app=app_name, user=user_id, session=session_id, filename=filename)
-        found = await self._versions.find(key, version, what=f"get_artifact_version {key}")
+        found = await self._versions.find(key, version)
         return None if found is None else self._describe(found[1])
 
     @operation
@@ -574,8 +558,7 @@ class GcsArtifactService(OfOneProcess, BaseArtifactService):
             AccessDeniedError: the credentials can sign nothing, or IAM does not let them.
         """
         key = ArtifactKey.of(app=app_name, user=user_id, session=session_id, filename=filename)
-        what = f"get_signed_url {key}"
-        stored = await self._versions.resolve(key, version, within=_within(key, session_id), what=what)
+        stored = await self._versions.resolve(key, version, within=_within(key, session_id))
         if stored is None or stored.file_uri is not None or _is_tombstone(stored):
             return None
         return await self._signer.sign(
@@ -583,7 +566,6 @@ class GcsArtifactService(OfOneProcess, BaseArtifactService):
             method=method,
             expiration=timedelta(hours=1) if expiration is None else expiration,
             options={**({"version": signing_version} if signing_version else {}), **options},
-            what=what,
         )
 
     @operation
@@ -602,8 +584,7 @@ class GcsArtifactService(OfOneProcess, BaseArtifactService):
         no such URL.
         """
         key = ArtifactKey.of(app=app_name, user=user_id, session=session_id, filename=filename)
-        what = f"get_authenticated_url {key}"
-        stored = await self._versions.resolve(key, version, within=_within(key, session_id), what=what)
+        stored = await self._versions.resolve(key, version, within=_within(key, session_id))
         if stored is None or stored.file_uri is not None or _is_tombstone(stored):
             return None
         return f"https://storage.cloud.google.com/{self.bucket_name}/{quote(stored.name, safe='/')}"
@@ -641,7 +622,7 @@ class GcsArtifactService(OfOneProcess, BaseArtifactService):
         """
         key = ArtifactKey.of(app=app_name, user=user_id, session=session_id, filename=filename)
         return await self._uploads.create(
-            key, mime_type=mime_type, max_bytes=max_bytes, expiration=expiration, what=f"create_upload {key}"
+            key, mime_type=mime_type, max_bytes=max_bytes, expiration=expiration
         )
 
     @operation
@@ -674,10 +655,9 @@ class GcsArtifactService(OfOneProcess, BaseArtifactService):
             custom_metadata=custom_metadata,
             custom_time=_custom_time(expires_after),
             storage_class=self._storage_class,
-            what=f"finalize_upload {key}",
         )
 
-    @operation_that_yields
+    @operation
     async def find_garbage(self, *, older_than_s: float = DEFAULT_AGE_S) -> AsyncIterator[Garbage]:
         """Yield files that were put for :meth:`create_upload` so long ago and never finalized.
 
@@ -708,24 +688,18 @@ class GcsArtifactService(OfOneProcess, BaseArtifactService):
         await self.close()
 
     async def _resolve(
-        self, key: ArtifactKey, version: int | None, session: str | None, *, what: str
+        self, key: ArtifactKey, version: int | None, session: str | None
     ) -> StoredObject | None:
         """Return the object whose bytes a version is; ``None`` if it is absent, or removed by a rewind."""
-        stored = await self._versions.resolve(key, version, within=_within(key, session), what=what)
+        stored = await self._versions.resolve(key, version, within=_within(key, session))
         if stored is None:
             return None
         if stored.file_uri is not None:
-            raise InvalidInputError(f"{what}: the content lies elsewhere; load_artifact says where")
+            raise InvalidInputError("the content lies elsewhere; load_artifact says where")
         return None if _is_tombstone(stored) else stored
 
     async def _copy(
-        self,
-        stored: StoredObject,
-        target: ArtifactKey,
-        session: str | None,
-        expires_after: timedelta | None,
-        *,
-        what: str,
+        self, stored: StoredObject, target: ArtifactKey, session: str | None, expires_after: timedelta | None
     ) -> int:
         if stored.file_uri is not None and stored.file_uri.startswith(REFERENCE_SCHEME):
             ArtifactReference.parse(stored.file_uri, within=_within(target, session))
@@ -738,42 +712,33 @@ class GcsArtifactService(OfOneProcess, BaseArtifactService):
         )
         try:
             return await self._versions.save(
-                target,
-                lambda name: self._objects.copy(stored, name, fields, what=what),
-                save_id=save_id,
-                what=what,
+                target, lambda name: self._objects.copy(stored, name, fields), save_id=save_id
             )
         except ObjectGoneError as exc:
             if not exc.perhaps_own:
                 raise
             # Copied, perhaps, before the source went: then there is a version with this save's id.
-            unknown = (
-                f"{what}: sent and not answered, and then the source was gone; list the target's versions"
-            )
+            unknown = "sent and not answered, and then the source was gone; list the target's versions"
             try:
-                done = await self._versions.saved_as(target, save_id, what=what)
+                done = await self._versions.saved_as(target, save_id)
             except StoreError as failure:
                 raise OutcomeUnknownError.since(failure, unknown) from failure
             if done is None:
                 raise OutcomeUnknownError(unknown) from exc
             return done
 
-    async def _delete_below(
-        self, prefix: str, scope: ArtifactScope, *, dry_run: bool, what: str
-    ) -> list[str]:
-        infos = await self._objects.infos(prefix, delimiter=None, what=what)
+    async def _delete_below(self, prefix: str, scope: ArtifactScope, *, dry_run: bool) -> list[str]:
+        infos = await self._objects.infos(prefix, delimiter=None)
         names = {stored.name: stored for stored in infos}
         found = sorted(filenames(names, prefix))
         if not dry_run:
             try:
-                await self._delete(
-                    (stored for name, stored in names.items() if filenames([name], prefix)), what=what
-                )
+                await self._delete((stored for name, stored in names.items() if filenames([name], prefix)))
             finally:
                 self._versions.forget_scope(scope)
         return found
 
-    async def _delete(self, versions: Iterable[StoredObject], *, what: str) -> None:
+    async def _delete(self, versions: Iterable[StoredObject]) -> None:
         """Remove these generations; a version that is saved meanwhile stays."""
         removed: list[str] = []
         failures: list[StoreError] = []
@@ -782,7 +747,7 @@ class GcsArtifactService(OfOneProcess, BaseArtifactService):
             if failures:
                 return
             try:
-                await self._objects.delete(stored.name, generation=stored.generation, what=what)
+                await self._objects.delete(stored.name, generation=stored.generation)
             except StoreError as exc:
                 failures.append(exc)
             else:
@@ -797,7 +762,7 @@ class GcsArtifactService(OfOneProcess, BaseArtifactService):
         if not removed and not open_:
             raise first
         raise OutcomeUnknownError.since(
-            first, f"{what}: some may be removed, and some not; delete again: {first}"
+            first, f"some may be removed, and some not; delete again: {first}"
         ) from first
 
     def _describe(self, stored: StoredObject) -> StoredArtifactVersion:

@@ -43,13 +43,7 @@ class ArtifactVersions:
         self._turns = Turns(max_waiting=limits.max_waiting, longest_wait_s=limits.deadline_s)
 
     async def save(
-        self,
-        key: ArtifactKey,
-        create: Callable[[str], Awaitable[None]],
-        *,
-        save_id: str,
-        what: str,
-        again: bool = False,
+        self, key: ArtifactKey, create: Callable[[str], Awaitable[None]], *, save_id: str, again: bool = False
     ) -> int:
         """Let *create* make the object of the next version; return its number.
 
@@ -61,7 +55,7 @@ class ArtifactVersions:
         async with self._turns.turn(key):  # the savers of one process do not compete with each other
             if again:
                 # One listing gives both: who saves after it meets that save at the number it takes.
-                infos = await self.infos(key, what=what)
+                infos = await self.infos(key)
                 done = _saved_as(save_id, infos)
                 if done is not None:
                     return done
@@ -69,7 +63,7 @@ class ArtifactVersions:
             else:
                 known = self._latest.look(key).version
                 _count_lookup(hit=known is not None)
-                version = next_version(await self.numbers(key, what=what)) if known is None else known + 1
+                version = next_version(await self.numbers(key)) if known is None else known + 1
             for attempt in range(self._attempts):
                 try:
                     await create(object_name(key, version))
@@ -78,51 +72,49 @@ class ArtifactVersions:
                         telemetry.count_conflict()
                         # Who saved last knows the next number, who lost has to look: a wait evens that out.
                         await asyncio.sleep(retry.jitter(attempt))
-                        version = next_version([version, *await self.numbers(key, what=what)])
+                        version = next_version([version, *await self.numbers(key)])
                         continue
                     # Our own object: only its answer was lost.
                 self._latest.put(key, version)
                 return version
         raise ArtifactConflictError(
-            f"{what}: {self._attempts} version numbers were taken by other writers; save again"
+            f"{self._attempts} version numbers were taken by other writers; save again"
         )
 
-    async def saved_as(self, key: ArtifactKey, save_id: str, *, what: str) -> int | None:
+    async def saved_as(self, key: ArtifactKey, save_id: str) -> int | None:
         """Return the version that a save of this id made."""
-        return _saved_as(save_id, await self.infos(key, what=what))
+        return _saved_as(save_id, await self.infos(key))
 
-    async def numbers(self, key: ArtifactKey, *, what: str) -> list[int]:
+    async def numbers(self, key: ArtifactKey) -> list[int]:
         """Return the numbers of all versions, ascending."""
         prefix = version_prefix(key)
-        names = await self._objects.names(prefix, delimiter="/", what=what)
+        names = await self._objects.names(prefix, delimiter="/")
         return sorted(number for name in names if (number := parse_version(name, prefix)) is not None)
 
-    async def infos(self, key: ArtifactKey, *, what: str, hashes: bool = False) -> dict[int, StoredObject]:
+    async def infos(self, key: ArtifactKey, *, hashes: bool = False) -> dict[int, StoredObject]:
         """Return all versions by number, with checksums if asked for."""
         prefix = version_prefix(key)
-        infos = await self._objects.infos(prefix, delimiter="/", hashes=hashes, what=what)
+        infos = await self._objects.infos(prefix, delimiter="/", hashes=hashes)
         return {
             number: stored for stored in infos if (number := parse_version(stored.name, prefix)) is not None
         }
 
-    async def find(
-        self, key: ArtifactKey, version: int | None, *, what: str
-    ) -> tuple[int, StoredObject] | None:
+    async def find(self, key: ArtifactKey, version: int | None) -> tuple[int, StoredObject] | None:
         """Return a version and its number, by default the latest; ``None`` if there is none."""
         if version is not None:
-            stored = await self._objects.info(object_name(key, version), what=what) if version >= 0 else None
+            stored = await self._objects.info(object_name(key, version)) if version >= 0 else None
             return None if stored is None else (version, stored)
 
         async def find(name: str) -> StoredObject | None:
-            return await self._objects.info(name, what=what)
+            return await self._objects.info(name)
 
-        latest = await self._known_latest(key, find, what=what)
+        latest = await self._known_latest(key, find)
         if latest is not None:
             return latest
-        return await self._listed_latest(key, what=what)
+        return await self._listed_latest(key)
 
     async def resolve(
-        self, key: ArtifactKey, version: int | None, *, within: ArtifactScope, what: str
+        self, key: ArtifactKey, version: int | None, *, within: ArtifactScope
     ) -> StoredObject | None:
         """Return the object that references lead to, from a version of *key* on; ``None`` if absent.
 
@@ -130,7 +122,7 @@ class ArtifactVersions:
             InvalidInputError: a reference leaves its scope, or leads on and on.
         """
         for _ in range(MAX_REFERENCE_HOPS + 1):
-            found = await self.find(key, version, what=what)
+            found = await self.find(key, version)
             if found is None:
                 return None
             uri = found[1].file_uri
@@ -140,37 +132,33 @@ class ArtifactVersions:
             key, version = target.key, target.version
         raise endless_reference(uri)
 
-    async def load(
-        self, key: ArtifactKey, version: int | None, *, what: str
-    ) -> tuple[StoredObject, bytes] | None:
+    async def load(self, key: ArtifactKey, version: int | None) -> tuple[StoredObject, bytes] | None:
         """Return a version with its bytes, by default the latest, both of one moment."""
         if version is not None:
-            return await self._load_version(object_name(key, version), what=what) if version >= 0 else None
+            return await self._load_version(object_name(key, version)) if version >= 0 else None
 
         async def load(name: str) -> tuple[StoredObject, bytes] | None:
-            return await self._load_version(name, what=what)
+            return await self._load_version(name)
 
-        latest = await self._known_latest(key, load, what=what)
+        latest = await self._known_latest(key, load)
         if latest is not None:
             return latest[1]
         while True:
-            found = await self._listed_latest(key, what=what)
+            found = await self._listed_latest(key)
             if found is None:
                 return None
             _, stored = found
             if stored.file_uri is not None:
                 return stored, b""
-            read = await self._objects.read(stored.name, generation=stored.generation, what=what)
+            read = await self._objects.read(stored.name, generation=stored.generation)
             if read is not None:
                 return stored, read[0]
             # Deleted between the two requests: look again at what is the latest now.
 
-    async def _listed_latest(self, key: ArtifactKey, *, what: str) -> tuple[int, StoredObject] | None:
+    async def _listed_latest(self, key: ArtifactKey) -> tuple[int, StoredObject] | None:
         look = self._latest.look(key)
         prefix = version_prefix(key)
-        stored = await self._objects.greatest(
-            prefix, lambda name: parse_version(name, prefix), delimiter="/", what=what
-        )
+        stored = await self._objects.greatest(prefix, lambda name: parse_version(name, prefix), delimiter="/")
         number = None if stored is None else parse_version(stored.name, prefix)
         if stored is None or number is None:
             return None
@@ -178,7 +166,7 @@ class ArtifactVersions:
         return number, stored
 
     async def _known_latest(
-        self, key: ArtifactKey, read: Callable[[str], Coroutine[Any, Any, T | None]], *, what: str
+        self, key: ArtifactKey, read: Callable[[str], Coroutine[Any, Any, T | None]]
     ) -> tuple[int, T] | None:
         """Return what *read* gives for the latest version, without a listing, where this process knows it.
 
@@ -194,7 +182,7 @@ class ArtifactVersions:
         if following_name is None:
             found = await read(name)
         else:
-            found, following = await beside(read(name), self._objects.info(following_name, what=what))
+            found, following = await beside(read(name), self._objects.info(following_name))
         is_latest = found is not None and following is None
         _count_lookup(hit=is_latest)
         if found is None or not is_latest:
@@ -214,11 +202,9 @@ class ArtifactVersions:
         """Let the next saves of a session, or without one of all a user has, ask what is left."""
         self._latest.forget_scope(scope)
 
-    async def _load_version(self, name: str, *, what: str) -> tuple[StoredObject, bytes] | None:
+    async def _load_version(self, name: str) -> tuple[StoredObject, bytes] | None:
         while True:
-            stored, read = await beside(
-                self._objects.info(name, what=what), self._objects.read(name, generation=None, what=what)
-            )
+            stored, read = await beside(self._objects.info(name), self._objects.read(name, generation=None))
             if stored is None or read is None:
                 return None
             data, generation = read

@@ -154,42 +154,42 @@ _ADVICE: Final[Mapping[type[Exception], str]] = {
 }
 
 
-def firestore_read_error(exc: BaseException, what: str) -> Exception:
+def firestore_read_error(exc: BaseException, where: str) -> Exception:
     """Return what to raise for a failed read; a status without a place in the table is a StoreError."""
-    return _firestore_error(exc, what, _READ, {**_ADVICE, InvalidInputError: "check project and database"})
+    return _firestore_error(exc, where, _READ, {**_ADVICE, InvalidInputError: "check project and database"})
 
 
-def firestore_write_error(exc: BaseException, what: str) -> Exception:
+def firestore_write_error(exc: BaseException, where: str) -> Exception:
     """Return what to raise for a failed commit; a status without a place in the table is a StoreError."""
-    return _firestore_error(exc, what, _WRITE, _ADVICE)
+    return _firestore_error(exc, where, _WRITE, _ADVICE)
 
 
-def storage_read_error(exc: Exception, what: str, bucket: str, permission: str) -> Exception:
+def storage_read_error(exc: Exception, where: str, bucket: str, permission: str) -> Exception:
     """Return what to raise for a failed request that changes nothing; what no SDK raised as it is.
 
     *permission* is the one of IAM that the request takes.
     """
-    return _storage_error(exc, what, bucket, permission, unanswered=UnavailableError)
+    return _storage_error(exc, where, bucket, permission, unanswered=UnavailableError)
 
 
-def storage_write_error(exc: Exception, what: str, bucket: str, permission: str) -> Exception:
+def storage_write_error(exc: Exception, where: str, bucket: str, permission: str) -> Exception:
     """Return what to raise for a failed request that may have changed something; else as for a read."""
-    return _storage_error(exc, what, bucket, permission, unanswered=OutcomeUnknownError)
+    return _storage_error(exc, where, bucket, permission, unanswered=OutcomeUnknownError)
 
 
-def storage_condition_error(exc: Exception, what: str, bucket: str, permission: str) -> Exception:
+def storage_condition_error(exc: Exception, where: str, bucket: str, permission: str) -> Exception:
     """Return what to raise for a failed write that required a state of an object; else as for a write.
 
     Cloud Storage answers 412 to what a policy forbids, too: whoever catches the refusal looks at the object.
     """
     if isinstance(_sorted(exc), api.PreconditionFailed):
-        return ConditionFailedError(f"{what}: bucket {bucket!r}: the object is not as required")
-    return storage_write_error(exc, what, bucket, permission)
+        return ConditionFailedError(f"{where}: the object is not as required")
+    return storage_write_error(exc, where, bucket, permission)
 
 
-def unexplained(refused: RefusedError, what: str, bucket: str) -> StoreError:
+def unexplained(refused: RefusedError, bucket: str) -> StoreError:
     """Return what to raise where the object is as the *refused* write required."""
-    told = f"{what}: bucket {bucket!r}: PreconditionFailed; {_POLICY}"
+    told = f"bucket {bucket!r}: PreconditionFailed; {_POLICY}"
     if refused.perhaps_own:
         told = f"{told}; an earlier try was not answered: read before repeating it"
     error: StoreError = (OutcomeUnknownError if refused.perhaps_own else AccessDeniedError)(told)
@@ -206,12 +206,12 @@ def project_error() -> StoreError:
 
 def _firestore_error(
     exc: BaseException,
-    what: str,
+    where: str,
     table: Mapping[grpc.StatusCode, type[StoreError | RefusedError]],
     advices: Mapping[type[Exception], str],
 ) -> Exception:
     if isinstance(exc, grpc.aio.BaseError):
-        return StoreError(f"{what}: the connection was closed before the call; nothing was sent")
+        return StoreError(f"{where}: the connection was closed before the call; nothing was sent")
     code = grpc.StatusCode.UNKNOWN
     if isinstance(exc, grpc.aio.AioRpcError):
         code = exc.code()
@@ -219,35 +219,33 @@ def _firestore_error(
         code = grpc.StatusCode.CANCELLED
     kind = table.get(code, StoreError)
     advice = advices.get(kind)
-    error = kind(f"{what}: {code.name}" + (f"; {advice}" if advice else ""))
+    error = kind(f"{where}: {code.name}" + (f"; {advice}" if advice else ""))
     return _asking_for_time(error, _retry_info(exc))
 
 
 def _storage_error(
     exc: Exception,
-    what: str,
+    where: str,
     bucket: str,
     permission: str,
     *,
     unanswered: type[UnavailableError | OutcomeUnknownError],
 ) -> Exception:
     if isinstance(exc, InvalidResponse) and exc.response.status_code < HTTPStatus.BAD_REQUEST:
-        return unanswered(f"{what}: bucket {bucket!r} gave an answer that cannot be read")
+        return unanswered(f"{where} gave an answer that cannot be read")
     exc = _sorted(exc)
     if isinstance(exc, auth.GoogleAuthError) and is_for_now(exc, None):
         # A request that has no token is not sent.
-        return UnavailableError(f"{what}: no token was to be had ({type(exc).__name__}); try again later")
+        return UnavailableError(f"{where}: no token could be fetched ({type(exc).__name__}); try again later")
     asked_s = _retry_after(getattr(exc, "response", None))
     if isinstance(exc, _UNANSWERED) or getattr(exc, "code", None) == HTTPStatus.REQUEST_TIMEOUT:
-        return _asking_for_time(
-            unanswered(f"{what}: bucket {bucket!r} did not answer ({type(exc).__name__})"), asked_s
-        )
+        return _asking_for_time(unanswered(f"{where} did not answer ({type(exc).__name__})"), asked_s)
     for causes, kind, advice in _STORAGE:
         if isinstance(exc, causes):
             told = advice.format(permission=permission, bucket=bucket)
-            return _asking_for_time(kind(f"{what}: bucket {bucket!r}: {type(exc).__name__}; {told}"), asked_s)
+            return _asking_for_time(kind(f"{where}: {type(exc).__name__}; {told}"), asked_s)
     if isinstance(exc, STORAGE_FAILURES):
-        return StoreError(f"{what}: bucket {bucket!r}: {type(exc).__name__}; see the cause")
+        return StoreError(f"{where}: {type(exc).__name__}; see the cause")
     return exc
 
 

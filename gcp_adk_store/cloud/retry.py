@@ -15,7 +15,8 @@ from tenacity.wait import wait_base, wait_random_exponential
 
 from gcp_adk_store.cloud.errors import RefusedError
 from gcp_adk_store.errors import OutcomeUnknownError, OverloadedError, StoreError, UnavailableError
-from gcp_adk_store.operations import deadlines, telemetry
+from gcp_adk_store.operations import telemetry
+from gcp_adk_store.operations.operation import at_most, label
 
 logger = logging.getLogger(__name__)
 
@@ -52,18 +53,16 @@ async def call(
     second run is recognised. The last error is raised as it is, with the number of its attempt; but once an
     answer was lost, no later error says that nothing was written.
     """
-    deadline_s = deadlines.at_most(policy.deadline_s)
+    deadline_s = at_most(policy.deadline_s)
     ends_at = time.monotonic() + deadline_s
     tried = 0
     failure: StoreError | None = None
     unanswered: OutcomeUnknownError | None = None
-    tally = telemetry.running()
 
     async def bounded() -> T:
         nonlocal tried, failure, unanswered
         tried += 1
-        if tally is not None:
-            tally.count_attempt(tried, failure)
+        telemetry.count_attempt(tried, failure)
         left = max(ends_at - time.monotonic(), 0.001)
         try:
             return await attempt(min(policy.attempt_s, left))
@@ -139,4 +138,6 @@ def jitter(attempt: int, *, longest_s: float = _LONGEST_RACE_S) -> float:
 def _report_first(state: RetryCallState) -> None:
     if state.attempt_number == 1 and state.outcome is not None:
         failure = state.outcome.exception()
-        logger.warning("%s; it is tried again", failure, extra=telemetry.log_fields(failure, attempts=1))
+        logger.warning(
+            "%s%s; it is tried again", label(), failure, extra=telemetry.log_fields(failure, attempts=1)
+        )

@@ -136,7 +136,7 @@ async def _flown(facts: Facts, chosen: StoreSettings, *, samples: int, deadline_
 async def _is_there(calls: StorageCalls) -> bool | None:
     """Tell whether the bucket exists; ``None`` where nothing answers, which the canary then says."""
     try:
-        await calls.require_bucket(what="doctor")
+        await calls.require_bucket()
     except NotProvisionedError:
         return False
     except StoreError:

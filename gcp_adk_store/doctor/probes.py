@@ -19,7 +19,6 @@ from gcp_adk_store.errors import OutcomeUnknownError, StoreError
 from gcp_adk_store.settings import ArtifactLimits
 
 _FOLDER = "adk-store-doctor"
-_WHAT = "doctor"
 _DIFFERS = "what was read is not what was written"
 _NOT_LISTED = "what was written is not in the listing"
 
@@ -31,28 +30,24 @@ async def document_canary(documents: Documents, prefix: str, *, samples: int) ->
     song = secrets.token_hex(16)
 
     async def read() -> bool:
-        (found,) = await documents.get([path], what=_WHAT)
+        (found,) = await documents.get([path])
         return found is not None and found.fields.get("song") == song
 
     async def write() -> None:
-        await documents.commit(
-            [Write(path=path, fields={"song": ""})], what=_WHAT, repeatable_when_unanswered=True
-        )
+        await documents.commit([Write(path=path, fields={"song": ""})], repeatable_when_unanswered=True)
 
     async def live() -> str:
         await documents.commit(
-            [Write(path=path, fields={"song": song}, mask=[("song",)])],
-            what=_WHAT,
-            repeatable_when_unanswered=True,
+            [Write(path=path, fields={"song": song}, mask=[("song",)])], repeatable_when_unanswered=True
         )
         name = path.rpartition("/")[2]
         page = Page(field=None, descending=False, limit=1, after=(0.0, f"{collection}/{name[:-1]}"))
-        listed = await documents.query("", collection, page=page, what=_WHAT)
+        listed = await documents.query("", collection, page=page)
         return "" if [path] == [found.path for found in listed] else _NOT_LISTED
 
     async def remove() -> bool:
-        await documents.commit([Delete(path=path)], what=_WHAT, repeatable_when_unanswered=True)
-        return (await documents.get([path], what=_WHAT)) == [None]
+        await documents.commit([Delete(path=path)], repeatable_when_unanswered=True)
+        return (await documents.get([path])) == [None]
 
     canary = await _let_live(path, write, live, read, remove, samples=samples)
     clock = documents.clock
@@ -76,21 +71,21 @@ async def object_canary(objects: Objects, *, samples: int) -> Canary:
     song = secrets.token_bytes(16)
 
     async def read() -> bool:
-        found = await objects.read(name, generation=None, what=_WHAT)
+        found = await objects.read(name, generation=None)
         return found is not None and found[0] == song
 
     async def write() -> None:
         upload = Upload(data=song, content_type="application/octet-stream", metadata={})
         with suppress(ObjectExistsError):  # its own, whose answer was lost: nobody draws that name again
-            await objects.create(name, upload, what=_WHAT)
+            await objects.create(name, upload)
 
     async def live() -> str:
-        await objects.mark(name, {"sings": "yes"}, what=_WHAT)
-        return "" if [name] == await objects.names(name, delimiter=None, what=_WHAT) else _NOT_LISTED
+        await objects.mark(name, {"sings": "yes"})
+        return "" if [name] == await objects.names(name, delimiter=None) else _NOT_LISTED
 
     async def remove() -> bool:
-        await objects.delete(name, generation=None, what=_WHAT)
-        return await objects.info(name, what=_WHAT) is None
+        await objects.delete(name, generation=None)
+        return await objects.info(name) is None
 
     return await _let_live(name, write, live, read, remove, samples=samples)
 

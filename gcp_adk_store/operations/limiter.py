@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from gcp_adk_store.errors import OverloadedError
-from gcp_adk_store.operations import deadlines, forks, telemetry
+from gcp_adk_store.operations import forks
+from gcp_adk_store.operations.operation import at_most, running
 
 _LOOKS_APART_S: Final = 1.0
 
@@ -127,11 +128,11 @@ class Turns:
             line.waiting.append(mine)
             self._waiting += 1
             self._give(line)
-        tally = telemetry.running()
-        if tally is not None:
-            tally.waiting += 1
+        operation = running()
+        if operation is not None:
+            operation.counts.waiting += 1
         try:
-            await self._until(given, deadlines.at_most(self._longest_wait_s))
+            await self._until(given, at_most(self._longest_wait_s))
         except BaseException as exc:  # one whose loop was closed under it ends by GeneratorExit
             self.pass_on(mine)  # also one that was given in the moment of the cancellation
             if isinstance(exc, TimeoutError):
@@ -140,8 +141,8 @@ class Turns:
                 ) from exc
             raise
         finally:
-            if tally is not None:
-                tally.waiting -= 1
+            if operation is not None:
+                operation.counts.waiting -= 1
         return mine
 
     def pass_on(self, turn: Turn) -> None:

@@ -1,206 +1,107 @@
-"""What every call of a service has: a bound in time and number, a span, its name and ids in every error."""
+"""Hold what the running public call of a service is: its name, its ids, its deadline and its counts."""
 
-import enum
-import functools
-import inspect
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
-from typing import Any, Final, ParamSpec, TypeVar
+import math
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar, Token
+from dataclasses import dataclass, field
+from typing import Final
 
-from gcp_adk_store.errors import InvalidInputError, StoreError
-from gcp_adk_store.operations import deadlines, telemetry
-from gcp_adk_store.operations.limiter import Turns
-
-P = ParamSpec("P")
-T = TypeVar("T")
-
-_IDS: Final = ("app_name", "user_id", "session_id", "filename", "version")
-_ALL: Final = None  # the one key of the turns of all operations
+from opentelemetry.context import Context
+from opentelemetry.trace import Span
 
 
-class _End(enum.Enum):
-    END = enum.auto()
+@dataclass(slots=True, eq=False)
+class Counts:
+    """What one operation has done so far.
+
+    All its tasks add to it. They run in one event loop, so only what threads count needs a guard.
+    """
+
+    attempts: int = 0
+    """The most attempts that one of its requests took."""
+    retries: int = 0
+    conflicts: int = 0
+    waiting: int = 0
+    """Its tasks that wait for a permit now."""
+    rpcs: int = 0
+    storage_requests: int = 0
+    sent_bytes: int = 0
+    received_bytes: int = 0
+    spilled_bytes: int = 0
+    lookups: dict[str, int] = field(default_factory=dict)
+    """Lookups in caches by cache and outcome, as ``segments.hits``."""
 
 
-class Operations:
-    """The bounds of one service's operations, which keeps them as ``operations``."""
+@dataclass(slots=True, eq=False)
+class Operation:
+    """One public call: its name, its ids, its deadline and its counts."""
 
-    def __init__(
-        self,
-        service: type,
-        *,
-        system: str,
-        deadlines_s: Mapping[str, float],
-        turns: Turns | None,
-        names_ids: Callable[[], bool],
-    ) -> None:
-        """Prepare bounds; without *turns* any number may run.
+    name: str
+    """The method, such as ``append_event``; empty outside of all services."""
+    system: str = ""
+    """The service behind it, as telemetry names it."""
+    app: str | None = None
+    ids: Callable[[], str] = str
+    """Return the ids for an error, never content; only failures need them."""
+    ends_at: float = math.inf
+    """Its deadline, on the clock of ``time.monotonic``."""
+    counts: Counts = field(default_factory=Counts)
+    span: Span | None = None
+    attached: Token[Context] | None = None
+    """What restores the context in which the span is not the current one."""
+    since: float = 0.0
+    elapsed_s: float = 0.0
+    """How long it has run, without the time that a caller takes between two items."""
 
-        Args:
-            service: The service's class.
-            system: What is behind it, for telemetry.
-            deadlines_s: Deadlines by the method's name.
-            turns: Those that operations take.
-            names_ids: Whether spans tell the ids of users and sessions; asked again for each.
-
-        Raises:
-            InvalidInputError: *deadlines_s* names what is no operation of *service*.
-        """
-        for name in deadlines_s:
-            if not hasattr(getattr(service, name, None), "is_operation"):
-                raise InvalidInputError(
-                    f"deadlines_s names {name!r}, which is no method of {service.__name__}"
-                )
-        self._system = system
-        self._measured: dict[str, telemetry.Measured] = {}
-        self._deadlines_s = dict(deadlines_s)
-        self._turns = turns
-        self._names_ids = names_ids
-
-    def deadline_s(self, name: str) -> float | None:
-        """Return how long the operation *name* may take, ``None`` without a bound."""
-        return self._deadlines_s.get(name)
-
-    def begin(self, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> telemetry.Tally:
-        """Return the tally of a call of the operation *name*."""
-        session = kwargs.get("session")
-        if session is None and len(args) > 1:
-            session = args[1]
-        app = kwargs.get("app_name") if session is None else getattr(session, "app_name", None)
-        measured = self._measured.get(name)
-        if measured is None:
-            measured = self._measured[name] = telemetry.measured(self._system, name)
-        tally = telemetry.Tally(measured, app)
-        if tally.is_recording and self._names_ids():
-            tally.name(
-                kwargs.get("user_id", getattr(session, "user_id", None)),
-                kwargs.get("session_id", getattr(session, "id", None)),
-            )
-        return tally
-
-    async def run(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Run *work* as one of those that may run at a time.
-
-        Raises:
-            OverloadedError: its turn did not come; it was not begun.
-        """
-        if self._turns is None:
-            return await work()
-        turn = await self._turns.take(_ALL)
-        try:
-            return await work()
-        finally:
-            self._turns.pass_on(turn)
+    def until(self, ends_at: float) -> "Operation":
+        """Return the same operation with a deadline of its own."""
+        return Operation(self.name, self.system, self.app, self.ids, ends_at, self.counts, self.span)
 
 
-def operation(
-    method: Callable[P, Coroutine[Any, Any, T]],
-) -> Callable[P, Coroutine[Any, Any, T]]:
-    """Bound a *method* of a service, and fill in ``operation`` and ``key`` of the errors it raises."""
-
-    @functools.wraps(method)
-    async def call(*args: P.args, **kwargs: P.kwargs) -> T:
-        operations = _of(args)
-        return await _reported(
-            method, operations.run(lambda: method(*args, **kwargs)), operations, args, kwargs
-        )
-
-    return _marked(call)
+# A task that an operation starts has a copy of its context, and so its operation.
+_RUNNING: Final[ContextVar[Operation | None]] = ContextVar("adk_store_operation", default=None)
 
 
-def operation_of_its_own(
-    method: Callable[P, Coroutine[Any, Any, T]],
-) -> Callable[P, Coroutine[Any, Any, T]]:
-    """Do the same for a *method* that waits for its turn by itself."""
-
-    @functools.wraps(method)
-    async def call(*args: P.args, **kwargs: P.kwargs) -> T:
-        return await _reported(method, method(*args, **kwargs), _of(args), args, kwargs)
-
-    return _marked(call)
+def running() -> Operation | None:
+    """Return the operation that the running code belongs to; ``None`` outside of all."""
+    operation = _RUNNING.get()
+    return operation if operation is not None and operation.name else None
 
 
-def operation_that_yields(
-    method: Callable[P, AsyncIterator[T]],
-) -> Callable[P, AsyncIterator[T]]:
-    """Fill in the errors of a *method* that yields; its caller bounds how long it goes on."""
-
-    @functools.wraps(method)
-    async def iterate(*args: P.args, **kwargs: P.kwargs) -> AsyncIterator[T]:
-        tally = _of(args).begin(method.__name__, args, kwargs)
-        items = method(*args, **kwargs)
-        failure: BaseException | None = None
-        try:
-            # Step by step: between two of them the caller's own code runs, in the same context.
-            while True:
-                item = await _step(items, tally)
-                if item is _End.END:
-                    return
-                yield item
-        except GeneratorExit:
-            raise  # the caller has seen enough
-        except BaseException as exc:
-            failure = exc
-            if isinstance(exc, StoreError):
-                _fill_in(exc, method, args, kwargs)
-            raise
-        finally:
-            tally.finish(failure)
-
-    return iterate
+def label() -> str:
+    """Return the start of a log line about the running operation: its name and its ids."""
+    operation = running()
+    return "" if operation is None else f"{operation.name} {operation.ids()}: "
 
 
-async def _reported(
-    method: Callable[..., object],
-    work: Coroutine[Any, Any, T],
-    operations: Operations,
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-) -> T:
-    name = method.__name__
-    deadline_s = operations.deadline_s(name)
-    tally = operations.begin(name, args, kwargs)
-    with tally:
-        try:
-            if deadline_s is None:
-                return await work
-            with deadlines.operation_of(deadline_s):
-                return await work
-        except StoreError as exc:
-            _fill_in(exc, method, args, kwargs)
-            raise
+def enter(operation: Operation) -> Token[Operation | None]:
+    """Let what follows in this context, and the tasks that it starts, belong to *operation*."""
+    return _RUNNING.set(operation)
 
 
-async def _step(items: AsyncIterator[T], tally: telemetry.Tally) -> T | _End:
-    """Return the next of *items*, as a part of the operation."""
-    tally.enter()
+def leave(token: Token[Operation | None]) -> None:
+    """End what :func:`enter` began."""
+    _RUNNING.reset(token)
+
+
+@contextmanager
+def part_of(seconds: float) -> Iterator[None]:
+    """Let what runs in the block take *seconds*, and no longer than the running operation may."""
+    outer = _RUNNING.get() or Operation("")
+    token = enter(outer.until(min(outer.ends_at, time.monotonic() + seconds)))
     try:
-        item = await anext(items, _End.END)
-    except BaseException as exc:
-        tally.leave(exc)
+        yield
+    except GeneratorExit:
+        raise  # the task is gone, and its context with it
+    except BaseException:
+        leave(token)
         raise
-    tally.leave()
-    return item
+    leave(token)
 
 
-def _of(args: tuple[Any, ...]) -> Operations:
-    operations: Operations = args[0].operations
-    return operations
-
-
-def _marked(call: Callable[P, T]) -> Callable[P, T]:
-    call.is_operation = True  # type: ignore[attr-defined]  # what Operations asks for
-    return call
-
-
-def _fill_in(
-    exc: StoreError, method: Callable[..., object], args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> None:
-    exc.operation = method.__name__
-    exc.key = _ids(inspect.signature(method).bind(*args, **kwargs).arguments)
-
-
-def _ids(arguments: dict[str, Any]) -> str:
-    session = arguments.get("session")
-    if session is not None:
-        arguments = {"app_name": session.app_name, "user_id": session.user_id, "session_id": session.id}
-    return " ".join(f"{name}={arguments[name]!r}" for name in _IDS if arguments.get(name) is not None)
+def at_most(seconds: float) -> float:
+    """Return *seconds*, or what is left of the running operation's time if that is less; at least 0."""
+    operation = _RUNNING.get()
+    return seconds if operation is None else max(0.0, min(seconds, operation.ends_at - time.monotonic()))

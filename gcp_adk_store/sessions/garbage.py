@@ -20,7 +20,6 @@ from gcp_adk_store.sessions.recorder import SessionRecorder
 
 _NOTES_AT_ONCE: Final = 500
 _SEGMENTS_AT_ONCE: Final = 8
-_WHAT: Final = "find_garbage"
 
 
 class Collector:
@@ -57,7 +56,7 @@ class Collector:
             if float(note.update_time) < clock.now() - older_than_s:
                 yield self._deletion(note)
         before = clock.now() - older_than_s
-        async for payloads in self._payloads.scan(what=_WHAT):
+        async for payloads in self._payloads.scan():
             old = [payload for payload in payloads if payload.put_at < before]
             for owner, mine in _by_owner(old).items():
                 async for garbage in self._unreferenced(owner, mine):
@@ -65,15 +64,14 @@ class Collector:
 
     async def remove(self, garbage: Garbage) -> bool:
         """Remove what :meth:`find` found; tell whether it is gone: what came into use again stays."""
-        what = "remove_garbage"
         if garbage.kind is GarbageKind.PAYLOAD:
-            return await self._payloads.remove_unchanged(garbage.place, garbage.versions, what=what)
+            return await self._payloads.remove_unchanged(garbage.place, garbage.versions)
         if garbage.kind is not GarbageKind.DELETION:
             return False
-        (note,) = await self._documents.get([garbage.name], what=what)
+        (note,) = await self._documents.get([garbage.name])
         key = session_at(_parent(garbage.name), self._layout.prefix)
         if note is not None and key is not None:
-            await self._recorder.finish_deletions(key, read_deletions([note]), what=what)
+            await self._recorder.finish_deletions(key, read_deletions([note]))
         return True
 
     async def _notes(self) -> AsyncIterator[Document]:
@@ -89,7 +87,6 @@ class Collector:
                     limit=_NOTES_AT_ONCE,
                     after=None if last is None else (0.0, last),
                 ),
-                what=_WHAT,
             )
             for note in notes:
                 yield note
@@ -145,23 +142,23 @@ class Collector:
         key = session_at(owner.path, self._layout.prefix)
         if key is None:
             ids_of(owner.path)  # refuses what Firestore would refuse
-            (document,) = await self._documents.get([owner.path], what=_WHAT)
+            (document,) = await self._documents.get([owner.path])
             return _in_state(read_state(document))
         while True:
-            (document,) = await self._documents.get([owner.path], what=_WHAT)
+            (document,) = await self._documents.get([owner.path])
             stored = read_session(document) if document else None
             if stored is None or stored.epoch != owner.life:
                 return set()
             try:
                 found = await self._of_session(owner, stored)
             except PayloadMissingError:
-                now = await self._reader.header(key, what=_WHAT)
+                now = await self._reader.header(key)
                 if now is not None and now.epoch == stored.epoch:
                     raise
                 return set()  # deleted under it
             if found is not None:
                 return found
-            header = await self._reader.header(key, what=_WHAT)
+            header = await self._reader.header(key)
             if header is not None and (header.epoch, header.sealed) == (stored.epoch, stored.sealed):
                 raise StoredDataError(f"{owner.path}: one of its {stored.sealed} segments is missing")
 
@@ -170,7 +167,7 @@ class Collector:
         found = _in_state(stored.state) | await self._in_texts(owner, stored.tail)
         for first in range(0, stored.sealed, _SEGMENTS_AT_ONCE):
             numbers = range(first, min(first + _SEGMENTS_AT_ONCE, stored.sealed))
-            segments = await self._reader.segments(stored, numbers, what=_WHAT)
+            segments = await self._reader.segments(stored, numbers)
             if segments is None:
                 return None
             for segment in segments:
@@ -184,7 +181,7 @@ class Collector:
             found |= set(named.values())
             whole = named.get(WHOLE)
             if whole is not None:
-                data = await self._payloads.get(owner, whole, what=_WHAT)
+                data = await self._payloads.get(owner, whole)
                 found |= set(references(unpack_text(whole, data)).values())
         return found
 

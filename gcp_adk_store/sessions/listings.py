@@ -81,17 +81,13 @@ class SessionBrowser:
 
     async def listing(self, app: str, user: str | None) -> list[Session]:
         """Return the sessions of a user, or of all users of an app, by last update."""
-        what = f"list_sessions app={app!r} user={user!r}"
         if user is not None:
             owner = UserKey(app=app, user=user)
             documents, shared = await beside(
                 self._documents.query(
-                    self._layout.user(owner),
-                    self._layout.sessions_collection,
-                    fields=HEADER_FIELDS,
-                    what=what,
+                    self._layout.user(owner), self._layout.sessions_collection, fields=HEADER_FIELDS
                 ),
-                self._reader.shared_state(owner, what=what),
+                self._reader.shared_state(owner),
             )
             states: dict[UserKey, ScopedState] | None = {owner: shared}
         else:
@@ -100,11 +96,10 @@ class SessionBrowser:
                 self._layout.sessions_collection,
                 all_descendants=True,
                 fields=HEADER_FIELDS,
-                what=what,
             )
             states = None
         stored = await _headers(documents)
-        found = await self._complete(stored, states, what=what)
+        found = await self._complete(stored, states)
         sessions = await paced(to_session(one) for one in found)
         runs = range(0, len(sessions), _SORTED_AT_ONCE)
         in_order = await paced(sorted(sessions[run : run + _SORTED_AT_ONCE], key=_by_update) for run in runs)
@@ -126,7 +121,6 @@ class SessionBrowser:
             InvalidInputError: *page_size*, *cursor* or *order* is none that there is.
             NotProvisionedError: the database has no index for pages of an app.
         """
-        what = f"list_sessions_page app={app!r} user={user!r}"
         if not _is_count(page_size) or page_size > MAX_PAGE_SIZE:
             raise InvalidInputError(f"page_size is {page_size!r:.40}, it must be 1 to {MAX_PAGE_SIZE}")
         if order not in ("newest", "oldest"):
@@ -138,11 +132,11 @@ class SessionBrowser:
             time, key = decode_page_cursor(cursor, listing=listing, app=app)
             after = time, self._layout.session(key)
         page = Page(field="last_update_time", descending=order == "newest", limit=page_size, after=after)
-        query = self._query(app, user, page, include_state=include_state, what=what)
+        query = self._query(app, user, page, include_state=include_state)
         states: dict[UserKey, ScopedState] | None = None
         if user is not None and include_state:
             owner = UserKey(app=app, user=user)
-            documents, shared = await beside(query, self._reader.shared_state(owner, what=what))
+            documents, shared = await beside(query, self._reader.shared_state(owner))
             states = {owner: shared}
         else:
             documents = await query
@@ -153,7 +147,7 @@ class SessionBrowser:
             next_cursor = encode_page_cursor(listing, last.last_update_time, last.key)
         if not include_state:
             states = dict.fromkeys((one.key.owner for one in stored), ScopedState())
-        found = await self._complete(stored, states, what=what)
+        found = await self._complete(stored, states)
         return SessionPage(sessions=await paced(to_session(one) for one in found), next_cursor=next_cursor)
 
     async def events(
@@ -165,10 +159,9 @@ class SessionBrowser:
             InvalidInputError: *cursor* or *limit* is none that there is.
             SessionMissingError: there is no such session, or it is not the one that *cursor* is of.
         """
-        what = f"iter_events {key}"
         if limit is not None and not _is_count(limit):
             raise InvalidInputError(f"limit is {limit!r:.40}, it must be 1 or more, or None for all events")
-        stored = await self._reader.stored(key, what=what)
+        stored = await self._reader.stored(key)
         if stored is None or stored.has_expired:
             raise SessionMissingError(f"Session {key.session} not found: {key}")
         # The tail counts as the segment that it will be.
@@ -180,13 +173,13 @@ class SessionBrowser:
             if place.segment > stored.sealed:
                 raise _beyond(key)
         count = 0
-        async for number, texts in self._runs(stored, place.segment, backward=backward, what=what):
+        async for number, texts in self._runs(stored, place.segment, backward=backward):
             at_end = len(texts) if backward else 0
             start = place.offset if number == place.segment else at_end
             if start > len(texts):
                 raise _beyond(key)
             for index in reversed(range(start)) if backward else range(start, len(texts)):
-                event = await self._event(stored, number, texts, index, what=what)
+                event = await self._event(stored, number, texts, index)
                 offset = index if backward else index + 1
                 yield SessionEvent(event=event, cursor=encode_cursor((stored.epoch, number, offset)))
                 count += 1
@@ -194,7 +187,7 @@ class SessionBrowser:
                     return
 
     async def _runs(
-        self, stored: StoredSession, first: int, *, backward: bool, what: str
+        self, stored: StoredSession, first: int, *, backward: bool
     ) -> AsyncIterator[tuple[int, Sequence[str]]]:
         """Yield the events of segments by number, and of the tail, some segments at a time."""
         unread = list(range(first, -1, -1) if backward else range(first, stored.sealed + 1))
@@ -205,9 +198,9 @@ class SessionBrowser:
                 continue
             some = [number for number in unread[:step] if number != stored.sealed]
             in_order = range(min(some), max(some) + 1)
-            segments = await self._reader.segments(stored, in_order, what=what)
+            segments = await self._reader.segments(stored, in_order)
             if segments is None:
-                raise await self._missing(stored, what=what)
+                raise await self._missing(stored)
             texts = {number: one.texts for number, one in zip(in_order, segments, strict=True)}
             for number in some:
                 await asyncio.sleep(0)  # events of segments in memory come without any other pause
@@ -215,49 +208,43 @@ class SessionBrowser:
             del unread[: len(some)]
             step = min(step * 2, _SEGMENTS_AT_ONCE)
 
-    async def _event(
-        self, stored: StoredSession, number: int, texts: Sequence[str], index: int, *, what: str
-    ) -> Event:
+    async def _event(self, stored: StoredSession, number: int, texts: Sequence[str], index: int) -> Event:
         where = self._reader.place_of(stored, number)
         some = await decode_events(texts[index : index + 1], where=where, first=index, pauses=Pauses())
         try:
-            (event,) = await self._reader.complete_events(stored, some, what=what)
+            (event,) = await self._reader.complete_events(stored, some)
         except PayloadMissingError as exc:
-            if await self._reader.is_gone(stored, what=what):
+            if await self._reader.is_gone(stored):
                 raise _gone(stored.key) from exc
             raise
         return event
 
-    async def _missing(self, stored: StoredSession, *, what: str) -> StoreError:
+    async def _missing(self, stored: StoredSession) -> StoreError:
         """Return what it means that a segment of *stored* is not there."""
-        if await self._reader.is_gone(stored, what=what):
+        if await self._reader.is_gone(stored):
             return _gone(stored.key)
-        return StoredDataError(f"{what}: one of the {stored.sealed} segments is missing")
+        return StoredDataError(f"one of the {stored.sealed} segments is missing")
 
-    async def _query(
-        self, app: str, user: str | None, page: Page, *, include_state: bool, what: str
-    ) -> list[Document]:
+    async def _query(self, app: str, user: str | None, page: Page, *, include_state: bool) -> list[Document]:
         fields = HEADER_FIELDS if include_state else HEADER_WITHOUT_STATE
         collection = self._layout.sessions_collection
         if user is not None:
             parent = self._layout.user(UserKey(app=app, user=user))
-            return await self._documents.query(parent, collection, fields=fields, page=page, what=what)
+            return await self._documents.query(parent, collection, fields=fields, page=page)
         page = replace(page, where=("app", app))
         try:
-            return await self._documents.query(
-                "", collection, all_descendants=True, fields=fields, page=page, what=what
-            )
+            return await self._documents.query("", collection, all_descendants=True, fields=fields, page=page)
         except NotProvisionedError as exc:
             command = self._layout.page_index(descending=page.descending).command
             raise NotProvisionedError(f"{exc}; pages of an app need an index: {command}") from exc
 
     async def _complete(
-        self, sessions: Iterable[StoredSession], states: Mapping[UserKey, ScopedState] | None, *, what: str
+        self, sessions: Iterable[StoredSession], states: Mapping[UserKey, ScopedState] | None
     ) -> list[Found]:
         """Return *sessions* that are not gone with the *states* of their owners, read unless given."""
         living = await paced((stored, stored.key.owner) for stored in sessions if not stored.has_expired)
         if states is None:
-            states = await self._states_of([owner for _, owner in living], what=what)
+            states = await self._states_of([owner for _, owner in living])
         found: list[Found] = []
         pauses = Pauses()
         light: dict[UserKey, bool] = {}
@@ -271,26 +258,26 @@ class SessionBrowser:
                 if pauses.is_due:
                     await pauses.take()
             if any(refers(one.stored.state) for one in some):  # most have nothing to fetch
-                completed = await fan_out(self._completed(one.stored, one.shared, what=what) for one in some)
+                completed = await fan_out(self._completed(one.stored, one.shared) for one in some)
                 some = [one for one in completed if one is not None]
             found += some
         return found
 
-    async def _completed(self, stored: StoredSession, shared: ScopedState, *, what: str) -> Found | None:
+    async def _completed(self, stored: StoredSession, shared: ScopedState) -> Found | None:
         """Return a session as the reader completes it, as it is now if it changed under the listing."""
         while True:
             try:
-                return await self._reader.complete(stored, [], shared, what=what)
+                return await self._reader.complete(stored, [], shared)
             except PayloadMissingError:
                 # A value may have been replaced since, and its payload removed.
-                now = await self._reader.header(stored.key, what=what)
+                now = await self._reader.header(stored.key)
                 if now is None:
                     return None
                 if now.update_time == stored.update_time:
                     raise
                 stored = now
 
-    async def _states_of(self, owners: Sequence[UserKey], *, what: str) -> dict[UserKey, ScopedState]:
+    async def _states_of(self, owners: Sequence[UserKey]) -> dict[UserKey, ScopedState]:
         """Return app and user state by user of one app."""
         users = list(dict.fromkeys(owners))
         states: dict[UserKey, ScopedState] = {}
@@ -300,11 +287,11 @@ class SessionBrowser:
             paths = [self._layout.user(owner) for owner in some]
             if not states:
                 paths.append(self._layout.app(some[0].app))
-            documents = await self._documents.get(paths, what=what)
+            documents = await self._documents.get(paths)
             if not states:
-                app = await self._reader.complete_app(some[0].app, documents.pop(), what=what)
+                app = await self._reader.complete_app(some[0].app, documents.pop())
             found = await fan_out(
-                self._reader.complete_user(owner, document, what=what)
+                self._reader.complete_user(owner, document)
                 for owner, document in zip(some, documents, strict=True)
             )
             states |= {

@@ -53,27 +53,27 @@ _WAY_OUT: Final = (
 class PayloadStore(Protocol):
     """Keeps payloads of one place."""
 
-    async def put(self, owner: PayloadOwner, payload: Payload, *, parts_at: int | None, what: str) -> None:
+    async def put(self, owner: PayloadOwner, payload: Payload, *, parts_at: int | None) -> None:
         """Write *payload* to be kept until *parts_at* at least; durable on return, harmless when repeated."""
         ...
 
-    async def renew_all(self, owner: PayloadOwner, *, parts_at: int, what: str) -> None:
+    async def renew_all(self, owner: PayloadOwner, *, parts_at: int) -> None:
         """Keep all payloads of *owner* until *parts_at* at least; harmless when repeated."""
         ...
 
-    async def get(self, owner: PayloadOwner, ref: PayloadRef, *, what: str) -> bytes | None:
+    async def get(self, owner: PayloadOwner, ref: PayloadRef) -> bytes | None:
         """Return the bytes that were put, unchecked; ``None`` if they are gone."""
         ...
 
-    async def remove_all(self, owner: PayloadOwner, *, what: str) -> None:
+    async def remove_all(self, owner: PayloadOwner) -> None:
         """Remove all payloads of *owner*; harmless when repeated."""
         ...
 
-    def scan(self, *, what: str) -> AsyncIterator[Sequence[StoredPayload]]:
+    def scan(self) -> AsyncIterator[Sequence[StoredPayload]]:
         """Yield all payloads, of whatever owner, some at a time."""
         ...
 
-    async def remove_unchanged(self, versions: Versions, *, what: str) -> bool:
+    async def remove_unchanged(self, versions: Versions) -> bool:
         """Remove a payload unless it was put again since the scan; tell whether it is gone."""
         ...
 
@@ -88,7 +88,7 @@ class BucketPayloads:
         self._objects = objects
         self._prefix = prefix
 
-    async def put(self, owner: PayloadOwner, payload: Payload, *, parts_at: int | None, what: str) -> None:
+    async def put(self, owner: PayloadOwner, payload: Payload, *, parts_at: int | None) -> None:
         """Write *payload* as an object of its raw bytes, unless it is there."""
         name = f"{self._folder(owner)}{payload.ref.sha256}"
         time = None if parts_at is None else _custom_time(parts_at)
@@ -100,41 +100,41 @@ class BucketPayloads:
         )
         while True:
             try:
-                await self._objects.create(name, upload, what=what)
+                await self._objects.create(name, upload)
             except ObjectExistsError:
                 # The same content is there already, perhaps since an append that came to nothing: a collector
                 # that found it then must not remove it now.
                 put_time = {OWNER: owner.path, PUT_TIME: f"{platform_time.get_time()}"}
-                if await self._objects.mark(name, put_time, what=what):
+                if await self._objects.mark(name, put_time):
                     break
             else:
                 return
         if time is not None:
-            await self._objects.keep_until(name, time, what=what)
+            await self._objects.keep_until(name, time)
 
-    async def get(self, owner: PayloadOwner, ref: PayloadRef, *, what: str) -> bytes | None:
+    async def get(self, owner: PayloadOwner, ref: PayloadRef) -> bytes | None:
         """Return the object's bytes."""
-        read = await self._objects.read(f"{self._folder(owner)}{ref.sha256}", generation=None, what=what)
+        read = await self._objects.read(f"{self._folder(owner)}{ref.sha256}", generation=None)
         return None if read is None else read[0]
 
-    async def renew_all(self, owner: PayloadOwner, *, parts_at: int, what: str) -> None:
+    async def renew_all(self, owner: PayloadOwner, *, parts_at: int) -> None:
         """Move the custom time of the owner's objects."""
-        await self._objects.keep_until(self._folder(owner), _custom_time(parts_at), what=what)
+        await self._objects.keep_until(self._folder(owner), _custom_time(parts_at))
 
-    async def remove_all(self, owner: PayloadOwner, *, what: str) -> None:
+    async def remove_all(self, owner: PayloadOwner) -> None:
         """Delete the owner's objects, in parallel."""
-        names = await self._objects.names(self._folder(owner), delimiter=None, what=what)
-        await fan_out(self._objects.delete(name, generation=None, what=what) for name in names)
+        names = await self._objects.names(self._folder(owner), delimiter=None)
+        await fan_out(self._objects.delete(name, generation=None) for name in names)
 
-    async def scan(self, *, what: str) -> AsyncIterator[Sequence[StoredPayload]]:
+    async def scan(self) -> AsyncIterator[Sequence[StoredPayload]]:
         """Yield the objects with what their metadata and names say of them."""
-        async for objects in self._objects.scan(f"{self._prefix}-payloads/", what=what):
+        async for objects in self._objects.scan(f"{self._prefix}-payloads/"):
             yield [_scanned(found) for found in objects]
 
-    async def remove_unchanged(self, versions: Versions, *, what: str) -> bool:
+    async def remove_unchanged(self, versions: Versions) -> bool:
         """Delete the object."""
         ((name, version),) = versions
-        return await self._objects.delete_unchanged(name, version, what=what)
+        return await self._objects.delete_unchanged(name, version)
 
     def _folder(self, owner: PayloadOwner) -> str:
         return f"{self._prefix}-payloads/{owner_digest(owner.path)}/{owner.life}/"
@@ -147,42 +147,38 @@ class ChunkPayloads:
         self._documents = documents
         self._layout = layout
 
-    async def put(self, owner: PayloadOwner, payload: Payload, *, parts_at: int | None, what: str) -> None:
+    async def put(self, owner: PayloadOwner, payload: Payload, *, parts_at: int | None) -> None:
         """Write the chunks of *payload*, a few in each commit."""
         writes = self._layout.put_chunks(owner, payload, now=platform_time.get_time(), parts_at=parts_at)
         for start in range(0, len(writes), _CHUNKS_PER_COMMIT):
             try:
                 await self._documents.commit(
-                    writes[start : start + _CHUNKS_PER_COMMIT], what=what, repeatable_when_unanswered=True
+                    writes[start : start + _CHUNKS_PER_COMMIT], repeatable_when_unanswered=True
                 )
             except RefusedError as exc:  # nothing is required of chunks
                 raise NotProvisionedError(
-                    f"{what}: the Firestore database does not exist or is not in native mode; create it, or "
+                    "the Firestore database does not exist or is not in native mode; create it, or "
                     "correct project and database"
                 ) from exc
 
-    async def get(self, owner: PayloadOwner, ref: PayloadRef, *, what: str) -> bytes | None:
+    async def get(self, owner: PayloadOwner, ref: PayloadRef) -> bytes | None:
         """Return the chunks' bytes, joined."""
-        documents = await self._documents.get(self._layout.chunks(owner, ref), what=what)
+        documents = await self._documents.get(self._layout.chunks(owner, ref))
         bodies = [read_chunk(document) for document in documents if document is not None]
         return b"".join(bodies) if len(bodies) == len(documents) else None
 
-    async def renew_all(self, owner: PayloadOwner, *, parts_at: int, what: str) -> None:
+    async def renew_all(self, owner: PayloadOwner, *, parts_at: int) -> None:
         """Move the time of the owner's chunks of this life."""
         await renew(
-            self._documents,
-            self._layout,
-            lambda: self._chunks(owner, "expire_at", what=what),
-            parts_at=parts_at,
-            what=what,
+            self._documents, self._layout, lambda: self._chunks(owner, "expire_at"), parts_at=parts_at
         )
 
-    async def remove_all(self, owner: PayloadOwner, *, what: str) -> None:
+    async def remove_all(self, owner: PayloadOwner) -> None:
         """Delete the owner's chunks of this life."""
-        chunks = await self._chunks(owner, "__name__", what=what)
-        await self._documents.commit_all([Delete(path=chunk.path) for chunk in chunks], what=what)
+        chunks = await self._chunks(owner, "__name__")
+        await self._documents.commit_all([Delete(path=chunk.path) for chunk in chunks])
 
-    async def scan(self, *, what: str) -> AsyncIterator[Sequence[StoredPayload]]:
+    async def scan(self) -> AsyncIterator[Sequence[StoredPayload]]:
         """Yield payloads by what the paths of their chunks say; no chunk is read."""
         rest: list[Document] = []
         last: str | None = None
@@ -194,12 +190,7 @@ class ChunkPayloads:
                 after=None if last is None else (0.0, last),
             )
             documents = await self._documents.query(
-                "",
-                self._layout.chunks_collection,
-                all_descendants=True,
-                fields=("__name__",),
-                page=page,
-                what=what,
+                "", self._layout.chunks_collection, all_descendants=True, fields=("__name__",), page=page
             )
             groups = _by_payload([*rest, *documents])
             if len(documents) < _SCANNED_AT_ONCE:
@@ -210,29 +201,27 @@ class ChunkPayloads:
             last = documents[-1].path
             yield [_joined(*group) for group in groups]
 
-    async def remove_unchanged(self, versions: Versions, *, what: str) -> bool:
+    async def remove_unchanged(self, versions: Versions) -> bool:
         """Delete all chunks in one commit, if each is as it was seen."""
         deletes = [Delete(path=path, must=update_time) for path, update_time in versions]
         try:
-            await self._documents.commit(deletes, what=what, repeatable_when_unanswered=True)
+            await self._documents.commit(deletes, repeatable_when_unanswered=True)
         except RefusedError as refused:
             # Put again meanwhile, or removed already, perhaps by this call's own lost first attempt.
             paths = [path for path, _ in versions]
             try:
-                return not any(await self._documents.get(paths, fields=("__name__",), what=what))
+                return not any(await self._documents.get(paths, fields=("__name__",)))
             except StoreError as exc:
                 if not refused.perhaps_own:
                     raise
                 raise OutcomeUnknownError.since(
                     exc,
-                    f"{what}: sent and not answered, and what became of it could not be read; call it again",
+                    "sent and not answered, and what became of it could not be read; call it again",
                 ) from exc
         return True
 
-    async def _chunks(self, owner: PayloadOwner, field: str, *, what: str) -> list[Document]:
-        found = await self._documents.query(
-            owner.path, self._layout.chunks_collection, fields=(field,), what=what
-        )
+    async def _chunks(self, owner: PayloadOwner, field: str) -> list[Document]:
+        found = await self._documents.query(owner.path, self._layout.chunks_collection, fields=(field,))
         mine = self._layout.chunks_of(owner)
         return [chunk for chunk in found if chunk.path.startswith(mine)]
 
@@ -253,66 +242,63 @@ class Payloads:
         """Where new payloads go."""
         return PayloadPlace.BUCKET if PayloadPlace.BUCKET in self._stores else PayloadPlace.CHUNKS
 
-    async def put(
-        self, owner: PayloadOwner, payloads: Sequence[Payload], *, parts_at: int | None, what: str
-    ) -> None:
+    async def put(self, owner: PayloadOwner, payloads: Sequence[Payload], *, parts_at: int | None) -> None:
         """Write *payloads*, side by side, to be kept until *parts_at* at least; durable on return."""
         await fan_out(
-            self._store(payload.ref.place, what=what).put(owner, payload, parts_at=parts_at, what=what)
-            for payload in payloads
+            self._store(payload.ref.place).put(owner, payload, parts_at=parts_at) for payload in payloads
         )
         for payload in payloads:
             telemetry.count_spilled(payload.ref.size, payload.ref.place.value)
 
-    async def renew_all(self, owner: PayloadOwner, place: PayloadPlace, *, parts_at: int, what: str) -> None:
+    async def renew_all(self, owner: PayloadOwner, place: PayloadPlace, *, parts_at: int) -> None:
         """Keep all payloads of *owner* in one place until *parts_at* at least.
 
         Raises:
             StoredDataError: they are in a bucket that was not given.
         """
-        await self._store(place, what=what).renew_all(owner, parts_at=parts_at, what=what)
+        await self._store(place).renew_all(owner, parts_at=parts_at)
 
-    async def get(self, owner: PayloadOwner, ref: PayloadRef, *, what: str) -> bytes:
+    async def get(self, owner: PayloadOwner, ref: PayloadRef) -> bytes:
         """Return the bytes that *ref* names.
 
         Raises:
             PayloadMissingError: they are gone or damaged.
             StoredDataError: they are in a bucket that was not given.
         """
-        data = await self._store(ref.place, what=what).get(owner, ref, what=what)
+        data = await self._store(ref.place).get(owner, ref)
         if data is None:
-            raise PayloadMissingError(f"{what}: payload {ref} of {owner.path} is missing{_WAY_OUT}")
+            raise PayloadMissingError(f"payload {ref} of {owner.path} is missing{_WAY_OUT}")
         if not ref.fits(data):
-            raise PayloadMissingError(f"{what}: payload {ref} of {owner.path} is damaged{_WAY_OUT}")
+            raise PayloadMissingError(f"payload {ref} of {owner.path} is damaged{_WAY_OUT}")
         return data
 
-    async def remove_all(self, owner: PayloadOwner, place: PayloadPlace, *, what: str) -> None:
+    async def remove_all(self, owner: PayloadOwner, place: PayloadPlace) -> None:
         """Remove all payloads of *owner* in one place.
 
         Raises:
             StoredDataError: they are in a bucket that was not given.
         """
-        await self._store(place, what=what).remove_all(owner, what=what)
+        await self._store(place).remove_all(owner)
 
-    async def scan(self, *, what: str) -> AsyncIterator[Sequence[StoredPayload]]:
+    async def scan(self) -> AsyncIterator[Sequence[StoredPayload]]:
         """Yield all payloads of both places, of whatever owner, some at a time."""
         for store in self._stores.values():
-            async for found in store.scan(what=what):
+            async for found in store.scan():
                 yield found
 
-    async def remove_unchanged(self, place: PayloadPlace, versions: Versions, *, what: str) -> bool:
+    async def remove_unchanged(self, place: PayloadPlace, versions: Versions) -> bool:
         """Remove a payload unless it was put again since the scan; tell whether it is gone."""
-        return await self._store(place, what=what).remove_unchanged(versions, what=what)
+        return await self._store(place).remove_unchanged(versions)
 
     async def close(self) -> None:
         """Close what was opened for the bucket."""
         if self._objects is not None:
             await self._objects.close()
 
-    def _store(self, place: PayloadPlace, *, what: str) -> PayloadStore:
+    def _store(self, place: PayloadPlace) -> PayloadStore:
         store = self._stores.get(place)
         if store is None:
-            raise StoredDataError(f"{what}: payloads lie in a bucket; give the session service its bucket=")
+            raise StoredDataError("payloads lie in a bucket; give the session service its bucket=")
         return store
 
 

@@ -80,24 +80,23 @@ class SessionReader:
         Raises:
             StoredDataError: a segment or a payload that the session names does not exist.
         """
-        what = f"get_session {key}"
         paths = [self._layout.session(key), self._layout.app(key.app), self._layout.user(key.owner)]
         lost: StoredSession | None = None
         incomplete: list[str | None] | None = None
         while True:
             document, app, user = await self._documents.get(
-                paths, fields=None if wants_events(config) else HEADER_FIELDS, what=what
+                paths, fields=None if wants_events(config) else HEADER_FIELDS
             )
             if document is None:
                 return None
             stored = await decoded(read_session if wants_events(config) else read_header, document)
             if stored.has_expired:
                 return None
-            selected = await self._events(stored, config, what=what)
+            selected = await self._events(stored, config)
             if selected is not None:
                 try:
-                    shared = await self._complete_shared(key.owner, app, user, what=what)
-                    found = await self.complete(stored, selected, shared, what=what)
+                    shared = await self._complete_shared(key.owner, app, user)
+                    found = await self.complete(stored, selected, shared)
                 except PayloadMissingError:
                     # A value may have been replaced since, and its payload removed: the next look tells.
                     seen = [one.update_time if one else None for one in (document, app, user)]
@@ -109,37 +108,36 @@ class SessionReader:
                         return found
                 continue
             if lost is not None and (lost.epoch, lost.sealed) == (stored.epoch, stored.sealed):
-                raise StoredDataError(f"{what}: one of the {stored.sealed} segments is missing")
+                raise StoredDataError(f"one of the {stored.sealed} segments is missing")
             lost = stored  # deleted, perhaps made anew, while it was read: the next look tells
 
     async def since(self, key: SessionKey, marker: Marker) -> Found | None:
         """Return a session with the events appended since *marker*; ``None`` if it is another one now."""
-        what = f"append_event {key}"
         paths = [self._layout.session(key), self._layout.app(key.app), self._layout.user(key.owner)]
-        document, app, user = await self._documents.get(paths, what=what)
+        document, app, user = await self._documents.get(paths)
         stored = await decoded(read_session, document) if document else None
         if stored is None or stored.epoch != marker.epoch:
             return None
         count = events_to_settle(marker, stored)
-        texts = await self.newest(stored, at_least=count, what=what)
+        texts = await self.newest(stored, at_least=count)
         start = max(0, len(texts) - count)
         newest = await decode_events(
             texts[start:], where=self.place_of(stored, stored.sealed), pauses=Pauses()
         )
-        shared = await self._complete_shared(key.owner, app, user, what=what)
-        return await self.complete(stored, newest, shared, what=what)
+        shared = await self._complete_shared(key.owner, app, user)
+        return await self.complete(stored, newest, shared)
 
-    async def header(self, key: SessionKey, *, what: str) -> StoredSession | None:
+    async def header(self, key: SessionKey) -> StoredSession | None:
         """Return the session document as it is now, without its tail."""
-        (document,) = await self._documents.get([self._layout.session(key)], fields=HEADER_FIELDS, what=what)
+        (document,) = await self._documents.get([self._layout.session(key)], fields=HEADER_FIELDS)
         return await decoded(read_header, document) if document else None
 
-    async def stored(self, key: SessionKey, *, what: str) -> StoredSession | None:
+    async def stored(self, key: SessionKey) -> StoredSession | None:
         """Return the session document as it is now."""
-        (document,) = await self._documents.get([self._layout.session(key)], what=what)
+        (document,) = await self._documents.get([self._layout.session(key)])
         return await decoded(read_session, document) if document else None
 
-    async def newest(self, stored: StoredSession | None, *, at_least: int | None, what: str) -> Sequence[str]:
+    async def newest(self, stored: StoredSession | None, *, at_least: int | None) -> Sequence[str]:
         """Return the newest events as texts: *at_least* so many, as far as there are; ``None`` is all."""
         if stored is None:
             return ()
@@ -148,28 +146,25 @@ class SessionReader:
         step = unread if at_least is None else 1
         while unread and (at_least is None or len(texts) < at_least):
             first = max(0, unread - step)
-            segments = await self.segments(stored, range(first, unread), what=what)
+            segments = await self.segments(stored, range(first, unread))
             if segments is None:
                 break  # deleted meanwhile: the next commit finds that out
             texts[:0] = [text for segment in segments for text in segment.texts]
             unread, step = first, step * 2
         return texts
 
-    async def shared_state(self, owner: UserKey, *, what: str) -> ScopedState:
+    async def shared_state(self, owner: UserKey) -> ScopedState:
         """Return app and user state."""
-        app, user = await self._documents.get(
-            [self._layout.app(owner.app), self._layout.user(owner)], what=what
-        )
-        return await self._complete_shared(owner, app, user, what=what)
+        app, user = await self._documents.get([self._layout.app(owner.app), self._layout.user(owner)])
+        return await self._complete_shared(owner, app, user)
 
     async def user_state(self, owner: UserKey) -> Mapping[str, Any]:
         """Return the state of a user, keys without prefix."""
-        what = f"get_user_state {owner}"
-        (document,) = await self._documents.get([self._layout.user(owner)], what=what)
-        return await self.complete_user(owner, document, what=what)
+        (document,) = await self._documents.get([self._layout.user(owner)])
+        return await self.complete_user(owner, document)
 
     async def _events(
-        self, stored: StoredSession, config: GetSessionConfig | None, *, what: str
+        self, stored: StoredSession, config: GetSessionConfig | None
     ) -> list[StoredEvent] | None:
         """Return the events that *config* asks for, without payloads; ``None`` if a segment is gone."""
         if not wants_events(config):
@@ -183,7 +178,7 @@ class SessionReader:
             config, have=len(select_events(events, config)), running_max=running_max
         ):
             first = max(0, unread - step)
-            segments = await self.segments(stored, range(first, unread), what=what)
+            segments = await self.segments(stored, range(first, unread))
             if segments is None:
                 return None
             older: list[StoredEvent] = []
@@ -202,7 +197,7 @@ class SessionReader:
             return self._layout.session(stored.key)
         return self._layout.segments(stored.key, stored.epoch, range(number, number + 1))[0]
 
-    async def segments(self, stored: StoredSession, numbers: range, *, what: str) -> list[Segment] | None:
+    async def segments(self, stored: StoredSession, numbers: range) -> list[Segment] | None:
         """Return segments by number, from memory where they are known; ``None`` if one is gone.
 
         Raises:
@@ -215,7 +210,7 @@ class SessionReader:
         pauses = Pauses()
         for start in range(0, len(unknown), _SEGMENTS_PER_READ):
             some = unknown[start : start + _SEGMENTS_PER_READ]
-            for path, document in zip(some, await self._documents.get(some, what=what), strict=True):
+            for path, document in zip(some, await self._documents.get(some), strict=True):
                 if document is None:
                     return None
                 known[path] = read_segment(document)
@@ -228,34 +223,32 @@ class SessionReader:
             raise StoredDataError(f"{self._layout.session(stored.key)} does not end with {paths[-1]}")
         return found
 
-    async def is_gone(self, stored: StoredSession, *, what: str) -> bool:
+    async def is_gone(self, stored: StoredSession) -> bool:
         """Tell whether a session that was read has been deleted meanwhile, or has expired."""
-        now = await self.header(stored.key, what=what)
+        now = await self.header(stored.key)
         return now is None or now.epoch != stored.epoch or now.has_expired
 
     async def complete(
-        self, stored: StoredSession, selected: Sequence[StoredEvent], shared: ScopedState, *, what: str
+        self, stored: StoredSession, selected: Sequence[StoredEvent], shared: ScopedState
     ) -> Found | None:
         """Return the session with its payloads, fetched side by side; ``None`` if it is gone meanwhile."""
         mine = self._layout.session_payloads(stored.key, stored.epoch)
         try:
-            events = await self.complete_events(stored, selected, what=what)
-            state = await self._complete_state(mine, stored.state, what=what)
+            events = await self.complete_events(stored, selected)
+            state = await self._complete_state(mine, stored.state)
         except PayloadMissingError:
-            if await self.is_gone(stored, what=what):
+            if await self.is_gone(stored):
                 return None
             raise
         return Found(stored=replace(stored, state=state), shared=shared, events=events)
 
-    async def complete_events(
-        self, stored: StoredSession, selected: Sequence[StoredEvent], *, what: str
-    ) -> list[Event]:
+    async def complete_events(self, stored: StoredSession, selected: Sequence[StoredEvent]) -> list[Event]:
         """Return events of *stored* with their payloads, fetched side by side."""
         mine = self._layout.session_payloads(stored.key, stored.epoch)
         while missing := {ref for event in selected for ref in event.missing.values()}:
-            found = await self._fetch(mine, missing, placeholders=self._placeholders, what=what)
-            if len(found) < len(missing) and await self.is_gone(stored, what=what):
-                raise PayloadMissingError(f"{what}: {mine.path} is gone, and its payloads with it")
+            found = await self._fetch(mine, missing, placeholders=self._placeholders)
+            if len(found) < len(missing) and await self.is_gone(stored):
+                raise PayloadMissingError(f"{mine.path} is gone, and its payloads with it")
             try:
                 selected = [
                     await apart(partial(complete_event, event, found), light=WHOLE not in event.missing)
@@ -266,46 +259,40 @@ class SessionReader:
         return [event.event for event in selected]
 
     async def _complete_shared(
-        self, owner: UserKey, app: Document | None, user: Document | None, *, what: str
+        self, owner: UserKey, app: Document | None, user: Document | None
     ) -> ScopedState:
         """Return app and user state with its payloads."""
         return ScopedState(
-            app=await self.complete_app(owner.app, app, what=what),
-            user=await self.complete_user(owner, user, what=what),
+            app=await self.complete_app(owner.app, app),
+            user=await self.complete_user(owner, user),
         )
 
-    async def complete_app(self, app: str, document: Document | None, *, what: str) -> Mapping[str, Any]:
+    async def complete_app(self, app: str, document: Document | None) -> Mapping[str, Any]:
         """Return the state in the document of an app with its payloads."""
-        return await self._complete_lasting(self._layout.app_payloads(app), document, what=what)
+        return await self._complete_lasting(self._layout.app_payloads(app), document)
 
-    async def complete_user(
-        self, owner: UserKey, document: Document | None, *, what: str
-    ) -> Mapping[str, Any]:
+    async def complete_user(self, owner: UserKey, document: Document | None) -> Mapping[str, Any]:
         """Return the state in the document of a user with its payloads."""
-        return await self._complete_lasting(self._layout.user_payloads(owner), document, what=what)
+        return await self._complete_lasting(self._layout.user_payloads(owner), document)
 
-    async def _complete_lasting(
-        self, owner: PayloadOwner, document: Document | None, *, what: str
-    ) -> Mapping[str, Any]:
+    async def _complete_lasting(self, owner: PayloadOwner, document: Document | None) -> Mapping[str, Any]:
         """Return the state in a document that is never deleted, as it is now if it changed under the read."""
         while True:
             try:
                 state = await decoded(read_state, document) if document else {}
-                return await self._complete_state(owner, state, what=what)
+                return await self._complete_state(owner, state)
             except PayloadMissingError:
                 # A value may have been replaced since, and its payload removed.
-                (now,) = await self._documents.get([owner.path], what=what)
+                (now,) = await self._documents.get([owner.path])
                 if now is None or document is None or now.update_time == document.update_time:
                     raise
                 document = now
 
-    async def _complete_state(
-        self, owner: PayloadOwner, state: Mapping[str, Any], *, what: str
-    ) -> Mapping[str, Any]:
+    async def _complete_state(self, owner: PayloadOwner, state: Mapping[str, Any]) -> Mapping[str, Any]:
         if not refers(state):
             return state
         refs = {key: value for key, value in state.items() if isinstance(value, PayloadRef)}
-        found = await self._fetch(owner, set(refs.values()), what=what)
+        found = await self._fetch(owner, set(refs.values()))
         try:
             unpacked = {
                 key: await apart(partial(unpack_value, ref, found[ref]), light=False)
@@ -316,13 +303,13 @@ class SessionReader:
         return {**state, **unpacked}
 
     async def _fetch(
-        self, owner: PayloadOwner, refs: AbstractSet[PayloadRef], *, placeholders: bool = False, what: str
+        self, owner: PayloadOwner, refs: AbstractSet[PayloadRef], *, placeholders: bool = False
     ) -> dict[PayloadRef, bytes]:
         """Return payloads; those that are gone are left out where there are *placeholders* for them."""
 
         async def get(ref: PayloadRef) -> bytes | None:
             try:
-                return await self._payloads.get(owner, ref, what=what)
+                return await self._payloads.get(owner, ref)
             except PayloadMissingError as exc:
                 if not placeholders:
                     raise

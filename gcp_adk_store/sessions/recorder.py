@@ -41,6 +41,7 @@ from gcp_adk_store.model.sessions import (
 from gcp_adk_store.model.state import ScopedState, overlay
 from gcp_adk_store.operations import telemetry
 from gcp_adk_store.operations.fan_out import beside
+from gcp_adk_store.operations.operation import label
 from gcp_adk_store.operations.pauses import apart
 from gcp_adk_store.sessions.payload_store import Payloads
 from gcp_adk_store.sessions.reader import SessionReader
@@ -95,11 +96,10 @@ class SessionRecorder:
             OutcomeUnknownError: not answered, or made but not read back.
             NotProvisionedError: the database takes no documents.
         """
-        what = f"create_session {key}"
         reading: asyncio.Task[ScopedState] | None = None
         if ttl_seconds is not None and not self._documents.clock.is_set:
             # The first answer tells Firestore's time: once in a process the read comes first, not beside.
-            reading = asyncio.create_task(self._reader.shared_state(key.owner, what=what))
+            reading = asyncio.create_task(self._reader.shared_state(key.owner))
             await reading
         spilled = frozenset(payload.ref.place for payload in initial.session)
         expiry, parts_at = None, None
@@ -114,10 +114,10 @@ class SessionRecorder:
             ),
             light=initial.state.is_light,
         )
-        await self._put(key, epoch, initial, parts_at=parts_at, what=what)
-        reading = reading or asyncio.create_task(self._reader.shared_state(key.owner, what=what))
+        await self._put(key, epoch, initial, parts_at=parts_at)
+        reading = reading or asyncio.create_task(self._reader.shared_state(key.owner))
         try:
-            update_time = await self._create(key, writes, epoch=epoch, what=what)
+            update_time = await self._create(key, writes, epoch=epoch)
         except BaseException:
             reading.cancel()
             await asyncio.wait([reading])
@@ -127,7 +127,7 @@ class SessionRecorder:
         except StoreError as exc:
             raise OutcomeUnknownError.since(
                 exc,
-                f"{what}: the session was made, but its app and user state could not be read; get it again",
+                "the session was made, but its app and user state could not be read; get it again",
             ) from exc
         marker = Marker(epoch=epoch, revision=0, update_time=update_time, expiry=expiry)
         return marker, overlay(shared, initial.whole)
@@ -146,36 +146,28 @@ class SessionRecorder:
             OutcomeUnknownError: not answered.
             UnavailableError: refused for now; nothing was written.
         """
-        what = f"append_event {key}"
         base = marker
         if base is None:
-            base, merging = await self._look(key, what=what), True
+            base, merging = await self._look(key), True
         parts_at = None
         if change.app or change.user or change.session:
             # Spelled before anything is written: what cannot be stored is refused here.
             await self._spell(key, append, base)
             if base.expiry is not None:
-                await self._require_alive(key, base, what=what)
+                await self._require_alive(key, base)
                 parts_at = base.expiry.of_new_part(self._documents.clock.now())
-            await self._put(key, base.epoch, change, parts_at=parts_at, what=what)
+            await self._put(key, base.epoch, change, parts_at=parts_at)
         new_part = parts_at if change.session else None
         try:
-            appended = await self._append(key, append, base, merging=merging, new_part=new_part, what=what)
+            appended = await self._append(key, append, base, merging=merging, new_part=new_part)
         except InvalidInputError:
             # A document that is full may have events to move out; if not, the same error comes again.
             base = await self.seal(key, base) or base
-            appended = await self._append(key, append, base, merging=merging, new_part=new_part, what=what)
+            appended = await self._append(key, append, base, merging=merging, new_part=new_part)
         return appended if marker is not None else replace(appended, marker=None)
 
     async def _append(
-        self,
-        key: SessionKey,
-        append: Append,
-        base: Marker,
-        *,
-        merging: bool,
-        new_part: int | None,
-        what: str,
+        self, key: SessionKey, append: Append, base: Marker, *, merging: bool, new_part: int | None
     ) -> Appended:
         now = asyncio.get_running_loop().time
         ends_at = now() + self._deadline_s
@@ -184,11 +176,11 @@ class SessionRecorder:
         while True:
             expiry = None
             if base.expiry is not None:
-                expiry = await self._outlasted(key, append, base, base.expiry, new_part=new_part, what=what)
+                expiry = await self._outlasted(key, append, base, base.expiry, new_part=new_part)
             try:
                 # The update time moves with the write, so a second run is refused and settled.
                 written, *_ = await self._documents.commit(
-                    await self._spell(key, append, base, expiry), what=what, repeatable_when_unanswered=True
+                    await self._spell(key, append, base, expiry), repeatable_when_unanswered=True
                 )
             except RefusedError as exc:
                 refused = exc
@@ -198,16 +190,16 @@ class SessionRecorder:
                     tail_bytes=written.incremented["tail_bytes"],
                     merged=merged,
                 )
-            with _settling(refused, what):
-                stored = await self._reader.stored(key, what=what)
-                settlement = await self._settle(append, base, stored, what=what)
+            with _settling(refused):
+                stored = await self._reader.stored(key)
+                settlement = await self._settle(append, base, stored)
             if stored is not None and settlement in (Settlement.LANDED, Settlement.OVERTAKEN):
                 return Appended(marker=_after(settlement, base, stored), tail_bytes=0, merged=merged)
             gone = stored is None or settlement is Settlement.MISSING
             if gone and refused.perhaps_own and (append.delta.app or append.delta.user):
                 # It may have been stored before the session went, and then its change of shared state stays.
                 raise OutcomeUnknownError(
-                    f"{what}: sent and not answered, and then the session was gone; read before repeating it"
+                    "sent and not answered, and then the session was gone; read before repeating it"
                 ) from refused
             stale = settlement is Settlement.STALE
             if stored is None or settlement is Settlement.MISSING or (stale and not merging):
@@ -217,7 +209,7 @@ class SessionRecorder:
             base = stored.marker
             # Others' appends and seals are progress: only time bounds how often they come first.
             if now() >= ends_at:
-                late = UnavailableError(f"{what}: others came first, time after time; try again later")
+                late = UnavailableError("others came first, time after time; try again later")
                 late.attempts = attempts + 1
                 raise late from refused
             if attempts:
@@ -230,11 +222,9 @@ class SessionRecorder:
         light = append.delta.is_light
         return await apart(lambda: self._layout.append(key, append, base, expiry), light=light)
 
-    async def _settle(
-        self, append: Append, base: Marker, stored: StoredSession | None, *, what: str
-    ) -> Settlement:
+    async def _settle(self, append: Append, base: Marker, stored: StoredSession | None) -> Settlement:
         looked_at = None if stored is None else events_to_settle(base, stored)
-        newest = await self._reader.newest(stored, at_least=looked_at, what=what)
+        newest = await self._reader.newest(stored, at_least=looked_at)
         settlement = settle(append, marker=base, stored=stored, newest=newest)
         if settlement is Settlement.STALE:
             telemetry.count_conflict()
@@ -242,27 +232,23 @@ class SessionRecorder:
 
     async def holds(self, key: SessionKey, append: Append) -> bool:
         """Tell whether exactly this event is stored already, however long ago."""
-        what = f"append_event {key}"
-        stored = await self._reader.stored(key, what=what)
+        stored = await self._reader.stored(key)
         if stored is None or stored.has_expired:
             return False
-        return append.text in await self._reader.newest(stored, at_least=None, what=what)
+        return append.text in await self._reader.newest(stored, at_least=None)
 
     async def seal(self, key: SessionKey, marker: Marker | None) -> Marker | None:
         """Move the tail into a segment; return what *marker* becomes.
 
         A tail that cannot be moved now is moved after a later append: sealing never fails.
         """
-        what = f"seal {key}"
         now = self._documents.clock.now()
         try:
-            stored = await self._reader.stored(key, what=what)
+            stored = await self._reader.stored(key)
             if stored is None or not stored.tail:
                 return marker
             written = await self._documents.commit(
-                self._layout.seal(stored, _sealed_tail(stored), now=now),
-                what=what,
-                repeatable_when_unanswered=True,
+                self._layout.seal(stored, _sealed_tail(stored), now=now), repeatable_when_unanswered=True
             )
         except RefusedError:
             # Another writer came first, or this commit's own first answer was lost: either way the
@@ -270,7 +256,9 @@ class SessionRecorder:
             return marker
         except StoreError as exc:
             # The append that led here is stored; that must not look like a failure of it.
-            logger.warning("%s is put off: %s", what, type(exc).__name__, extra=telemetry.log_fields(exc))
+            logger.warning(
+                "%ssealing is put off: %s", label(), type(exc).__name__, extra=telemetry.log_fields(exc)
+            )
             return marker
         if marker != stored.marker:
             return marker
@@ -279,63 +267,56 @@ class SessionRecorder:
 
     async def delete(self, key: SessionKey) -> None:
         """Remove a session, and what interrupted deletions of its id left."""
-        what = f"delete_session {key}"
-        await self.finish_deletions(key, await self._end(key, if_expired=False, what=what), what=what)
+        await self.finish_deletions(key, await self._end(key, if_expired=False))
 
     async def _create(
-        self,
-        key: SessionKey,
-        writes: Sequence[Write],
-        *,
-        epoch: str,
-        what: str,
-        before: RefusedError | None = None,
+        self, key: SessionKey, writes: Sequence[Write], *, epoch: str, before: RefusedError | None = None
     ) -> str:
         """Commit *writes*; *before* is what an earlier commit of them met, which may arrive yet."""
         unanswered = before is not None and before.perhaps_own
         try:
-            with _settling(before or RefusedError(), what):
-                written = await self._documents.commit(writes, what=what, repeatable_when_unanswered=True)
+            with _settling(before or RefusedError()):
+                written = await self._documents.commit(writes, repeatable_when_unanswered=True)
         except TargetExistsError as exc:
             exc.perhaps_own = exc.perhaps_own or unanswered
-            with _settling(exc, what):
-                stored = await self._reader.stored(key, what=what)
+            with _settling(exc):
+                stored = await self._reader.stored(key)
             if stored is not None and stored.has_expired:
-                with _settling(exc, what):
-                    await self._make_way(key, what=what)
-                return await self._create(key, writes, epoch=epoch, what=what, before=exc)
+                with _settling(exc):
+                    await self._make_way(key)
+                return await self._create(key, writes, epoch=epoch, before=exc)
             if stored is None or stored.epoch != epoch:
                 if exc.perhaps_own:
                     # It may have been made and deleted, or arrive yet and find the id free again.
                     raise OutcomeUnknownError(
-                        f"{what}: sent and not answered, and then the id was taken; read before repeating it"
+                        "sent and not answered, and then the id was taken; read before repeating it"
                     ) from exc
-                raise SessionExistsError(f"Session with id {key.session} already exists: {key}") from exc
+                raise SessionExistsError(f"Session with id {key.session} already exists") from exc
             # Our own, whose answer was lost. Where others appended since, no update time is right for this
             # handle: it knows nothing of their events.
             return stored.update_time if stored.revision == 0 else ""
         except RefusedError as exc:
             raise NotProvisionedError(
-                f"{what}: the Firestore database does not exist or is not in native mode; create it, or "
+                "the Firestore database does not exist or is not in native mode; create it, or "
                 "correct project and database"
             ) from exc
         return written[0].update_time
 
-    async def _make_way(self, key: SessionKey, *, what: str) -> None:
+    async def _make_way(self, key: SessionKey) -> None:
         """Remove a session that has expired."""
-        ended = await self._end(key, if_expired=True, what=what)
+        ended = await self._end(key, if_expired=True)
         try:
-            await self.finish_deletions(key, ended, what=what)
+            await self.finish_deletions(key, ended)
         except StoreError as exc:
             # The id is free; a note says what is left, for the next deletion of it.
             logger.warning(
-                "%s: an expired session is not removed whole: %s",
-                what,
+                "%san expired session is not removed whole: %s",
+                label(),
                 type(exc).__name__,
                 extra=telemetry.log_fields(exc),
             )
 
-    async def finish_deletions(self, key: SessionKey, ended: Sequence[Deletion], *, what: str) -> None:
+    async def finish_deletions(self, key: SessionKey, ended: Sequence[Deletion]) -> None:
         """Remove what is left of sessions that ended; harmless when repeated.
 
         Raises:
@@ -345,40 +326,31 @@ class SessionRecorder:
             for deletion in ended:
                 owner = self._layout.session_payloads(key, deletion.epoch)
                 for place in deletion.spilled:
-                    await self._payloads.remove_all(owner, place, what=what)
-                await self._documents.commit_all(self._layout.finish_deletion(key, deletion), what=what)
+                    await self._payloads.remove_all(owner, place)
+                await self._documents.commit_all(self._layout.finish_deletion(key, deletion))
         except (UnavailableError, AccessDeniedError, NotProvisionedError) as exc:
             raise OutcomeUnknownError.since(
-                exc, f"{what}: the session is gone, but not all of its parts; delete it again: {exc}"
+                exc, f"the session is gone, but not all of its parts; delete it again: {exc}"
             ) from exc
 
-    async def _look(self, key: SessionKey, *, what: str) -> Marker:
+    async def _look(self, key: SessionKey) -> Marker:
         """Return the marker of a handle that sees the session now."""
-        seen = await self._reader.header(key, what=what)
+        seen = await self._reader.header(key)
         if seen is None:
             raise _refused(Settlement.MISSING, key)
         return seen.marker
 
-    async def _put(
-        self, key: SessionKey, epoch: str, spilled: Spilled, *, parts_at: int | None, what: str
-    ) -> None:
+    async def _put(self, key: SessionKey, epoch: str, spilled: Spilled, *, parts_at: int | None) -> None:
         """Write payloads before what refers to them; those of shared state stay."""
         for owner, payloads, kept_until in (
             (self._layout.session_payloads(key, epoch), spilled.session, parts_at),
             (self._layout.app_payloads(key.app), spilled.app, None),
             (self._layout.user_payloads(key.owner), spilled.user, None),
         ):
-            await self._payloads.put(owner, payloads, parts_at=kept_until, what=what)
+            await self._payloads.put(owner, payloads, parts_at=kept_until)
 
     async def _outlasted(
-        self,
-        key: SessionKey,
-        append: Append,
-        base: Marker,
-        expiry: Expiry,
-        *,
-        new_part: int | None,
-        what: str,
+        self, key: SessionKey, append: Append, base: Marker, expiry: Expiry, *, new_part: int | None
     ) -> Expiry:
         """Return the expiry that *append* leaves a session with, after its parts were made to outlast it.
 
@@ -386,63 +358,57 @@ class SessionRecorder:
             SessionMissingError: it has passed, and nobody else's append has moved it.
             StoredDataError: a segment is missing.
         """
-        await self._require_alive(key, base, what=what)
+        await self._require_alive(key, base)
         now = self._documents.clock.now()
         expiry = expiry.refreshed(now).with_part_until(new_part)
         if not expiry.outlives_its_parts:
             return expiry
         parts_at = expiry.of_new_part(now)
-        await self._renew(key, append, base, parts_at=parts_at, what=what)
+        await self._renew(key, append, base, parts_at=parts_at)
         return expiry.renewed_until(parts_at)
 
-    async def _require_alive(self, key: SessionKey, base: Marker, *, what: str) -> None:
+    async def _require_alive(self, key: SessionKey, base: Marker) -> None:
         if base.has_expired(self._documents.clock.now()):
-            seen = await self._reader.header(key, what=what)
+            seen = await self._reader.header(key)
             if seen is None or seen.has_expired:
                 raise _refused(Settlement.MISSING, key)
 
-    async def _renew(
-        self, key: SessionKey, append: Append, base: Marker, *, parts_at: int, what: str
-    ) -> None:
-        stored = await self._reader.header(key, what=what)
+    async def _renew(self, key: SessionKey, append: Append, base: Marker, *, parts_at: int) -> None:
+        stored = await self._reader.header(key)
         if stored is None or stored.update_time != base.update_time:
             return  # the commit that follows finds that out
         paths = self._layout.segments(key, stored.epoch, range(stored.sealed))
 
         async def segments() -> list[Document]:
-            found = await self._documents.get(paths, fields=("expire_at",), what=what) if paths else []
+            found = await self._documents.get(paths, fields=("expire_at",)) if paths else []
             there = [document for document in found if document is not None]
-            if len(there) < len(paths) and not await self._has_changed(stored, what=what):
-                raise StoredDataError(f"{what}: one of the {stored.sealed} segments is missing")
+            if len(there) < len(paths) and not await self._has_changed(stored):
+                raise StoredDataError(f"one of the {stored.sealed} segments is missing")
             return there
 
-        await renew(self._documents, self._layout, segments, parts_at=parts_at, what=what)
+        await renew(self._documents, self._layout, segments, parts_at=parts_at)
         owner = self._layout.session_payloads(key, stored.epoch)
         for place in stored.spilled | append.spilled:
-            await self._payloads.renew_all(owner, place, parts_at=parts_at, what=what)
+            await self._payloads.renew_all(owner, place, parts_at=parts_at)
 
-    async def _has_changed(self, stored: StoredSession, *, what: str) -> bool:
-        now = await self._reader.header(stored.key, what=what)
+    async def _has_changed(self, stored: StoredSession) -> bool:
+        now = await self._reader.header(stored.key)
         return now is None or now.update_time != stored.update_time
 
-    async def _end(self, key: SessionKey, *, if_expired: bool, what: str) -> list[Deletion]:
+    async def _end(self, key: SessionKey, *, if_expired: bool) -> list[Deletion]:
         """End the session; return what of it, and of earlier ones with its id, is to be removed."""
         refused = RefusedError()
         while True:
-            with _settling(refused, what):
+            with _settling(refused):
                 stored, notes = await beside(
-                    self._reader.stored(key, what=what),
-                    self._documents.query(
-                        self._layout.session(key), self._layout.deletions_collection, what=what
-                    ),
+                    self._reader.stored(key),
+                    self._documents.query(self._layout.session(key), self._layout.deletions_collection),
                 )
             unfinished = read_deletions(notes)
             if stored is None or (if_expired and not stored.has_expired):
                 return unfinished
             try:
-                await self._documents.commit(
-                    self._layout.delete(stored), what=what, repeatable_when_unanswered=True
-                )
+                await self._documents.commit(self._layout.delete(stored), repeatable_when_unanswered=True)
             except RefusedError as exc:
                 refused = exc
                 continue  # an append came between, or our own first answer was lost
@@ -451,7 +417,7 @@ class SessionRecorder:
 
 
 @contextmanager
-def _settling(refused: RefusedError, what: str) -> Iterator[None]:
+def _settling(refused: RefusedError) -> Iterator[None]:
     """Let no failure of the reads that settle a write say that nothing was written, where that is open."""
     try:
         yield
@@ -460,8 +426,7 @@ def _settling(refused: RefusedError, what: str) -> Iterator[None]:
             raise
         raise OutcomeUnknownError.since(
             exc,
-            f"{what}: sent and not answered, and what became of it could not be read; "
-            "read before repeating it",
+            "sent and not answered, and what became of it could not be read; read before repeating it",
         ) from exc
 
 
@@ -472,10 +437,10 @@ def _after(settlement: Settlement, marker: Marker, stored: StoredSession) -> Mar
 
 def _refused(settlement: Settlement, key: SessionKey) -> StoreError:
     if settlement is Settlement.MISSING:
-        return SessionMissingError(f"Session {key.session} not found: {key}")
+        return SessionMissingError(f"Session {key.session} not found")
     return SessionConflictError(
         "The session has been modified in storage since it was loaded. "
-        f"Reload the session before appending again: {key}"
+        "Reload the session before appending again."
     )
 
 

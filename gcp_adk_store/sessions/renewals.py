@@ -9,12 +9,7 @@ from gcp_adk_store.codec.writes import Document
 
 
 async def renew(
-    documents: Documents,
-    layout: Layout,
-    read: Callable[[], Awaitable[Sequence[Document]]],
-    *,
-    parts_at: int,
-    what: str,
+    documents: Documents, layout: Layout, read: Callable[[], Awaitable[Sequence[Document]]], *, parts_at: int
 ) -> None:
     """Keep what *read* returns until *parts_at* at least.
 
@@ -23,7 +18,7 @@ async def renew(
     """
     while True:
         try:
-            await documents.commit_all(layout.renewals(await read(), parts_at=parts_at), what=what)
+            await documents.commit_all(layout.renewals(await read(), parts_at=parts_at))
         except RefusedError:
             continue
         return

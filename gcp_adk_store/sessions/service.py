@@ -31,14 +31,10 @@ from gcp_adk_store.model.sessions import Append, Marker
 from gcp_adk_store.model.state import persistent, split_scopes
 from gcp_adk_store.model.weights import is_light
 from gcp_adk_store.operations import forks, telemetry
+from gcp_adk_store.operations.bounds import Bounds, operation
 from gcp_adk_store.operations.forks import OfOneProcess
 from gcp_adk_store.operations.limiter import Turn, Turns
-from gcp_adk_store.operations.operation import (
-    Operations,
-    operation,
-    operation_of_its_own,
-    operation_that_yields,
-)
+from gcp_adk_store.operations.operation import label
 from gcp_adk_store.operations.pauses import apart
 from gcp_adk_store.sessions.garbage import Collector
 from gcp_adk_store.sessions.handle import Missed, learn, made_session, mark, marker_of, to_session
@@ -169,7 +165,7 @@ class FirestoreSessionService(OfOneProcess, BaseSessionService):
             self._documents, payloads, layout, self._reader, deadline_s=self._limits.deadline_s
         )
         turns = partial(Turns, max_waiting=self._limits.max_waiting, longest_wait_s=self._limits.deadline_s)
-        self.operations = Operations(
+        self.bounds = Bounds(
             FirestoreSessionService,
             system=telemetry.FIRESTORE,
             deadlines_s=self._limits.deadlines_s,
@@ -262,7 +258,7 @@ class FirestoreSessionService(OfOneProcess, BaseSessionService):
         found = await self._reader.find(key, config)
         return None if found is None else to_session(found)
 
-    @operation_of_its_own
+    @operation(limited=False)
     async def append_event(self, session: Session, event: Event) -> Event:
         """Store *event* and its change of state, then apply both to *session*; 1 commit.
 
@@ -283,7 +279,7 @@ class FirestoreSessionService(OfOneProcess, BaseSessionService):
             return event
         key = SessionKey(app=session.app_name, user=session.user_id, session=session.id)
         turn = await self._turns.take(key)  # cancelled here, nothing was sent
-        return await self._see_through(turn, self.operations.run(lambda: self._append(key, session, event)))
+        return await self._see_through(turn, self.bounds.run(lambda: self._append(key, session, event)))
 
     @operation
     async def list_sessions(self, *, app_name: str, user_id: str | None = None) -> ListSessionsResponse:
@@ -334,7 +330,7 @@ class FirestoreSessionService(OfOneProcess, BaseSessionService):
             include_state=include_state,
         )
 
-    @operation_that_yields
+    @operation
     async def iter_events(
         self,
         *,
@@ -390,7 +386,7 @@ class FirestoreSessionService(OfOneProcess, BaseSessionService):
         """Return the user's state with raw keys, empty when there is none; 1 read."""
         return dict(await self._reader.user_state(UserKey(app=app_name, user=user_id)))
 
-    @operation_that_yields
+    @operation
     async def find_garbage(self, *, older_than_s: float = DEFAULT_AGE_S) -> AsyncIterator[Garbage]:
         """Yield what is stored below the service's prefix and in nobody's use, the older the surer.
 
@@ -534,15 +530,15 @@ class FirestoreSessionService(OfOneProcess, BaseSessionService):
         try:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
-            task.add_done_callback(lambda done: _report_unawaited(done, f"append_event {turn.key}"))
+            task.add_done_callback(_report_unawaited)
             raise
 
 
-def _report_unawaited(task: asyncio.Task[Any], what: str) -> None:
+def _report_unawaited(task: asyncio.Task[Any]) -> None:
     if not task.cancelled() and (failure := task.exception()) is not None:
         logger.warning(
-            "%s failed after its caller was cancelled: %s",
-            what,
+            "%sfailed after its caller was cancelled: %s",
+            label(),
             type(failure).__name__,
             extra=telemetry.log_fields(failure),
         )

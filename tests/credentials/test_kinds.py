@@ -255,7 +255,7 @@ async def test_iam_signs_for_the_account_of_a_pool(pool_file: Written, endpoints
     """Over HTTP, in the shape of the IAM Credentials API, with a token of its own scope."""
     file = pool_file(service_account_impersonation_url=f"{endpoints.url}{GENERATE}")
     service = GcsArtifactService("bucket", credentials=StoreCredentials(file=file))
-    url = await service._signer.sign("name", method="GET", expiration=60, what="get_signed_url")
+    url = await service._signer.sign("name", method="GET", expiration=60)
     await service.close()
 
     assert ["/v1/token", GENERATE, GENERATE.replace("generateAccessToken", "signBlob")] == endpoints.paths
@@ -279,7 +279,7 @@ async def test_iam_signs_for_the_account_that_is_acted_as(
         impersonate_service_account=TARGET,
     )
     service = GcsArtifactService("bucket", credentials=acting)
-    url = await service._signer.sign("name", method="GET", expiration=60, what="get_signed_url")
+    url = await service._signer.sign("name", method="GET", expiration=60)
     await service.close()
 
     assert ["/token", GENERATE.replace("generateAccessToken", "signBlob")] == endpoints.paths
@@ -298,7 +298,7 @@ async def test_who_may_not_let_another_account_sign_is_told_at_once(
     )
     endpoints.refuse_after(1, 403, {"error": {"code": 403}})
     with pytest.raises(AccessDeniedError, match=f"sign for {TARGET} .403.*serviceAccountTokenCreator"):
-        await service._signer.sign("name", method="GET", expiration=60, what="get_signed_url")
+        await service._signer.sign("name", method="GET", expiration=60)
     await service.close()
 
 

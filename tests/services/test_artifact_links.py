@@ -344,7 +344,7 @@ async def test_a_browser_puts_a_file_that_becomes_a_version(with_key: GcsArtifac
     assert types.Part(inline_data=blob) == loaded
     assert described is not None
     assert {"rows": 1} == described.custom_metadata
-    assert [] == await with_key._objects.names("adk-store-uploads/", delimiter=None, what="test")
+    assert [] == await with_key._objects.names("adk-store-uploads/", delimiter=None)
     assert timedelta(minutes=59) < upload.expires_at - datetime.now(UTC) <= timedelta(hours=1)
 
 

@@ -97,7 +97,7 @@ async def test_a_server_that_never_answers_is_given_up_at_the_deadline(
     with pytest.raises(UnavailableError, match="did not answer"):
         await service.save_artifact(**SLOW, artifact=text("the listing is lost"))
     with pytest.raises(OutcomeUnknownError, match="did not answer"):
-        await service._objects.delete("slow", generation=None, what="delete")
+        await service._objects.delete("slow", generation=None)
     proxy.cut_connections()
     await service.close()
 

@@ -11,7 +11,7 @@ import pytest
 from google.adk.sessions import Session
 
 from gcp_adk_store import ArtifactLimits, OverloadedError, SessionLimits, Store
-from gcp_adk_store.operations import deadlines
+from gcp_adk_store.operations.operation import part_of
 from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, STORAGE_VARIABLE, Emulator
 from gcp_adk_store.testing.faults.firestore_proxy import FirestoreProxy
 from gcp_adk_store.testing.faults.plans import Call, Fault, Hold
@@ -164,7 +164,7 @@ def leftovers(place: Place) -> tuple[int, int]:
     asyncio.run(place.all_work())
     turns = [
         sessions._turns,
-        sessions.operations._turns,
+        sessions.bounds._turns,
         artifacts._objects._calls._turns,
         artifacts._versions._turns,
     ]
@@ -252,7 +252,7 @@ def test_a_loop_that_is_stopped_and_runs_again_sees_its_append_through(place: Pl
     loop = asyncio.new_event_loop()
     appending = loop.create_task(append("stopped"))
     loop.run_until_complete(asyncio.to_thread(hold.reached.wait, 10))
-    with deadlines.operation_of(0.2), pytest.raises(OverloadedError):
+    with part_of(0.2), pytest.raises(OverloadedError):
         asyncio.run(append("too early"))
     hold.release()
     loop.run_until_complete(appending)

@@ -9,7 +9,6 @@ import os
 import random
 import sys
 import time
-from contextlib import nullcontext
 from typing import Any
 
 from google.adk.events import Event, EventActions
@@ -22,6 +21,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from gcp_adk_store import FirestoreSessionService
+from gcp_adk_store.operations import telemetry
 from gcp_adk_store.testing.emulators import firestore_emulator
 
 ROUNDS = 1500
@@ -30,12 +30,17 @@ QUANTILES = (0.05, 0.1, 0.25, 0.5)
 USER: dict[str, Any] = {"app_name": "app", "user_id": "user"}
 
 
-class Unmeasured:
-    """Begins no tally."""
+def nothing(*_: object, **__: object) -> None:
+    """Do nothing, in place of a function of telemetry."""
 
-    def begin(self, *_: object) -> nullcontext[None]:
-        """Return what does nothing."""
-        return nullcontext()
+
+MEASURING = {
+    name: function
+    for name, function in vars(telemetry).items()
+    if name in {"begin", "attach", "detach", "finish"} or name.startswith("count_")
+}
+"""What operations call to be measured."""
+WAYS = {"with": MEASURING, "without": dict.fromkeys(MEASURING, nothing)}
 
 
 def said(number: int) -> Event:
@@ -49,13 +54,12 @@ async def measure() -> dict[str, list[float]]:
     """Return the seconds of appends, ascending, with and without telemetry."""
     service = FirestoreSessionService(project=f"demo-cost-{os.getpid()}")
     held = await service.create_session(**USER)
-    begins = {"with": service.operations.begin, "without": Unmeasured().begin}
-    taken: dict[str, list[float]] = {name: [] for name in begins}
+    taken: dict[str, list[float]] = {name: [] for name in WAYS}
     for number in range(WARM_UP + ROUNDS):
         if number % 50 == 0:
             gc.collect()
-        for name in random.sample(sorted(begins), len(begins)):
-            vars(service.operations)["begin"] = begins[name]
+        for name in random.sample(sorted(WAYS), len(WAYS)):
+            vars(telemetry).update(WAYS[name])
             event = said(number)
             began = time.thread_time()
             await service.append_event(held, event)

@@ -14,6 +14,8 @@ import pytest
 
 from gcp_adk_store import OutcomeUnknownError, SessionConflictError, UnavailableError, errors
 from gcp_adk_store.operations import telemetry
+from gcp_adk_store.operations.bounds import Entered
+from gcp_adk_store.operations.operation import Operation
 from gcp_adk_store.testing.emulators import Emulator
 from tests.telemetry.watched import OWN, Measurements, Watched, attributes_of
 
@@ -60,16 +62,20 @@ class Emitted:
         return {value for _, series in self.measured.points for key, value in series if key == attribute}
 
 
+def appending() -> Operation:
+    """Return an append that begins now, with a span that tells the ids."""
+    operation = Operation("append_event", telemetry.FIRESTORE, "app")
+    telemetry.begin(operation)
+    telemetry.name_ids(operation, user="user", session="session")
+    return operation
+
+
 @pytest.fixture(scope="module")
 def emitted(providers: Watched) -> Iterator[Emitted]:
     """One call in which everything happens, and others that end in each way."""
     with providers.on():
-        append = telemetry.measured(telemetry.FIRESTORE, "append_event")
-        with append.begin("app"):
-            tally = telemetry.running()
-            assert tally is not None
-            tally.name("user", "session")
-            tally.count_attempt(2, OutcomeUnknownError(""))
+        with Entered(appending(), ends=True):
+            telemetry.count_attempt(2, OutcomeUnknownError(""))
             telemetry.count_rpc(Message())
             telemetry.count_storage_request()
             telemetry.count_conflict()
@@ -78,8 +84,8 @@ def emitted(providers: Watched) -> Iterator[Emitted]:
             for cache in ("segments", "versions"):
                 telemetry.count_lookups(cache, hits=1, misses=1)
         for failure in (SessionConflictError(""), *(getattr(errors, name)("") for name in FAILURES)):
-            append.begin("app").finish(failure)
-        append.begin("app").finish(asyncio.CancelledError())
+            telemetry.finish(appending(), failure)
+        telemetry.finish(appending(), asyncio.CancelledError())
         spans = providers.take_spans()
         attributes = {name for span in spans for name in attributes_of(span)}
         yield Emitted(attributes, providers.take_metrics())

@@ -72,12 +72,12 @@ def test_adks_message_attribute_is_filled(error: type[StoreError]) -> None:
 
 @pytest.mark.parametrize("name", errors.__all__)
 def test_an_error_survives_pickle(name: str) -> None:
-    """Type, message, and what else it carries cross a process boundary."""
+    """Type, message, and what else it carries cross a process boundary; the text begins with the operation."""
     error = getattr(errors, name)("the message", operation="save_artifact", key="app='a'")
     error.attempts, error.retry_after_s = 3, 1.5
     copy = pickle.loads(pickle.dumps(error))  # noqa: S301  # pickled one line above
 
-    assert (type(error), "the message") == (type(copy), str(copy))
+    assert (type(error), "save_artifact app='a': the message") == (type(copy), str(copy))
     assert ("save_artifact", "app='a'", 3, 1.5) == (
         copy.operation,
         copy.key,

@@ -20,7 +20,7 @@ from gcp_adk_store.errors import (
     StoreError,
     UnavailableError,
 )
-from gcp_adk_store.operations import deadlines
+from gcp_adk_store.operations.operation import part_of
 
 QUICK = RetryPolicy(attempt_s=20.0, deadline_s=30.0, first_wait_s=0.0001, longest_wait_s=0.001)
 HANGS_S = 20.0
@@ -163,7 +163,7 @@ async def test_an_operation_without_time_left_is_not_repeated() -> None:
     """What bounds the operation as a whole bounds its requests."""
     error = UnavailableError("1")
     script = Script(iter([error]))
-    with deadlines.operation_of(1e-9):
+    with part_of(1e-9):
         assert (error, 1) == (await outcome(script, unanswered=True), script.runs)
     assert script.timeouts[0] <= 0.001
 

@@ -4,11 +4,12 @@ import sys
 from types import FrameType
 
 import pytest
-from opentelemetry import trace
 
 from gcp_adk_store import OutcomeUnknownError, SessionConflictError
 from gcp_adk_store.operations import telemetry
-from gcp_adk_store.operations.telemetry import error_type, log_fields, measured, shown
+from gcp_adk_store.operations.bounds import Entered
+from gcp_adk_store.operations.operation import Operation, part_of, running
+from gcp_adk_store.operations.telemetry import error_type, log_fields, shown
 
 
 class ForeignError(Exception):
@@ -51,24 +52,24 @@ def test_an_error_is_told_by_its_type(failure: Exception, name: str) -> None:
     assert name == error_type(failure)
 
 
-def test_a_call_without_an_sdk_has_a_tally_and_no_span() -> None:
-    """The name that tells whether there is one is that of the API that is installed."""
-    assert hasattr(trace, "_TRACER_PROVIDER")
-    with measured(telemetry.FIRESTORE, "get_session").begin("app") as inside:
-        tally = telemetry.running()
+def test_an_operation_without_an_sdk_is_counted_and_has_no_span() -> None:
+    """A span that nobody sees would take 2 % of an append."""
+    appending = Operation("get_session", telemetry.FIRESTORE, "app")
+    telemetry.begin(appending)
+    with Entered(appending, ends=True):
+        telemetry.count_rpc(Message())
 
-        assert inside is None
-        assert tally is not None
-        assert not tally.is_recording or trace._TRACER_PROVIDER is not None
+        assert running() is appending
+        assert (1, None) == (appending.counts.rpcs, appending.span)
 
-    assert telemetry.running() is None
+    assert running() is None
 
 
 def test_fields_of_a_record_are_those_of_the_running_operation() -> None:
     """Of an error its attempts; outside of operations only what is known of the error."""
     failure = OutcomeUnknownError("lost")
     failure.attempts = 3
-    with measured(telemetry.FIRESTORE, "append_event").begin("app"):
+    with Entered(Operation("append_event", telemetry.FIRESTORE, "app"), ends=True):
         inside, of_failure = log_fields(), log_fields(failure)
 
     assert {"operation": "append_event", "app": "app", "attempts": 0} == inside
@@ -79,35 +80,36 @@ def test_fields_of_a_record_are_those_of_the_running_operation() -> None:
 
 
 def test_what_is_counted_outside_of_all_operations_is_nowhere() -> None:
-    """As of the commands' own looks at storage."""
-    telemetry.count_conflict()
-    telemetry.count_content(sent=1)
-    telemetry.count_lookups("segments", hits=1, misses=0)
-    telemetry.count_spilled(1, "bucket")
-    telemetry.count_storage_request()
+    """As of the commands' own looks at storage, also where they have a deadline."""
+    with part_of(1):
+        telemetry.count_conflict()
+        telemetry.count_content(sent=1)
+        telemetry.count_lookups("segments", hits=1, misses=0)
+        telemetry.count_spilled(1, "bucket")
+        telemetry.count_storage_request()
 
-    assert telemetry.running() is None
-    assert telemetry.running_app() is None
+        assert running() is None
+        assert {} == log_fields()
 
 
-def test_a_call_without_an_sdk_takes_few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_call_without_an_sdk_takes_few_steps() -> None:
     """What an append does: each step more is CPU time of all who watch nothing."""
-    monkeypatch.setattr(trace, "_TRACER_PROVIDER", None)
     steps: list[str] = []
 
     def learn(frame: FrameType, event: str, _: object) -> None:
         if event == "call" and frame.f_code.co_filename == telemetry.__file__:
             steps.append(frame.f_code.co_name)
 
+    appending = Operation("append_event", telemetry.FIRESTORE, "app")
     sys.setprofile(learn)
     try:
-        with measured(telemetry.FIRESTORE, "append_event").begin("app"):
-            tally = telemetry.running()
-            assert tally is not None
-            tally.count_attempt(1, None)
+        telemetry.begin(appending)
+        with Entered(appending, ends=True):
+            telemetry.count_attempt(1, None)
             telemetry.count_rpc(Message())
     finally:
         sys.setprofile(None)
 
-    assert ["measured", "begin", "__init__", "enter", "running", "count_attempt", "count_rpc"] == steps[:7]
-    assert ["__exit__", "leave", "finish"] == steps[7:]
+    assert ["begin", "attach", "count_attempt", "count_rpc"] == [each for each in steps[:5] if each[0] != "_"]
+    assert ["detach", "finish"] == [each for each in steps[5:] if each[0] != "_"]
+    assert 10 >= len(steps)

@@ -210,11 +210,11 @@ def test_a_request_that_timed_out_at_the_server_is_unanswered() -> None:
 
 
 @pytest.mark.parametrize("failure", [failure for failure, read, _ in STORAGE if read is not None])
-def test_a_storage_error_names_operation_and_kind(failure: type[Exception]) -> None:
+def test_a_storage_error_names_bucket_and_kind(failure: type[Exception]) -> None:
     """What failed where is in the message; the server's own words stay in the cause."""
-    message = str(storage_write_error(failure("secret"), "save_artifact k", "bkt", "p.create"))
+    message = str(storage_write_error(failure("secret"), "bucket 'bkt'", "bkt", "p.create"))
 
-    assert message.startswith("save_artifact k: ")
+    assert message.startswith("bucket 'bkt'")
     assert failure.__name__ in message
     assert "secret" not in message
 
@@ -404,7 +404,7 @@ def test_every_exception_of_the_sdks_becomes_ours(
     def fail(*_: object) -> None:
         raise cause
 
-    guarded = calls._guarded(fail, Permission.GET, what="load_artifact k", error=error)
+    guarded = calls._guarded(fail, Permission.GET, error=error)
     with pytest.raises((StoreError, RefusedError)) as caught:
         guarded(1.0)
 

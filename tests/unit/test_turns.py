@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from gcp_adk_store.errors import OverloadedError, UnavailableError
-from gcp_adk_store.operations import deadlines
 from gcp_adk_store.operations.limiter import Turn, Turns
+from gcp_adk_store.operations.operation import part_of
 
 HANGS_S = 20.0
 
@@ -100,7 +100,7 @@ async def test_a_wait_is_bounded_by_the_operation() -> None:
     """An operation with a deadline of its own waits no longer than that."""
     line = turns()
     await line.take("k")
-    with deadlines.operation_of(0.01), pytest.raises(UnavailableError):
+    with part_of(0.01), pytest.raises(UnavailableError):
         await line.take("k")
 
 
@@ -190,7 +190,7 @@ def test_a_turn_of_a_closed_loop_is_free_at_once() -> None:
     """Who comes next does not wait; what the closed loop had is passed on by nobody else."""
     line = turns()
     elsewhere = Elsewhere(line)
-    with deadlines.operation_of(0):  # no time to wait
+    with part_of(0):  # no time to wait
         with pytest.raises(OverloadedError):
             take_and_pass_on(line)
         elsewhere.loop.close()
@@ -226,7 +226,7 @@ def test_a_loop_that_runs_again_still_has_its_turn() -> None:
     async def end() -> None:
         line.pass_on(elsewhere.held[0])
 
-    with deadlines.operation_of(0.1), pytest.raises(OverloadedError):
+    with part_of(0.1), pytest.raises(OverloadedError):
         take_and_pass_on(line)
     elsewhere.run(end())
     elsewhere.loop.close()

@@ -24,8 +24,8 @@ from gcp_adk_store.cloud.auth import token_errors
 from gcp_adk_store.cloud.auth.token_errors import Exchange, Identity
 from gcp_adk_store.cloud.auth.tokens import SharedCredentials, Token
 from gcp_adk_store.errors import CredentialsError, InvalidInputError, UnavailableError
-from gcp_adk_store.operations import deadlines
 from gcp_adk_store.operations.forks import Guard
+from gcp_adk_store.operations.operation import at_most
 from gcp_adk_store.settings import StoreSettings
 
 T = TypeVar("T")
@@ -257,7 +257,7 @@ async def in_time(find: Callable[[], T]) -> T:
         UnavailableError: it takes longer; the thread ends when Google's library gives up.
     """
     try:
-        return await asyncio.wait_for(asyncio.to_thread(find), deadlines.at_most(math.inf))
+        return await asyncio.wait_for(asyncio.to_thread(find), at_most(math.inf))
     except TimeoutError as exc:
         raise UnavailableError("what knows the credentials did not answer in time; try again later") from exc
 

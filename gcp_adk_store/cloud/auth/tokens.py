@@ -16,7 +16,8 @@ from google.auth.transport.requests import Request
 from gcp_adk_store.cloud.auth import token_errors
 from gcp_adk_store.cloud.auth.token_errors import Exchange, Identity
 from gcp_adk_store.errors import UnavailableError
-from gcp_adk_store.operations import deadlines, forks, telemetry
+from gcp_adk_store.operations import forks, telemetry
+from gcp_adk_store.operations.operation import at_most
 
 logger = logging.getLogger(__name__)
 
@@ -66,7 +67,7 @@ class Token:
         try:
             # Shielded: whoever gives up gives up alone.
             failure = await asyncio.wait_for(
-                asyncio.shield(asyncio.wrap_future(running)), deadlines.at_most(_LONGEST_WAIT_S)
+                asyncio.shield(asyncio.wrap_future(running)), at_most(_LONGEST_WAIT_S)
             )
         except TimeoutError as exc:
             raise self._too_late() from exc
@@ -152,7 +153,7 @@ class Token:
 
     def _wait_for(self, running: "Future[_Failure | None]") -> None:
         try:
-            failure = running.result(timeout=deadlines.at_most(_LONGEST_WAIT_S))
+            failure = running.result(timeout=at_most(_LONGEST_WAIT_S))
         except TimeoutError as exc:
             raise self._too_late() from exc
         self._raise(failure)

@@ -22,7 +22,8 @@ from gcp_adk_store.cloud.firestore.channels import (
     FirestoreClient,
 )
 from gcp_adk_store.codec.writes import Delete, Document, Page, Write, Written
-from gcp_adk_store.operations import deadlines, telemetry
+from gcp_adk_store.operations import telemetry
+from gcp_adk_store.operations.operation import part_of
 from gcp_adk_store.operations.pauses import Pauses, apart
 from gcp_adk_store.settings import SessionLimits
 
@@ -56,7 +57,7 @@ def _in_time(
 
     @functools.wraps(method)
     async def call(self: "Documents", /, *args: P.args, **kwargs: P.kwargs) -> T:
-        with deadlines.part_of(self._policy.deadline_s):
+        with part_of(self._policy.deadline_s):
             return await method(self, *args, **kwargs)
 
     return call
@@ -99,13 +100,12 @@ class Documents:
 
     @_in_time
     async def commit(
-        self, writes: Sequence[Write | Delete], *, what: str, repeatable_when_unanswered: bool
+        self, writes: Sequence[Write | Delete], *, repeatable_when_unanswered: bool
     ) -> list[Written]:
         """Apply all *writes* or none, in one RPC; durable and visible to every read on return.
 
         Args:
             writes: At most 4 MiB of them on the emulator, 10 MiB in production.
-            what: Names the operation in errors: ids, never content.
             repeatable_when_unanswered: Whether a second run is harmless or recognised by the caller.
 
         Raises:
@@ -128,14 +128,13 @@ class Documents:
         await apart(fill, light=all(item.is_light for item in writes if isinstance(item, Write)))
 
         async def attempt(timeout_s: float) -> list[Written]:
-            tally = telemetry.count_rpc(request)
+            telemetry.count_rpc(request)
             asked_at = platform_time.get_time()
             try:
                 answer = await connection.commit(request, metadata=connection.metadata, timeout=timeout_s)
             except translate.FIRESTORE_FAILURES as exc:
-                _raise_as(translate.firestore_write_error, exc, f"{what}: {connection.where}")
-            if tally is not None and tally.is_recording:
-                tally.received_bytes += answer.ByteSize()
+                _raise_as(translate.firestore_write_error, exc, connection.where)
+            telemetry.count_answer(answer)
             self.clock.learn(answer.commit_time, asked_at=asked_at)
             return [_written(item, result) for item, result in zip(writes, answer.write_results, strict=True)]
 
@@ -143,20 +142,18 @@ class Documents:
             attempt, policy=self._policy, repeatable_when_unanswered=repeatable_when_unanswered
         )
 
-    async def commit_all(self, writes: Sequence[Write | Delete], *, what: str) -> None:
+    async def commit_all(self, writes: Sequence[Write | Delete]) -> None:
         """Apply small *writes* that are harmless when repeated, in order, some in each commit.
 
         Raises:
             RefusedError, OutcomeUnknownError, UnavailableError, AccessDeniedError: as :meth:`commit`.
         """
         for start in range(0, len(writes), _WRITES_PER_COMMIT):
-            await self.commit(
-                writes[start : start + _WRITES_PER_COMMIT], what=what, repeatable_when_unanswered=True
-            )
+            await self.commit(writes[start : start + _WRITES_PER_COMMIT], repeatable_when_unanswered=True)
 
     @_in_time
     async def get(
-        self, paths: Sequence[str], *, what: str, fields: Sequence[str] | None = None
+        self, paths: Sequence[str], *, fields: Sequence[str] | None = None
     ) -> list[Document | None]:
         """Return the documents at *paths*, in that order, ``None`` where there is none.
 
@@ -178,14 +175,13 @@ class Documents:
         async def attempt(timeout_s: float) -> list[Document | None]:
             found: dict[str, Document] = {}
             pauses = Pauses()
-            tally = telemetry.count_rpc(request)
+            telemetry.count_rpc(request)
             asked_at = platform_time.get_time()
             read_time = None
             try:
                 stream = connection.batch_get(request, metadata=connection.metadata, timeout=timeout_s)
                 async for message in stream:
-                    if tally is not None and tally.is_recording:
-                        tally.received_bytes += message.ByteSize()
+                    telemetry.count_answer(message)
                     if read_time is None:  # one for all of them: they are of one snapshot
                         read_time = self.clock.learn(message.read_time, asked_at=asked_at)
                     if message.WhichOneof("result") == "found":
@@ -194,7 +190,7 @@ class Documents:
                     if pauses.is_due:
                         await pauses.take()
             except translate.FIRESTORE_FAILURES as exc:
-                _raise_as(translate.firestore_read_error, exc, f"{what}: {connection.where}")
+                _raise_as(translate.firestore_read_error, exc, connection.where)
             return [found.get(path) for path in paths]
 
         return await retry.call(attempt, policy=self._policy, repeatable_when_unanswered=True)
@@ -205,7 +201,6 @@ class Documents:
         parent: str,
         collection: str,
         *,
-        what: str,
         fields: Sequence[str] | None = None,
         all_descendants: bool = False,
         page: Page | None = None,
@@ -234,14 +229,13 @@ class Documents:
         async def attempt(timeout_s: float) -> list[Document]:
             found: list[Document] = []
             pauses = Pauses()
-            tally = telemetry.count_rpc(request)
+            telemetry.count_rpc(request)
             asked_at = platform_time.get_time()
             read_time = None
             try:
                 stream = connection.run_query(request, metadata=connection.metadata, timeout=timeout_s)
                 async for message in stream:
-                    if tally is not None and tally.is_recording:
-                        tally.received_bytes += message.ByteSize()
+                    telemetry.count_answer(message)
                     if read_time is None:
                         read_time = self.clock.learn(message.read_time, asked_at=asked_at)
                     if message.HasField("document"):
@@ -249,7 +243,7 @@ class Documents:
                     if pauses.is_due:
                         await pauses.take()
             except translate.FIRESTORE_FAILURES as exc:
-                _raise_as(translate.firestore_read_error, exc, f"{what}: {connection.where}")
+                _raise_as(translate.firestore_read_error, exc, connection.where)
             return found
 
         return await retry.call(attempt, policy=self._policy, repeatable_when_unanswered=True)
@@ -282,12 +276,12 @@ async def _read(message: Any, *, root: str, read_time: float) -> Document:
     return await apart(partial(values.from_document, message, root=root, read_time=read_time), light=light)
 
 
-def _raise_as(error: Callable[[BaseException, str], Exception], exc: BaseException, what: str) -> NoReturn:
+def _raise_as(error: Callable[[BaseException, str], Exception], exc: BaseException, where: str) -> NoReturn:
     """Raise what *exc* is called here."""
     task = asyncio.current_task()
     if isinstance(exc, asyncio.CancelledError) and (task is None or task.cancelling()):
         raise exc  # the caller's own; a channel that is closed cancels its calls, not their callers
-    raise error(exc, what) from exc
+    raise error(exc, where) from exc
 
 
 def _written(item: Write | Delete, result: Any) -> Written:

@@ -20,8 +20,9 @@ from gcp_adk_store.cloud import errors as translate
 from gcp_adk_store.cloud import retry
 from gcp_adk_store.cloud.auth.credentials import StoreCredentials
 from gcp_adk_store.errors import OverloadedError, StoreError
-from gcp_adk_store.operations import deadlines, forks, telemetry
+from gcp_adk_store.operations import forks, telemetry
 from gcp_adk_store.operations.limiter import Turns
+from gcp_adk_store.operations.operation import at_most, part_of
 from gcp_adk_store.settings import ArtifactLimits
 
 T = TypeVar("T")
@@ -84,7 +85,7 @@ class StorageCalls:
         """Whether the client is one that the caller lent."""
         return self._lent is not None
 
-    async def read(self, work: Callable[[Any, float], T], permission: Permission, *, what: str) -> T:
+    async def read(self, work: Callable[[Any, float], T], permission: Permission) -> T:
         """Run *work*, which changes nothing, with the bucket and the seconds one request may be silent.
 
         Raises:
@@ -92,16 +93,14 @@ class StorageCalls:
             NotProvisionedError: the bucket does not exist.
             AccessDeniedError: no credentials, or not allowed.
         """
-        return await self._call(work, permission, what=what, error=translate.storage_read_error)
+        return await self._call(work, permission, error=translate.storage_read_error)
 
-    async def work(self, work: Callable[[Any, float], T], permission: Permission, *, what: str) -> T:
+    async def work(self, work: Callable[[Any, float], T], permission: Permission) -> T:
         """Run *work*, which sends nothing to the bucket, as :meth:`read` does; without a token for it."""
-        with deadlines.part_of(self._limits.deadline_s):
-            return await self._run(work, permission, what=what, error=translate.storage_read_error)
+        with part_of(self._limits.deadline_s):
+            return await self._run(work, permission, error=translate.storage_read_error)
 
-    async def write(
-        self, work: Callable[[Any, float], T], permission: Permission, *, what: str, conditional: bool
-    ) -> T:
+    async def write(self, work: Callable[[Any, float], T], permission: Permission, *, conditional: bool) -> T:
         """Run *work*, which is harmless or recognised when it runs twice, as :meth:`read` does.
 
         *conditional* says that it requires an object to be absent, or of a version.
@@ -112,9 +111,9 @@ class StorageCalls:
             UnavailableError, NotProvisionedError, AccessDeniedError: nothing was written.
         """
         error = translate.storage_condition_error if conditional else translate.storage_write_error
-        return await self._call(work, permission, what=what, error=error)
+        return await self._call(work, permission, error=error)
 
-    async def require_bucket(self, *, what: str) -> None:
+    async def require_bucket(self) -> None:
         """Tell a missing bucket from a missing object, which answer alike; asked once, until it is seen.
 
         Raises:
@@ -128,7 +127,7 @@ class StorageCalls:
             return next(found.pages) is not None
 
         if not self._seen:
-            await self.read(look, Permission.LIST, what=what)
+            await self.read(look, Permission.LIST)
 
     async def close(self) -> None:
         """Let running requests finish, then close what was opened here; a later call opens it anew."""
@@ -143,29 +142,19 @@ class StorageCalls:
             client.close()
 
     async def _call(
-        self,
-        work: Callable[[Any, float], T],
-        permission: Permission,
-        *,
-        what: str,
-        error: Callable[..., Exception],
+        self, work: Callable[[Any, float], T], permission: Permission, *, error: Callable[..., Exception]
     ) -> T:
-        with deadlines.part_of(self._limits.deadline_s):
+        with part_of(self._limits.deadline_s):
             if not self.is_borrowed and settings.storage_emulator_url() is None:
                 # Here, so that no thread waits for it, and that one that is refused is not asked for again.
                 await self._credentials.ready()
-            return await self._run(work, permission, what=what, error=error)
+            return await self._run(work, permission, error=error)
 
     async def _run(
-        self,
-        work: Callable[[Any, float], T],
-        permission: Permission,
-        *,
-        what: str,
-        error: Callable[..., Exception],
+        self, work: Callable[[Any, float], T], permission: Permission, *, error: Callable[..., Exception]
     ) -> T:
         loop = asyncio.get_running_loop()
-        run = self._guarded(work, permission, what=what, error=error)
+        run = self._guarded(work, permission, error=error)
         begun: list[float] = []  # the time that each attempt was given, once it runs
 
         def begin(timeout_s: float) -> T:
@@ -182,12 +171,12 @@ class StorageCalls:
 
         try:
             # A server that sends a byte now and then is never silent: this bounds it.
-            async with asyncio.timeout(deadlines.at_most(self._limits.deadline_s)):
+            async with asyncio.timeout(at_most(self._limits.deadline_s)):
                 # Whatever runs twice is recognised or harmless: a create or a copy finds its own object by
                 # its save id or its content, a piece of an upload asks how much arrived.
                 return await retry.call(attempt, policy=self._policy, repeatable_when_unanswered=True)
         except TimeoutError as exc:
-            where = f"{what}{_on_emulator()}"
+            where = _where(self.bucket)
             if not begun:
                 raise OverloadedError(
                     f"{where}: all {self._limits.max_workers} threads (max_workers) were busy until the "
@@ -199,18 +188,13 @@ class StorageCalls:
             raise failure from exc
 
     def _guarded(
-        self,
-        work: Callable[[Any, float], T],
-        permission: Permission,
-        *,
-        what: str,
-        error: Callable[..., Exception],
+        self, work: Callable[[Any, float], T], permission: Permission, *, error: Callable[..., Exception]
     ) -> Callable[[float], T]:
         def run(timeout_s: float) -> T:
             try:
                 result = work(self.client().bucket(self.bucket), timeout_s)
             except translate.STORAGE_FAILURES as exc:
-                raise error(exc, f"{what}{_on_emulator()}", self.bucket, permission.value) from exc
+                raise error(exc, _where(self.bucket), self.bucket, permission.value) from exc
             self._seen = self._seen or result is not None
             return result
 
@@ -275,6 +259,6 @@ class _CountedSession(AuthorizedSession):
         return answer
 
 
-def _on_emulator() -> str:
+def _where(bucket: str) -> str:
     url = settings.storage_emulator_url()
-    return f": on the emulator at {url} (STORAGE_EMULATOR_HOST)" if url else ""
+    return f"bucket {bucket!r}" + (f" on the emulator at {url} (STORAGE_EMULATOR_HOST)" if url else "")

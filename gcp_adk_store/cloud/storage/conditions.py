@@ -38,7 +38,7 @@ class Conditions:
     def __init__(self, calls: StorageCalls) -> None:
         self._calls = calls
 
-    async def make(self, name: str, write: Callable[[], Awaitable[T]], *, what: str) -> T:
+    async def make(self, name: str, write: Callable[[], Awaitable[T]]) -> T:
         """Run *write*, which requires that there is no object *name*.
 
         Raises:
@@ -57,22 +57,16 @@ class Conditions:
                 unsure = refused.perhaps_own = unsure or refused.perhaps_own
                 if not isinstance(refused, ConditionFailedError):
                     raise
-            blob = await self._look(name, refused, what=what)
+            blob = await self._look(name, refused)
             if blob is not None:
                 exists = ObjectExistsError(stored(blob))
                 exists.perhaps_own = unsure
                 raise exists from refused
             if not tries_left:
-                raise unexplained(refused, what, self._calls.bucket) from refused
+                raise unexplained(refused, self._calls.bucket) from refused
 
     async def explained(
-        self,
-        refused: ConditionFailedError,
-        name: str,
-        generation: int | None,
-        metageneration: int | None,
-        *,
-        what: str,
+        self, refused: ConditionFailedError, name: str, generation: int | None, metageneration: int | None
     ) -> Any:
         """Return the object that a *refused* write required to be of another version; ``None`` if it is gone.
 
@@ -80,34 +74,33 @@ class Conditions:
             AccessDeniedError: it is of the version that was required, of which ``None`` is any.
             OutcomeUnknownError: the same, but an earlier try of the write was not answered.
         """
-        found = await self._look(name, refused, what=what)
+        found = await self._look(name, refused)
         if (
             found is not None
             and generation in (None, found.generation)
             and metageneration in (None, found.metageneration)
         ):
-            raise unexplained(refused, what, self._calls.bucket) from refused
+            raise unexplained(refused, self._calls.bucket) from refused
         return found
 
-    async def find(self, name: str, *, what: str) -> Any:
+    async def find(self, name: str) -> Any:
         """Return the client's handle of an object with its metadata, ``None`` if there is none of *name*."""
 
         def stat(bucket: Any, timeout_s: float) -> Any:
             return bucket.get_blob(name, timeout=timeout_s, retry=None)
 
-        found = await self._calls.read(stat, Permission.GET, what=what)
+        found = await self._calls.read(stat, Permission.GET)
         if found is None:
-            await self._calls.require_bucket(what=what)
+            await self._calls.require_bucket()
         return found
 
-    async def _look(self, name: str, refused: RefusedError, *, what: str) -> Any:
+    async def _look(self, name: str, refused: RefusedError) -> Any:
         try:
-            return await self.find(name, what=what)
+            return await self.find(name)
         except StoreError as exc:
             if not refused.perhaps_own:
                 raise
             raise OutcomeUnknownError.since(
                 exc,
-                f"{what}: sent and not answered, and what became of it could not be read; read before "
-                "repeating it",
+                "sent and not answered, and what became of it could not be read; read before repeating it",
             ) from exc

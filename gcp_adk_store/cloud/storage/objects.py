@@ -50,7 +50,7 @@ class Objects:
         """The bucket's name."""
         return self._calls.bucket
 
-    async def create(self, name: str, upload: Upload, *, what: str) -> None:
+    async def create(self, name: str, upload: Upload) -> None:
         """Write an object that must not exist yet; durable on return.
 
         Raises:
@@ -70,13 +70,11 @@ class Objects:
             )
 
         await self._conditions.make(
-            name,
-            lambda: self._calls.write(send, Permission.CREATE, what=what, conditional=True),
-            what=what,
+            name, lambda: self._calls.write(send, Permission.CREATE, conditional=True)
         )
         telemetry.count_content(sent=len(upload.data))
 
-    async def copy(self, source: StoredObject, name: str, fields: ObjectFields, *, what: str) -> None:
+    async def copy(self, source: StoredObject, name: str, fields: ObjectFields) -> None:
         """Write an object that must not exist yet from the bytes of *source*, within Cloud Storage.
 
         Raises:
@@ -84,9 +82,9 @@ class Objects:
             ObjectExistsError: as :meth:`create`.
             OutcomeUnknownError, UnavailableError, NotProvisionedError, AccessDeniedError: as :meth:`create`.
         """
-        await self._conditions.make(name, lambda: self._copy(source, name, fields, what=what), what=what)
+        await self._conditions.make(name, lambda: self._copy(source, name, fields))
 
-    async def _copy(self, source: StoredObject, name: str, fields: ObjectFields, *, what: str) -> None:
+    async def _copy(self, source: StoredObject, name: str, fields: ObjectFields) -> None:
         token: str | None = None
 
         def rewrite(bucket: Any, timeout_s: float) -> tuple[bool, str | None]:
@@ -109,45 +107,41 @@ class Objects:
         # A large object may take several requests, each of which goes on from the one before.
         while True:
             try:
-                _, token = await self._calls.write(rewrite, Permission.CREATE, what=what, conditional=True)
+                _, token = await self._calls.write(rewrite, Permission.CREATE, conditional=True)
             except ObjectGoneError:
-                await self._calls.require_bucket(what=what)
+                await self._calls.require_bucket()
                 raise
             if token is None:
                 return
 
-    async def names(self, prefix: str, *, delimiter: str | None, what: str) -> list[str]:
+    async def names(self, prefix: str, *, delimiter: str | None) -> list[str]:
         """Return the names that start with *prefix*, without those that have *delimiter* after it."""
-        blobs = await self._list(prefix, delimiter=delimiter, fields=_NAMES, what=what)
+        blobs = await self._list(prefix, delimiter=delimiter, fields=_NAMES)
         return [blob.name for blob in blobs]
 
-    async def infos(
-        self, prefix: str, *, delimiter: str | None, what: str, hashes: bool = False
-    ) -> list[StoredObject]:
+    async def infos(self, prefix: str, *, delimiter: str | None, hashes: bool = False) -> list[StoredObject]:
         """Return the objects that :meth:`names` names, with their metadata, and checksums if asked for."""
         fields = _INFOS_WITH_HASHES if hashes else _INFOS
-        return [
-            stored(blob) for blob in await self._list(prefix, delimiter=delimiter, fields=fields, what=what)
-        ]
+        return [stored(blob) for blob in await self._list(prefix, delimiter=delimiter, fields=fields)]
 
     async def greatest(
-        self, prefix: str, order: Callable[[str], int | None], *, delimiter: str | None, what: str
+        self, prefix: str, order: Callable[[str], int | None], *, delimiter: str | None
     ) -> StoredObject | None:
         """Return the one of the objects that :meth:`names` names whose name is greatest by *order*.
 
         With its checksums; ``None`` where *order* has a place for none.
         """
-        blobs = await self._list(prefix, delimiter=delimiter, fields=_INFOS_WITH_HASHES, what=what)
+        blobs = await self._list(prefix, delimiter=delimiter, fields=_INFOS_WITH_HASHES)
         placed = [(number, blob) for blob in blobs if (number := order(blob.name)) is not None]
         return stored(max(placed, key=operator.itemgetter(0))[1]) if placed else None
 
-    async def info(self, name: str, *, what: str) -> StoredObject | None:
+    async def info(self, name: str) -> StoredObject | None:
         """Return one object with its checksums, ``None`` if there is none of that name."""
-        blob = await self._conditions.find(name, what=what)
+        blob = await self._conditions.find(name)
         return None if blob is None else stored(blob)
 
     async def read(
-        self, name: str, *, generation: int | None, what: str, part: tuple[int, int] | None = None
+        self, name: str, *, generation: int | None, part: tuple[int, int] | None = None
     ) -> tuple[bytes, int] | None:
         """Return an object's bytes and their generation; ``None`` if gone.
 
@@ -170,24 +164,24 @@ class Objects:
                 raise requests.exceptions.ContentDecodingError("the answer is not what was asked for")
             return data, blob.generation
 
-        found = await self._calls.read(download, Permission.GET, what=what)
+        found = await self._calls.read(download, Permission.GET)
         if found is None:
-            await self._calls.require_bucket(what=what)
+            await self._calls.require_bucket()
         else:
             telemetry.count_content(received=len(found[0]))
         return found
 
-    async def keep_until(self, prefix: str, time: datetime, *, what: str) -> None:
+    async def keep_until(self, prefix: str, time: datetime) -> None:
         """Move the custom time of the objects that start with *prefix* to *time* at least."""
         while True:
-            blobs = await self._list(prefix, delimiter=None, fields=_TIMES, what=what)
+            blobs = await self._list(prefix, delimiter=None, fields=_TIMES)
             earlier = [blob for blob in blobs if blob.custom_time is not None and blob.custom_time < time]
             if not earlier:
                 return
             # Where another call came first, the next look tells how far it moved them.
-            await fan_out(self._set_custom_time(blob, time, what=what) for blob in earlier)
+            await fan_out(self._set_custom_time(blob, time) for blob in earlier)
 
-    async def scan(self, prefix: str, *, what: str) -> AsyncIterator[list[ScannedObject]]:
+    async def scan(self, prefix: str) -> AsyncIterator[list[ScannedObject]]:
         """Yield the objects that start with *prefix*, by name, some at a time."""
         after: str | None = None
 
@@ -205,13 +199,13 @@ class Objects:
             return [blob for blob in found if blob.name != after]
 
         while True:
-            blobs = await self._calls.read(page, Permission.LIST, what=what)
+            blobs = await self._calls.read(page, Permission.LIST)
             yield [scanned(blob) for blob in blobs]
             if len(blobs) < _SCANNED_AT_ONCE:
                 return
             after = blobs[-1].name
 
-    async def mark(self, name: str, metadata: Mapping[str, str], *, what: str) -> bool:
+    async def mark(self, name: str, metadata: Mapping[str, str]) -> bool:
         """Change an object's *metadata*, which gives it another version; tell whether it is there."""
 
         def patch(bucket: Any, timeout_s: float) -> bool:
@@ -223,12 +217,12 @@ class Objects:
                 return False
             return True
 
-        there = await self._calls.write(patch, Permission.UPDATE, what=what, conditional=False)
+        there = await self._calls.write(patch, Permission.UPDATE, conditional=False)
         if not there:
-            await self._calls.require_bucket(what=what)
+            await self._calls.require_bucket()
         return there
 
-    async def delete_unchanged(self, name: str, version: str, *, what: str) -> bool:
+    async def delete_unchanged(self, name: str, version: str) -> bool:
         """Remove an object that is of the *version* that a scan saw; tell whether it is gone."""
         generation, metageneration = (int(number) for number in version.split("/"))
 
@@ -244,12 +238,12 @@ class Objects:
             return True
 
         try:
-            return await self._calls.write(remove, Permission.DELETE, what=what, conditional=True)
+            return await self._calls.write(remove, Permission.DELETE, conditional=True)
         except ConditionFailedError as refused:
-            found = await self._conditions.explained(refused, name, generation, metageneration, what=what)
+            found = await self._conditions.explained(refused, name, generation, metageneration)
             return found is None
 
-    async def delete(self, name: str, *, generation: int | None, what: str) -> None:
+    async def delete(self, name: str, *, generation: int | None) -> None:
         """Remove an object of this *generation*, of any if ``None``; what is gone already is no error."""
 
         def remove(bucket: Any, timeout_s: float) -> None:
@@ -257,10 +251,10 @@ class Objects:
                 bucket.delete_blob(name, if_generation_match=generation, timeout=timeout_s, retry=None)
 
         try:
-            await self._calls.write(remove, Permission.DELETE, what=what, conditional=generation is not None)
+            await self._calls.write(remove, Permission.DELETE, conditional=generation is not None)
         except ConditionFailedError as refused:
             # Removed already, too, where what is there was made later.
-            await self._conditions.explained(refused, name, generation, None, what=what)
+            await self._conditions.explained(refused, name, generation, None)
 
     async def close(self) -> None:
         """Let running requests finish, then close what was opened here; a later call opens it anew."""
@@ -276,7 +270,7 @@ class Objects:
             blob.storage_class = fields.storage_class
         return blob
 
-    async def _set_custom_time(self, seen: Any, time: datetime, *, what: str) -> None:
+    async def _set_custom_time(self, seen: Any, time: datetime) -> None:
         def patch(bucket: Any, timeout_s: float) -> None:
             blob = bucket.blob(seen.name)
             blob.custom_time = time
@@ -284,14 +278,12 @@ class Objects:
                 blob.patch(if_metageneration_match=seen.metageneration, timeout=timeout_s, retry=None)
 
         try:
-            await self._calls.write(patch, Permission.UPDATE, what=what, conditional=True)
+            await self._calls.write(patch, Permission.UPDATE, conditional=True)
         except ConditionFailedError as refused:
             # Moved by another call, or by this one, whose answer was lost.
-            await self._conditions.explained(
-                refused, seen.name, seen.generation, seen.metageneration, what=what
-            )
+            await self._conditions.explained(refused, seen.name, seen.generation, seen.metageneration)
 
-    async def _list(self, prefix: str, *, delimiter: str | None, fields: str, what: str) -> list[Any]:
+    async def _list(self, prefix: str, *, delimiter: str | None, fields: str) -> list[Any]:
         def pages(bucket: Any, timeout_s: float) -> list[Any]:
             return list(
                 bucket.client.list_blobs(
@@ -304,4 +296,4 @@ class Objects:
                 )
             )
 
-        return await self._calls.read(pages, Permission.LIST, what=what)
+        return await self._calls.read(pages, Permission.LIST)

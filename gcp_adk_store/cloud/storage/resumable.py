@@ -60,7 +60,6 @@ class ResumableUploads:
         size: int,
         read_at: ReadAt,
         on_progress: Callable[[int], None],
-        what: str,
     ) -> None:
         """Write an object that must not exist yet; its CRC32C is compared with that of what was read.
 
@@ -70,7 +69,6 @@ class ResumableUploads:
             size: Bytes of it, above 0.
             read_at: Gives its bytes, some of them perhaps twice.
             on_progress: Told how many bytes Cloud Storage has.
-            what: Names the operation in errors.
 
         Raises:
             ObjectExistsError: it exists; it may be this call's own, whose answer was lost.
@@ -79,13 +77,11 @@ class ResumableUploads:
             UnavailableError, NotProvisionedError, AccessDeniedError: nothing was written.
         """
         done, crc32c = await self._conditions.make(
-            name,
-            lambda: self._send(name, fields, size=size, read_at=read_at, on_progress=on_progress, what=what),
-            what=what,
+            name, lambda: self._send(name, fields, size=size, read_at=read_at, on_progress=on_progress)
         )
         if done["crc32c"] != crc32c:
-            await self._objects.delete(name, generation=int(done["generation"]), what=what)
-            raise StoredDataError(f"{what}: other bytes arrived than were read, and were removed; save again")
+            await self._objects.delete(name, generation=int(done["generation"]))
+            raise StoredDataError("other bytes arrived than were read, and were removed; save again")
 
     async def _send(
         self,
@@ -95,10 +91,9 @@ class ResumableUploads:
         size: int,
         read_at: ReadAt,
         on_progress: Callable[[int], None],
-        what: str,
     ) -> tuple[dict[str, Any], str]:
         """Return the resource of what was stored, and the CRC32C of what was read."""
-        url = await self._begin(name, fields, size=size, what=what)
+        url = await self._begin(name, fields, size=size)
         checksum, hashed = RunningChecksum(), 0
         have = furthest = stalled = 0
         while stalled < _LONGEST_STALL:
@@ -106,7 +101,7 @@ class ResumableUploads:
             checksum.update(piece[max(0, hashed - have) :])
             hashed = max(hashed, have + len(piece))
             done = await self._calls.write(
-                _Piece(url, piece, have=have, size=size), Permission.CREATE, what=what, conditional=True
+                _Piece(url, piece, have=have, size=size), Permission.CREATE, conditional=True
             )
             telemetry.count_content(sent=(done if isinstance(done, int) else size) - have)
             if not isinstance(done, int):
@@ -115,9 +110,9 @@ class ResumableUploads:
             stalled = 0 if have > furthest else stalled + 1
             furthest = max(furthest, have)
             on_progress(have)
-        raise UnavailableError(f"{what}: Cloud Storage keeps nothing of what is sent; save again later")
+        raise UnavailableError("Cloud Storage keeps nothing of what is sent; save again later")
 
-    async def _begin(self, name: str, fields: ObjectFields, *, size: int, what: str) -> str:
+    async def _begin(self, name: str, fields: ObjectFields, *, size: int) -> str:
         def begin(bucket: Any, timeout_s: float) -> str:
             blob = self._objects.blob_of(bucket, name, fields)
             url: str = blob.create_resumable_upload_session(
@@ -130,7 +125,7 @@ class ResumableUploads:
             return url
 
         # Begun twice, one of the two is never finished, and goes by itself after a week.
-        return await self._calls.write(begin, Permission.CREATE, what=what, conditional=True)
+        return await self._calls.write(begin, Permission.CREATE, conditional=True)
 
 
 class _Piece:

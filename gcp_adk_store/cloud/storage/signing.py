@@ -55,7 +55,6 @@ class UrlSigner:
         *,
         method: str,
         expiration: datetime | timedelta | int,
-        what: str,
         headers: Mapping[str, str] | None = None,
         options: Mapping[str, Any] | None = None,
     ) -> str:
@@ -68,7 +67,7 @@ class UrlSigner:
         given = _OURS & (options or {}).keys()
         if given:
             raise InvalidInputError(
-                f"{what}: {', '.join(sorted(given))} cannot be passed; credentials= and "
+                f"{', '.join(sorted(given))} cannot be passed; credentials= and "
                 "signing_service_account= of the service say who signs"
             )
 
@@ -80,12 +79,10 @@ class UrlSigner:
                     expiration=expiration, method=method, headers=dict(headers or {}), **arguments
                 )
             except (TypeError, ValueError, AttributeError) as exc:
-                raise InvalidInputError(
-                    f"{what}: the URL cannot be signed as asked for; see the cause"
-                ) from exc
+                raise InvalidInputError("the URL cannot be signed as asked for; see the cause") from exc
             return url
 
-        return await self._calls.work(work, Permission.GET, what=what)
+        return await self._calls.work(work, Permission.GET)
 
     def _signer(self, client: Any) -> Signing:
         if self._signing is None:

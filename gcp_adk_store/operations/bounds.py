@@ -1,0 +1,190 @@
+"""Bound the calls of a service in time and number, measure them, and name them in every error."""
+
+import enum
+import functools
+import inspect
+import math
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from types import TracebackType
+from typing import Any, Final, TypeVar, cast, overload
+
+from gcp_adk_store.errors import InvalidInputError, StoreError
+from gcp_adk_store.operations import telemetry
+from gcp_adk_store.operations.limiter import Turns
+from gcp_adk_store.operations.operation import Operation, enter, leave
+
+T = TypeVar("T")
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+_IDS: Final = ("app_name", "user_id", "session_id", "filename", "version")
+_ALL: Final = None  # the one key of the permits of all operations
+
+
+class _End(enum.Enum):
+    END = enum.auto()
+
+
+class Bounds:
+    """Deadlines and concurrency limit of one service, which holds them as ``bounds``."""
+
+    def __init__(
+        self,
+        service: type,
+        *,
+        system: str,
+        deadlines_s: Mapping[str, float],
+        turns: Turns | None,
+        names_ids: Callable[[], bool],
+    ) -> None:
+        """Prepare bounds; without *turns* any number of operations may run.
+
+        Args:
+            service: The service's class.
+            system: The service behind it, for telemetry.
+            deadlines_s: Deadlines in seconds by the method's name.
+            turns: The permits that operations acquire.
+            names_ids: Whether spans tell the ids of users and sessions; asked for each operation.
+
+        Raises:
+            InvalidInputError: *deadlines_s* names a method that is not an operation of *service*.
+        """
+        for name in deadlines_s:
+            if not hasattr(getattr(service, name, None), "is_operation"):
+                raise InvalidInputError(
+                    f"deadlines_s names {name!r}, which is no method of {service.__name__}"
+                )
+        self._system = system
+        self._deadlines_s = dict(deadlines_s)
+        self._turns = turns
+        self._names_ids = names_ids
+
+    def begin(
+        self, method: Callable[..., object], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> Operation:
+        """Return the operation that a call of *method* is."""
+        session = kwargs.get("session")
+        if session is None and len(args) > 1:
+            session = args[1]
+        app = kwargs.get("app_name") if session is None else getattr(session, "app_name", None)
+        operation = Operation(
+            method.__name__,
+            self._system,
+            app if isinstance(app, str) else None,
+            lambda: _ids(inspect.signature(method).bind(*args, **kwargs).arguments),
+        )
+        telemetry.begin(operation)
+        if operation.span is not None and operation.span.is_recording() and self._names_ids():
+            telemetry.name_ids(
+                operation,
+                user=kwargs.get("user_id", getattr(session, "user_id", None)),
+                session=kwargs.get("session_id", getattr(session, "id", None)),
+            )
+        return operation
+
+    def limit(self, operation: Operation) -> None:
+        """Give *operation* its deadline, from now on."""
+        seconds = self._deadlines_s.get(operation.name, math.inf)
+        operation.ends_at = time.monotonic() + seconds
+
+    async def run(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Run *work* as one of those that may run at a time.
+
+        Raises:
+            OverloadedError: it got no permit in time; it was not begun.
+        """
+        if self._turns is None:
+            return await work()
+        turn = await self._turns.take(_ALL)
+        try:
+            return await work()
+        finally:
+            self._turns.pass_on(turn)
+
+
+@overload
+def operation(method: Method, /) -> Method: ...
+@overload
+def operation(*, limited: bool) -> Callable[[Method], Method]: ...
+def operation(method: Method | None = None, /, *, limited: bool = True) -> Any:
+    """Make a method of a service an operation: bounded, measured, and named in the errors that it raises.
+
+    The service holds its :class:`Bounds` as ``bounds``. A method that yields is measured while it works on
+    its next item; its caller bounds how long it goes on.
+
+    Args:
+        method: A coroutine function, or an asynchronous generator function.
+        limited: Whether the operation acquires a permit; otherwise *method* does so by :meth:`Bounds.run`.
+    """
+    if method is None:
+        return functools.partial(_operation, limited=limited)
+    return _operation(method, limited=limited)
+
+
+def _operation(method: Method, *, limited: bool) -> Method:
+    @functools.wraps(method)
+    async def call(*args: Any, **kwargs: Any) -> Any:
+        bounds: Bounds = args[0].bounds
+        running = bounds.begin(method, args, kwargs)
+        bounds.limit(running)
+        with Entered(running, ends=True):
+            if limited:
+                return await bounds.run(lambda: method(*args, **kwargs))
+            return await method(*args, **kwargs)
+
+    @functools.wraps(method)
+    async def iterate(*args: Any, **kwargs: Any) -> AsyncIterator[Any]:
+        running = args[0].bounds.begin(method, args, kwargs)
+        items = method(*args, **kwargs)
+        failure: BaseException | None = None
+        try:
+            # Step by step: between two of them the caller's own code runs, in the same context.
+            while True:
+                with Entered(running):
+                    item = await anext(items, _End.END)
+                if item is _End.END:
+                    return
+                yield item
+        except GeneratorExit:
+            raise  # the caller has seen enough
+        except BaseException as exc:
+            failure = exc
+            raise
+        finally:
+            telemetry.finish(running, failure)
+
+    wrapped: Any = iterate if inspect.isasyncgenfunction(method) else call
+    wrapped.is_operation = True  # what Bounds asks for
+    return cast("Method", wrapped)
+
+
+class Entered:
+    """Lets a block belong to an operation, and names the operation in the errors that leave the block."""
+
+    def __init__(self, operation: Operation, *, ends: bool = False) -> None:
+        self._operation = operation
+        self._ends = ends
+
+    def __enter__(self) -> None:
+        self._token = enter(self._operation)
+        telemetry.attach(self._operation)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, failure: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if isinstance(failure, StoreError):
+            failure.operation = self._operation.name
+            failure.key = self._operation.ids()
+        is_thrown_away = isinstance(failure, GeneratorExit)  # the task is gone, and its context with it
+        telemetry.detach(self._operation, in_context=not is_thrown_away)
+        if not is_thrown_away:
+            leave(self._token)
+        if self._ends:
+            telemetry.finish(self._operation, failure)
+
+
+def _ids(arguments: Mapping[str, Any]) -> str:
+    session = arguments.get("session")
+    if session is not None:
+        arguments = {"app_name": session.app_name, "user_id": session.user_id, "session_id": session.id}
+    return " ".join(f"{name}={arguments[name]!r}" for name in _IDS if arguments.get(name) is not None)
