@@ -98,19 +98,14 @@ class BucketPayloads:
             metadata={OWNER: owner.path},
             custom_time=time,
         )
-        while True:
-            try:
-                await self._objects.create(name, upload)
-            except ObjectExistsError:
-                # The same content is there already, perhaps since an append that came to nothing: a collector
-                # that found it then must not remove it now.
-                put_time = {OWNER: owner.path, PUT_TIME: f"{platform_time.get_time()}"}
-                if await self._objects.mark(name, put_time):
-                    break
-            else:
-                return
-        if time is not None:
-            await self._objects.keep_until(name, time)
+        # The same content may be there already, perhaps since an append that came to nothing: a collector
+        # that found it then must not remove it now.
+        marks = {OWNER: owner.path, PUT_TIME: f"{platform_time.get_time()}"}
+        try:
+            await self._objects.create(name, upload, marks=marks)
+        except ObjectExistsError:
+            if time is not None:
+                await self._objects.keep_until(name, time)
 
     async def get(self, owner: PayloadOwner, ref: PayloadRef) -> bytes | None:
         """Return the object's bytes."""

@@ -14,8 +14,6 @@ from gcp_adk_store.cloud.errors import (
     unexplained,
 )
 from gcp_adk_store.cloud.storage.calls import Permission, StorageCalls
-from gcp_adk_store.cloud.storage.resources import stored
-from gcp_adk_store.codec.objects import StoredObject
 from gcp_adk_store.errors import OutcomeUnknownError, StoreError
 
 T = TypeVar("T")
@@ -25,9 +23,9 @@ _TRIES_TO_MAKE: Final = 2
 
 
 class ObjectExistsError(TargetExistsError):
-    """An object that was to be made is there already: *found*. Never leaves the services."""
+    """An object that was to be made is there already: what the look *found*. Never leaves the services."""
 
-    def __init__(self, found: StoredObject) -> None:
+    def __init__(self, found: Any) -> None:
         super().__init__(found)
         self.found = found
 
@@ -38,8 +36,8 @@ class Conditions:
     def __init__(self, calls: StorageCalls) -> None:
         self._calls = calls
 
-    async def make(self, name: str, write: Callable[[], Awaitable[T]]) -> T:
-        """Run *write*, which requires that there is no object *name*.
+    async def make(self, write: Callable[[], Awaitable[T]], look: Callable[[], Awaitable[object]]) -> T:
+        """Run *write*, which requires that there is no object; *look* gives something true if there is one.
 
         Raises:
             ObjectExistsError: there is one.
@@ -57,9 +55,9 @@ class Conditions:
                 unsure = refused.perhaps_own = unsure or refused.perhaps_own
                 if not isinstance(refused, ConditionFailedError):
                     raise
-            blob = await self._look(name, refused)
-            if blob is not None:
-                exists = ObjectExistsError(stored(blob))
+            found = await self._settled(look(), refused)
+            if found:
+                exists = ObjectExistsError(found)
                 exists.perhaps_own = unsure
                 raise exists from refused
             if not tries_left:
@@ -74,7 +72,7 @@ class Conditions:
             AccessDeniedError: it is of the version that was required, of which ``None`` is any.
             OutcomeUnknownError: the same, but an earlier try of the write was not answered.
         """
-        found = await self._look(name, refused)
+        found = await self._settled(self.find(name), refused)
         if (
             found is not None
             and generation in (None, found.generation)
@@ -94,9 +92,9 @@ class Conditions:
             await self._calls.require_bucket()
         return found
 
-    async def _look(self, name: str, refused: RefusedError) -> Any:
+    async def _settled(self, look: Awaitable[T], refused: RefusedError) -> T:
         try:
-            return await self.find(name)
+            return await look
         except StoreError as exc:
             if not refused.perhaps_own:
                 raise

@@ -50,8 +50,10 @@ class Objects:
         """The bucket's name."""
         return self._calls.bucket
 
-    async def create(self, name: str, upload: Upload) -> None:
+    async def create(self, name: str, upload: Upload, *, marks: Mapping[str, str] | None = None) -> None:
         """Write an object that must not exist yet; durable on return.
+
+        One that exists is given *marks* as its metadata, if there are any.
 
         Raises:
             ObjectExistsError: it exists; it may be this call's own, whose answer was lost.
@@ -69,8 +71,13 @@ class Objects:
                 retry=None,
             )
 
+        async def look() -> object:
+            if marks is None:
+                return await self.info(name)
+            return await self.mark(name, marks)
+
         await self._conditions.make(
-            name, lambda: self._calls.write(send, Permission.CREATE, conditional=True)
+            lambda: self._calls.write(send, Permission.CREATE, conditional=True), look
         )
         telemetry.count_content(sent=len(upload.data))
 
@@ -82,7 +89,7 @@ class Objects:
             ObjectExistsError: as :meth:`create`.
             OutcomeUnknownError, UnavailableError, NotProvisionedError, AccessDeniedError: as :meth:`create`.
         """
-        await self._conditions.make(name, lambda: self._copy(source, name, fields))
+        await self._conditions.make(lambda: self._copy(source, name, fields), lambda: self.info(name))
 
     async def _copy(self, source: StoredObject, name: str, fields: ObjectFields) -> None:
         token: str | None = None

@@ -77,7 +77,8 @@ class ResumableUploads:
             UnavailableError, NotProvisionedError, AccessDeniedError: nothing was written.
         """
         done, crc32c = await self._conditions.make(
-            name, lambda: self._send(name, fields, size=size, read_at=read_at, on_progress=on_progress)
+            lambda: self._send(name, fields, size=size, read_at=read_at, on_progress=on_progress),
+            lambda: self._objects.info(name),
         )
         if done["crc32c"] != crc32c:
             await self._objects.delete(name, generation=int(done["generation"]))
