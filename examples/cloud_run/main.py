@@ -13,7 +13,7 @@ import uvicorn
 from google.adk.cli.fast_api import get_fast_api_app
 
 import gcp_adk_store
-from gcp_adk_store.adk_server import app as server
+from gcp_adk_store import adk_server
 
 # Cloud Run kills 10 s after its SIGTERM: what runs has so long to end by itself, and the rest is for closing.
 GRACE_S = 7
@@ -25,11 +25,11 @@ app = get_fast_api_app(
     session_service_uri=settings.session_service_uri(),
     # Refuses to start without a bucket: ADK would keep artifacts in memory.
     artifact_service_uri=settings.artifact_service_uri(),
-    lifespan=server.lifespan,
+    lifespan=adk_server.lifespan,
     web=False,
 )
-server.answer_errors(app)
-server.tune_gc()
+adk_server.answer_errors(app)
+adk_server.tune_gc()
 
 if __name__ == "__main__":
     uvicorn.run(

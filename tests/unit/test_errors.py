@@ -72,7 +72,7 @@ def test_adks_message_attribute_is_filled(error: type[StoreError]) -> None:
 
 @pytest.mark.parametrize("name", errors.__all__)
 def test_an_error_survives_pickle(name: str) -> None:
-    """Type, message, and what else it carries cross a process boundary; the text begins with the operation."""
+    """Type, text, which begins with the operation, and what else it carries cross a process boundary."""
     error = getattr(errors, name)("the message", operation="save_artifact", key="app='a'")
     error.attempts, error.retry_after_s = 3, 1.5
     copy = pickle.loads(pickle.dumps(error))  # noqa: S301  # pickled one line above

@@ -1,1 +1,43 @@
 """Let chosen calls fail, get lost, hang or wait."""
+
+from gcp_adk_store.testing.faults.plans import (
+    Call,
+    Cut,
+    Delay,
+    Fault,
+    FaultFigures,
+    Garble,
+    Hang,
+    Hold,
+    Injector,
+    Lose,
+    Plan,
+    Plans,
+    RandomFaults,
+    Refuse,
+    from_nth,
+    no_faults,
+    nth,
+    only,
+)
+
+__all__ = [
+    "Call",
+    "Cut",
+    "Delay",
+    "Fault",
+    "FaultFigures",
+    "Garble",
+    "Hang",
+    "Hold",
+    "Injector",
+    "Lose",
+    "Plan",
+    "Plans",
+    "RandomFaults",
+    "Refuse",
+    "from_nth",
+    "no_faults",
+    "nth",
+    "only",
+]
