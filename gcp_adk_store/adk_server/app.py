@@ -73,8 +73,8 @@ def tune_gc() -> None:
     What was imported is frozen: the collector does not look through it any more. The rest it looks through
     less often. Memory that is in no cycle is freed at once as before.
 
-    With 32 sessions that take turns at a time the longest collection falls from 342 to 31 ms of CPU, and the
-    99th percentile of appends to 0.6 times what it was: ``python -m benchmarks.collector``, with its figures
+    With 32 sessions that take turns at a time the longest collection falls from 305 to 25 ms of CPU, and the
+    99th percentile of appends to 0.36 times what it was: ``python -m benchmarks.collector``, with its figures
     in docs/performance.md.
     """
     gc.collect()
