@@ -134,7 +134,7 @@ async def test_a_service_that_was_closed_serves_again(project: str) -> None:
 
 
 async def test_services_are_closed_when_the_server_ends(project: str) -> None:
-    """Where its app was made with ``lifespan=server.lifespan``, whatever ends it."""
+    """Where its app was made with ``lifespan=adk_server.lifespan``, whatever ends it."""
     service = session_service(f"firestore://{project}")
 
     async def serve() -> None:

@@ -235,4 +235,4 @@ def test_the_advice_on_pythons_collector_is_what_the_example_does() -> None:
 
     assert "True 2000 10 100 True\n" == run.stdout
     assert "tune_gc()" == advice.splitlines()[-1]
-    assert "\nserver.tune_gc()\n" in (ROOT / "examples/cloud_run/main.py").read_text()
+    assert "\nadk_server.tune_gc()\n" in (ROOT / "examples/cloud_run/main.py").read_text()
