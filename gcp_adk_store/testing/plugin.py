@@ -4,7 +4,7 @@ import asyncio
 import os
 import uuid
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -16,10 +16,6 @@ if TYPE_CHECKING:
     from gcp_adk_store.ces import PythonRuntime
     from gcp_adk_store.ces.sandbox import Sandbox
     from gcp_adk_store.store import Store
-
-
-SANDBOX_RUNS: Final = 48
-"""As many as a runtime with its own settings may have at a time: 8, each with 5 levels of calls below it."""
 
 
 @pytest.fixture(scope="session")
@@ -69,13 +65,15 @@ def ces_sandbox() -> "Iterator[Sandbox]":
     What it needs is said where it cannot start: a failure, since a skipped test shows nothing.
     """
     try:
+        from gcp_adk_store.ces import RuntimeSettings  # noqa: PLC0415  # of an extra, where it is used
+        from gcp_adk_store.ces.host.admission import Machine, Room  # noqa: PLC0415  # likewise
         from gcp_adk_store.ces.sandbox import (  # noqa: PLC0415  # of an extra, where it is used
             BubblewrapSandbox,
             SandboxUnavailableError,
         )
     except ModuleNotFoundError as exc:
         pytest.fail(f"{exc.msg}: {how_to_install('ces')}", pytrace=False)
-    sandbox = BubblewrapSandbox(runs_at_once=SANDBOX_RUNS)
+    sandbox = BubblewrapSandbox(runs_at_once=Room.of(RuntimeSettings(), None, Machine.here()).places)
     try:
         asyncio.run(sandbox.start())
     except SandboxUnavailableError as exc:

@@ -1,21 +1,21 @@
 """Run requests in the sandbox, with everything that their code asks for."""
 
-import asyncio
 from collections.abc import Iterable, Mapping
-from contextlib import AbstractAsyncContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import asdict, replace
 from functools import partial
 from typing import Any, Final
 
 from gcp_adk_store.ces.guest.contract import VERSION
+from gcp_adk_store.ces.host.admission import Room, Waiting, places_of
 from gcp_adk_store.ces.host.questions import Answer, Delta
 from gcp_adk_store.ces.host.results import RunFailure
 from gcp_adk_store.ces.host.sandboxes import overlaps
-from gcp_adk_store.ces.host.seats import seats_of
 from gcp_adk_store.ces.host.serving import Host, TooDeepError
 from gcp_adk_store.ces.host.settings import RuntimeSettings
 from gcp_adk_store.ces.host.toolbox import Ran, Situation, Toolbox
 from gcp_adk_store.ces.http.fetching import HttpAccess
+from gcp_adk_store.ces.sandbox.clock import Clock
 from gcp_adk_store.ces.sandbox.errors import (
     SandboxError,
     SandboxMemoryError,
@@ -24,7 +24,6 @@ from gcp_adk_store.ces.sandbox.errors import (
 )
 from gcp_adk_store.ces.sandbox.interface import Sandbox
 from gcp_adk_store.ces.sandbox.limits import Limits
-from gcp_adk_store.operations.limiter import Turns
 
 _MOST_WARNINGS: Final = 100
 _WARNING_CHARACTERS: Final = 1000
@@ -34,32 +33,46 @@ class Engine:
     """Runs requests, in bounded numbers and to a bounded depth."""
 
     def __init__(
-        self, sandbox: Sandbox, toolbox: Toolbox, http: HttpAccess, settings: RuntimeSettings
+        self,
+        sandbox: Sandbox,
+        toolbox: Toolbox,
+        http: HttpAccess,
+        settings: RuntimeSettings,
+        room: Room,
     ) -> None:
-        """Prepare it.
-
-        Raises:
-            InvalidInputError: the sandbox takes fewer runs at a time than may wait for each other.
-        """
         self._sandbox = sandbox
         self._toolbox = toolbox
         self._http = http
         self._settings = settings
-        self._limits = settings.limits or Limits()
+        self._room = room
+        self._limits = replace(settings.limits or Limits(), memory_bytes=room.memory_bytes)
         self._overlaps = overlaps(sandbox)
-        # By depth: were they one line, runs could all wait for turns of runs within them.
-        self._turns = Turns(at_once=settings.runs_at_once if self._overlaps else 1)
-        self._seats = seats_of(sandbox, max_depth=settings.max_depth)
+        self._places = places_of(sandbox)
 
-    async def run(self, request: Mapping[str, Any], situation: Situation, *, depth: int = 0) -> Ran:
+    async def run(
+        self,
+        request: Mapping[str, Any],
+        situation: Situation,
+        *,
+        depth: int = 0,
+        waiting: Waiting = nullcontext,
+    ) -> Ran:
         """Return what became of *request*, with everything done that its code asked for.
 
+        Args:
+            request: What the code's process gets.
+            situation: Of the run.
+            depth: How many runs this one is within.
+            waiting: Entered while the run waits for a sandbox, or its code for that of a called tool.
+
         Raises:
+            OverloadedError: no sandbox was free in time; no code was run.
             SandboxError: its process had no answer, or no memory for one.
             InvalidInputError: it, or what its code is answered, is too large for the sandbox.
         """
-        if depth > self._settings.max_depth:
-            raise TooDeepError
+        if depth >= self._room.levels:
+            raise TooDeepError(self._room.levels - 1)
+        clock = Clock(longest_stop_s=self._settings.longest_wait_s)
         host = Host(
             self._toolbox,
             self._http,
@@ -67,6 +80,8 @@ class Engine:
             situation,
             run_below=partial(self.run, depth=depth + 1),
             overlaps=self._overlaps,
+            clock=clock,
+            waiting=waiting,
         )
         whole = {
             "version": VERSION,
@@ -74,15 +89,22 @@ class Engine:
             "settings": asdict(self._settings.guest),
             **request,
         }
-        limits = {} if self._settings.limits is None else {"limits": self._settings.limits}
         printed: list[str] = []
-        async with self._turns.turn(depth), self._seat(depth):
+        async with self._places.place(
+            situation.session,
+            depth,
+            self._room,
+            longest_wait_s=self._settings.longest_wait_s,
+            waiting=waiting,
+        ):
             try:
-                frame = await self._sandbox.run(whole, host.answer, on_output=printed.append, **limits)
+                frame = await self._sandbox.run(
+                    whole, host.answer, on_output=printed.append, limits=self._limits, clock=clock
+                )
                 answer = _believed(Answer.of(frame, before=request["context"]["state"]), request)
                 _require_memory(answer)
                 if self._settings.finish_uncollected and answer.error is None:
-                    answer = _with(await self._finished(host), answer, request)
+                    answer = _with(await self._finished(host, clock), answer, request)
             except SandboxError as exc:  # also of what is found in its answer, when its process has ended
                 exc.output = exc.output or "".join(printed)
                 raise
@@ -97,16 +119,13 @@ class Engine:
             stdout="".join(printed),
         )
 
-    def _seat(self, depth: int) -> AbstractAsyncContextManager[None]:
-        return self._seats.seat(self._settings.max_depth - depth) if self._seats else nullcontext()
-
-    async def _finished(self, host: Host) -> Iterable[Delta]:
+    async def _finished(self, host: Host, clock: Clock) -> Iterable[Delta]:
         """Return what calls changed that were begun and not collected, once they are done."""
         try:
-            async with asyncio.timeout(self._limits.wall_s) as clock:
+            async with clock.limit(self._limits.wall_s) as timeout:
                 return await host.finish()
         except TimeoutError as exc:
-            if not clock.expired():
+            if not timeout.expired():
                 raise  # of a mock's function
             raise SandboxTimeoutError(
                 "background calls that the code did not wait for took longer than the "

@@ -8,6 +8,7 @@ from typing import Any, Final, Self, Unpack
 from google.adk.artifacts import BaseArtifactService
 from google.adk.sessions import BaseSessionService
 
+from gcp_adk_store.ces.host.admission import Machine, Room
 from gcp_adk_store.ces.host.callbacks import callback_request, left
 from gcp_adk_store.ces.host.engine import Engine
 from gcp_adk_store.ces.host.keys import SessionKeyLike
@@ -40,7 +41,7 @@ from gcp_adk_store.ces.sandbox.errors import SandboxError, SandboxUnavailableErr
 from gcp_adk_store.ces.sandbox.interface import Sandbox
 from gcp_adk_store.ces.tools.declarations import CodeFile, Execution, PythonTool, Tool, by_name
 from gcp_adk_store.ces.tools.mocks import FakeTools, MockConfig
-from gcp_adk_store.errors import InvalidInputError
+from gcp_adk_store.errors import InvalidInputError, OverloadedError
 
 PENDING: Final[Mapping[str, Any]] = {"result": "pending"}
 """What an asynchronous tool answers first."""
@@ -62,6 +63,7 @@ class PythonRuntime:
       ``RuntimeSettings.reruns_on_conflict`` lets it run again, and what it asked of the host happen again.
       Or the session has the event of ``event_id`` already: the code has not run, unless that was stored
       while it did.
+    * ``OverloadedError``: no sandbox was free within ``longest_wait_s``; no code was run.
     * ``SandboxUnavailableError``: the sandbox cannot run here; no code was run.
     * ``SandboxTimeoutError``, ``SandboxMemoryError``, ``SandboxOutputError``, ``SandboxCrashError``,
       ``SandboxProtocolError``: how the code's process ended.
@@ -89,25 +91,22 @@ class PythonRuntime:
             tools: What ``tools.X`` calls, and a model; a text in a mapping is the code of a Python tool.
             http: Where requests may go; by default nowhere.
             sandbox: What code runs in: ``bubblewrap`` (the default), ``gvisor``, ``inprocess``, which
-                protects nothing, or a sandbox to borrow, which stays open on :meth:`close`. A borrowed one
-                must take more runs at a time than ``max_depth``; with fewer than ``runs_at_once`` for each
-                level of calls, runs wait for each other, never forever.
+                protects nothing, or a sandbox to borrow, which stays open on :meth:`close`. Runtimes that
+                borrow one share its places.
             settings: What is chosen where the platform's behaviour is not known.
             mocks: Answers to calls of tools, in every run.
             fakes: Code that answers calls of tools, where no mock does.
 
         Raises:
-            InvalidInputError: two tools have one name, there is no such sandbox, or it takes too few runs at
-                a time.
+            InvalidInputError: two tools have one name, or there is no such sandbox.
         """
         settings = settings or RuntimeSettings()
         access = HttpAccess(http or HttpPolicy())
         self._toolbox = Toolbox(by_name(tools), http=access, mocks=mocks, fakes=fakes)
-        self._sandbox, self._owns_sandbox = open_sandbox(
-            sandbox, runs_at_once=settings.runs_at_once * (settings.max_depth + 1)
-        )
+        room = Room.of(settings, sandbox, Machine.here())
+        self._sandbox, self._owns_sandbox = open_sandbox(sandbox, runs_at_once=room.places)
         self._settings = settings
-        self._engine = Engine(self._sandbox, self._toolbox, access, settings)
+        self._engine = Engine(self._sandbox, self._toolbox, access, settings, room)
         self._sessions = SessionRuns(session_service, artifact_service, settings)
         self._late = LateRuns()
 
@@ -297,7 +296,7 @@ class PythonRuntime:
                 raise
             except SandboxError as exc:  # the model waits for a response, whatever became of the tool
                 return Outcome.failed(failure_of(exc), opened.state, self._settings, stdout=exc.output)
-            except InvalidInputError as exc:  # what it is handed, or answered, is too large
+            except (InvalidInputError, OverloadedError) as exc:  # too large; or no sandbox was free
                 return Outcome.failed(failure_of(exc), opened.state, self._settings)
 
         done = await self._sessions.finish_late(invocation, name, opened, surely)

@@ -3,22 +3,27 @@
 import asyncio
 import json
 import time
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import Any, Final
 
+from gcp_adk_store.ces.host.admission import Waiting
 from gcp_adk_store.ces.host.questions import Delta, Question
 from gcp_adk_store.ces.host.replies import Reply
 from gcp_adk_store.ces.host.results import Call, RunFailure
 from gcp_adk_store.ces.host.settings import RuntimeSettings
-from gcp_adk_store.ces.host.toolbox import RunRequest, Situation, Toolbox, ToolCall, new_call_id
+from gcp_adk_store.ces.host.toolbox import Ran, Situation, Toolbox, ToolCall, new_call_id
 from gcp_adk_store.ces.http.fetching import HttpAccess, Outgoing
+from gcp_adk_store.ces.sandbox.clock import Clock
 from gcp_adk_store.ces.sandbox.errors import SandboxProtocolError
 
 _SHOWN_CHARACTERS: Final = 16_384
 
 
 class TooDeepError(Exception):
-    """Tools call each other too deep."""
+    """Tools call each other deeper than its number."""
 
 
 class Host:
@@ -31,8 +36,10 @@ class Host:
         settings: RuntimeSettings,
         situation: Situation,
         *,
-        run_below: RunRequest,
+        run_below: Callable[..., Awaitable[Ran]],
         overlaps: bool,
+        clock: Clock,
+        waiting: Waiting,
     ) -> None:
         """Prepare it.
 
@@ -43,6 +50,8 @@ class Host:
             situation: Of the run.
             run_below: Runs a request within this run; raises a `TooDeepError` where that is too deep.
             overlaps: Whether background calls go on while the code does.
+            clock: Of the run; it stands still while all that the code waits for waits for sandboxes.
+            waiting: Tells who waits for the run that it stands still.
         """
         self._toolbox = toolbox
         self._http = http
@@ -50,6 +59,11 @@ class Host:
         self._situation = situation
         self._run_below = run_below
         self._overlaps = overlaps
+        self._clock = clock
+        self._waiting = waiting
+        self._awaited: Counter[int] = Counter()
+        self._queued: Counter[int] = Counter()
+        self._stopped: ExitStack | None = None
         self._begun: dict[int, asyncio.Task[Reply]] = {}
         self._held_characters = 0
         self._background = asyncio.Semaphore(settings.background_calls_at_once)
@@ -71,11 +85,12 @@ class Host:
                 raise SandboxProtocolError(
                     f"the code asks for the answer to {question.id}, which was not begun"
                 )
-            reply = await begun
+            reply = await self._collected(question.id, begun)
             self._held_characters -= _characters(reply)
             return reply.wire()
         if not question.background:
-            return (await self._serve(question)).wire()
+            with self._counted(self._awaited, question.id):
+                return (await self._serve(question)).wire()
         if question.id in self._begun:
             raise SandboxProtocolError(f"the code begins {question.id} twice")
         task = self._begun[question.id] = asyncio.create_task(self._serve_in_turn(question))
@@ -85,7 +100,7 @@ class Host:
 
     async def finish(self) -> Sequence[Delta]:
         """Wait for what was begun and not collected, and return what it changed; raise the first failure."""
-        replies = await asyncio.gather(*self._begun.values())
+        replies = await asyncio.gather(*(self._collected(*each) for each in self._begun.items()))
         return [reply.delta for reply in replies if reply.delta is not None]
 
     async def cancel(self) -> None:
@@ -93,6 +108,32 @@ class Host:
         for task in self._begun.values():
             task.cancel()
         await asyncio.gather(*self._begun.values(), return_exceptions=True)
+
+    async def _collected(self, number: int, task: asyncio.Task[Reply]) -> Reply:
+        with self._counted(self._awaited, number):
+            return await task
+
+    @contextmanager
+    def _counted(self, calls: Counter[int], number: int) -> Iterator[None]:
+        calls[number] += 1
+        self._consider_time()
+        try:
+            yield
+        finally:
+            calls[number] -= 1
+            self._consider_time()
+
+    def _consider_time(self) -> None:
+        """Stop the run's clock while the code waits for nothing but calls that wait for sandboxes."""
+        awaited = +self._awaited
+        stops = bool(awaited) and all(self._queued[number] for number in awaited)
+        if stops and self._stopped is None:
+            self._stopped = ExitStack()
+            self._stopped.enter_context(self._clock.stopped())
+            self._stopped.enter_context(self._waiting())
+        elif self._stopped is not None and not stops:
+            stopped, self._stopped = self._stopped, None
+            stopped.close()
 
     async def _serve_in_turn(self, question: Question) -> Reply:
         async with self._background:
@@ -148,11 +189,17 @@ class Host:
             function_call_id=new_call_id(),
         )
         try:
-            return await self._toolbox.reply(call, self._run_below)
-        except TooDeepError:
-            depth = self._settings.max_depth
+            waiting = partial(self._counted, self._queued, question.id)
+            return await self._toolbox.reply(call, partial(self._run_below, waiting=waiting))
+        except TooDeepError as exc:
             return Reply(
-                ending=("ToolDepthError", f"tools call each other deeper than the {depth} of max_depth")
+                ending=(
+                    "ToolDepthError",
+                    (
+                        f"tools call each other deeper than {exc}: max_depth is {self._settings.max_depth}, "
+                        "and each depth needs a sandbox (sandboxes_per_session)"
+                    ),
+                )
             )
 
     async def _of_web(self, question: Question) -> Reply:

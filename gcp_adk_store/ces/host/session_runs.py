@@ -264,7 +264,7 @@ class SessionRuns:
         return Opened(
             session=session,
             state=state,
-            situation=Situation(context=context, mocks=invocation.mocks),
+            situation=Situation(session=invocation.key, context=context, mocks=invocation.mocks),
             warnings=warnings,
         )
 

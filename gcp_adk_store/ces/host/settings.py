@@ -21,7 +21,7 @@ class RuntimeSettings:
 
     guest: RunSettings = field(default_factory=RunSettings)
     limits: Limits | None = None
-    """Of each run; None is the sandbox's own."""
+    """Of each run; None is `Limits()`. Where the machine has little memory, runs get less of it."""
     agent_name: str = "agent"
     """Author of the events that runs append, and ``context.agent_name``, where a call names no other."""
     context: Mapping[str, Any] = field(default_factory=dict)
@@ -56,10 +56,21 @@ class RuntimeSettings:
     uncollected_characters: int = 16 * 1024 * 1024
     """Of answers to background calls that the code has not asked for yet, and of what these calls changed of
     the variables; with more, the run fails."""
-    runs_at_once: int = 8
-    """Runs at a time; others wait for their turn. Nested runs count by their depth."""
+    sandboxes_at_once: int | None = None
+    """Sandboxes at a time, those of called tools included; runs beyond wait, sessions in turns. None takes 8
+    for each processor that this process may use, and no more than ``sandbox_memory_bytes`` hold."""
+    sandbox_memory_bytes: int | None = None
+    """Memory of all sandboxes in sum, by the ``memory_bytes`` of each. None takes three quarters of what is
+    available when the runtime is made, or of the limit of its control group. ``sandboxes_at_once`` comes
+    before it."""
+    sandboxes_per_session: int | None = None
+    """Sandboxes of one session, and so of one call with all that it starts. None takes one for each depth of
+    calls and half of the others."""
+    longest_wait_s: float = 60.0
+    """Seconds that a run waits for its sandbox, or that runs it calls wait for theirs, together: outside of
+    ``Limits.wall_s``. Then there is an OverloadedError, or time goes on."""
     max_depth: int = 5
-    """How deep tools may call each other."""
+    """How deep tools may call each other; less where there are fewer sandboxes than depths."""
     appends_of_late_responses: int = 10
     """How often the response of an asynchronous tool is appended anew where another writer was first."""
 
@@ -74,7 +85,10 @@ class RuntimeSettings:
             "reruns_on_conflict": 0,
             "background_calls_at_once": 1,
             "uncollected_characters": 0,
-            "runs_at_once": 1,
+            "sandboxes_at_once": 1,
+            "sandbox_memory_bytes": 1,
+            "sandboxes_per_session": 1,
+            "longest_wait_s": 0,
             "max_depth": 0,
             "appends_of_late_responses": 1,
         }

@@ -7,6 +7,7 @@ from typing import Any, Final, TypeAlias
 
 from google.adk.platform import uuid as platform_uuid
 
+from gcp_adk_store.ces.host.keys import SessionKey
 from gcp_adk_store.ces.host.questions import Answer
 from gcp_adk_store.ces.host.replies import Reply
 from gcp_adk_store.ces.host.results import Call, RunFailure
@@ -15,7 +16,7 @@ from gcp_adk_store.ces.sandbox.errors import SandboxError, SandboxUnavailableErr
 from gcp_adk_store.ces.tools.declarations import Callee, CodeFile, MockTool, OperationTool, PythonTool
 from gcp_adk_store.ces.tools.mocks import FakeTools, MockConfig
 from gcp_adk_store.ces.tools.parameters import ArgumentsError
-from gcp_adk_store.errors import InvalidInputError
+from gcp_adk_store.errors import InvalidInputError, OverloadedError
 
 _BAD_REQUEST: Final = 400
 _FAILED: Final = 500
@@ -25,6 +26,7 @@ _FAILED: Final = 500
 class Situation:
     """What runs that belong together have in common."""
 
+    session: SessionKey
     context: Mapping[str, Any]
     """The session as code sees it, but for the variables."""
     mocks: MockConfig | None
@@ -182,7 +184,7 @@ async def _of_python(tool: PythonTool, call: ToolCall, run: RunRequest) -> Reply
         raise
     except SandboxError as exc:
         return Reply.failed(_FAILED, failure_of(exc), stdout=exc.output)
-    except InvalidInputError as exc:  # what is handed to it, or what it is answered, is too large
+    except (InvalidInputError, OverloadedError) as exc:  # too large for a sandbox; or no sandbox was free
         return Reply.failed(_FAILED, failure_of(exc))
     if ran.answer.error is not None:
         return Reply.failed(_FAILED, ran.answer.error, stdout=ran.stdout)

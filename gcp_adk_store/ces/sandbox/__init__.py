@@ -1,6 +1,7 @@
 """Run user code where it can harm nobody; ``docs/ces-sandbox.md`` says what protects from what."""
 
 from gcp_adk_store.ces.sandbox.bubblewrap import BubblewrapSandbox
+from gcp_adk_store.ces.sandbox.clock import Clock
 from gcp_adk_store.ces.sandbox.environment import (
     Environment,
     default_folder,
@@ -26,6 +27,7 @@ __all__ = [
     "GUEST",
     "Answer",
     "BubblewrapSandbox",
+    "Clock",
     "Environment",
     "GvisorSandbox",
     "InProcessSandbox",

@@ -9,9 +9,11 @@ import os
 import shutil
 import threading
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
+from gcp_adk_store.ces.sandbox.clock import Clock
 from gcp_adk_store.ces.sandbox.environment import (
     Environment,
     carried_code,
@@ -90,13 +92,18 @@ class BubblewrapSandbox:
         *,
         limits: Limits = Limits(),  # noqa: B008  # frozen
         on_output: Callable[[str], None] | None = None,
+        clock: Clock | None = None,
     ) -> dict[str, Any]:
         """Run the entry once, in a process of its own; see ``Sandbox.run``."""
         first = spelled("request", {"request": request}, limits)
+        clock = clock or Clock()
         async with self._turns.turn(_RUNS):
-            process = await self._process(limits)
+            # The keeper's clock knows of no stops, and is for a host that does not end a run in time.
+            process = await self._process(replace(limits, wall_s=limits.wall_s + clock.longest_stop_s))
             try:
-                return await supervise(process, first, answer, limits=limits, on_output=on_output)
+                return await supervise(
+                    process, first, answer, limits=limits, on_output=on_output, clock=clock
+                )
             finally:
                 process.close()
 

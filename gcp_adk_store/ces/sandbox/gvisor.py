@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from gcp_adk_store.ces.sandbox.clock import Clock
 from gcp_adk_store.ces.sandbox.containers import Container, Recipe
 from gcp_adk_store.ces.sandbox.environment import (
     Environment,
@@ -79,14 +80,18 @@ class GvisorSandbox:
         *,
         limits: Limits = Limits(),  # noqa: B008  # frozen
         on_output: Callable[[str], None] | None = None,
+        clock: Clock | None = None,
     ) -> dict[str, Any]:
         """Run the entry once, in a container of its own; see ``Sandbox.run``."""
         first = spelled("request", {"request": request}, limits)
+        clock = clock or Clock()
         async with self._turns.turn(_RUNS):
             container = _container(lambda: self._recipe(limits))
             try:
                 await container.began(self._patience_s)
-                result = await supervise(container, first, answer, limits=limits, on_output=on_output)
+                result = await supervise(
+                    container, first, answer, limits=limits, on_output=on_output, clock=clock
+                )
             except GeneratorExit:  # the event loop was closed, and nothing can be waited for
                 container.close()
                 raise

@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from gcp_adk_store.ces.sandbox.clock import Clock
 from gcp_adk_store.ces.sandbox.errors import (
     SandboxCrashError,
     SandboxError,
@@ -48,6 +49,7 @@ class InProcessSandbox:
         *,
         limits: Limits = Limits(),  # noqa: B008  # frozen
         on_output: Callable[[str], None] | None = None,
+        clock: Clock | None = None,
     ) -> dict[str, Any]:
         """Run the entry once, in a thread; see ``Sandbox.run``."""
         run = _Run(answer, limits)
@@ -57,7 +59,7 @@ class InProcessSandbox:
         )
         work.start()
         try:
-            return await run.result()
+            return await run.result(clock or Clock())
         except SandboxError as exc:
             exc.output = exc.output or run.output
             raise
@@ -88,14 +90,14 @@ class _Run:
         """What was shown until now."""
         return "".join(self._shown)
 
-    async def result(self) -> dict[str, Any]:
+    async def result(self, clock: Clock) -> dict[str, Any]:
         """Wait for the entry's result, so long as it may take."""
         longest_s = self._limits.wall_s
         try:
-            async with asyncio.timeout(longest_s) as clock:
+            async with clock.limit(longest_s) as timeout:
                 return await self._ended
         except TimeoutError as exc:
-            if not clock.expired():
+            if not timeout.expired():
                 raise
             raise SandboxTimeoutError(
                 f"the code took longer than the {longest_s:g} s of wall_s, and goes on in its thread"

@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Protocol
 
+from gcp_adk_store.ces.sandbox.clock import Clock
 from gcp_adk_store.ces.sandbox.limits import Limits
 
 Answer = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
@@ -39,6 +40,7 @@ class Sandbox(Protocol):
         *,
         limits: Limits = ...,
         on_output: Callable[[str], None] | None = None,
+        clock: Clock | None = None,
     ) -> dict[str, Any]:
         """Run the entry once, in a process of its own, and return its result.
 
@@ -50,6 +52,7 @@ class Sandbox(Protocol):
             limits: What it may use.
             on_output: Gets what was shown, or written to standard output and error, once, before this
                 returns or raises.
+            clock: Of the time that it takes; the caller stops it while the run waits for the caller.
 
         Raises:
             InvalidInputError: *request* is no JSON, or too large; no code was run.

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from gcp_adk_store.ces.sandbox.channels import Channel
+from gcp_adk_store.ces.sandbox.clock import Clock
 from gcp_adk_store.ces.sandbox.errors import (
     REASONS,
     SandboxCrashError,
@@ -64,6 +65,7 @@ async def supervise(
     *,
     limits: Limits,
     on_output: Callable[[str], None] | None,
+    clock: Clock,
 ) -> dict[str, Any]:
     """Have *process* answer *request*, and see it end; see ``Sandbox.run`` for what is raised.
 
@@ -73,7 +75,7 @@ async def supervise(
     collecting = asyncio.create_task(_collect(process.output, printed, limits))
     talking = asyncio.create_task(_Talk(process.frames, answer, limits).until_the_end(request))
     try:
-        return await _result(process, talking, collecting, limits)
+        return await _result(process, talking, collecting, limits, clock)
     except SandboxError as exc:
         exc.output = exc.output or printed.decode(errors="replace")
         raise
@@ -83,10 +85,14 @@ async def supervise(
 
 
 async def _result(
-    process: Process, talking: asyncio.Task[_Verdict], collecting: _Collecting, limits: Limits
+    process: Process,
+    talking: asyncio.Task[_Verdict],
+    collecting: _Collecting,
+    limits: Limits,
+    clock: Clock,
 ) -> dict[str, Any]:
     try:
-        verdict = await _verdict(talking, collecting, limits)
+        verdict = await _verdict(talking, collecting, limits, clock)
         is_killed = verdict is not None or not await _ends_by_itself(process)
     except GeneratorExit:  # the event loop was closed, and nothing can be waited for
         raise
@@ -105,15 +111,17 @@ async def _result(
     raise verdict
 
 
-async def _verdict(talking: asyncio.Task[_Verdict], collecting: _Collecting, limits: Limits) -> _Verdict:
+async def _verdict(
+    talking: asyncio.Task[_Verdict], collecting: _Collecting, limits: Limits, clock: Clock
+) -> _Verdict:
     try:
-        async with asyncio.timeout(limits.wall_s) as clock:
+        async with clock.limit(limits.wall_s) as timeout:
             await asyncio.wait((talking, collecting), return_when=asyncio.FIRST_COMPLETED)
             if not talking.done() and collecting.result() is None:  # it closed its output, and goes on
                 await asyncio.wait((talking,))
             return collecting.result() if not talking.done() else talking.result()
     except TimeoutError:
-        if not clock.expired():
+        if not timeout.expired():
             raise  # out of answer()
         return SandboxTimeoutError(f"the code took longer than the {limits.wall_s:g} s of wall_s")
 

@@ -31,7 +31,7 @@ from gcp_adk_store.ces.sandbox.limits import Limits
 from gcp_adk_store.ces.testing.outcomes import Outcome
 from gcp_adk_store.ces.testing.pytest_process import start_pytest
 from gcp_adk_store.ces.tools.declarations import MockTool, Tool
-from gcp_adk_store.errors import InvalidInputError
+from gcp_adk_store.errors import InvalidInputError, OverloadedError
 
 Valid = TypeVar("Valid")
 
@@ -178,7 +178,7 @@ class CallbackChecks:
             ran = await self._run(asked, tools)
         except SandboxUnavailableError:
             raise
-        except (InvalidInputError, SandboxError) as exc:
+        except (InvalidInputError, OverloadedError, SandboxError) as exc:
             await say(failed=str(exc))
         else:
             await say(run=ran)

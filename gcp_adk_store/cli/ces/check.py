@@ -103,13 +103,14 @@ async def _outcomes(
     folder: Path, of_tools: list[Path], of_callbacks: list[Path], variables: dict[str, Any], chosen: Chosen
 ) -> "list[Outcome]":
     from gcp_adk_store.ces.apps.layout import read_app  # noqa: PLC0415  # likewise
+    from gcp_adk_store.ces.host.admission import Machine, Room  # noqa: PLC0415  # of the extra
     from gcp_adk_store.ces.host.sandboxes import open_sandbox  # noqa: PLC0415  # likewise
     from gcp_adk_store.ces.testing.callback_checks import CallbackChecks  # noqa: PLC0415  # of the extra
 
     app, settings = read_app(folder), chosen.settings()
     outcomes = [_of_problem(folder, each) for each in app.problems]
-    # As many as a runtime with these settings may have at a time, each with the calls below it.
-    sandbox, _ = open_sandbox(chosen.sandbox, runs_at_once=settings.runs_at_once * (settings.max_depth + 1))
+    room = Room.of(settings, chosen.sandbox, Machine.here())
+    sandbox, _ = open_sandbox(chosen.sandbox, runs_at_once=room.places)
     try:
         outcomes += await _tool_outcomes(app, of_tools, variables, chosen, sandbox)
         if of_callbacks:

@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from gcp_adk_store import Store
-from gcp_adk_store.ces import PythonRuntime, RuntimeSettings
+from gcp_adk_store.ces import PythonRuntime
 from gcp_adk_store.ces.sandbox import Sandbox
-from gcp_adk_store.testing.plugin import SANDBOX_RUNS
 
 ROOT = Path(__file__).parents[3]
 
@@ -65,10 +64,3 @@ def test_what_is_missing_fails_the_test_and_says_so(tmp_path: Path) -> None:
     assert 1 == done.returncode
     assert "gcp-adk-store ces install" in done.stdout
     assert "1 error" in done.stdout
-
-
-def test_the_shared_sandbox_bears_what_a_runtime_may_run() -> None:
-    """So that no run waits for one that waits for it."""
-    defaults = RuntimeSettings()
-
-    assert SANDBOX_RUNS == defaults.runs_at_once * (defaults.max_depth + 1)

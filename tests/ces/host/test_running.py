@@ -298,7 +298,6 @@ async def test_settings_of_the_code_are_the_guests(make: MakeRuntime) -> None:
     "settings",
     [
         {"max_depth": -1},
-        {"runs_at_once": 0},
         {"reruns_on_conflict": -1},
         {"agent_name": "user"},
         {"agent_name": ""},

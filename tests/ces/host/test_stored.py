@@ -128,7 +128,7 @@ async def test_many_runs_that_call_tools_do_not_wait_for_each_other_forever(
     inner = PythonTool(name="inner", code=tool("return 1", name="inner"))
     outer = PythonTool(name="outer", code=tool('return tools.inner({}).json()["result"]', name="outer"))
     runtime = start(
-        tools=[inner, outer], settings=RuntimeSettings(limits=LIMITS, runs_at_once=2, max_depth=2)
+        tools=[inner, outer], settings=RuntimeSettings(limits=LIMITS, sandboxes_at_once=4, max_depth=2)
     )
     sessions = make_sessions()
     keys = [key.replace("/s1", f"/s{number}") for number in range(2, 8)]

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from gcp_adk_store.ces import MockTool
 from gcp_adk_store.ces.host.questions import Answer, Question
 from gcp_adk_store.ces.sandbox import SandboxMemoryError, SandboxProtocolError
-from gcp_adk_store.errors import InvalidInputError
 from tests.ces.host.runs import KEY, MakeRuntime, ran, stored
 
 HONEST = {
@@ -165,8 +164,9 @@ async def test_a_delta_cannot_touch_marks(make: MakeRuntime, sessions: BaseSessi
     """Though the guest would never send one."""
     forged = {"state_delta": {"changed": {"ces_removed:name": True}, "removed": []}}
 
-    with pytest.raises(InvalidInputError):
-        await ran(make(sandbox=Forging({**HONEST, **forged})), "return 1")
+    run = await ran(make(sandbox=Forging({**HONEST, **forged})), "return 1")
+    assert run.error is not None
+    assert (run.error.type, run.event_id) == ("InvalidInputError", None)
     assert (await stored(sessions)).events == []
 
 

@@ -1,0 +1,411 @@
+"""Runs wait for sandboxes in turns of their sessions, outside of their time, and never in a circle."""
+
+import asyncio
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import Any
+
+import pytest
+from google.adk.sessions import InMemorySessionService
+
+from gcp_adk_store.ces import MockTool, PythonRuntime, PythonTool, RuntimeSettings, Tool
+from gcp_adk_store.ces.host.admission import Machine, Places, Room
+from gcp_adk_store.ces.sandbox import BubblewrapSandbox, Clock, Limits
+from gcp_adk_store.errors import InvalidInputError, OverloadedError
+from tests.ces.host.runs import ran, result_of, tool
+
+GIB = 1024**3
+INNER = PythonTool(name="inner", code=tool("return 1", name="inner"))
+OUTER = PythonTool(name="outer", code=tool('return tools.inner({}).json()["result"]', name="outer"))
+ROOM = Room(places=6, per_session=4, levels=2, memory_bytes=GIB)
+
+
+@pytest.mark.parametrize(
+    ("cpus", "memory", "settings", "room"),
+    [
+        (64, 64, {}, (48, 27, 6, 1024)),
+        (2, 64, {}, (16, 11, 6, 1024)),
+        (2, 16, {}, (12, 9, 6, 1024)),
+        (2, 8, {}, (6, 6, 6, 1024)),
+        (2, 4, {}, (6, 6, 6, 512)),
+        (2, 1, {}, (3, 3, 3, 256)),
+        (1, 0, {}, (1, 1, 1, 256)),
+        (1, 64, {"max_depth": 9}, (8, 8, 8, 1024)),
+        (2, 64, {"limits": Limits(memory_bytes=8 * GIB)}, (6, 6, 6, 8192)),
+        (2, 64, {"sandbox_memory_bytes": 8 * GIB}, (8, 7, 6, 1024)),
+        (2, 1, {"sandboxes_at_once": 40}, (40, 23, 6, 1024)),
+        (2, 64, {"sandboxes_per_session": 8}, (16, 8, 6, 1024)),
+        (2, 64, {"sandboxes_per_session": 2}, (16, 2, 2, 1024)),
+    ],
+)
+def test_there_are_as_many_sandboxes_as_the_machine_bears(
+    cpus: int, memory: int, settings: dict[str, Any], room: tuple[int, ...]
+) -> None:
+    """Eight for a processor, in three quarters of the memory; where that is little, runs are smaller."""
+    found = Room.of(RuntimeSettings(**settings), None, Machine(cpus=cpus, memory_bytes=memory * GIB))
+
+    assert room == (found.places, found.per_session, found.levels, found.memory_bytes // 1024**2)
+
+
+def test_a_borrowed_sandbox_bounds_them_too() -> None:
+    """Its places are not more than it says, and calls not deeper than there are places."""
+    machine = Machine(cpus=8, memory_bytes=64 * GIB)
+    room = Room.of(RuntimeSettings(), BubblewrapSandbox(runs_at_once=3), machine)
+
+    assert (3, 3, 3) == (room.places, room.per_session, room.levels)
+
+
+def test_a_process_counts_the_processors_that_it_may_use() -> None:
+    """Not those of the machine; and no more memory than there is."""
+    code = (
+        "import os; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})\n"
+        "from gcp_adk_store.ces.host.admission import Machine\n"
+        "here = Machine.here(); print(here.cpus, here.memory_bytes)"
+    )
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    cpus, memory = map(int, told.split())
+
+    assert 1 == cpus
+    assert 0 < memory <= os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+@pytest.mark.parametrize(
+    "setting", ["sandboxes_at_once", "sandboxes_per_session", "sandbox_memory_bytes", "longest_wait_s"]
+)
+def test_bounds_that_cannot_be_are_refused(setting: str) -> None:
+    """At once."""
+    negative: dict[str, Any] = {setting: -1}
+    with pytest.raises(InvalidInputError, match=setting):
+        RuntimeSettings(**negative)
+
+
+class Line:
+    """Runs that hold their places until a test lets them go."""
+
+    def __init__(self) -> None:
+        self.places = Places()
+        self.begun: list[str] = []
+        self.waiting = 0
+        self._ends: dict[str, asyncio.Event] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+
+    async def come(self, name: str, depth: int = 0, *, longest_wait_s: float = 60.0) -> asyncio.Task[None]:
+        """Begin a run, of the session that is the first character of its name."""
+        self._ends[name] = asyncio.Event()
+        self._tasks[name] = asyncio.create_task(self._hold(name, depth, longest_wait_s))
+        await settled()
+        return self._tasks[name]
+
+    async def end(self, name: str) -> None:
+        """Let a run go."""
+        self._ends[name].set()
+        await settled()
+
+    @contextmanager
+    def _waits(self) -> Iterator[None]:
+        self.waiting += 1
+        try:
+            yield
+        finally:
+            self.waiting -= 1
+
+    async def _hold(self, name: str, depth: int, longest_wait_s: float) -> None:
+        async with self.places.place(
+            name[0], depth, ROOM, longest_wait_s=longest_wait_s, waiting=self._waits
+        ):
+            self.begun.append(name)
+            await self._ends[name].wait()
+
+
+async def settled() -> None:
+    """Let tasks go on until each of them waits."""
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+
+async def test_a_session_has_no_more_places_than_its_bound() -> None:
+    """However many are free; another session gets them."""
+    line = Line()
+    for name in ("a1", "a2", "a3", "a4", "b1"):
+        await line.come(name)
+    assert line.begun == ["a1", "a2", "a3", "b1"]
+    await line.come("a5", 1)
+    assert line.begun == ["a1", "a2", "a3", "b1", "a5"]
+    await line.end("a1")
+    assert line.begun[-1] == "a4"
+
+
+async def test_sessions_that_wait_take_turns() -> None:
+    """One that comes with many runs first does not keep the others from theirs."""
+    line = Line()
+    for name in ("x1", "x2", "x3", "y1", "y2"):
+        await line.come(name)
+    for name in ("a1", "a2", "a3", "b1", "c1", "c2"):
+        await line.come(name)
+    assert line.begun == ["x1", "x2", "x3", "y1", "y2"]
+    for name in ("x1", "x2", "x3", "y1", "y2"):
+        await line.end(name)
+    assert line.begun[5:] == ["a1", "b1", "c1", "a2", "c2"]
+
+
+async def test_a_place_is_left_for_each_depth() -> None:
+    """However many wait above it."""
+    line = Line()
+    for name in ("a1", "a2", "a3", "b1", "b2", "b3"):
+        await line.come(name)
+    assert (len(line.begun), line.waiting) == (5, 1)
+    await line.come("a4", 1)
+    assert line.begun[-1] == "a4"
+    await line.come("b4", 1)
+    assert line.begun[-1] == "a4"
+    await line.end("a4")
+    assert line.begun[-1] == "b4"
+
+
+async def test_who_waits_too_long_has_no_place_and_takes_none_away() -> None:
+    """Nor does one that is cancelled, while it waits or in the moment that it gets its place."""
+    line = Line()
+    for name in ("a1", "a2", "a3"):
+        await line.come(name)
+    late = await line.come("a4", longest_wait_s=0)
+    with pytest.raises(OverloadedError, match="longest_wait_s"):
+        await late
+    cancelled = [await line.come("a5"), await line.come("a6")]
+    cancelled[0].cancel()
+    await settled()
+    line._ends["a1"].set()
+    await asyncio.sleep(0)  # a1 ends and gives its place to a6, which did not go on yet
+    assert "a6" not in line.begun
+    cancelled[1].cancel()
+    await settled()
+    assert line.waiting == 0
+    await line.come("a7")
+    assert line.begun[-1] == "a7"
+
+
+def test_a_run_whose_event_loop_is_gone_gives_its_place_back() -> None:
+    """Whether it had one, or waited for it."""
+    places = Places()
+    room = Room(places=1, per_session=1, levels=1, memory_bytes=GIB)
+
+    async def hold() -> None:
+        async with places.place("a", 0, room, longest_wait_s=60, waiting=nullcontext):
+            await asyncio.Event().wait()
+
+    async def leave() -> None:
+        tasks = [asyncio.create_task(hold()) for _ in range(2)]
+        await settled()
+        assert not any(task.done() for task in tasks)
+
+    async def take() -> None:
+        async with places.place("b", 0, room, longest_wait_s=0, waiting=nullcontext):
+            pass
+
+    asyncio.run(leave())
+    asyncio.run(take())
+
+
+async def test_a_clock_counts_its_stops_up_to_their_bound_not() -> None:
+    """Beyond that bound time goes on."""
+    loop = asyncio.get_running_loop()
+    clock = Clock(longest_stop_s=100)
+    async with clock.limit(50) as timeout:
+        end = timeout.when()
+        assert end is not None
+        with clock.stopped():
+            assert timeout.when() == pytest.approx(end + 100)
+            began = loop.time()
+            await asyncio.sleep(0.05)
+        stopped_s = loop.time() - began
+        assert timeout.when() == pytest.approx(end + stopped_s, abs=0.01)
+        with clock.stopped():
+            assert timeout.when() == pytest.approx(end + 100, abs=0.01)
+
+    with pytest.raises(TimeoutError):
+        await _stopped_forever(Clock(longest_stop_s=0.05))
+
+
+async def _stopped_forever(clock: Clock) -> None:
+    async with clock.limit(0.05):
+        with clock.stopped():
+            await asyncio.Event().wait()
+
+
+class Counting:
+    """A sandbox that counts how many runs it makes at a time."""
+
+    runs_at_once = None
+
+    def __init__(self, sandbox: BubblewrapSandbox) -> None:
+        self._sandbox = sandbox
+        self._running = 0
+        self.most = 0
+        self.limits: set[int] = set()
+
+    async def run(self, *given: Any, **options: Any) -> dict[str, Any]:
+        """Run in the sandbox below."""
+        self._running += 1
+        self.most = max(self.most, self._running)
+        self.limits.add(options["limits"].memory_bytes)
+        try:
+            return await self._sandbox.run(*given, **options)
+        finally:
+            self._running -= 1
+
+    async def close(self) -> None:
+        """Do nothing: the sandbox is all tests'."""
+
+
+async def two_sessions() -> InMemorySessionService:
+    """Return sessions in memory, of which there are s0 and s1."""
+    sessions = InMemorySessionService()
+    for number in range(2):
+        await sessions.create_session(app_name="shop", user_id="ada", session_id=f"s{number}")
+    return sessions
+
+
+async def test_a_call_that_starts_many_of_itself_has_no_more_sandboxes_than_its_session(
+    bubblewrap: BubblewrapSandbox,
+) -> None:
+    """They come one after the other, all of them, and their memory in sum is bounded."""
+    many = PythonTool(
+        name="many",
+        code=tool(
+            """
+            calls = [async_tools.many({"n": n - 1}) for _ in range(16)] if n else []
+            return 1 + sum(call().json()["result"] for call in calls)
+            """,
+            name="many",
+            parameters="n",
+        ),
+    )
+    settings = RuntimeSettings(sandbox_memory_bytes=6 * GIB, max_depth=2, sandboxes_per_session=5)
+    sandbox = Counting(bubblewrap)
+    runtime = PythonRuntime(await two_sessions(), tools=[many], sandbox=sandbox, settings=settings)
+
+    runs = await asyncio.gather(*(runtime.call_tool("many", {"n": 1}, f"shop/ada/s{n}") for n in range(2)))
+    assert [run.result for run in runs] == [17, 17]
+    assert 2 <= sandbox.most <= 6
+    assert sandbox.limits == {GIB}
+    sandbox.most = 0
+    assert (await runtime.call_tool("many", {"n": 1}, "shop/ada/s0")).result == 17
+    assert 2 <= sandbox.most <= 5
+
+
+async def test_waiting_for_a_called_tools_sandbox_takes_none_of_a_runs_time(
+    bubblewrap: BubblewrapSandbox,
+) -> None:
+    """Though another session has all of them for longer than that, in the foreground or the background."""
+    begun, gate = asyncio.Event(), asyncio.Event()
+
+    async def wait(_: Any) -> int:
+        begun.set()
+        await gate.wait()
+        return 1
+
+    hold = PythonTool(name="hold", code=tool("return tools.gate({}).json()", name="hold"))
+    sessions, sandbox = await two_sessions(), Counting(bubblewrap)
+    few: dict[str, Any] = {"sandboxes_at_once": 3, "max_depth": 1, "sandboxes_per_session": 3}
+    tools: list[Tool] = [hold, MockTool(name="gate", response=wait), INNER]
+    greedy, victim = (
+        PythonRuntime(
+            sessions,
+            tools=tools,
+            sandbox=sandbox,
+            settings=RuntimeSettings(limits=Limits(wall_s=wall_s), **few),
+        )
+        for wall_s in (60, 3)
+    )
+    for body in (
+        'return tools.inner({}).json()["result"]',
+        'return async_tools.inner({})().json()["result"]',
+        "async_tools.inner({}); return 1",
+    ):
+        begun.clear()
+        gate.clear()
+        holding = asyncio.create_task(ran(greedy, "return tools.hold({}).text", key="shop/ada/s0"))
+        await begun.wait()
+        waiting = asyncio.create_task(result_of(victim, body, key="shop/ada/s1"))
+        await asyncio.wait([waiting], timeout=4)  # longer than the victim's wall_s
+        assert not waiting.done()
+        gate.set()
+        assert await waiting == 1
+        assert (await holding).ok
+
+
+async def test_a_run_that_no_sandbox_is_free_for_is_told_so(bubblewrap: BubblewrapSandbox) -> None:
+    """Its caller, or the code that calls it, which may go on; no code of it is run."""
+    begun, gate = asyncio.Event(), asyncio.Event()
+
+    async def wait(_: Any) -> int:
+        begun.set()
+        await gate.wait()
+        return 1
+
+    few = RuntimeSettings(sandboxes_at_once=3, max_depth=1, sandboxes_per_session=3, longest_wait_s=0.1)
+    hold = PythonTool(name="hold", code=tool("return tools.gate({}).json()", name="hold"))
+    runtime = PythonRuntime(
+        await two_sessions(),
+        tools=[hold, MockTool(name="gate", response=wait), INNER],
+        sandbox=Counting(bubblewrap),
+        settings=few,
+    )
+    holding = asyncio.create_task(ran(runtime, "return tools.hold({}).text", key="shop/ada/s0"))
+    await begun.wait()
+
+    code = tool("return tools.inner({}).reason")
+    run = await runtime.run_tool(code, "tool", {}, "shop/ada/s1")
+    assert "OverloadedError" in run.result
+    gate.set()
+    assert (await holding).ok
+    alone = PythonRuntime(
+        await two_sessions(),
+        tools=[MockTool(name="gate", response=wait)],
+        sandbox=Counting(bubblewrap),
+        settings=RuntimeSettings(sandboxes_at_once=1, longest_wait_s=0.1),
+    )
+    begun.clear()
+    gate.clear()
+    holding = asyncio.create_task(ran(alone, "return tools.gate({}).text", key="shop/ada/s0"))
+    await begun.wait()
+    with pytest.raises(OverloadedError, match="sandboxes_at_once is 1"):
+        await ran(alone, "return 1", key="shop/ada/s1")
+    late = await alone.run_tool(tool("return 1"), "tool", {}, "shop/ada/s1", execution="ASYNCHRONOUS")
+    done = await late.finished()
+    assert done.error is not None
+    assert done.error.type == "OverloadedError"
+    gate.set()
+    assert (await holding).ok
+
+
+@pytest.fixture
+async def small(working_environment: Path) -> AsyncIterator[BubblewrapSandbox]:
+    """A sandbox of three places."""
+    made = BubblewrapSandbox(environment=working_environment, preload=(), runs_at_once=3)
+    yield made
+    await made.close()
+
+
+async def test_runs_on_a_small_sandbox_never_wait_for_each_other_in_a_circle(
+    small: BubblewrapSandbox,
+) -> None:
+    """Nor do those of two runtimes that borrow the same: all levels of calls, from many sessions at once."""
+    sessions = InMemorySessionService()
+    keys = []
+    for number in range(8):
+        await sessions.create_session(app_name="shop", user_id="ada", session_id=f"s{number}")
+        keys.append(f"shop/ada/s{number}")
+    settings = RuntimeSettings(limits=Limits(wall_s=20), max_depth=2)
+    runtimes = [
+        PythonRuntime(sessions, tools=[INNER, OUTER], sandbox=small, settings=settings) for _ in range(2)
+    ]
+    body = 'return sum(call().json()["result"] for call in [async_tools.outer({}) for _ in range(2)])'
+
+    found = await asyncio.gather(
+        *(result_of(runtimes[number % 2], body, key=key) for number, key in enumerate(keys))
+    )
+    assert found == [2] * len(keys)
