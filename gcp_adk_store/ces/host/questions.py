@@ -67,17 +67,16 @@ class Delta:
 
     def applied_to(self, state: Mapping[str, Any]) -> dict[str, Any]:
         """Return *state* as it changed."""
-        kept = {name: value for name, value in state.items() if name not in self.removed}
+        removed = set(self.removed)  # code may send a long list
+        kept = {name: value for name, value in state.items() if name not in removed}
         return {**kept, **self.changed}
 
     def then(self, later: Self, *, before: Iterable[str]) -> Self:
         """Return this change and *later* after it as one; *before* has the names that were there."""
-        changed = later.applied_to(self.changed)
-        return type(self)(changed=changed, removed=[name for name in before if self._loses(name, later)])
-
-    def _loses(self, name: str, later: Self) -> bool:
-        """Whether a variable that was there is gone once *later* is done too."""
-        return name in later.removed or (name in self.removed and name not in later.changed)
+        removed = (set(self.removed) - later.changed.keys()) | set(later.removed)
+        return type(self)(
+            changed=later.applied_to(self.changed), removed=[name for name in before if name in removed]
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
