@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar, cast, overload
 from gcp_adk_store.errors import InvalidInputError, StoreError
 from gcp_adk_store.operations import telemetry
 from gcp_adk_store.operations.limiter import Turns
-from gcp_adk_store.operations.operation import Operation, enter, leave
+from gcp_adk_store.operations.operation import Operation, at_most, enter, leave
 
 T = TypeVar("T")
 Method = TypeVar("Method", bound=Callable[..., Any])
@@ -62,7 +62,7 @@ class Bounds:
     def begin(
         self, method: Callable[..., object], args: tuple[Any, ...], kwargs: Mapping[str, Any]
     ) -> Operation:
-        """Return the operation that a call of *method* is."""
+        """Return the operation that a call of *method* is, with its deadline from now on."""
         session = kwargs.get("session")
         if session is None and len(args) > 1:
             session = args[1]
@@ -72,6 +72,8 @@ class Bounds:
             self._system,
             app if isinstance(app, str) else None,
             lambda: _ids(inspect.signature(method).bind(*args, **kwargs).arguments),
+            # No longer than an operation that it is a part of.
+            time.monotonic() + at_most(self._deadlines_s.get(method.__name__, math.inf)),
         )
         telemetry.begin(operation)
         if operation.span is not None and operation.span.is_recording() and self._names_ids():
@@ -81,11 +83,6 @@ class Bounds:
                 session=kwargs.get("session_id", getattr(session, "id", None)),
             )
         return operation
-
-    def limit(self, operation: Operation) -> None:
-        """Give *operation* its deadline, from now on."""
-        seconds = self._deadlines_s.get(operation.name, math.inf)
-        operation.ends_at = time.monotonic() + seconds
 
     async def run(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Run *work* as one of those that may run at a time.
@@ -126,7 +123,6 @@ def _operation(method: Method, *, limited: bool) -> Method:
     async def call(*args: Any, **kwargs: Any) -> Any:
         bounds: Bounds = args[0].bounds
         running = bounds.begin(method, args, kwargs)
-        bounds.limit(running)
         with Entered(running, ends=True):
             if limited:
                 return await bounds.run(lambda: method(*args, **kwargs))
@@ -153,9 +149,10 @@ def _operation(method: Method, *, limited: bool) -> Method:
         finally:
             telemetry.finish(running, failure)
 
-    wrapped: Any = iterate if inspect.isasyncgenfunction(method) else call
-    wrapped.is_operation = True  # what Bounds asks for
-    return cast("Method", wrapped)
+    if inspect.isasyncgenfunction(method):
+        return cast("Method", iterate)
+    call.is_operation = True  # type: ignore[attr-defined]  # it may have a deadline
+    return cast("Method", call)
 
 
 class Entered:

@@ -333,7 +333,7 @@ def _is_count(given: object) -> bool:
 
 
 def _gone(key: SessionKey) -> SessionMissingError:
-    return SessionMissingError(f"Session {key.session} is gone meanwhile: {key}")
+    return SessionMissingError(f"Session {key.session} is gone meanwhile")
 
 
 def _beyond(key: SessionKey) -> InvalidInputError:

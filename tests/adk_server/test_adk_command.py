@@ -207,7 +207,7 @@ def test_a_bucket_that_does_not_answer_is_a_warning_and_the_agent_runs(
 
     assert 0 == run.returncode, run.stderr
     assert re.search(
-        r"^Warning: look for gs://b-1: .*: bucket 'b-1' did not answer \(.*; adk starts anyway$",
+        r"^Warning: bucket 'b-1' on the emulator at .* did not answer \(.*; adk starts anyway$",
         run.stderr,
         re.MULTILINE,
     )

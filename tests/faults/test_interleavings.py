@@ -78,7 +78,13 @@ async def iterated(service: FirestoreSessionService) -> object:
         (read, None),
         (listed, []),
         (paged, []),
-        (iterated, "Session session is gone meanwhile: app='app' user='user' session='session'"),
+        (
+            iterated,
+            (
+                "iter_events app_name='app' user_id='user' session_id='session': "
+                "Session session is gone meanwhile"
+            ),
+        ),
     ],
 )
 async def test_a_session_that_is_deleted_while_its_payloads_are_read_is_gone(

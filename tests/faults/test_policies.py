@@ -2,7 +2,6 @@
 
 import asyncio
 import io
-import time
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import Any
@@ -10,7 +9,6 @@ from typing import Any
 import pytest
 import requests
 from google.adk.events import Event, EventActions
-from google.adk.platform import time as platform_time
 from google.genai import types
 
 from gcp_adk_store import (
@@ -21,9 +19,11 @@ from gcp_adk_store import (
     SessionLimits,
     StoreError,
 )
+from gcp_adk_store.testing.faults.firestore_proxy import FirestoreProxy
 from gcp_adk_store.testing.faults.plans import Call, Fault, Plan, Refuse, no_faults, nth, only
 from gcp_adk_store.testing.faults.storage_proxy import StorageProxy
 from tests.faults.conftest import WHO
+from tests.support.clock import Clock, in_days
 
 FILE: dict[str, Any] = {**WHO, "filename": "file"}
 KNOWN: dict[str, Any] = {**WHO, "filename": "known"}
@@ -127,7 +127,7 @@ async def test_a_save_that_was_lost_and_then_forbidden_is_unknown(
         lambda s: s.delete_artifact(**FILE),
         lambda s: s.delete_session_artifacts(**WHO),
         lambda s: s.delete_user_artifacts(app_name="app", user_id="user"),
-        lambda s: s._objects.delete(NAME, generation=None, what="w"),
+        lambda s: s._objects.delete(NAME, generation=None),
     ],
     ids=["artifact", "session", "user", "any generation"],
 )
@@ -218,22 +218,17 @@ async def test_large_content_that_a_policy_forbids_to_mark_is_a_typed_error(
 
 
 async def test_large_content_that_a_policy_forbids_to_renew_is_a_typed_error(
-    storage_proxy: StorageProxy, sessions: FirestoreSessionService
+    storage_proxy: StorageProxy, clock: Clock, sessions: FirestoreSessionService
 ) -> None:
     """Its custom time stays, and nothing is asked again and again."""
-    clock = [time.time()]
-    platform_time.set_time_provider(lambda: clock[0])
-    try:
-        session = await sessions.create_session(**WHO, state={"large": "x" * 100}, ttl_seconds=100)
-        clock[0] += 90
+    session = await sessions.create_session(**WHO, state={"large": "x" * 100}, ttl_seconds=7200)
+    clock.after(7000)
+    await sessions.append_event(session, Event(author="me"))
+    clock.after(7000)
+    before = storage_proxy.figures.calls.total()
+    storage_proxy.plan = always("patch")
+    with pytest.raises(AccessDeniedError, match="gcloud org-policies list"):
         await sessions.append_event(session, Event(author="me"))
-        clock[0] += 90
-        before = storage_proxy.figures.calls.total()
-        storage_proxy.plan = always("patch")
-        with pytest.raises(AccessDeniedError, match="gcloud org-policies list"):
-            await sessions.append_event(session, Event(author="me"))
-    finally:
-        platform_time.reset_time_provider()
 
     assert storage_proxy.figures.faults["refuse"] == 1
     assert storage_proxy.figures.calls.total() - before <= HANDFUL
@@ -255,15 +250,18 @@ async def test_a_session_whose_large_content_a_policy_keeps_says_so(
 
 
 async def test_garbage_that_a_policy_keeps_is_not_called_gone(
-    storage_proxy: StorageProxy, sessions: FirestoreSessionService, stored_objects: Stored
+    storage_proxy: StorageProxy,
+    firestore_proxy: FirestoreProxy,
+    sessions: FirestoreSessionService,
+    stored_objects: Stored,
 ) -> None:
     """Neither False, which says that somebody put it again, nor True."""
     session = await sessions.create_session(**WHO, state={"large": "x" * 100})
     change = EventActions(state_delta={"large": 1})
     await sessions.append_event(session, Event(author="me", actions=change))
-    platform_time.set_time_provider(lambda: time.time() + 2 * 24 * 3600)
-    (garbage,) = [found async for found in sessions.find_garbage()]
-    platform_time.reset_time_provider()
+    assert firestore_proxy.address
+    with in_days(2):
+        (garbage,) = [found async for found in sessions.find_garbage()]
     storage_proxy.plan = always("delete")
     with pytest.raises(AccessDeniedError, match="gcloud org-policies list"):
         await sessions.remove_garbage(garbage)

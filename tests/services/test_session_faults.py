@@ -141,7 +141,7 @@ async def test_an_append_whose_tail_cannot_be_sealed_has_succeeded(
     await connect(interceptors=[failing], limits=limits).append_event(held, event("one"))
     await connect(limits=limits).append_event(held, event("two"))
 
-    assert "seal app='app' user='user' session='session' is put off: OutcomeUnknownError" in caplog.text
+    assert "session_id='session': sealing is put off: OutcomeUnknownError" in caplog.text
     assert held == await connect().get_session(**WHO)
     assert ["one", "two"] == texts(held.events)
 
