@@ -5,12 +5,14 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, Self, TypeVar
 
 from gcp_adk_store.ces.host.results import RunFailure
-from gcp_adk_store.ces.sandbox.errors import SandboxProtocolError
+from gcp_adk_store.ces.sandbox.errors import SandboxOutputError, SandboxProtocolError
 
 T = TypeVar("T")
 
 _SHOWN: Final = {"type": 200, "message": 10_000, "traceback": 40_000}
 """Of a failure, how many characters are kept: more than an honest process sends."""
+_MOST_CHANGES: Final = 10_000
+"""Variables that a run changes: storing takes its time for each."""
 _WHILE_OPTIONAL: Final = ("llm_request", "llm_response", "args", "tool_response", "actions", "response")
 
 
@@ -150,6 +152,11 @@ class Answer:
 def _delta(frame: Mapping[str, Any]) -> Delta:
     told = _field(frame, "state_delta", dict)
     delta = Delta(changed=_field(told, "changed", dict), removed=_texts(told, "removed"))
+    changes = len(delta.changed) + len(delta.removed)
+    if changes > _MOST_CHANGES:
+        raise SandboxOutputError(
+            f"the code changed {changes:,} variables; a run may change {_MOST_CHANGES:,} (keep lists in one)"
+        )
     if not delta.changed.keys().isdisjoint(delta.removed):
         raise SandboxProtocolError("the code's process changes variables that it removes")
     return delta

@@ -33,12 +33,15 @@ class Call:
     name: str
     """Of the tool; of a request the method."""
     asked: Mapping[str, Any]
-    """A tool's arguments; of a request what it was given: ``url``, ``params`` and so on."""
+    """A tool's arguments; of a request what it was given: ``url``, ``params`` and so on. The beginning of it,
+    where it has more than 16,384 characters; ``asked_whole`` says so."""
     status_code: int
     reason: str
     text: str
     """The beginning of it."""
     duration_s: float
+    asked_whole: bool = True
+    """Whether ``asked`` is all that was asked."""
     background: bool = False
     mocked: bool = False
     """Whether a mock or a fake answered."""

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
+from itertools import takewhile
 from typing import Any, Final
 
 from gcp_adk_store.ces.host.admission import Waiting
@@ -20,6 +21,7 @@ from gcp_adk_store.ces.sandbox.clock import Clock
 from gcp_adk_store.ces.sandbox.errors import SandboxProtocolError
 
 _SHOWN_CHARACTERS: Final = 16_384
+_NAME_CHARACTERS: Final = 200
 
 
 class TooDeepError(Exception):
@@ -158,11 +160,13 @@ class Host:
             self._end(*reply.ending)
         name = question.tool if is_tool else question.method
         self.warnings += [f"{name}: {text}" if is_tool else text for text in reply.said]
+        asked, whole = beginning_of(question.args if is_tool else {"url": question.url, **question.rest})
         self.calls.append(
             Call(
                 kind="tool" if is_tool else "http",
-                name=name,
-                asked=question.args if is_tool else {"url": question.url, **question.rest},
+                name=name[:_NAME_CHARACTERS],
+                asked=asked,
+                asked_whole=whole,
                 status_code=reply.status_code,
                 reason=reply.reason,
                 text=reply.text[:_SHOWN_CHARACTERS],
@@ -205,6 +209,32 @@ class Host:
     async def _of_web(self, question: Question) -> Reply:
         outgoing = Outgoing(method=question.method, url=question.url, **question.rest)
         return Reply.of_fetched(await self._http.fetch(outgoing))
+
+
+def beginning_of(value: Any, most: int = _SHOWN_CHARACTERS) -> tuple[Any, bool]:
+    """Return the first *most* characters of JSON, about, in its shape, and whether that is all of it."""
+    left = most
+
+    def taken(value: Any) -> Any:
+        nonlocal left
+        match value:
+            case str():
+                kept = value[: max(left, 0)]
+                left -= len(value)
+                return kept
+            case dict():
+                return {taken(name): taken(each) for name, each in takewhile(has_room, value.items())}
+            case list():
+                return [taken(each) for each in takewhile(has_room, value)]
+        left -= 1
+        return value
+
+    def has_room(_each: object) -> bool:
+        nonlocal left
+        left -= 1
+        return left > 0
+
+    return taken(value), left >= 0
 
 
 def _characters(reply: Reply) -> int:

@@ -10,6 +10,7 @@ from functools import cache
 from typing import Any, Final, Self
 
 import httpx
+from pydantic_core import to_json
 
 from gcp_adk_store.ces.http.headers import sendable
 from gcp_adk_store.ces.http.policy import HttpPolicy, RefusedError
@@ -23,6 +24,12 @@ _FIRST_ERROR: Final = 400
 _MOVED: Final = 301
 _REDIRECTS: Final = frozenset({_MOVED, 302, 303, 307, 308})
 _KEEP_METHOD: Final = frozenset({307, 308})
+_FIELDS: Final = 1000
+"""Params, or fields of a form, in a request."""
+_PARAMS_CHARACTERS: Final = 64 * 1024
+"""As many as httpx takes in a URL."""
+_FORM_CHARACTERS: Final = 512 * 1024
+"""Spelling a form takes its time for each character."""
 _CHARSETS: Final = frozenset(
     {
         *("ascii", "big5", "euc_jp", "euc_kr", "gb18030", "gb2312", "gbk", "koi8-r", "koi8-u"),
@@ -80,7 +87,7 @@ class HttpAccess:
         where = "a request"
         try:
             async with asyncio.timeout(self._policy.timeout_s):
-                request = _request(outgoing, said)
+                request = _request(outgoing, said, self._policy.max_request_bytes)
                 where = f"{request.method} {request.url.host}"
                 return await self._follow(request, outgoing, said)
         except TimeoutError:
@@ -237,8 +244,8 @@ def _same_origin(one: httpx.URL, other: httpx.URL) -> bool:
     return (one.scheme, one.host, one.port) == (other.scheme, other.host, other.port)
 
 
-def _request(outgoing: Outgoing, said: list[str]) -> httpx.Request:
-    """Return *outgoing* as httpx has it; *said* learns what was left out.
+def _request(outgoing: Outgoing, said: list[str], most_bytes: int) -> httpx.Request:
+    """Return *outgoing*, with a body of *most_bytes*, as httpx has it; *said* learns what was left out.
 
     Raises:
         RefusedError: it is none.
@@ -256,7 +263,12 @@ def _request(outgoing: Outgoing, said: list[str]) -> httpx.Request:
     elif outgoing.data is not None:
         body = {"data": _form(outgoing.data)}
     elif outgoing.json is not None:
-        body = {"json": outgoing.json}
+        body = {"content": to_json(outgoing.json), "headers": {"content-type": "application/json"}}
+    size = len(body.get("content", b""))
+    if size > most_bytes:
+        raise RefusedError(
+            f"the body has {size:,} bytes; the limit is {most_bytes:,} (HttpPolicy.max_request_bytes)"
+        )
     made = httpx.Request(outgoing.method, url, **body)
     made.headers.update({"accept": "*/*", "user-agent": "gcp-adk-store", **headers})
     made.headers["accept-encoding"] = "gzip, deflate"
@@ -268,22 +280,44 @@ def _request(outgoing: Outgoing, said: list[str]) -> httpx.Request:
 def _pairs(params: Any) -> list[tuple[str, Any]]:
     """Return *params* as httpx takes them; lists are several values of a name, None is left out."""
     if isinstance(params, str):
+        _require_few("params", 1 + params.count("&"), len(params), _PARAMS_CHARACTERS)
         return httpx.QueryParams(params).multi_items()
-    items = params.items() if isinstance(params, Mapping) else params
+    items = [*params.items()] if isinstance(params, Mapping) else params
     if not all(isinstance(item, Sequence) and not isinstance(item, str) and len(item) == 2 for item in items):  # noqa: PLR2004
         raise RefusedError("params must be a dict, a list of pairs, or text")
-    return [
-        (str(name), each)
-        for name, value in items
-        for each in (value if isinstance(value, list) else [value])
-        if each is not None
-    ]
+    return _spread(items, "params", _PARAMS_CHARACTERS)
 
 
 def _form(data: Any) -> dict[str, Any]:
     if not isinstance(data, Mapping):
         raise RefusedError("data must be text, or a dict of form fields")
+    _spread([*data.items()], "fields of the form", _FORM_CHARACTERS)
     return {str(name): value for name, value in data.items() if value is not None}
+
+
+def _spread(items: Sequence[Any], what: str, most: int) -> list[tuple[str, Any]]:
+    """Return each value of *items* with its name: lists are several values of one, None is left out.
+
+    Raises:
+        RefusedError: they are too many, or have more than *most* characters: before any is spelled.
+    """
+    _require_few(what, len(items), 0, most)
+    pairs = [
+        (str(name), each)
+        for name, value in items
+        for each in (value if isinstance(value, list) else [value])
+        if each is not None
+    ]
+    _require_few(what, len(pairs), 0, most)
+    _require_few(what, len(pairs), sum(len(name) + len(str(each)) for name, each in pairs), most)
+    return pairs
+
+
+def _require_few(what: str, number: int, characters: int, most: int) -> None:
+    if number > _FIELDS:
+        raise RefusedError(f"{number:,} {what} are more than the {_FIELDS:,} that a request may have")
+    if characters > most:
+        raise RefusedError(f"the {what} have {characters:,} characters; they may have {most:,} together")
 
 
 def _decoded(body: bytes, charset: str | None) -> str:

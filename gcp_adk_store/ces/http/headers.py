@@ -23,6 +23,9 @@ _OURS: Final = frozenset(
     }
 )
 """Headers that say how a request travels: those of code would lead it elsewhere, or break it."""
+_MOST: Final = 100
+_CHARACTERS: Final = 64 * 1024
+"""Of all headers together: servers take 8 to 64 KiB."""
 _NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _VALUE: Final = re.compile(r"(?:[!-~](?:[\t -~]*[!-~])?)?")
 
@@ -52,6 +55,10 @@ def sendable(given: Any, said: list[str]) -> dict[str, str]:
         return {}
     if not isinstance(given, Mapping):
         raise RefusedError("headers must be a dict")
+    if len(given) > _MOST:
+        raise RefusedError(f"{len(given):,} headers are more than the {_MOST} that a request may have")
+    if sum(len(str(name)) + len(str(value)) for name, value in given.items()) > _CHARACTERS:
+        raise RefusedError(f"the headers have more than the {_CHARACTERS:,} characters that they may have")
     kept: dict[str, tuple[str, str]] = {}
     for name, value in ((str(name), value) for name, value in given.items()):
         if name.lower() in _OURS:

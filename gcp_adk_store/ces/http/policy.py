@@ -91,6 +91,8 @@ class HttpPolicy:
     """Whether allowed hosts may be on this machine, 127.0.0.0/8 and ::1: for tests and samples."""
     timeout_s: float = 10.0
     """For the whole of a request, redirects included."""
+    max_request_bytes: int = 2 * 1024 * 1024
+    """Of a body."""
     max_response_bytes: int = 1024 * 1024
     """Of a body, before and after it is unpacked."""
     max_redirects: int = 5
@@ -104,9 +106,10 @@ class HttpPolicy:
             raise InvalidInputError("allow is a list of hosts, not one text")
         object.__setattr__(self, "allow", tuple(self.allow))  # what is checked now stays what it is
         self.allowed_hosts()
-        if not 0 < self.timeout_s < math.inf or self.max_response_bytes <= 0 or self.max_redirects < 0:
+        positive = min(self.timeout_s, self.max_request_bytes, self.max_response_bytes) > 0
+        if not (positive and self.timeout_s < math.inf) or self.max_redirects < 0:
             raise InvalidInputError(
-                "timeout_s and max_response_bytes must be positive, max_redirects at least 0"
+                "timeout_s, max_request_bytes and max_response_bytes must be positive, max_redirects at least 0"
             )
 
     def allowed_hosts(self) -> list[AllowedHost]:

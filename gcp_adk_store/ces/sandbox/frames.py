@@ -6,10 +6,11 @@ frames, which the host answers by their id in any order, and one ``result`` or `
 
 import json
 import math
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final, NoReturn
+from typing import Any, Final
+
+from pydantic_core import PydanticSerializationError, from_json, to_json
 
 from gcp_adk_store.ces.sandbox.errors import REASONS, SandboxOutputError, SandboxProtocolError
 from gcp_adk_store.ces.sandbox.limits import Limits
@@ -18,7 +19,8 @@ from gcp_adk_store.errors import InvalidInputError
 HEADER_BYTES: Final = 4
 _LARGEST_ID: Final = 2**31
 _MESSAGE_CHARACTERS: Final = 4000
-_SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
+_MARKS_OF_A_VALUE: Final = 4
+"""Quotation marks of a text that has a name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,12 +89,21 @@ class FrameReader:
 
     def _count_values(self, text: bytes) -> None:
         """Count the values of *text* before any is made: small as text, they are large here."""
-        values = text.count(b",") + text.count(b"[") + text.count(b"{")
+        values = _values(text)
+        if values > self._limits.frame_values:  # if what its texts hold were values, which it is not
+            text = text.replace(b"\\\\", b"").replace(b'\\"', b"")
+            if text.count(b'"') > _MARKS_OF_A_VALUE * self._limits.frame_values:
+                raise self._too_many("frame_values")
+            values = _values(b"".join(text.split(b'"')[::2]))
         self._values += values
         for name, found in (("frame_values", values), ("received_values", self._values)):
-            most = getattr(self._limits, name)
-            if found > most:
-                raise SandboxProtocolError(f"the code sent more than the {most} values of {name}")
+            if found > getattr(self._limits, name):
+                raise self._too_many(name)
+
+    def _too_many(self, name: str) -> SandboxProtocolError:
+        return SandboxProtocolError(
+            f"the code sent more than the {getattr(self._limits, name)} values of {name}"
+        )
 
 
 def spelled(kind: str, frame: Mapping[str, Any], limits: Limits) -> bytes:
@@ -102,7 +113,7 @@ def spelled(kind: str, frame: Mapping[str, Any], limits: Limits) -> bytes:
         InvalidInputError: it is no JSON, or larger than ``frame_bytes``.
     """
     try:
-        text = json.dumps({"kind": kind, **frame}, allow_nan=False, separators=(",", ":")).encode()
+        text = _text({"kind": kind, **frame})
     except (TypeError, ValueError, RecursionError) as exc:
         raise InvalidInputError(f"the {kind} is no JSON: {exc}") from exc
     if len(text) > limits.frame_bytes:
@@ -114,42 +125,58 @@ def spelled(kind: str, frame: Mapping[str, Any], limits: Limits) -> bytes:
 
 def _value(text: bytes, depth: int) -> object:
     try:
-        value: object = json.loads(
-            text.decode(), parse_constant=_refuse_constant, parse_float=_finite, parse_int=int
-        )
-        if _SURROGATE.search(text):
-            json.dumps(value, ensure_ascii=False).encode()
+        value: object = from_json(text, allow_inf_nan=False, cache_strings="none")
     except (ValueError, RecursionError) as exc:
         raise SandboxProtocolError(f"a frame is no JSON: {str(exc)[:200]}") from exc
-    if text.count(b"[") + text.count(b"{") > depth:  # text with many brackets is looked at, and passes
-        _require_shallow(value, depth)
+    try:
+        levels = _levels(value)
+    except ValueError as exc:  # 1e999 is no number of JSON, though it is read as one
+        raise SandboxProtocolError(f"a frame is no JSON: {exc}") from exc
+    if levels > depth + 1:
+        raise SandboxProtocolError(f"a frame is nested deeper than the {depth} of frame_depth")
     return value
 
 
-def _require_shallow(value: object, depth: int) -> None:
-    level = [value]
-    for _ in range(depth + 1):
+def _text(frame: dict[str, Any]) -> bytes:
+    """Return *frame* as JSON: as the package json spells it, in a fifth of its time."""
+    try:
+        text = to_json(frame)
+    except PydanticSerializationError:  # also of half a pair of surrogates, which code may see
+        return json.dumps(frame, allow_nan=False, ensure_ascii=False).encode("utf-8", "surrogatepass")
+    _levels(frame)
+    return text
+
+
+def _levels(value: object) -> int:
+    """Return how deep *value* is nested; a text is one level.
+
+    Raises:
+        TypeError: something in it is no JSON.
+        ValueError: a number in it is not finite.
+    """
+    level, levels = [value], 0
+    while level:
         below: list[object] = []
         for each in level:
             if isinstance(each, dict):
+                if not all(isinstance(name, str) for name in each):
+                    raise TypeError("a name in it is no text")
                 below.extend(each.values())
-            elif isinstance(each, list):
+            elif isinstance(each, list | tuple):
                 below.extend(each)
-        if not below:
-            return
+            elif isinstance(each, float):
+                if not math.isfinite(each):
+                    raise ValueError("a number in it is not finite")
+            elif not isinstance(each, str | int | None):
+                raise TypeError(f"{type(each).__name__} is not JSON")
         level = below
-    raise SandboxProtocolError(f"a frame is nested deeper than the {depth} of frame_depth")
+        levels += 1
+    return levels
 
 
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON")
-
-
-def _finite(text: str) -> float:
-    number = float(text)
-    if math.isinf(number):
-        raise ValueError(f"{text[:40]} is no finite number")
-    return number
+def _values(text: bytes) -> int:
+    """Return how many values *text* has at most."""
+    return text.count(b",") + text.count(b"[") + text.count(b"{")
 
 
 def _frame(value: object) -> Frame:

@@ -38,15 +38,16 @@ class Limits:
     output_bytes: int = 2 * _MIB
     """What it writes to standard output and error: beyond, it is killed, a SandboxOutputError. What tools and
     callbacks print is cut before, at ``max_stdout_chars`` of the runtime."""
-    frame_bytes: int = 24 * _MIB
-    """Its request, its result, one host call or answer, as JSON: a larger result is a SandboxOutputError."""
-    frame_values: int = 1_000_000
-    """Values in one frame, about: an empty list takes 3 bytes there and 56 here."""
+    frame_bytes: int = 12 * _MIB
+    """Its request, its result, one host call or answer, as JSON: a larger result is a SandboxOutputError.
+    The host reads a frame in one step, some 50 ms of this size."""
+    frame_values: int = 50_000
+    """Values in one frame that it sends, some 50 ms as well: beyond, a SandboxProtocolError."""
     frame_depth: int = 100
     """Lists and objects within each other in one frame."""
     received_bytes: int = 64 * _MIB
     """All frames that it sends together: beyond, a SandboxOutputError."""
-    received_values: int = 4_000_000
+    received_values: int = 1_000_000
     """Values in all of these frames, as far more may be kept here than was sent: beyond, a
     SandboxProtocolError."""
     host_calls: int = 1000

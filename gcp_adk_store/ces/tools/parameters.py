@@ -14,6 +14,8 @@ _STYLES: Final = {
     "header": ("simple",),
     "cookie": ("form",),
 }
+_CHARACTERS: Final = 64 * 1024
+"""Of one argument in a URL or a header: more is in no request."""
 _BETWEEN: Final = {"spaceDelimited": " ", "pipeDelimited": "|"}
 
 
@@ -84,6 +86,14 @@ class Parameter:
         return [(self.name, self._joined(value))]
 
     def _joined(self, value: Any) -> str:
+        text = self._spelled(value)
+        if len(text) > _CHARACTERS:
+            raise ArgumentsError(
+                f"the argument {self.name} has {len(text):,} characters; it may have {_CHARACTERS:,}"
+            )
+        return text
+
+    def _spelled(self, value: Any) -> str:
         if self.style == "json":
             return json.dumps(value)
         if self.style not in _STYLES[self.place]:

@@ -1,0 +1,194 @@
+"""The event loop of the host goes on, with everything that it serves, whatever code asks for."""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Iterator
+from typing import Final
+
+import pytest
+from google.adk.sessions import BaseSessionService
+
+from gcp_adk_store.ces import HttpPolicy, MockTool, OpenApiTool, PythonTool
+from gcp_adk_store.ces.sandbox import BubblewrapSandbox, SandboxError, SandboxOutputError
+from tests.ces.host.runs import MakeRuntime, ran, stored
+from tests.ces.host.web import Web
+
+_LOOPS: Final = 1_000_000
+_LONGEST: Final = 4
+"""In units of `_LOOPS`, of which one takes some 15 ms."""
+
+SPEC: Final = {
+    "openapi": "3.0.0",
+    "info": {"title": "Shop"},
+    "servers": [{"url": "http://127.0.0.1:1"}],
+    "paths": {
+        "/{id}": {
+            "get": {
+                "operationId": "get",
+                "parameters": [
+                    {"name": "id", "in": "path"},
+                    *({"name": place, "in": place} for place in ("query", "header", "cookie")),
+                ],
+            }
+        }
+    },
+}
+
+
+class Steps:
+    """How much processor time steps of this thread's event loop took."""
+
+    longest_s = 0.0
+
+    @property
+    def longest(self) -> float:
+        """The longest step, in units of work that this machine does now."""
+        began = time.thread_time()
+        for _ in range(_LOOPS):
+            pass
+        return self.longest_s / (time.thread_time() - began)
+
+
+@pytest.fixture
+def steps(monkeypatch: pytest.MonkeyPatch) -> Iterator[Steps]:
+    """Steps of the test's event loop, from now on."""
+    found = Steps()
+    run = asyncio.Handle._run
+
+    def measured(self: asyncio.Handle) -> None:
+        began = time.thread_time()
+        run(self)
+        found.longest_s = max(found.longest_s, time.thread_time() - began)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(asyncio.Handle, "_run", measured)
+        yield found
+
+
+ASKED: Final = {
+    "400,000 headers": "ces_requests.get(URL, headers={f'h{n}': 'v' for n in range(400_000)})",
+    "as many headers as a frame holds": "ces_requests.get(URL, headers={f'h{n}': 'v' for n in range(45_000)})",
+    "headers of the host's": (
+        "from itertools import product\n"
+        "names = [''.join(each) for each in product(*zip('accept-encoding', 'ACCEPT-ENCODING'))]\n"
+        "ces_requests.get(URL, headers=dict.fromkeys(names, 'v'))"
+    ),
+    "a long header": "ces_requests.get(URL, headers={'h': 'v' * 10_000_000})",
+    "400,000 params": "ces_requests.get(URL, params={f'p{n}': 1 for n in range(400_000)})",
+    "forged params": "ces_requests.get(URL, params=[['p', n] for n in range(45_000)])",
+    "params of one name": "ces_requests.get(URL, params={'p': list(range(45_000))})",
+    "long params": "ces_requests.get(URL, params={'p': 'é' * 5_000_000})",
+    "params as a long text": "ces_requests.get(URL, params='a=b&' * 2_500_000)",
+    "a long URL": "ces_requests.get(URL + '/é' * 3_000_000)",
+    "a long form": "ces_requests.post(URL, data={'f': 'é' * 5_000_000})",
+    "a form of many fields": "ces_requests.post(URL, data={f'f{n}': 'é' for n in range(45_000)})",
+    "a long text": "ces_requests.post(URL, data='é' * 5_000_000)",
+    "much JSON": "ces_requests.post(URL, json={f'f{n}': 'é' for n in range(45_000)})",
+    "many arguments": "tools.mock({f'f{n}': 'é' for n in range(45_000)})",
+    "a long part of a path": "tools.Shop_get({'id': 'é' * 5_000_000})",
+    "a long parameter": "tools.Shop_get({'id': '1', 'query': 'é' * 5_000_000})",
+    "a long cookie": "tools.Shop_get({'id': '1', 'cookie': 'é' * 5_000_000})",
+    "a long header of an operation": "tools.Shop_get({'id': '1', 'header': 'v' * 10_000_000})",
+    "200,000 small variables": "for n in range(200_000): set_variable(f'v{n}', n)",
+    "as many variables as a frame holds": "for n in range(45_000): set_variable(f'v{n}', n)",
+    "variables of 5 MB": "for n in range(20): set_variable(f'v{n}', 'x' * 250_000)",
+    "a text of many commas": "return ',' * 5_000_000",
+    "a text of many quotation marks": "return '\"' * 2_500_000",
+    "long numbers": "return [10 ** 4000] * 2000",
+    "long floats": "import os\nlong = b'0.' + b'1' * 11_000_000\n" + "forge(long)",
+    "arguments of a tool with code": "tools.same({f'f{n}': 'é' for n in range(40_000)})",
+    "a large result": "return 'x' * 11_000_000",
+}
+
+FORGING: Final = """
+def forge(value):
+    import os
+    text = b'{"kind": "result", "result": {"x": ' + value + b'}}'
+    text = len(text).to_bytes(4, "big") + text
+    while text:
+        text = text[os.write(3, text):]
+    os.read(3, 1)
+"""
+
+
+@pytest.mark.parametrize("code", ASKED.values(), ids=ASKED)
+async def test_no_step_of_the_host_is_long(
+    code: str, make: MakeRuntime, bubblewrap: BubblewrapSandbox, web: Web, steps: Steps
+) -> None:
+    """Whatever code asks for, and however it ends: other sessions are served meanwhile."""
+    mock = MockTool(name="mock", response={"result": 1})
+    same = PythonTool(name="same", code="def same(**given):\n    return given\n")
+    tools = [mock, same, OpenApiTool.from_spec(SPEC)]
+    http = HttpPolicy(allow=["127.0.0.1:*"], allow_loopback=True)
+    runtime = make(sandbox=bubblewrap, tools=tools, http=http)
+
+    await ran(runtime, f"ces_requests.get({web.url!r})")  # the first one imports, and reads certificates
+    steps.longest_s = 0.0
+    with contextlib.suppress(SandboxError):
+        await ran(runtime, f"{FORGING}\nURL = {web.url!r}\n{code}")
+    assert steps.longest < _LONGEST
+
+
+async def test_what_is_shown_of_a_call_is_bounded(make: MakeRuntime, bubblewrap: BubblewrapSandbox) -> None:
+    """In its shape, and it is said that there is more."""
+    mock = MockTool(name="mock", response={"result": 1})
+    code = (
+        "for given in ({'a': 'x' * 9}, {'a': 'x' * 100_000, 'b': 1}, {'a': [1] * 40_000}): tools.mock(given)"
+    )
+
+    run = await ran(make(sandbox=bubblewrap, tools=[mock]), code)
+    whole, text, numbers = run.calls
+    assert (whole.asked, whole.asked_whole) == ({"a": "x" * 9}, True)
+    assert (text.asked, text.asked_whole) == ({"a": "x" * 16_382}, False)
+    assert ([*numbers.asked], numbers.asked_whole) == (["a"], False)
+    assert 5_000 < len(numbers.asked["a"]) < 16_384
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ("headers={f'h{n}': '' for n in range(101)}", "101 headers"),
+        ("headers={'h': 'v' * 70_000}", "headers have more"),
+        ("params={'p': [1] * 1001}", "1,001 params"),
+        ("params='a=1&' * 1000", "1,001 params"),
+        ("params={'p': 'v' * 70_000}", "70,001 characters"),
+        ("data={f'f{n}': 1 for n in range(1001)}", "1,001 fields"),
+        ("data={'f': 'v' * 600_000}", "600,001 characters"),
+        ("data='v' * 2_100_000", "HttpPolicy.max_request_bytes"),
+        ("json='v' * 2_100_000", "HttpPolicy.max_request_bytes"),
+    ],
+)
+async def test_a_request_of_too_much_is_not_sent(
+    given: str, why: str, make: MakeRuntime, bubblewrap: BubblewrapSandbox
+) -> None:
+    """The status is 0, and a warning says what there is too much of."""
+    http = HttpPolicy(allow=["127.0.0.1:*"], allow_loopback=True)
+
+    run = await ran(
+        make(sandbox=bubblewrap, http=http),
+        f"return ces_requests.post('http://127.0.0.1:1', {given}).status_code",
+    )
+    assert run.result == 0
+    assert why in run.warnings[-1]
+
+
+async def test_a_run_that_changes_too_many_variables_changes_none(
+    make: MakeRuntime, bubblewrap: BubblewrapSandbox, sessions: BaseSessionService
+) -> None:
+    """Storing takes its time for each."""
+    runtime = make(sandbox=bubblewrap)
+
+    with pytest.raises(SandboxOutputError, match="10,001 variables"):
+        await ran(runtime, "for n in range(10_001): set_variable(f'v{n}', n)")
+    assert (await stored(sessions)).events == []
+
+
+async def test_a_text_may_hold_more_commas_than_a_frame_has_values(
+    make: MakeRuntime, bubblewrap: BubblewrapSandbox
+) -> None:
+    """As tables have, and JSON in a text."""
+    body = "import json\nreturn [',' * 200_000, json.dumps([chr(92) + chr(34)] * 30_000)]"
+
+    run = await ran(make(sandbox=bubblewrap), body)
+    assert [len(text) for text in run.result] == [200_000, 8 * 30_000]
