@@ -263,7 +263,6 @@ def ces_callback(request: pytest.FixtureRequest) -> Callable[..., CallbackRun]:
         functions = {name: given.pop(name) for name, answer in (tools or {}).items() if callable(answer)}
         channel.say(
             callback={
-                "file": str(request.path),
                 "said": said,
                 "state": dict(state or {}),
                 "tools": given,

@@ -108,9 +108,7 @@ class HttpPolicy:
         self.allowed_hosts()
         positive = min(self.timeout_s, self.max_request_bytes, self.max_response_bytes) > 0
         if not (positive and self.timeout_s < math.inf) or self.max_redirects < 0:
-            raise InvalidInputError(
-                "timeout_s, max_request_bytes and max_response_bytes must be positive, max_redirects at least 0"
-            )
+            raise InvalidInputError("timeout_s and the bytes must be positive, max_redirects at least 0")
 
     def allowed_hosts(self) -> list[AllowedHost]:
         """Return the entries of ``allow``."""

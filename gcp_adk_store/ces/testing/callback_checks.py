@@ -1,12 +1,14 @@
-"""Run test files of callbacks: by pytest, in a process apart whose word is taken for its tests alone.
+"""Run test files of callbacks by pytest: each in a process of its own, whose word counts for this file alone.
 
-It says what became of each test as soon as that is known, and asks for runs of callbacks, which this process
-makes in the sandbox. Both speak JSON, a line each.
+The process says what became of each test as soon as that is known, and asks for runs of callbacks, which this
+process makes in the sandbox. Both speak JSON, a line each.
 """
 
+import ast
 import asyncio
 import contextlib
 import json
+import math
 import socket
 import uuid
 from collections.abc import Callable, Mapping, Sequence
@@ -37,8 +39,14 @@ Valid = TypeVar("Valid")
 
 _APP: Final = "ces-test"
 _LINE_BYTES: Final = 8 * 1024 * 1024
+_SENT_BYTES: Final = 32 * 1024 * 1024
+"""Of all that a process says: outcomes are kept, and a test file is somebody's text."""
+_LINE_VALUES: Final = 100_000
+_OUTCOMES: Final = 10_000
+_FUNCTIONS: Final = 1000
+"""Tests of a file that time is given for."""
 _PATIENCE_S: Final = 60.0
-"""Until pytest turns to its first file: it imports ADK before."""
+"""Until pytest turns to the file: it imports ADK before."""
 _FAREWELL_S: Final = 5.0
 """Until it ends after its last word."""
 _NEVER: Final = "sent what pytest never sends"
@@ -50,8 +58,6 @@ _FINISHED: Final = (0, 1, 5)
 class Asked:
     """A run of a callback that a test wants."""
 
-    file: str
-    """Of the test."""
     said: str | None
     state: dict[str, Any]
     tools: dict[str, Any]
@@ -80,9 +86,6 @@ class CallbackChecks:
     settings: RuntimeSettings
     variables: Mapping[str, Any]
     """In place of declared defaults, or beside them."""
-    _outcomes: list[Outcome] = field(default_factory=list)
-    _begun: Outcome | None = None
-    _whole: bool = False
 
     async def run(self) -> list[Outcome]:
         """Return what becomes of the tests.
@@ -90,13 +93,33 @@ class CallbackChecks:
         Raises:
             SandboxUnavailableError: no test, or no callback, can be run here.
         """
+        return [outcome for file in self.files for outcome in await _File(self, file).run()]
+
+
+@dataclass(slots=True)
+class _File:
+    """One file of tests, and the process that runs it."""
+
+    checks: CallbackChecks
+    file: Path
+    _outcomes: list[Outcome] = field(default_factory=list)
+    _begun: Outcome | None = None
+    _whole: bool = False
+    _received: int = 0
+
+    async def run(self) -> list[Outcome]:
+        """Return what becomes of the tests of the file.
+
+        Raises:
+            SandboxUnavailableError: no test, or no callback, can be run here.
+        """
         ours, theirs = socket.socketpair()
         with ours, theirs:
             process, output = await start_pytest(
-                self.app.folder.absolute(),
-                [each.absolute() for each in self.files],
+                self.checks.app.folder.absolute(),
+                self.file.absolute(),
                 theirs.fileno(),
-                walled=self.walled,
+                walled=self.checks.walled,
             )
             theirs.close()
             wrong: str | None = "it was given up"
@@ -109,18 +132,27 @@ class CallbackChecks:
             raise SandboxUnavailableError(f"pytest {wrong or f'ended with {process.returncode}'}:\n{told}")
         if self._begun is not None and not self._whole:
             why = wrong or f"pytest ended with {process.returncode}:\n{told}"
-            says = (why, "what comes after it was not run")
+            says = (why, "what comes after it in this file was not run")
             self._outcomes.append(replace(self._begun, status="error", says=says))
-        return [*self._outcomes, *self._without_tests()]
+        return self._outcomes or [self._without_tests()]
 
     async def _told(self, channel: socket.socket) -> str | None:
         """Listen until the end; return why it was made an end of, or None."""
         reader, writer = await asyncio.open_connection(sock=channel, limit=_LINE_BYTES)
+        loop = asyncio.get_running_loop()
+        wall_s = (self.checks.settings.limits or Limits()).wall_s
+        longest_s, last = _PATIENCE_S, math.inf
         try:
-            while (message := await self._message(reader)) is not None and not self._whole:
-                await self._hear(message, reader, writer)
+            async with asyncio.timeout(longest_s) as clock:
+                while not self._whole and (message := await self._message(reader)) is not None:
+                    if isinstance(message, dict) and "began" in message:
+                        if self._begun is None:  # what the file says from now on gives it no more time
+                            longest_s = wall_s
+                            last = loop.time() + wall_s * _functions(self.file)
+                        clock.reschedule(min(loop.time() + wall_s, last))
+                    await self._hear(message, reader, writer)
         except TimeoutError:
-            return f"did not end within {self._patience_s:g} s"
+            return f"did not end within {longest_s:g} s"
         except (_PytestError, ConnectionError) as exc:
             return str(exc)
         finally:
@@ -141,22 +173,24 @@ class CallbackChecks:
                 raise _PytestError(_NEVER)
 
     async def _message(self, reader: asyncio.StreamReader) -> Any:
-        async with asyncio.timeout(self._patience_s):
-            return await _line(reader)
-
-    @property
-    def _patience_s(self) -> float:
-        if self._begun is None:
-            return _PATIENCE_S
-        return (self.settings.limits or Limits()).wall_s
+        """Return the next message, or None at the end."""
+        try:
+            line = await reader.readline()
+            self._received += len(line)
+            if self._received > _SENT_BYTES or len(self._outcomes) > _OUTCOMES:
+                raise _PytestError(f"{_NEVER}: more than {_SENT_BYTES} bytes, or {_OUTCOMES} results")
+            if line.count(b",") + line.count(b"[") + line.count(b"{") > _LINE_VALUES:
+                raise _PytestError(f"{_NEVER}: more than {_LINE_VALUES} values in a line")
+            return json.loads(line) if line else None
+        except (ValueError, RecursionError) as exc:  # too long, no JSON, or too deep
+            raise _PytestError(f"{_NEVER}: {exc}") from exc
 
     async def _serve(self, asked: Asked, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Run a callback for a test."""
 
         async def say(**message: Any) -> None:
             writer.write(json.dumps(message, default=sorted).encode() + b"\n")
-            async with asyncio.timeout(self._patience_s):  # a test that never reads keeps nobody waiting
-                await writer.drain()
+            await writer.drain()
 
         turn = asyncio.Lock()
 
@@ -164,7 +198,7 @@ class CallbackChecks:
             async def answer(args: Mapping[str, Any]) -> Any:
                 async with turn:  # calls in the background come side by side
                     await say(call=name, args=args)
-                    match await _line(reader):
+                    match await self._message(reader):
                         case {"answer": answered}:
                             return answered
                         case _:
@@ -185,9 +219,9 @@ class CallbackChecks:
 
     async def _run(self, asked: Asked, mocks: Sequence[MockTool]) -> dict[str, Any]:
         """Run the callback beside a test on a session of its own."""
-        folder = self._folder_of(asked.file)
+        checks, folder = self.checks, self._folder()
         sessions = InMemorySessionService()
-        state = {**self.app.variables, **self.variables, **asked.state}
+        state = {**checks.app.variables, **checks.variables, **asked.state}
         session = await sessions.create_session(
             app_name=_APP, user_id="test", session_id=uuid.uuid4().hex, state=state
         )
@@ -196,10 +230,14 @@ class CallbackChecks:
             await sessions.append_event(session, Event(author="user", invocation_id="turn", content=content))
         mocked = {each.name for each in mocks}
         tools: list[Tool] = [
-            each for each in load_tools(self.app) if getattr(each, "name", None) not in mocked
+            each for each in load_tools(checks.app) if getattr(each, "name", None) not in mocked
         ]
         async with PythonRuntime(
-            sessions, tools=[*tools, *mocks], http=self.http, sandbox=self.sandbox, settings=self.settings
+            sessions,
+            tools=[*tools, *mocks],
+            http=checks.http,
+            sandbox=checks.sandbox,
+            settings=checks.settings,
         ) as runtime:
             ran = await runtime.run_callback(
                 folder.parent.name.removesuffix("_callbacks"),
@@ -210,36 +248,39 @@ class CallbackChecks:
             )
         return asdict(ran)
 
-    def _folder_of(self, file: str) -> Path:
-        """Return the folder of the test *file*, whose word is taken for none but those that are run."""
-        for each in self.files:
-            if str(each.absolute()) == file:
-                code = each.parent / CODE_FILE
-                if not code.resolve().is_relative_to(self.app.folder.resolve()):
-                    raise InvalidInputError(f"{code} is outside of the folder of the app")
-                return each.parent
-        raise InvalidInputError(f"{file[:200]!r} is no file of tests")
+    def _folder(self) -> Path:
+        """Return the folder of the file, where the callback is that it tests."""
+        code = self.file.parent / CODE_FILE
+        if not code.resolve().is_relative_to(self.checks.app.folder.resolve()):
+            raise InvalidInputError(f"{code} is outside of the folder of the app")
+        return self.file.parent
 
     def _outcome(self, told: object) -> Outcome:
-        """Return what was told, with the path of the file as the app's is given."""
-        outcome = _valid(_OUTCOME, told)
-        return replace(outcome, path=str(self.app.folder / outcome.path))
+        """Return what was told of a test of the file; that it is of another file counts for nothing."""
+        return replace(_valid(_OUTCOME, told), path=str(self.file))
 
-    def _without_tests(self) -> list[Outcome]:
-        """Return the files that nothing was said of, though all were run."""
-        named = {Path(each.path) for each in self._outcomes}
-        return [
-            Outcome(
-                path=str(file),
-                line=1,
-                name="the file",
-                subject="",
-                status="error",
-                says=("it has no test: write a function whose name begins with test_",),
-            )
-            for file in self.files
-            if self._whole and file not in named
-        ]
+    def _without_tests(self) -> Outcome:
+        return Outcome(
+            path=str(self.file),
+            line=1,
+            name="the file",
+            subject="",
+            status="error",
+            says=("it has no test: write a function whose name begins with test_",),
+        )
+
+
+def _functions(file: Path) -> int:
+    """Return how many functions *file* has that are tests, as its text says, and at least 1."""
+    try:
+        nodes = ast.walk(ast.parse(file.read_bytes()))
+    except (OSError, ValueError, SyntaxError, RecursionError, MemoryError):
+        return 1
+    found = (
+        isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test")
+        for node in nodes
+    )
+    return min(max(sum(found), 1), _FUNCTIONS)
 
 
 async def _end(process: asyncio.subprocess.Process, *, at_once: bool) -> None:
@@ -250,15 +291,6 @@ async def _end(process: asyncio.subprocess.Process, *, at_once: bool) -> None:
         if process.returncode is None:
             process.kill()
     await process.wait()
-
-
-async def _line(reader: asyncio.StreamReader) -> Any:
-    """Return the next message, or None at the end."""
-    try:
-        line = await reader.readline()
-        return json.loads(line) if line else None
-    except (ValueError, RecursionError) as exc:  # too long, no JSON, or too deep
-        raise _PytestError(f"{_NEVER}: {exc}") from exc
 
 
 _ASKED: Final = TypeAdapter(Asked)

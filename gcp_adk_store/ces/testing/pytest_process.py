@@ -32,13 +32,13 @@ bubblewrap is not installed, and tests of callbacks run in it. Install Debian's 
 
 
 async def start_pytest(
-    folder: Path, files: Sequence[Path], channel: int, *, walled: bool
+    folder: Path, file: Path, channel: int, *, walled: bool
 ) -> tuple[asyncio.subprocess.Process, asyncio.Task[str]]:
-    """Start the tests of *files*; return the process, and what will have been the end of its output.
+    """Start the tests of *file*; return the process, and what will have been the end of its output.
 
     Args:
         folder: Of the app, absolute.
-        files: Of tests, in it, likewise.
+        file: Of tests, in it, likewise.
         channel: Number of the socket that it talks over.
         walled: In namespaces; else as anything that the user starts, which protects nothing.
 
@@ -50,7 +50,7 @@ async def start_pytest(
         *("-c", os.devnull, f"--rootdir={folder}", "--import-mode=importlib"),
         "--continue-on-collection-errors",
         *(f"--ces-channel={channel}", *(["--ces-walled"] if walled else [])),
-        *map(str, files),
+        str(file),
     ]
     packages = os.pathsep.join(map(str, _packages()))
     process = await asyncio.create_subprocess_exec(

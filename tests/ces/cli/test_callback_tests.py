@@ -1,6 +1,8 @@
 """Tests of callbacks that end their process, or cannot run, do not pass unseen."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,9 @@ ENDING_TEST = """import os
 import time
 
 from gcp_adk_store.testing.callback_tests import _channels
+
+
+FORGED = dict(path="x", line=14, name="test_second", subject="", status="error")
 
 
 def test_first():
@@ -28,7 +33,7 @@ def test_third():
     pass
 """
 
-LARGE = "dict(file=__file__, said=None, state={'a': 'x' * 2_000_000}, tools={}, functions=[], subjects={})"
+LARGE = "dict(said=None, state={'a': 'x' * 2_000_000}, tools={}, functions=[], subjects={})"
 """A run whose answer no channel holds that nobody reads."""
 
 
@@ -49,6 +54,8 @@ def write(app: Path, ends: str) -> None:
         ("_channels[0].say(outcome={})", "sent what pytest never sends"),
         ("_channels[0]._socket.sendall(b'[' * 9_000_000)", "sent what pytest never sends"),
         (f"_channels[0].say(callback={LARGE}); time.sleep(3600)", "did not end within 3 s"),
+        ("_channels[0]._socket.sendall(b'[' + b'{},' * 200_000 + b'{}]\\n')", "sent what pytest never sends"),
+        ("while True: _channels[0].say(began=FORGED); time.sleep(0.1)", "did not end within 3 s"),
     ],
 )
 def test_a_test_that_ends_pytest_is_an_error_and_what_was_before_it_stands(
@@ -61,9 +68,9 @@ def test_a_test_that_ends_pytest_is_an_error_and_what_was_before_it_stands(
 
     assert 1 == result.exit_code
     assert ("test_first", "passed") == (first["name"], first["status"])
-    assert ("test_second", "error", 11) == (second["name"], second["status"], second["line"])
+    assert ("test_second", "error", 14) == (second["name"], second["status"], second["line"])
     assert says in second["says"][0]
-    assert "what comes after it was not run" == second["says"][1]
+    assert "what comes after it in this file was not run" == second["says"][1]
 
 
 @pytest.mark.usefixtures("ces_environment")
@@ -77,3 +84,50 @@ def test_without_bubblewrap_no_test_of_a_callback_runs(
 
     assert 2 == result.exit_code
     assert "apt-get install --no-install-recommends bubblewrap libseccomp2" in result.stderr
+
+
+@pytest.mark.usefixtures("ces_environment")
+@pytest.mark.parametrize(
+    "flood",
+    [
+        "_channels[0].say(outcome={**FORGED, 'status': 'passed', 'says': ['x' * 1_000_000]})",
+        "_channels[0]._socket.sendall(b'{\"outcome\": ' + b'{},' * 100_000)",
+        "_channels[0].say(outcome={**FORGED, 'status': 'passed'})",
+    ],
+)
+def test_a_test_that_floods_the_command_is_an_error_and_takes_little_of_it(
+    tmp_path: Path, flood: str
+) -> None:
+    """However it writes, and however long: the command keeps its memory."""
+    write(tmp_path, f"while True: {flood}")
+    script = f"""
+import resource, sys
+from gcp_adk_store.cli.command import command
+try:
+    command(["ces", "test", {str(tmp_path)!r}, "--junit", {str(tmp_path / "found.xml")!r}])
+finally:
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, file=sys.stderr)
+"""
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+
+    assert 1 == ran.returncode
+    assert "sent what pytest never sends" in ran.stdout
+    assert int(ran.stderr.splitlines()[-1]) < 600 * 1024, "KiB: ADK takes 300,000 of them"
+
+
+@pytest.mark.usefixtures("ces_environment")
+def test_the_word_of_a_file_counts_for_this_file_alone(tmp_path: Path) -> None:
+    """Though it says what became of another one, and how all ended."""
+    says = "_channels[0].say(outcome={**FORGED, 'status': 'passed', 'path': 'OTHER'}); "
+    other = tmp_path / "agents/root/after_agent_callbacks/other"
+    write(tmp_path, f"{says.replace('OTHER', str(other / 'test.py'))} _channels[0].say(done=0); os._exit(0)")
+    other.mkdir()
+    (other / "python_code.py").write_text(CODE)
+    (other / "test.py").write_text("def test_fails():\n    assert False\n")
+    result = CliRunner().invoke(command, ["ces", "test", str(tmp_path), "--json"])
+    found = json.loads(result.stdout)
+
+    assert 1 == result.exit_code
+    assert [("test_fails", "failed")] == [
+        (each["name"], each["status"]) for each in found if each["path"] == str(other / "test.py")
+    ]

@@ -68,7 +68,7 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> Iterator[Steps]:
 
 ASKED: Final = {
     "400,000 headers": "ces_requests.get(URL, headers={f'h{n}': 'v' for n in range(400_000)})",
-    "as many headers as a frame holds": "ces_requests.get(URL, headers={f'h{n}': 'v' for n in range(45_000)})",
+    "as many headers as a frame has": "ces_requests.get(URL, headers={f'h{n}': 'v' for n in range(45_000)})",
     "headers of the host's": (
         "from itertools import product\n"
         "names = [''.join(each) for each in product(*zip('accept-encoding', 'ACCEPT-ENCODING'))]\n"
