@@ -208,7 +208,7 @@ class Host:
 
     async def _of_web(self, question: Question) -> Reply:
         outgoing = Outgoing(method=question.method, url=question.url, **question.rest)
-        return Reply.of_fetched(await self._http.fetch(outgoing))
+        return Reply.of_fetched(await self._http.fetch(outgoing, asker=self._situation.asker))
 
 
 def beginning_of(value: Any, most: int = _SHOWN_CHARACTERS) -> tuple[Any, bool]:

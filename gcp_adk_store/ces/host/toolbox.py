@@ -31,6 +31,11 @@ class Situation:
     """The session as code sees it, but for the variables."""
     mocks: MockConfig | None
 
+    @property
+    def asker(self) -> str:
+        """The session, for what is shared fairly among them."""
+        return str(self.context.get("sessionId", ""))
+
     def context_with(self, state: Mapping[str, Any], *, function_call_id: str) -> dict[str, Any]:
         """Return the context of one run."""
         return {**self.context, "state": dict(state), "functionCallId": function_call_id}
@@ -168,7 +173,7 @@ class Toolbox:
         except ArgumentsError as exc:
             error = RunFailure(type="ArgumentsError", message=str(exc), traceback="")
             return Reply(status_code=_BAD_REQUEST, reason=str(exc), error=error)
-        return Reply.of_fetched(await self._http.fetch(outgoing))
+        return Reply.of_fetched(await self._http.fetch(outgoing, asker=call.situation.asker))
 
 
 def python_request(tool: PythonTool, args: Mapping[str, Any], context: Mapping[str, Any]) -> dict[str, Any]:

@@ -81,15 +81,15 @@ class HttpAccess:
     def __init__(self, policy: HttpPolicy) -> None:
         self._policy = policy
 
-    async def fetch(self, outgoing: Outgoing) -> Fetched:
-        """Return the answer to *outgoing*; that there is none is an answer too."""
+    async def fetch(self, outgoing: Outgoing, *, asker: str = "") -> Fetched:
+        """Return the answer to *outgoing* of the session *asker*; that there is none is an answer too."""
         said: list[str] = []
         where = "a request"
         try:
             async with asyncio.timeout(self._policy.timeout_s):
                 request = _request(outgoing, said, self._policy.max_request_bytes)
                 where = f"{request.method} {request.url.host}"
-                return await self._follow(request, outgoing, said)
+                return await self._follow(request, outgoing, said, asker)
         except TimeoutError:
             why = f"no answer within the {self._policy.timeout_s:g} s of HttpPolicy.timeout_s"
         except RefusedError as exc:
@@ -99,9 +99,11 @@ class HttpAccess:
             why = f"{type(exc).__name__}: {exc}"
         return Fetched.none(f"{where}: {why}", said)
 
-    async def _follow(self, request: httpx.Request, outgoing: Outgoing, said: list[str]) -> Fetched:
+    async def _follow(
+        self, request: httpx.Request, outgoing: Outgoing, said: list[str], asker: str
+    ) -> Fetched:
         # The transport alone: a client of httpx logs every URL, reads what redirects say and keeps cookies.
-        transport = _CheckedTransport(self._policy, self._policy.ssl_context or _trusted())
+        transport = _CheckedTransport(self._policy, self._policy.ssl_context or _trusted(), asker)
         try:
             for _ in range(self._policy.max_redirects + 1):
                 response = await transport.handle_async_request(request)
@@ -134,15 +136,16 @@ class HttpAccess:
 class _CheckedTransport(httpx.AsyncBaseTransport):
     """Connects to the addresses that the policy found, under the name that was asked for."""
 
-    def __init__(self, policy: HttpPolicy, context: ssl.SSLContext) -> None:
+    def __init__(self, policy: HttpPolicy, context: ssl.SSLContext, asker: str) -> None:
         self._policy = policy
+        self._asker = asker
         # Not kept: a connection to one name of an address must not serve another one.
         self._inner = httpx.AsyncHTTPTransport(
             verify=context, trust_env=False, limits=httpx.Limits(max_keepalive_connections=0)
         )
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        addresses = await self._policy.addresses(request.url)
+        addresses = await self._policy.addresses(request.url, self._asker)
         name = request.url.raw_host.decode("ascii").removesuffix(".")
         timeout = dict.fromkeys(("read", "write", "pool"), self._policy.timeout_s)
         timeout["connect"] = self._policy.timeout_s / len(addresses)

@@ -9,13 +9,14 @@ import ssl
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache
 from typing import Final, TypeAlias
 
 import httpx
 
 from gcp_adk_store.ces.http.addresses import is_loopback, is_public, read_address
 from gcp_adk_store.errors import InvalidInputError
+from gcp_adk_store.operations.limiter import Turns
 
 Resolver: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]
 """Given a name and a port, returns the IP addresses to connect to."""
@@ -25,13 +26,38 @@ _PORTS: Final = {"http": 80, "https": 443}
 _LARGEST_PORT: Final = 65_535
 
 
-@cache
-def _lookups(_process: int) -> ThreadPoolExecutor:
-    """Return the threads that look names up; a fork has none of those of its parent.
+_THREADS: Final = 64
+_THREADS_OF_ONE: Final = 4
 
-    Not the event loop's own: names that take long would keep all of this process's work waiting.
+
+class _LookUps:
+    """Threads that look names up, of which a session has a few at a time.
+
+    Not the event loop's own: names that take long would keep all of this process's work waiting. A thread goes
+    on for as long as the system's resolver does, whoever has given up, and holds its place till then.
     """
-    return ThreadPoolExecutor(64, thread_name_prefix="gcp-adk-store-names")
+
+    def __init__(self) -> None:
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="gcp-adk-store-names")
+        self._turns = Turns(at_once=_THREADS_OF_ONE)
+
+    async def look_up(self, host: str, port: int, asker: str) -> list[str]:
+        """Return the addresses of *host*; *asker* is the session that waits for them."""
+        await self._turns.take(asker)
+        try:
+            work = self._threads.submit(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
+        except BaseException:
+            self._turns.pass_on(asker)
+            raise
+        work.add_done_callback(lambda _: self._turns.pass_on(asker))
+        found = await asyncio.wrap_future(work)
+        return list(dict.fromkeys(str(address[0]) for *_, address in found))
+
+
+@cache
+def _look_ups(_process: int) -> _LookUps:
+    """Return the look-ups of this process; a fork has no thread of its parent's."""
+    return _LookUps()
 
 
 class RefusedError(Exception):
@@ -91,6 +117,8 @@ class HttpPolicy:
     """Whether allowed hosts may be on this machine, 127.0.0.0/8 and ::1: for tests and samples."""
     timeout_s: float = 10.0
     """For the whole of a request, redirects included."""
+    look_up_timeout_s: float = 5.0
+    """For looking a name up, within ``timeout_s``. A session has 4 look-ups at a time, this process 64."""
     max_request_bytes: int = 2 * 1024 * 1024
     """Of a body."""
     max_response_bytes: int = 1024 * 1024
@@ -106,16 +134,20 @@ class HttpPolicy:
             raise InvalidInputError("allow is a list of hosts, not one text")
         object.__setattr__(self, "allow", tuple(self.allow))  # what is checked now stays what it is
         self.allowed_hosts()
-        positive = min(self.timeout_s, self.max_request_bytes, self.max_response_bytes) > 0
+        positive = (
+            min(self.timeout_s, self.look_up_timeout_s, self.max_request_bytes, self.max_response_bytes) > 0
+        )
         if not (positive and self.timeout_s < math.inf) or self.max_redirects < 0:
-            raise InvalidInputError("timeout_s and the bytes must be positive, max_redirects at least 0")
+            raise InvalidInputError("timeouts and bytes must be positive, max_redirects at least 0")
 
     def allowed_hosts(self) -> list[AllowedHost]:
         """Return the entries of ``allow``."""
         return [AllowedHost.of(text) for text in self.allow]
 
-    async def addresses(self, url: httpx.URL) -> list[str]:
+    async def addresses(self, url: httpx.URL, asker: str) -> list[str]:
         """Return what to connect to for *url*: addresses that were checked, so no name is looked up again.
+
+        *asker* is the session that asks.
 
         Raises:
             RefusedError: nothing there may be connected to.
@@ -128,10 +160,23 @@ class HttpPolicy:
             raise RefusedError(f"{asked} is not among the allowed hosts (HttpPolicy.allow)")
         if not 0 < _port(url) <= _LARGEST_PORT:
             raise RefusedError(f"{_port(url)} is no port")
-        found = await (self.resolver or _look_up)(_host(url), _port(url))
+        try:
+            async with asyncio.timeout(self.look_up_timeout_s) as clock:
+                found = await self._look_up(_host(url), _port(url), asker)
+        except TimeoutError as exc:
+            if not clock.expired():
+                raise
+            raise RefusedError(
+                f"{_host(url)} was not looked up within the {self.look_up_timeout_s:g} s of look_up_timeout_s"
+            ) from exc
         if not found:
             raise RefusedError(f"{_host(url)} has no address")
         return [self._checked(text, _host(url)) for text in found]
+
+    async def _look_up(self, host: str, port: int, asker: str) -> Sequence[str]:
+        if self.resolver is not None:
+            return await self.resolver(host, port)
+        return await _look_ups(os.getpid()).look_up(host, port, asker)
 
     def _checked(self, text: str, host: str) -> str:
         address = read_address(text)
@@ -163,9 +208,3 @@ def _name_of(host: str, text: str) -> str:
     if url.path != "/" or url.userinfo or url.query or url.port or not _HOST.fullmatch(_host(url)):
         raise InvalidInputError(f"allowed host {text!r} is no host: name one without scheme and path")
     return star + _host(url)
-
-
-async def _look_up(host: str, port: int) -> list[str]:
-    asking = partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
-    found = await asyncio.get_running_loop().run_in_executor(_lookups(os.getpid()), asking)
-    return list(dict.fromkeys(str(address[0]) for *_, address in found))

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Sequence
+from typing import Any
 
 import httpx
 import pytest
@@ -170,13 +171,44 @@ async def test_names_that_take_long_keep_nobody_else_waiting(monkeypatch: pytest
         assert_refused(found, "has no address")
 
 
+async def test_slow_names_of_one_session_keep_no_other_waiting(
+    web: Web, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Though each goes on when its request was given up, and others of the session wait for its end."""
+    answered = threading.Event()
+    look_up = socket.getaddrinfo
+
+    def slow(host: str, *more: Any, **given: Any) -> Any:
+        if host.endswith(".test"):
+            answered.wait()
+            return []
+        return look_up(host, *more, **given)
+
+    monkeypatch.setattr(socket, "getaddrinfo", slow)
+    policy = HttpPolicy(allow=["*:*"], allow_loopback=True, look_up_timeout_s=0.5)
+    access = HttpAccess(policy)
+
+    async def ask(asker: str, url: str) -> Fetched:
+        return await access.fetch(Outgoing(method="GET", url=url), asker=asker)
+
+    try:
+        given_up = await asyncio.gather(*(ask("hostile", f"http://n{n}.test/") for n in range(200)))
+        assert (await ask("honest", f"http://localhost:{web.port}/")).status_code == 200
+    finally:
+        answered.set()
+    for found in given_up:
+        assert_refused(found, "look_up_timeout_s")
+
+
 FORK = """
 import asyncio, os
-from gcp_adk_store.ces.http.policy import _look_up
-asyncio.run(_look_up("127.0.0.1", 80))
+from gcp_adk_store.ces.http.policy import _look_ups
+def look_up():
+    return _look_ups(os.getpid()).look_up("127.0.0.1", 80, "s1")
+asyncio.run(look_up())
 child = os.fork()
 if child == 0:
-    print(asyncio.run(asyncio.wait_for(_look_up("127.0.0.1", 80), 20)), flush=True)
+    print(asyncio.run(asyncio.wait_for(look_up(), 20)), flush=True)
     os._exit(0)
 os.waitpid(child, 0)
 """
