@@ -29,6 +29,10 @@ _BPF_BYTES: Final = 64 * 1024
 _CLONE_THREAD: Final = 0x0001_0000
 _CLONE_NEW: Final = 0x7E02_0080  # every flag that makes a namespace
 _AF_UNIX: Final = 1
+_MESSAGE_FLAGS: Final = 0x02 | 0x20 | 0x40 | 0x100 | 0x4000
+"""MSG_PEEK, MSG_TRUNC, MSG_DONTWAIT, MSG_WAITALL and MSG_NOSIGNAL."""
+_OTHER_FLAGS: Final = 0xFFFF_FFFF & ~_MESSAGE_FLAGS
+"""Such as MSG_OOB, whose code in the kernel has had holes that led out of sandboxes."""
 _THE_CALL: Final = 1
 """The PID of user code: it is the first process, and the only one, of its namespace."""
 
@@ -68,7 +72,7 @@ getrandom
 """
 """Time, which it cannot set."""
 _SOCKETS: Final = """\
-getpeername getsockname getsockopt recvfrom shutdown
+getpeername getsockname getsockopt shutdown
 """
 """The pair of sockets by which an event loop wakes itself, and nothing that names an address."""
 _FREE: Final = (_FILES + _WAITING + _MEMORY + _SELF + _SIGNALS + _TIME + _SOCKETS).split()
@@ -99,7 +103,8 @@ _ON_CONDITION: Final = (
     _Rule("setrlimit", ()),
     _Rule("socketpair", ((0, _EQUAL, _AF_UNIX, 0),)),
     # To the other end alone: with an address it could name a socket of somebody else.
-    _Rule("sendto", ((4, _EQUAL, 0, 0), (5, _EQUAL, 0, 0))),
+    _Rule("sendto", ((3, _MASKED_EQUAL, _OTHER_FLAGS, 0), (4, _EQUAL, 0, 0), (5, _EQUAL, 0, 0))),
+    _Rule("recvfrom", ((3, _MASKED_EQUAL, _OTHER_FLAGS, 0),)),
     # Descriptors, flags and locks of a part; not leases, signals, or F_NOTIFY, which watches a folder of the
     # host's for what others read there.
     *(_Rule("fcntl", ((1, _EQUAL, command, 0),)) for command in (*range(8), 1030, 1032)),

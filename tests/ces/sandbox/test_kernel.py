@@ -128,3 +128,25 @@ async def test_the_memory_of_a_run_is_never_dumped(unfiltered: BubblewrapSandbox
     found = await run_in(unfiltered, f"{CALLS}result = [errno_of({number_of('prctl')}, 3), _libc.prctl(3)]")
 
     assert [0, 0] == found
+
+
+async def test_messages_have_no_flags_but_common_ones(run: Run) -> None:
+    """Out-of-band data of sockets has been a way out of sandboxes."""
+    code = """
+import socket
+one, other = socket.socketpair()
+def errno_of(call, *given):
+    try:
+        call(*given)
+    except OSError as exc:
+        return exc.errno
+flags = [1 << bit for bit in range(31)]
+one.send(b"abc", socket.MSG_NOSIGNAL | socket.MSG_DONTWAIT)
+result = {
+    "read": other.recv(3, socket.MSG_PEEK | socket.MSG_WAITALL | socket.MSG_DONTWAIT).decode(),
+    "oob": [errno_of(one.send, b"x", socket.MSG_OOB), errno_of(other.recv, 1, socket.MSG_OOB)],
+    "sent": [flag for flag in flags if errno_of(one.send, b"x", flag | socket.MSG_DONTWAIT) is None],
+}
+"""
+
+    assert {"read": "abc", "oob": [1, 1], "sent": [0x02, 0x20, 0x40, 0x100, 0x4000]} == await run(code)
