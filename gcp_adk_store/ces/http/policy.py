@@ -33,7 +33,7 @@ _THREADS_OF_ONE: Final = 4
 class _LookUps:
     """Threads that look names up, of which a session has a few at a time.
 
-    Not the event loop's own: names that take long would keep all of this process's work waiting. A thread goes
+    Not the event loop's own: slow names would keep all of this process's work waiting. A thread goes
     on for as long as the system's resolver does, whoever has given up, and holds its place till then.
     """
 

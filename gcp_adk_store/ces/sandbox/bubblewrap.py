@@ -218,6 +218,7 @@ def _command(bwrap: str, environment: Environment, code: Path, *, is_root: bool)
         *("--setenv", "LD_LIBRARY_PATH", ":".join(search)),
         # A second thread would be lost in a fork, and what it held would stay locked.
         *("--setenv", "OPENBLAS_NUM_THREADS", "1"),
+        *("--setenv", "MALLOC_ARENA_MAX", "1"),  # else each thread takes 64 MiB of memory_bytes
         *("--setenv", "LANG", "C.UTF-8"),
         *binds,
         *("--ro-bind", str(environment.site), _SITE, "--ro-bind", str(code), _CODE),

@@ -162,6 +162,7 @@ def _description(environment: Environment, code: Path, entry: str, limits: Limit
                 "LD_LIBRARY_PATH="
                 + ":".join(sorted({str(Path(path).parent) for path in environment.libraries})),
                 "OPENBLAS_NUM_THREADS=1",
+                "MALLOC_ARENA_MAX=1",
                 "LANG=C.UTF-8",
             ],
             "cwd": "/",

@@ -96,6 +96,23 @@ async def test_after_all_of_them_the_next_run_works(run: Run) -> None:
     assert 2 == await run("result = 1 + 1")
 
 
+async def test_as_many_threads_as_are_promised_start(run: Run) -> None:
+    """With stacks as large as Python makes them, each with memory of its own."""
+    code = """
+import threading
+done = threading.Event()
+def work():
+    kept = [bytearray(1000) for _ in range(1000)]
+    done.wait()
+threads = [threading.Thread(target=work) for _ in range(60)]
+for each in threads: each.start()
+done.set()
+for each in threads: each.join()
+result = len(threads)
+"""
+    assert 60 == await run(code)
+
+
 async def test_threads_are_limited(run: Run) -> None:
     """Beyond, starting one fails; below, it does not."""
     code = f"{THREADS}\nresult = made"
