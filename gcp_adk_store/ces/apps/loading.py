@@ -2,11 +2,14 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
 
 from gcp_adk_store.ces.apps.layout import AgentApp
 from gcp_adk_store.ces.tools.declarations import CodeFile, Execution, MockTool, PythonTool, Tool
 from gcp_adk_store.ces.tools.openapi import OpenApiTool
 from gcp_adk_store.errors import InvalidInputError
+
+_NOT_IMPLEMENTED: Final = 501
 
 
 def load_tools(app: AgentApp) -> list[Tool]:
@@ -52,4 +55,5 @@ def _openapi_tools(app: AgentApp) -> Iterator[Tool]:
 
 
 def _stand_in(name: str, why: str = "runs on the platform alone") -> MockTool:
-    return MockTool(name=name, response={"error": f"{name} {why}; give it a mock"})
+    error = f"{name} {why}; give it a mock"
+    return MockTool(name=name, response={"error": error}, status_code=_NOT_IMPLEMENTED, reason=error)

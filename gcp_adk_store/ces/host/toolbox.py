@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias
 
 from google.adk.platform import uuid as platform_uuid
@@ -163,7 +163,8 @@ class Toolbox:
                 return await self._of_operation(tool, call)
             case MockTool() as tool:
                 answer = tool.response(call.args) if callable(tool.response) else tool.response
-                return Reply.of_json(await answer if inspect.isawaitable(answer) else answer, mocked=True)
+                reply = Reply.of_json(await answer if inspect.isawaitable(answer) else answer, mocked=True)
+                return replace(reply, status_code=tool.status_code, reason=tool.reason)
             case None:
                 return Reply(ending=("UnknownToolError", f"there is no tool {call.name[:100]!r}"))
 

@@ -214,3 +214,20 @@ async def test_arguments_that_are_no_json_are_refused(make: MakeRuntime) -> None
     """Before anything runs."""
     with pytest.raises(InvalidInputError, match="args"):
         await make().run_tool(tool("return a", parameters="a"), "tool", {"a": object()}, KEY)
+
+
+async def test_a_mock_may_be_an_error(make: MakeRuntime) -> None:
+    """As of an operation that has no server here: code that checks the status must not go on."""
+    mock = MockTool(name="bank", response={"error": "no server"}, status_code=501, reason="no server")
+    code = """
+    answer = tools.bank({})
+    try:
+        answer.raise_for_status()
+    except StatusError as exc:
+        return [answer.ok, exc.status_code, exc.reason, answer.json()]
+    """
+
+    run = await ran(make(tools=[mock]), code)
+    called = await make(tools=[mock]).call_tool("bank", {}, KEY)
+    assert run.result == [False, 501, "no server", {"error": "no server"}]
+    assert called.response == {"error": '501 no server: {"error": "no server"}'}

@@ -246,6 +246,7 @@ def test_operations_are_named_as_they_are_called(app: Path) -> None:
 
     assert {"web_search", *names} == set(stood_in)
     assert "names no server" in str(stood_in["Bank_do_it"].response)
+    assert {501} == {tool.status_code for tool in stood_in.values()}
     assert names == set(called.operations) == read_app(app).toolsets[0].tool_names
 
 
