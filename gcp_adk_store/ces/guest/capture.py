@@ -54,4 +54,5 @@ def standard_streams(stream: Any) -> Iterator[None]:
     try:
         yield
     finally:
-        sys.stdin, sys.stdout, sys.stderr = before
+        if sys.stdout is stream:  # a host that gave the code up may have taken its streams back
+            sys.stdin, sys.stdout, sys.stderr = before

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+import sys
 import threading
 import traceback
 import warnings
@@ -84,6 +85,7 @@ class _Run:
         self._loop = asyncio.get_running_loop()
         self._ended: asyncio.Future[dict[str, Any]] = self._loop.create_future()
         self._shown: list[str] = []
+        self._streams = sys.stdin, sys.stdout, sys.stderr
 
     @property
     def output(self) -> str:
@@ -99,6 +101,7 @@ class _Run:
         except TimeoutError as exc:
             if not timeout.expired():
                 raise
+            sys.stdin, sys.stdout, sys.stderr = self._streams  # the thread still has them
             raise SandboxTimeoutError(
                 f"the code took longer than the {longest_s:g} s of wall_s, and goes on in its thread"
             ) from exc

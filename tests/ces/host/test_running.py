@@ -3,6 +3,8 @@
 import asyncio
 import json
 import logging
+import sys
+import threading
 from typing import Any
 
 import pytest
@@ -11,8 +13,9 @@ from google.adk.events import Event, EventActions
 from google.adk.sessions import BaseSessionService, InMemorySessionService, Session
 from google.genai import types
 
-from gcp_adk_store.ces import RuntimeSettings, SessionKey
+from gcp_adk_store.ces import MockTool, RuntimeSettings, SessionKey
 from gcp_adk_store.ces.guest.contract import RunSettings
+from gcp_adk_store.ces.sandbox import Limits, SandboxTimeoutError
 from gcp_adk_store.errors import InvalidInputError, SessionMissingError
 from tests.ces.host.runs import KEY, MakeRuntime, ran, result_of, stored, tool
 
@@ -323,3 +326,42 @@ async def test_logs_have_ids_and_sizes(make: MakeRuntime, caplog: pytest.LogCapt
 
     assert "run_tool tool on shop/ada/s1: done" in caplog.text
     assert "hush" not in caplog.text
+
+
+async def test_code_that_is_given_up_in_this_process_does_not_keep_its_streams(
+    make: MakeRuntime, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Neither while its thread goes on, nor when that ends during another run."""
+    release, threads = asyncio.Event(), set(threading.enumerate())
+
+    async def held(_args: object) -> None:
+        await release.wait()
+
+    async def released(_args: object) -> None:
+        (mine,) = {each for each in threading.enumerate() if each.ident == current[-1]}
+        release.set()
+        for each in set(threading.enumerate()) - threads - {mine}:
+            await asyncio.to_thread(each.join)
+
+    current: list[int] = []
+    tools = [
+        MockTool(name="held", response=held),
+        MockTool(name="released", response=released),
+        MockTool(name="mine", response=lambda args: current.append(args["thread"])),
+    ]
+    runtime = make(tools=tools, settings=RuntimeSettings(limits=Limits(wall_s=1)))
+
+    with pytest.raises(SandboxTimeoutError):
+        await ran(runtime, "tools.held({})")
+    sys.stdout.write("of the host\n")
+    assert capsys.readouterr().out == "of the host\n"
+    code = """
+    import threading
+    tools.mine({"thread": threading.get_ident()})
+    tools.released({})
+    print("of the second")
+    """
+    assert (await ran(runtime, code)).stdout == "of the second\n"
+    for name in ("ces_code", "ces_internal", "ces_public"):  # what runs that overlap leave behind
+        sys.modules.pop(name, None)
+    assert capsys.readouterr().out == ""
