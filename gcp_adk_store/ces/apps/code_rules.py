@@ -24,6 +24,15 @@ CALLBACK_PARAMETERS: Final[Mapping[Callback, tuple[str, ...]]] = {
     "before_tool": ("tool", "input", "callback_context"),
     "after_tool": ("tool", "input", "callback_context", "tool_response"),
 }
+_ANNOTATIONS: Final = {
+    "callback_context": "CallbackContext",
+    "llm_request": "LlmRequest",
+    "llm_response": "LlmResponse",
+    "tool": "Tool",
+    "input": "dict",
+    "tool_response": "dict",
+}
+"""Of parameters that callbacks have; those of tools are any."""
 
 _ALLOWS: Final = re.compile(r"#\s*noqa:\s*(?:CES\d{3}[\s,]*)+")
 _CODE: Final = re.compile(r"CES\d{3}")
@@ -194,7 +203,8 @@ def _check_annotations(parsed: Parsed, code: str, consequence: str) -> Iterator[
         for argument in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
             if argument.annotation is None:
                 says = f"{argument.arg} of {function.name} has no type: {consequence}"
-                yield parsed.found(code, says, f"annotate it: {argument.arg}: str", argument)
+                annotation = _ANNOTATIONS.get(argument.arg, "str")
+                yield parsed.found(code, says, f"annotate it: {argument.arg}: {annotation}", argument)
 
 
 def _check_imports(parsed: Parsed) -> Iterator[Finding]:

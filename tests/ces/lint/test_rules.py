@@ -168,6 +168,18 @@ def test_a_callback_of_the_documented_form_passes(callback: Callback) -> None:
     assert ["CES205"] == codes(whole.replace(f"{names[-1]}: Any", names[-1]), callback)
 
 
+def test_the_remedy_for_a_parameter_without_a_type_has_its_type() -> None:
+    """As the platform hands it over."""
+    source = "def before_model_callback(callback_context, llm_request):\n    pass\n"
+    parsed = Parsed.of(source, "code.py")
+    assert isinstance(parsed, Parsed)
+    found = check_callback(parsed, "before_model")
+
+    assert ["annotate it: callback_context: CallbackContext", "annotate it: llm_request: LlmRequest"] == [
+        each.fix for each in found
+    ]
+
+
 def codes(source: str, callback: Callback) -> list[str]:
     """Return the codes of what is found in a callback."""
     parsed = Parsed.of(f"from typing import Any\n{source}", "code.py")
