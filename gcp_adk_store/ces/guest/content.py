@@ -52,6 +52,15 @@ class Blob(MessageModel):
         return cls(data=base64.b64encode(text.encode()), mime_type=mime_type)
 
 
+def _encoded_text(data: bytes) -> bytes:
+    """Return base64 of text, which *data* is or spells."""
+    try:
+        decode_base64(data).decode()
+    except UnicodeDecodeError:
+        return base64.b64encode(data)
+    return data
+
+
 class FunctionCall(MessageModel):
     """A call that a model, or a callback in its place, asks for."""
 
@@ -108,7 +117,12 @@ class Part(MessageModel):
 
     @classmethod
     def from_inline_data(cls, data: bytes, mime_type: str) -> Self:
-        """Return a part of *data*, which is kept as it is: base64 is expected."""
+        """Return a part of *data*: base64, which is kept as it is, or the bytes themselves.
+
+        Text that would be base64 of what is no text, such as ``true``, is itself.
+        """
+        if mime_type.startswith("text/") or mime_type == JSON:
+            data = _encoded_text(data)
         return cls(inline_data=Blob(data=data, mime_type=mime_type))
 
     @classmethod

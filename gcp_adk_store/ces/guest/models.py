@@ -58,12 +58,11 @@ def decode_base64(data: bytes | str | None) -> bytes:
 
     Raises:
         TypeError: *data* is None.
-        binascii.Error: it is no base64.
     """
     text = data.encode() if isinstance(data, str) else data
     if text is None:
         raise TypeError("there is no data")
-    return base64.b64decode(text.translate(_URL_SAFE))
+    return base64.b64decode(base64_text(text))
 
 
 def from_wire(of_class: type[M], given: object) -> M:
@@ -100,11 +99,11 @@ def _member(value: Any, where: str, depth: int) -> Any:
     if isinstance(value, list):
         return [_member(below, f"{where}[{index}]", depth) for index, below in enumerate(value)]
     if isinstance(value, bytes):
-        return _base64_text(value)
+        return base64_text(value)
     return plain(value, where)
 
 
-def _base64_text(data: bytes) -> str:
+def base64_text(data: bytes) -> str:
     """Return base64, for which raw bytes that were never encoded are encoded."""
     standard = data.translate(_URL_SAFE)
     try:

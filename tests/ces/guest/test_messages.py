@@ -143,6 +143,24 @@ def test_raw_bytes_that_were_never_encoded_travel_as_base64(raw: bytes) -> None:
     assert to_wire(part.inline_data, "blob")["data"] == base64.b64encode(raw).decode()
 
 
+@pytest.mark.parametrize("raw", [b"hi", b"\x89PNG"])
+def test_raw_data_of_raw_bytes_is_themselves(raw: bytes) -> None:
+    """As they travel."""
+    assert Part.from_inline_data(raw, "image/png").inline_data.raw_data == raw  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("raw", [b"true", b"null", b"1234", b"{}", b"name"])
+def test_text_that_looks_like_base64_is_text(raw: bytes) -> None:
+    """Where what it would spell is none; what spells text is base64."""
+    blob = Part.from_inline_data(raw, "application/json").inline_data
+    assert blob is not None
+    kept = Part.from_inline_data(base64.b64encode(raw), "application/json").inline_data
+    assert kept is not None
+
+    assert (blob.raw_data, kept.raw_data) == (raw, raw)
+    assert to_wire(blob, "blob")["data"] == base64.b64encode(raw).decode() == to_wire(kept, "blob")["data"]
+
+
 def test_hidden_tools_are_listed() -> None:
     """Each time they are hidden, as on the platform."""
     config = GenerateContentConfig()
