@@ -184,6 +184,9 @@ class RunSettings:
     """Whether a tool without a function of its name is its first function, with a warning."""
     allow_tool_keywords: bool = True
     """Whether ``tools.X(a=1)`` is taken for ``tools.X({"a": 1})``, with a warning."""
+    unwrap_tool_response: bool = False
+    """Whether after_tool gets what is in the ``result`` of a response, as of some of the platform's paths;
+    else it gets all, with a warning where it looks there for what is in ``result``."""
     share_state: bool = True
     """Whether called tools see the variables, and change them."""
     track_nested_changes: bool = True

@@ -102,13 +102,15 @@ class Job:
         _check_shapes(request)
         of_tool = kind == "tool" or callback in {"before_tool", "after_tool"}
         context = from_wire(ToolContext if of_tool else CallbackContext, request.get("context", {}))
+        settings = RunSettings.of(request.get("settings", {}))
+        unwrap = settings.unwrap_tool_response
         return cls(
             kind=kind,
-            settings=RunSettings.of(request.get("settings", {})),
+            settings=settings,
             code=_code(request, kind),
             variables=Variables(context=context, before=_given_state(request), withheld=_withheld(request)),
             args=plain(request.get("args", {}), "args"),
-            subjects=Subjects.of(callback, request) if callback else None,
+            subjects=Subjects.of(callback, request, warnings.add, unwrap=unwrap) if callback else None,
             tools=frozenset(request.get("tools", ())),
             warnings=warnings,
         )
@@ -211,6 +213,11 @@ class Job:
             nested=self.settings.track_nested_changes,
             max_bytes=self.settings.max_variable_bytes,
         )
+        for name in changes.large:
+            self.warnings.add(
+                f"variable {name!r} has more than {self.settings.max_variable_bytes:,} bytes of JSON "
+                "(max_variable_bytes): the platform ends such a turn with FAILED_PRECONDITION"
+            )
         for name in changes.nested:
             self.warnings.add(
                 f"variable {name!r} was changed inside and not set again: the platform may miss it"

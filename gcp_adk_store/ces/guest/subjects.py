@@ -1,7 +1,7 @@
 """Hand callbacks what they are about, and tell what they made of it."""
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
@@ -40,6 +40,36 @@ _MODELS: Final[dict[str, type[MessageModel]]] = {"llm_request": LlmRequest, "llm
 _IN_REQUEST: Final = {"input": "args"}
 
 
+class ToolResponse(dict[str, Any]):
+    """A response that tells of a look for what is in its ``result``."""
+
+    def __init__(self, response: dict[str, Any], warn: Callable[[str], None]) -> None:
+        super().__init__(response)
+        self._warn = warn
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        """Return what is there, or *default*."""
+        self._note(key, found=super().__contains__(key))
+        return super().get(key, default)
+
+    def __contains__(self, key: object) -> bool:
+        found = super().__contains__(key)
+        self._note(key, found=found)
+        return found
+
+    def __missing__(self, key: str) -> Any:
+        self._note(key, found=False)
+        raise KeyError(key)
+
+    def _note(self, key: object, *, found: bool) -> None:
+        result = super().get("result")
+        if not found and isinstance(result, dict) and key in result:
+            self._warn(
+                f"tool_response has {key!r} in its 'result': some of the platform's paths hand over "
+                "what is in it (setting unwrap_tool_response)"
+            )
+
+
 class CallbackResultError(TypeError):
     """A callback returned, or made of what it got, something that its kind does not allow."""
 
@@ -53,9 +83,13 @@ class Subjects:
     """By the name of the parameter."""
     before: dict[str, Any]
     """Those that may be changed in place, as JSON."""
+    unwrapped: bool
+    """Whether the response is what was in its ``result``."""
 
     @classmethod
-    def of(cls, callback: Callback, request: Mapping[str, Any]) -> Self:
+    def of(
+        cls, callback: Callback, request: Mapping[str, Any], warn: Callable[[str], None], *, unwrap: bool
+    ) -> Self:
         """Return what *request* has for *callback*.
 
         Raises:
@@ -63,6 +97,7 @@ class Subjects:
             pydantic.ValidationError: something is not what it should be.
         """
         values: dict[str, Any] = {}
+        unwrapped = False
         for name in _PARAMETERS[callback]:
             given = request.get(_IN_REQUEST.get(name, name))
             if not isinstance(given, dict):
@@ -71,10 +106,13 @@ class Subjects:
                 values[name] = from_wire(Tool, given)
             elif name in _MODELS:
                 values[name] = from_wire(_MODELS[name], copy.deepcopy(given))
+            elif name == "tool_response":
+                unwrapped = unwrap and given.keys() == {"result"} and isinstance(given["result"], dict)
+                values[name] = ToolResponse(plain(given["result"] if unwrapped else given, name), warn)
             else:
                 values[name] = plain(given, name)
         before = {name: _json(name, value) for name, value in values.items() if name != "tool"}
-        return cls(callback=callback, values=values, before=before)
+        return cls(callback=callback, values=values, before=before, unwrapped=unwrapped)
 
     def keywords(self, session: CallbackContext) -> dict[str, Any]:
         """Return what a callback is called with."""
@@ -110,7 +148,8 @@ class Subjects:
             value = self.values[name]
             after = _checked(name, value) if name in _MODELS else plain(value, name, lenient=lenient)
             if not same_json(before, after):
-                changed[_IN_REQUEST.get(name, name)] = after
+                wrapped = self.unwrapped and name == "tool_response"
+                changed[_IN_REQUEST.get(name, name)] = {"result": after} if wrapped else after
         return changed
 
 

@@ -22,6 +22,8 @@ class Changes:
     delta: StateDelta
     nested: list[str]
     """Names of variables that were not set again: something inside of them changed."""
+    large: list[str]
+    """Names of variables that were there, and are larger than one may be that is set."""
 
 
 @dataclass(slots=True)
@@ -86,17 +88,26 @@ class Variables:
             _check_size(name, value, max_bytes)
         there = (*self.before, *sorted(self.context._removed))  # noqa: SLF001  # no name of the platform's
         removed = [name for name in there if name not in state]
-        return Changes(delta={"changed": changed, "removed": removed}, nested=inside)
+        large = [
+            name for name in self.before if name not in changed and _is_large(self.before[name], max_bytes)
+        ]
+        return Changes(delta={"changed": changed, "removed": removed}, nested=inside, large=large)
 
     def _differs(self, name: str, value: Any) -> bool:
         return name not in self.before or not same_json(self.before[name], value)
 
 
 def _check_size(name: str, value: Any, max_bytes: int | None) -> None:
-    if max_bytes is None:
-        return
-    size = len(json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass"))
-    if size > max_bytes:
+    if max_bytes is not None and _is_large(value, max_bytes):
+        size = _size(value)
         raise VariableTooLargeError(
             f"variable {name!r} has {size:,} bytes of JSON, the limit is {max_bytes:,} (max_variable_bytes)"
         )
+
+
+def _is_large(value: Any, max_bytes: int | None) -> bool:
+    return max_bytes is not None and _size(value) > max_bytes
+
+
+def _size(value: Any) -> int:
+    return len(json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass"))

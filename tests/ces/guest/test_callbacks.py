@@ -305,3 +305,35 @@ def test_callbacks_call_tools() -> None:
     assert known["stdout"] == "{'result': {'id': 1}}\n"
     assert (unknown["stdout"], unknown["error"]["type"]) == ("", "UnknownToolError")
     assert 'File "before_agent_2.py", line 2' in unknown["error"]["traceback"]
+
+
+READS = """def after_tool_callback(tool, input, callback_context, tool_response):
+    found = tool_response.get("status")
+    tool_response["seen"] = True
+    return None if found is None else {"found": found}
+"""
+
+
+@pytest.mark.parametrize(
+    ("unwrap", "override", "changed"),
+    [
+        (False, None, {"result": {"status": "open"}, "seen": True}),
+        (True, {"found": "open"}, {"result": {"status": "open", "seen": True}}),
+    ],
+)
+def test_a_callback_that_reads_a_raw_response_is_told_of_its_result(
+    unwrap: bool,  # noqa: FBT001  # a parameter of the test
+    override: Any,
+    changed: Any,
+) -> None:
+    """Or gets what is in it, if that is chosen; what it changes in place is in ``result`` again."""
+    answer = of_callbacks(
+        "after_tool",
+        READS,
+        **TOOL,
+        tool_response={"result": {"status": "open"}},
+        settings={"unwrap_tool_response": unwrap},
+    )
+
+    assert (answer["result"], answer["tool_response"]) == (override, changed)
+    assert unwrap != any("unwrap_tool_response" in text for text in answer["warnings"])

@@ -289,3 +289,12 @@ def test_a_variable_over_the_platforms_limit_is_an_error() -> None:
 def test_a_large_variable_that_was_there_is_none_of_the_codes_business() -> None:
     """Only what changes is measured."""
     assert of_tool("def tool(): pass", state={"big": "x" * 300_000})["error"] is None
+
+
+def test_a_variable_that_was_too_large_before_is_told() -> None:
+    """The platform ends such a turn; what is small, or removed, is not told."""
+    state = {"large": "x" * 262_143, "small": "x" * 262_142}
+    answer = of_tool("def tool():\n    return 1\n", context={"state": state})
+
+    assert answer["error"] is None
+    assert [text.split()[1] for text in answer["warnings"]] == ["'large'"]
