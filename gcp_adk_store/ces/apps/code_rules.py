@@ -65,7 +65,7 @@ class Parsed:
         except (SyntaxError, ValueError, RecursionError, MemoryError) as exc:
             line, column = getattr(exc, "lineno", None) or 1, getattr(exc, "offset", None) or 1
             reader = f"Python {sys.version_info[0]}.{sys.version_info[1]}"
-            says = f"{reader} cannot read it: {getattr(exc, 'msg', None) or exc}"
+            says = f"{reader} cannot read it: {getattr(exc, 'msg', None) or str(exc) or type(exc).__name__}"
             fix = "the platform drops the tool or callback: mend the syntax"
             if sys.version_info < PLATFORM_VERSION:
                 fix += "; if it is of Python 3.12, run lint with that"

@@ -31,6 +31,7 @@ _SUFFIXES: Final = (".json", ".yaml", ".yml")
 _VALUES: Final = 500_000
 """Of a configuration or a schema."""
 _NOT_IN_NAMES: Final = re.compile(r"\W+", re.ASCII)
+_DEFINED: Final = re.compile(r"^(?:async +)?def +(\w+)", re.MULTILINE)
 _METHODS: Final = frozenset({"get", "put", "post", "delete", "patch", "head", "options"})
 
 
@@ -128,13 +129,21 @@ class _Reading:
         place = root / "tools" if (root / "tools").is_dir() else root
         for each in _folders(place):
             self._add_tool(each, tools, others)
-        tools += [
-            ToolCode(name=path.stem, path=path, asynchronous=False)
+        files = [
+            path
             for path in sorted(place.glob("*.py"))
             if not path.stem.startswith(("test_", "_")) and path.stem not in {"test", "conftest"}
         ]
+        alone = {path: callback for path in files if (callback := _callback_of(path))}
+        tools += [
+            ToolCode(name=path.stem, path=path, asynchronous=False) for path in files if path not in alone
+        ]
         toolsets = [found for each in _folders(root / "toolsets") if (found := self._toolset(each))]
         callbacks = [code for each in _folders(root / "agents") for code in self._callbacks(each)]
+        callbacks += [
+            CallbackCode(agent="", callback=callback, path=path, disabled=False)
+            for path, callback in alone.items()
+        ]
         return AgentApp(
             folder=root,
             tools=tuple(sorted(tools, key=lambda tool: tool.name)),
@@ -268,6 +277,16 @@ class _Reading:
 
     def _shown(self, path: Path) -> str:
         return str(path.relative_to(self._folder)) if path.is_relative_to(self._folder) else str(path)
+
+
+def _callback_of(path: Path) -> Callback | None:
+    """Return which callback a file among tools is; None of a tool, and where it cannot be read."""
+    try:
+        defined = _DEFINED.findall(path.read_text(encoding="utf-8-sig"))
+    except (OSError, UnicodeDecodeError):
+        return None
+    found = (cast("Callback", kind) for kind in CALLBACKS if f"{kind}_callback" in defined)
+    return next(found, None)
 
 
 def _folders(parent: Path) -> list[Path]:

@@ -2,7 +2,8 @@
 
 import ast
 import io
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -51,12 +52,14 @@ def lines_of(source: str) -> list[str]:
 
 def scan(tree: ast.Module) -> Scan:
     """Return what the code of *tree* names."""
-    bound = set(_bound(tree))
+    names = Counter(_bound(tree))
+    bound = set(names)
+    aliases = {alias: owner for alias, owner in _aliases(tree, bound) if names[alias] == 1}
     functions = [node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
     used: dict[str, int] = {}
     tools = []
     for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute) and (owner := _owner(node.value, bound)):
+        if isinstance(node, ast.Attribute) and (owner := _owner(node.value, bound, aliases)):
             tools.append(ToolName(owner=owner, name=node.attr, line=node.lineno))
         elif isinstance(node, ast.Name) and node.id in TYPING_NAMES - bound:
             used[node.id] = min(node.lineno, used.get(node.id, node.lineno))
@@ -64,8 +67,19 @@ def scan(tree: ast.Module) -> Scan:
     return Scan(functions=tuple(functions), tools=tuple(tools), missing_imports=tuple(sorted(used.items())))
 
 
-def _owner(node: ast.expr, bound: set[str]) -> str | None:
+def _aliases(tree: ast.Module, bound: set[str]) -> Iterator[tuple[str, str]]:
+    """Yield further names of the two globals, as in ``t = tools``, with the global."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                if owner := _owner(value, bound, {}):
+                    yield name, owner
+
+
+def _owner(node: ast.expr, bound: set[str], aliases: Mapping[str, str]) -> str | None:
     """Return which of the two globals *node* is; none where the code binds the name itself, as tests do."""
+    if isinstance(node, ast.Name) and node.id in aliases:
+        return aliases[node.id]
     if isinstance(node, ast.Name) and node.id in _OWNERS and node.id not in bound:
         return node.id
     if isinstance(node, ast.Attribute) and node.attr in _OWNERS:

@@ -1,5 +1,7 @@
 """What lint finds in one file, where, and what it lets pass."""
 
+import re
+
 import pytest
 
 from gcp_adk_store.ces.apps.code_rules import CALLBACK_PARAMETERS, Parsed, check_callback, check_tool
@@ -192,3 +194,11 @@ def test_the_parameters_of_callbacks_are_those_the_runtime_calls_them_with() -> 
     assert set(CALLBACKS) == set(CALLBACK_PARAMETERS)
     for callback, names in CALLBACK_PARAMETERS.items():
         assert {*_PARAMETERS[callback], "callback_context"} == set(names)
+
+
+def test_code_that_python_cannot_hold_is_told_by_the_error_it_raises() -> None:
+    """Some of them have no message."""
+    found = Parsed.of("-" * 500_000 + "1", "code.py")
+
+    assert isinstance(found, Finding)
+    assert re.search(r"cannot read it: \w", found.says)
