@@ -22,6 +22,7 @@ from google.genai import types
 from examples.ces.api import account_server
 from gcp_adk_store import Store
 from gcp_adk_store.ces import HttpPolicy, PythonRuntime, load_code, load_tools, read_app
+from gcp_adk_store.ces.sandbox import SandboxUnavailableError
 from gcp_adk_store.testing.emulators import EmulatorError, firestore_emulator
 
 APP: Final = read_app(Path(__file__).parent / "app")
@@ -142,7 +143,7 @@ def main() -> int:
             print("-- another process goes on", flush=True)
             command = [sys.executable, "-m", "examples.ces.conversation", "--second", project, api_url]
             return subprocess.run(command, check=False).returncode
-    except EmulatorError as exc:
+    except (EmulatorError, SandboxUnavailableError) as exc:
         print(exc, file=sys.stderr)
         return 1
 

@@ -17,7 +17,7 @@ from gcp_adk_store.ces.sandbox.clock import Clock
 from gcp_adk_store.ces.sandbox.environment import (
     Environment,
     carried_code,
-    default_folder,
+    installed_folder,
     open_environment,
 )
 from gcp_adk_store.ces.sandbox.errors import SandboxUnavailableError
@@ -163,7 +163,7 @@ class BubblewrapSandbox:
         bwrap = shutil.which(self._bwrap or "bwrap")
         if bwrap is None:
             raise SandboxUnavailableError(_TO_INSTALL)
-        environment = open_environment(self._environment or default_folder())
+        environment = open_environment(self._environment or installed_folder())
         code = carried_code(environment, [_ZYGOTE, self._entry.partition(":")[0]])
         is_root = _may_become_others()
         config = ZygoteConfig(

@@ -27,6 +27,8 @@ from gcp_adk_store.ces.sandbox.interpreters import Interpreter, find_interpreter
 PACKAGES: Final = ("pydantic==2.11.6", "numpy==2.3.1", "protobuf==5.29.1")
 """What the platform offers beside the standard library."""
 _FORMAT: Final = 1
+_CLONE: Final = Path(__file__).parents[3]
+"""Where this package lies beside its project's files, if it does."""
 _DESCRIPTION: Final = "interpreter.json"
 _EXTRA_LIBRARIES: Final = ("libgcc_s.so.1",)
 """Opened by the C library when a thread ends, so no file names them."""
@@ -56,6 +58,19 @@ def default_folder(environ: Mapping[str, str] = os.environ) -> Path:
         return Path(named).absolute()
     cache = environ.get("XDG_CACHE_HOME") or Path(environ.get("HOME", "/")) / ".cache"
     return Path(cache) / "gcp-adk-store" / "ces"
+
+
+def installed_folder(environ: Mapping[str, str] = os.environ, *, clone: Path = _CLONE) -> Path:
+    """Return where to look for an environment: where it is kept, or in a clone of this project.
+
+    ``make ready`` installs one in ``.cache/ces`` of the clone. It serves where none is named and the cache of
+    the user has none.
+    """
+    kept, of_clone = default_folder(environ), clone / ".cache" / "ces"
+    if environ.get("ADK_STORE_CES_ENVIRONMENT") or (kept / _DESCRIPTION).is_file():
+        return kept
+    is_clone = (clone / "pyproject.toml").is_file() and (of_clone / _DESCRIPTION).is_file()
+    return of_clone if is_clone else kept
 
 
 def open_environment(folder: Path) -> Environment:

@@ -17,7 +17,7 @@ from gcp_adk_store.ces.sandbox.containers import Container, Recipe
 from gcp_adk_store.ces.sandbox.environment import (
     Environment,
     carried_code,
-    default_folder,
+    installed_folder,
     open_environment,
 )
 from gcp_adk_store.ces.sandbox.errors import SandboxUnavailableError
@@ -108,7 +108,7 @@ class GvisorSandbox:
         runsc = shutil.which(self._runsc or "runsc")
         if runsc is None:
             raise SandboxUnavailableError(_TO_INSTALL)
-        environment = open_environment(self._environment or default_folder())
+        environment = open_environment(self._environment or installed_folder())
         code = carried_code(environment, [_ALONE, self._entry.partition(":")[0]])
         return Recipe(
             command=(

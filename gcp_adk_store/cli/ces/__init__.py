@@ -12,6 +12,7 @@ from gcp_adk_store.cli.ces.check import test
 from gcp_adk_store.cli.ces.lint import lint
 from gcp_adk_store.cli.ces.run import run_callback, run_tool
 from gcp_adk_store.cli.failures import CannotLookError
+from gcp_adk_store.cli.screen import waiting
 
 
 @click.group()
@@ -41,7 +42,8 @@ def install(python: str | None, folder: Path | None) -> None:
     try:
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always", InterpreterWarning)
-            environment = install_environment(place, python=python)
+            with waiting("installing"):
+                environment = install_environment(place, python=python)
     except SandboxUnavailableError as exc:
         raise CannotLookError(str(exc)) from exc
     for warning in said:

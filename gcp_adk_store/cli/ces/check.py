@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -18,6 +17,7 @@ from gcp_adk_store.cli.ces.junit import junit_xml
 from gcp_adk_store.cli.ces.options import Chosen, object_option, test_options
 from gcp_adk_store.cli.extras import needs_ces
 from gcp_adk_store.cli.failures import CannotLookError
+from gcp_adk_store.cli.screen import cell, show
 from gcp_adk_store.cli.terminal import visible
 from gcp_adk_store.errors import StoreError
 from gcp_adk_store.extras import how_to_install
@@ -171,14 +171,12 @@ async def _tool_outcomes(
 
 
 def _show(outcomes: "list[Outcome]") -> None:
-    console = Console()
     table = Table("", "of", "test", "ms", box=None)
     table.columns[3].justify = "right"
     for each in outcomes:
         status = Text(each.status, style=_COLORS[each.status])
-        row = [Text(visible(text), overflow="fold") for text in (each.subject, each.name)]
-        table.add_row(status, *row, f"{each.duration_s * 1000:,.0f}")
-    console.print(table)
+        table.add_row(status, cell(each.subject), cell(each.name), f"{each.duration_s * 1000:,.0f}")
+    show(table)
     for each in outcomes:
         if each.says:
             click.echo(visible(f"\n{each.path}:{each.line}: {each.name}"))
@@ -188,7 +186,5 @@ def _show(outcomes: "list[Outcome]") -> None:
                 printed = (f"    {visible(line)}" for line in each.stdout.splitlines())
                 click.echo("\n".join(("  printed:", *printed)))
     counts = Counter[str](each.status for each in outcomes)
-    console.print()
-    console.print(
-        ", ".join(f"{counts[status]} {status}" for status in _COLORS if counts[status]), highlight=False
-    )
+    click.echo()
+    show(Text(", ".join(f"{counts[status]} {status}" for status in _COLORS if counts[status])))

@@ -408,3 +408,16 @@ def test_where_there_is_nothing_to_run_it_ends_with_2(
 
     assert 2 == result.exit_code
     assert says in result.stderr
+
+
+@pytest.mark.usefixtures("ces_environment")
+def test_a_row_in_a_pipe_is_a_line(tmp_path: Path) -> None:
+    """However long the name of a test is."""
+    name = "a name " * 40 + "of a test"
+    (tmp_path / "tool_tests").mkdir()
+    (tmp_path / "tool_tests/a.yaml").write_text(
+        f"tests: [{{name: {name}, tool: a, expectations: {{response: [{{path: $, operator: is_null}}]}}}}]"
+    )
+    result = CliRunner().invoke(command, ["ces", "test", str(tmp_path)])
+
+    assert any(name in line and line.split()[0] in {"failed", "error"} for line in result.stdout.splitlines())

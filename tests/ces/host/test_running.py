@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import linecache
 import logging
 import sys
 import threading
@@ -364,4 +365,5 @@ async def test_code_that_is_given_up_in_this_process_does_not_keep_its_streams(
     assert (await ran(runtime, code)).stdout == "of the second\n"
     for name in ("ces_code", "ces_internal", "ces_public"):  # what runs that overlap leave behind
         sys.modules.pop(name, None)
+    linecache.clearcache()
     assert capsys.readouterr().out == ""

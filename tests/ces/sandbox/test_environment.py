@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from gcp_adk_store.ces.sandbox import InterpreterWarning, SandboxUnavailableError, open_environment
-from gcp_adk_store.ces.sandbox.environment import PACKAGES, carried_code, default_folder
+from gcp_adk_store.ces.sandbox.environment import PACKAGES, carried_code, default_folder, installed_folder
 from gcp_adk_store.ces.sandbox.interpreters import find_interpreter
 from gcp_adk_store.ces.sandbox.seccomp import program
 from gcp_adk_store.cli.command import command
@@ -139,3 +139,20 @@ def test_the_filter_is_a_program_of_the_kernels() -> None:
     """Of whole instructions, fewer than the kernel takes."""
     assert 0 == len(program()) % 8
     assert 50 < len(program()) // 8 < 4096
+
+
+def test_a_clone_whose_set_up_installed_an_environment_has_it(tmp_path: Path) -> None:
+    """Where the user's cache has none, and none is named."""
+    clone, cache = tmp_path / "clone", tmp_path / "cache"
+    environ = {"XDG_CACHE_HOME": str(cache)}
+    of_user = cache / "gcp-adk-store/ces"
+    assert of_user == installed_folder(environ, clone=clone)
+
+    for folder in (clone / ".cache/ces", of_user):
+        folder.mkdir(parents=True)
+    (clone / "pyproject.toml").touch()
+    (clone / ".cache/ces/interpreter.json").touch()
+    assert clone / ".cache/ces" == installed_folder(environ, clone=clone)
+    assert Path("/n") == installed_folder({**environ, "ADK_STORE_CES_ENVIRONMENT": "/n"}, clone=clone)
+    (of_user / "interpreter.json").touch()
+    assert of_user == installed_folder(environ, clone=clone)
