@@ -43,13 +43,13 @@ class _LookUps:
 
     async def look_up(self, host: str, port: int, asker: str) -> list[str]:
         """Return the addresses of *host*; *asker* is the session that waits for them."""
-        await self._turns.take(asker)
+        turn = await self._turns.take(asker)
         try:
             work = self._threads.submit(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
         except BaseException:
-            self._turns.pass_on(asker)
+            self._turns.pass_on(turn)
             raise
-        work.add_done_callback(lambda _: self._turns.pass_on(asker))
+        work.add_done_callback(lambda _: self._turns.pass_on(turn))
         found = await asyncio.wrap_future(work)
         return list(dict.fromkeys(str(address[0]) for *_, address in found))
 
