@@ -703,9 +703,9 @@ async def test_who_may_not_is_told_the_permission_and_the_bucket(
     with pytest.raises(AccessDeniedError) as caught:
         await call(service)
 
-    told = str(caught.value)
-    assert f"bucket '{adk_store_bucket}'" in told
-    assert f": Forbidden; this identity lacks {permission} on it; grant roles/storage" in told
+    assert f"bucket '{adk_store_bucket}' on the emulator at " in str(caught.value)
+    told = f": Forbidden; this identity lacks {permission} on it; grant roles/storage.objectUser"
+    assert told in str(caught.value)
     assert "secret" not in str(caught.value)
 
 
