@@ -8,7 +8,8 @@ if TYPE_CHECKING:
     from gcp_adk_store.adk_server.services import register
     from gcp_adk_store.artifacts.browser_uploads import SignedUpload
     from gcp_adk_store.artifacts.files import ArtifactReader
-    from gcp_adk_store.artifacts.service import GcsArtifactService, StoredArtifactVersion
+    from gcp_adk_store.artifacts.service import GcsArtifactService
+    from gcp_adk_store.artifacts.stored_version import StoredArtifactVersion
     from gcp_adk_store.cloud.auth.credentials import StoreCredentials
     from gcp_adk_store.errors import (
         AccessDeniedError,
@@ -107,7 +108,7 @@ _HOMES = {
     "Store": "store",
     "StoreCredentials": "cloud.auth.credentials",
     "StoreSettings": "settings",
-    "StoredArtifactVersion": "artifacts.service",
+    "StoredArtifactVersion": "artifacts.stored_version",
 }
 
 

@@ -1,4 +1,4 @@
-"""Let a browser put a file into the bucket, and make it a version of an artifact then."""
+"""Let a browser upload a file to the bucket, and make the file a version of an artifact."""
 
 import logging
 import re
@@ -10,15 +10,15 @@ from typing import Any, Final
 
 from google.adk.platform import time as platform_time
 
-from gcp_adk_store.artifacts.versions import ArtifactVersions
-from gcp_adk_store.cloud.storage.objects import ObjectGoneError, Objects
-from gcp_adk_store.cloud.storage.signing import UrlSigner
+from gcp_adk_store.artifacts.methods import ArtifactMethods, custom_time
+from gcp_adk_store.cloud.storage.objects import ObjectGoneError
 from gcp_adk_store.codec.objects import UPLOADS, encode_file, is_upload_name, object_name, upload_name
 from gcp_adk_store.errors import InvalidInputError, StoreError, UploadMissingError
-from gcp_adk_store.model.garbage import Garbage, GarbageKind, require_age
+from gcp_adk_store.model.garbage import DEFAULT_AGE_S, Garbage, GarbageKind, require_age
 from gcp_adk_store.model.keys import ArtifactKey
 from gcp_adk_store.model.payloads import PayloadPlace
 from gcp_adk_store.operations import telemetry
+from gcp_adk_store.operations.bounds import operation
 from gcp_adk_store.operations.operation import label
 
 logger = logging.getLogger(__name__)
@@ -28,40 +28,62 @@ _UPLOAD_ID: Final = re.compile(r"[0-9a-f]{32}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SignedUpload:
-    """How a browser puts one file: ``PUT`` *url* with exactly these *headers* and the file as body."""
+    """How a browser uploads one file: ``PUT`` to *url* with exactly these *headers* and the file as body."""
 
     url: str
     headers: Mapping[str, str]
     upload_id: str
-    """What ``finalize_upload`` is given once the file is put."""
+    """Pass it to ``finalize_upload`` once the file is uploaded."""
     expires_at: datetime
-    """When the URL ends."""
+    """When the URL expires."""
 
 
-class ArtifactUploads:
-    """Uploads that wait below a prefix of their own, where no artifact is, until they are finalized."""
+class UploadMethods(ArtifactMethods):
+    """The methods of the artifact service for files that browsers upload.
 
-    def __init__(self, objects: Objects, versions: ArtifactVersions, signer: UrlSigner) -> None:
-        self._objects = objects
-        self._versions = versions
-        self._signer = signer
+    An uploaded file stays below a prefix without artifacts until it is finalized.
+    """
 
-    async def create(
-        self, key: ArtifactKey, *, mime_type: str, max_bytes: int | None, expiration: timedelta
+    @operation
+    async def create_upload(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        filename: str,
+        session_id: str | None = None,
+        mime_type: str = "application/octet-stream",
+        max_bytes: int | None = None,
+        expiration: timedelta = timedelta(hours=1),
     ) -> SignedUpload:
-        """Return where to put a file for *key*.
+        """Return a URL to which a browser may upload a file; the file does not pass through the agent.
+
+        Then call :meth:`finalize_upload`. Sends only the requests that signing takes. An uploaded file is not
+        replaced before it is finalized. A file that is never finalized stays below ``adk-store-uploads/``
+        until a lifecycle rule of the bucket removes it. The bucket's CORS must allow the browser's origin,
+        ``PUT`` and the headers (docs/data-model.md).
+
+        Args:
+            app_name: The app.
+            user_id: The user.
+            filename: As for :meth:`save_artifact`.
+            session_id: As for :meth:`save_artifact`.
+            mime_type: Content type that the browser must send.
+            max_bytes: Cloud Storage refuses a larger file; by default its own limit, 5 TiB.
+            expiration: How long the URL works, at most 7 days.
 
         Raises:
-            InvalidInputError: it is no artifact to save, or cannot be signed.
-            AccessDeniedError: the credentials can sign nothing.
+            InvalidInputError: the artifact cannot be saved, or the URL cannot be signed.
+            AccessDeniedError: as for :meth:`get_signed_url`.
         """
+        key = ArtifactKey.of(app=app_name, user=user_id, session=session_id, filename=filename)
         key.require_savable()
         object_name(key, 0)  # refuses a name that is too long
         if max_bytes is not None and max_bytes < 0:
             raise InvalidInputError(f"max_bytes is {max_bytes}, it must not be negative")
         if not mime_type.isascii() or not mime_type.isprintable():
             raise InvalidInputError(f"mime_type {ascii(mime_type)[:80]} cannot be sent as a header")
-        # Signed, so that the browser must send them: the bytes come once, of this type and size.
+        # The browser must send what is signed: so the file is written once, and has this type and size.
         headers = {"content-type": mime_type, "x-goog-if-generation-match": "0"}
         if self._objects.kms_key_name is not None:
             headers["x-goog-encryption-kms-key-name"] = self._objects.kms_key_name
@@ -74,25 +96,34 @@ class ArtifactUploads:
         )
         return SignedUpload(url=url, headers=headers, upload_id=upload_id, expires_at=now + expiration)
 
-    async def finalize(
+    @operation
+    async def finalize_upload(
         self,
-        key: ArtifactKey,
-        upload_id: str,
         *,
-        display_name: str | None,
-        custom_metadata: Mapping[str, Any] | None,
-        custom_time: datetime | None,
-        storage_class: str | None,
+        app_name: str,
+        user_id: str,
+        filename: str,
+        upload_id: str,
+        session_id: str | None = None,
+        display_name: str | None = None,
+        custom_metadata: dict[str, Any] | None = None,
+        expires_after: timedelta | None = None,
     ) -> int:
-        """Make what was put the next version of *key*; the same one, however often it is called.
+        """Make the file of :meth:`create_upload` for the same artifact its next version; return the number.
+
+        A second call with the same *upload_id* returns the same number. The bytes stay within Cloud Storage.
 
         Raises:
-            UploadMissingError: nothing was put yet, or it was put for another artifact.
-            InvalidInputError: *upload_id* is none, or the metadata cannot be stored.
+            UploadMissingError: the file is not uploaded yet, or belongs to another artifact.
+            InvalidInputError, ArtifactConflictError, OutcomeUnknownError: as for :meth:`save_artifact`.
         """
+        key = ArtifactKey.of(app=app_name, user=user_id, session=session_id, filename=filename)
+        expires_at = custom_time(expires_after)
         key.require_savable()
         if not _UPLOAD_ID.fullmatch(upload_id):
-            raise InvalidInputError(f"upload_id {ascii(upload_id)[:80]} is none that create_upload gave")
+            raise InvalidInputError(
+                f"upload_id {ascii(upload_id)[:80]} is malformed; pass the one that create_upload returned"
+            )
         staged = await self._objects.info(upload_name(key, upload_id))
         if staged is None:
             return await self._finalized(key, upload_id)
@@ -100,21 +131,21 @@ class ArtifactUploads:
             mime_type=staged.content_type,
             display_name=display_name,
             custom_metadata=custom_metadata,
-            # The id of the upload is that of its save, so that a version tells which upload it was.
+            # The save has the id of the upload, so that the version tells which upload it was.
             save_id=upload_id,
-            custom_time=custom_time,
-            storage_class=storage_class,
+            custom_time=expires_at,
+            storage_class=self._storage_class,
         )
         try:
             version = await self._versions.save(
                 key, lambda name: self._objects.copy(staged, name, fields), save_id=upload_id, again=True
             )
         except ObjectGoneError:
-            return await self._finalized(key, upload_id)  # by another call, just now
+            return await self._finalized(key, upload_id)  # another call finalized it just now
         try:
             await self._objects.delete(staged.name, generation=staged.generation)
         except StoreError as exc:
-            # The version is saved; that must not look like a failure of it.
+            # The version is saved: the call succeeds.
             logger.warning(
                 "%sthe upload is saved, and its staged object stays for gc: %s",
                 label(),
@@ -123,11 +154,15 @@ class ArtifactUploads:
             )
         return version
 
-    async def abandoned(self, *, older_than_s: float) -> AsyncIterator[Garbage]:
-        """Yield what was put so long ago and made no version.
+    @operation
+    async def find_garbage(self, *, older_than_s: float = DEFAULT_AGE_S) -> AsyncIterator[Garbage]:
+        """Yield old files that browsers uploaded for :meth:`create_upload` and that nobody finalized.
+
+        Args:
+            older_than_s: Seconds since the upload, an hour at least, a day by default.
 
         Raises:
-            InvalidInputError: *older_than_s* is too short to be sure.
+            InvalidInputError: *older_than_s* is below an hour.
         """
         require_age(older_than_s)
         before = platform_time.get_time() - older_than_s
@@ -143,8 +178,9 @@ class ArtifactUploads:
                         versions=[(found.name, found.version)],
                     )
 
-    async def remove(self, garbage: Garbage) -> bool:
-        """Remove what :meth:`abandoned` found; tell whether it is gone."""
+    @operation
+    async def remove_garbage(self, garbage: Garbage) -> bool:
+        """Remove what :meth:`find_garbage` found; tell whether it is gone. Calling again is safe."""
         if garbage.kind is not GarbageKind.UPLOAD:
             return False
         ((name, version),) = garbage.versions

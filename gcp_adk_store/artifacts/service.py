@@ -1,35 +1,27 @@
 """Keep ADK artifacts in Cloud Storage: each version one object, made exactly once."""
 
-import os
 import secrets
-from collections.abc import AsyncIterator, Iterable
-from datetime import datetime, timedelta
+from collections.abc import Iterable
+from datetime import timedelta
 from types import TracebackType
-from typing import Any, BinaryIO, Self
-from urllib.parse import quote
+from typing import Any, Self
 
 from google.adk.artifacts import BaseArtifactService
 from google.adk.artifacts.base_artifact_service import ArtifactVersion, ensure_part
-from google.adk.platform import time as platform_time
 from google.auth.credentials import Credentials
 from google.genai import types
-from pydantic import Field
 
 from gcp_adk_store import settings
-from gcp_adk_store.artifacts.browser_uploads import ArtifactUploads, SignedUpload
-from gcp_adk_store.artifacts.files import (
-    ArtifactReader,
-    OnProgress,
-    Progress,
-    opened_source,
-    opened_target,
-    write_to,
-)
+from gcp_adk_store.artifacts.browser_uploads import UploadMethods
+from gcp_adk_store.artifacts.file_methods import FileMethods
+from gcp_adk_store.artifacts.link_methods import LinkMethods
+from gcp_adk_store.artifacts.methods import custom_time, is_tombstone, reference_scope
+from gcp_adk_store.artifacts.stored_version import StoredArtifactVersion
 from gcp_adk_store.artifacts.versions import ArtifactVersions, endless_reference
 from gcp_adk_store.cloud.auth.credentials import StoreCredentials
 from gcp_adk_store.cloud.storage.calls import StorageCalls, StorageClient
 from gcp_adk_store.cloud.storage.objects import ObjectGoneError, Objects
-from gcp_adk_store.cloud.storage.resumable import CHUNK_BYTES, ResumableUploads
+from gcp_adk_store.cloud.storage.resumable import ResumableUploads
 from gcp_adk_store.cloud.storage.signing import UrlSigner
 from gcp_adk_store.codec.objects import (
     StoredObject,
@@ -37,22 +29,17 @@ from gcp_adk_store.codec.objects import (
     decode_file,
     encode_artifact,
     encode_copy,
-    encode_file,
     filenames,
-    in_one,
     scope_prefix,
     user_prefix,
-    version_of,
 )
-from gcp_adk_store.errors import InvalidInputError, OutcomeUnknownError, StoreError, UnavailableError
+from gcp_adk_store.errors import OutcomeUnknownError, StoreError, UnavailableError
 from gcp_adk_store.model.artifacts import (
     MAX_REFERENCE_HOPS,
     REFERENCE_SCHEME,
     ArtifactReference,
     require_storage_class,
-    time_after,
 )
-from gcp_adk_store.model.garbage import DEFAULT_AGE_S, Garbage
 from gcp_adk_store.model.keys import ArtifactKey, ArtifactScope
 from gcp_adk_store.operations import telemetry
 from gcp_adk_store.operations.bounds import Bounds, operation
@@ -61,28 +48,7 @@ from gcp_adk_store.operations.forks import OfOneProcess
 from gcp_adk_store.settings import ArtifactLimits, StoreSettings
 
 
-class StoredArtifactVersion(ArtifactVersion):  # noqa: PLW1641  # it can be changed, so it has no hash, as ADK's
-    """A version of an artifact as ADK describes it, and its object as Cloud Storage does.
-
-    It equals ADK's own :class:`ArtifactVersion` that says the same, and another of its class where size,
-    generation and checksums are the same, too.
-    """
-
-    size: int = Field(description="Bytes of the payload.")
-    generation: int = Field(description="Generation of the object, which no other write has.")
-    crc32c: str | None = Field(default=None, description="CRC32C of the payload, base64, big-endian.")
-    md5: str | None = Field(
-        default=None, description="MD5 of the payload, base64; composed objects have none."
-    )
-
-    # Pydantic compares models of one class only. Python asks this one first, whichever side it is on.
-    def __eq__(self, other: object) -> bool:
-        if type(other) is ArtifactVersion:
-            return all(getattr(self, name) == getattr(other, name) for name in ArtifactVersion.model_fields)
-        return super().__eq__(other)
-
-
-class GcsArtifactService(OfOneProcess, BaseArtifactService):
+class GcsArtifactService(FileMethods, LinkMethods, UploadMethods, OfOneProcess, BaseArtifactService):
     """ADK's artifact service on Cloud Storage, for any number of processes, threads and event loops.
 
     ``async with`` closes what it opened. It may be made before the process forks, not be pickled.
@@ -151,12 +117,6 @@ class GcsArtifactService(OfOneProcess, BaseArtifactService):
         self._resumable = ResumableUploads(calls, self._objects)
         self._versions = ArtifactVersions(self._objects, limits)
         self._signer = UrlSigner(calls, credentials=credentials, service_account=signing_service_account)
-        self._uploads = ArtifactUploads(self._objects, self._versions, self._signer)
-
-    @property
-    def bucket_name(self) -> str:
-        """The bucket that the artifacts are kept in."""
-        return self._objects.bucket
 
     @operation
     async def save_artifact(
@@ -197,88 +157,18 @@ class GcsArtifactService(OfOneProcess, BaseArtifactService):
         part = ensure_part(artifact)
         uri = part.file_data.file_uri if part.file_data else None
         if uri and uri.startswith(REFERENCE_SCHEME):
-            ArtifactReference.parse(uri, within=_within(key, session_id))
+            ArtifactReference.parse(uri, within=reference_scope(key, session_id))
         save_id = secrets.token_hex(16)
         upload = encode_artifact(
             part,
             custom_metadata=custom_metadata,
             save_id=save_id,
-            custom_time=_custom_time(expires_after),
+            custom_time=custom_time(expires_after),
             storage_class=require_storage_class(storage_class) or self._storage_class,
         )
         return await self._versions.save(
             key, lambda name: self._objects.create(name, upload), save_id=save_id
         )
-
-    @operation
-    async def save_artifact_file(
-        self,
-        *,
-        app_name: str,
-        user_id: str,
-        filename: str,
-        source: str | os.PathLike[str] | BinaryIO,
-        session_id: str | None = None,
-        mime_type: str | None = None,
-        display_name: str | None = None,
-        custom_metadata: dict[str, Any] | None = None,
-        expires_after: timedelta | None = None,
-        storage_class: str | None = None,
-        on_progress: OnProgress | None = None,
-    ) -> int:
-        """Save a file as a new version, of any size in little memory, and return its number.
-
-        It is what :meth:`save_artifact` makes of inline bytes. Over 8 MiB the upload is a resumable one of
-        8 MiB a request: what is lost on the way is sent again, not the whole. Cancelled, it stops after the
-        request that is running: if that was the last one, the version exists. The CRC32C of what was read and
-        of what is stored are compared.
-
-        Args:
-            app_name: The app.
-            user_id: The user.
-            filename: As for :meth:`save_artifact`.
-            source: A path, or a binary file that can seek, which is read from its start and stays open;
-                what is added to it meanwhile is not saved.
-            session_id: As for :meth:`save_artifact`.
-            mime_type: Content type, ``application/octet-stream`` by default.
-            display_name: Kept for the part that is loaded.
-            custom_metadata: As for :meth:`save_artifact`.
-            expires_after: As for :meth:`save_artifact`.
-            storage_class: As for :meth:`save_artifact`.
-            on_progress: Called in the event loop with the bytes sent so far and all of them; at the end
-                both are equal. One that raises is logged and not called again.
-
-        Raises:
-            InvalidInputError: as for :meth:`save_artifact`, or *source* is no such file.
-            OSError: *source* cannot be read.
-            ArtifactConflictError, OutcomeUnknownError: as for :meth:`save_artifact`.
-        """
-        key = ArtifactKey.of(app=app_name, user=user_id, session=session_id, filename=filename)
-        key.require_savable()
-        save_id = secrets.token_hex(16)
-        fields = encode_file(
-            mime_type=mime_type,
-            display_name=display_name,
-            custom_metadata=custom_metadata,
-            save_id=save_id,
-            custom_time=_custom_time(expires_after),
-            storage_class=require_storage_class(storage_class) or self._storage_class,
-        )
-        async with opened_source(source) as opened:
-            progress = Progress(opened.size, on_progress)
-
-            async def create(name: str) -> None:
-                if opened.size <= CHUNK_BYTES:
-                    upload = in_one(fields, await opened.read_at(0, opened.size))
-                    await self._objects.create(name, upload)
-                else:
-                    await self._resumable.create(
-                        name, fields, size=opened.size, read_at=opened.read_at, on_progress=progress
-                    )
-
-            version = await self._versions.save(key, create, save_id=save_id)
-            progress(opened.size)
-            return version
 
     @operation
     async def load_artifact(
@@ -299,7 +189,7 @@ class GcsArtifactService(OfOneProcess, BaseArtifactService):
             InvalidInputError: a reference leaves its scope, or leads on and on.
         """
         key = ArtifactKey.of(app=app_name, user=user_id, session=session_id, filename=filename)
-        scope = _within(key, session_id)
+        scope = reference_scope(key, session_id)
         for _ in range(MAX_REFERENCE_HOPS + 1):
             found = await self._versions.load(key, version)
             if found is None:
@@ -313,77 +203,6 @@ class GcsArtifactService(OfOneProcess, BaseArtifactService):
             target = ArtifactReference.parse(uri, within=scope)
             key, version = target.key, target.version
         raise endless_reference(uri)
-
-    @operation
-    async def load_artifact_to(
-        self,
-        *,
-        app_name: str,
-        user_id: str,
-        filename: str,
-        target: str | os.PathLike[str] | BinaryIO,
-        session_id: str | None = None,
-        version: int | None = None,
-        on_progress: OnProgress | None = None,
-    ) -> StoredArtifactVersion | None:
-        """Write a version's bytes to a file, of any size in little memory; ``None`` if absent.
-
-        8 MiB a request, each repeated by itself when it fails; the whole is checked against its CRC32C.
-        References are followed, as by :meth:`load_artifact`.
-
-        Args:
-            app_name: The app.
-            user_id: The user.
-            filename: The artifact.
-            target: A path, whose file appears or is replaced when all of it is there; or a binary file,
-                which is written from its position on and stays open.
-            session_id: The session, for an artifact of its own.
-            version: By default the latest.
-            on_progress: Called in the event loop with the bytes received so far and all of them.
-
-        Returns:
-            What was written; where a reference was followed, the version that it led to.
-
-        Raises:
-            InvalidInputError: the artifact is a file elsewhere, or a reference leaves its scope.
-            StoredDataError: the version was deleted meanwhile, or is damaged; a path's file is as it was.
-            OSError: *target* cannot be written.
-        """
-        key = ArtifactKey.of(app=app_name, user=user_id, session=session_id, filename=filename)
-        stored = await self._resolve(key, version, session_id)
-        if stored is None:
-            return None
-        reader = ArtifactReader(self._objects, stored, key=str(key))
-        described = self._describe(stored)  # before the target is replaced: it may be damaged
-        async with opened_target(target) as file:
-            packed = stored.content_encoding == "gzip"
-            await write_to(reader, file, compressed=packed, on_progress=on_progress)
-        return described
-
-    @operation
-    async def open_artifact(
-        self,
-        *,
-        app_name: str,
-        user_id: str,
-        filename: str,
-        session_id: str | None = None,
-        version: int | None = None,
-    ) -> ArtifactReader | None:
-        """Return a reader of parts of a version, by default the latest; ``None`` if absent.
-
-        1 request, and 1 for each part that is read. References are followed.
-
-        Raises:
-            InvalidInputError: the artifact is a file elsewhere, or a reference leaves its scope.
-        """
-        key = ArtifactKey.of(app=app_name, user=user_id, session=session_id, filename=filename)
-        stored = await self._resolve(key, version, session_id)
-        if stored is None:
-            return None
-        if stored.content_encoding is not None:
-            raise InvalidInputError(f"it is stored as {stored.content_encoding}; load it as a whole")
-        return ArtifactReader(self._objects, stored, key=str(key))
 
     @operation
     async def list_artifact_keys(
@@ -483,7 +302,7 @@ class GcsArtifactService(OfOneProcess, BaseArtifactService):
         target.require_savable()
         while True:
             found = await self._versions.find(source, version)
-            if found is None or _is_tombstone(found[1]):
+            if found is None or is_tombstone(found[1]):
                 return None
             try:
                 return await self._copy(found[1], target, to_session_id, expires_after)
@@ -522,159 +341,6 @@ class GcsArtifactService(OfOneProcess, BaseArtifactService):
         found = await self._versions.find(key, version)
         return None if found is None else self._describe(found[1])
 
-    @operation
-    async def get_signed_url(
-        self,
-        *,
-        app_name: str,
-        user_id: str,
-        filename: str,
-        session_id: str | None = None,
-        version: int | None = None,
-        expiration: datetime | timedelta | int | None = None,
-        method: str = "GET",
-        signing_version: str | None = None,
-        **options: Any,
-    ) -> str | None:
-        """Return a URL that lets anyone who has it read a version for a while; ``None`` if absent.
-
-        Signed with the key of the credentials, or without one by IAM, as on Cloud Run and GKE. 1 request to
-        Cloud Storage. References are followed; an artifact whose content lies elsewhere has no such URL.
-
-        Args:
-            app_name: The app.
-            user_id: The user.
-            filename: The artifact.
-            session_id: The session, for an artifact of its own.
-            version: By default the latest.
-            expiration: When, or after how long, it ends: at most 7 days, by default 1 hour.
-            method: HTTP method that the URL is for.
-            signing_version: ``v4`` by default.
-            **options: Passed to ``google.cloud.storage.Blob.generate_signed_url``, such as
-                ``response_disposition``.
-
-        Raises:
-            InvalidInputError: an option or *expiration* is none that can be signed.
-            AccessDeniedError: the credentials can sign nothing, or IAM does not let them.
-        """
-        key = ArtifactKey.of(app=app_name, user=user_id, session=session_id, filename=filename)
-        stored = await self._versions.resolve(key, version, within=_within(key, session_id))
-        if stored is None or stored.file_uri is not None or _is_tombstone(stored):
-            return None
-        return await self._signer.sign(
-            stored.name,
-            method=method,
-            expiration=timedelta(hours=1) if expiration is None else expiration,
-            options={**({"version": signing_version} if signing_version else {}), **options},
-        )
-
-    @operation
-    async def get_authenticated_url(
-        self,
-        *,
-        app_name: str,
-        user_id: str,
-        filename: str,
-        session_id: str | None = None,
-        version: int | None = None,
-    ) -> str | None:
-        """Return a URL that shows a version to who is signed in to Google and may read it.
-
-        ``None`` if absent. 1 request. References are followed; an artifact whose content lies elsewhere has
-        no such URL.
-        """
-        key = ArtifactKey.of(app=app_name, user=user_id, session=session_id, filename=filename)
-        stored = await self._versions.resolve(key, version, within=_within(key, session_id))
-        if stored is None or stored.file_uri is not None or _is_tombstone(stored):
-            return None
-        return f"https://storage.cloud.google.com/{self.bucket_name}/{quote(stored.name, safe='/')}"
-
-    @operation
-    async def create_upload(
-        self,
-        *,
-        app_name: str,
-        user_id: str,
-        filename: str,
-        session_id: str | None = None,
-        mime_type: str = "application/octet-stream",
-        max_bytes: int | None = None,
-        expiration: timedelta = timedelta(hours=1),
-    ) -> SignedUpload:
-        """Return where a browser may put a file, for :meth:`finalize_upload`; it passes no agent.
-
-        Nothing is sent but what signing takes. What was put is not replaced before it is finalized. What is
-        never finalized stays below ``adk-store-uploads/`` until a lifecycle rule of the bucket removes it;
-        the bucket's CORS must allow the browser's origin, ``PUT`` and the headers (docs/data-model.md).
-
-        Args:
-            app_name: The app.
-            user_id: The user.
-            filename: As for :meth:`save_artifact`.
-            session_id: As for :meth:`save_artifact`.
-            mime_type: Content type that the browser must send.
-            max_bytes: What Cloud Storage refuses more of; by default its own limit, 5 TiB.
-            expiration: How long the URL works, at most 7 days.
-
-        Raises:
-            InvalidInputError: it is no artifact to save, or cannot be signed.
-            AccessDeniedError: as for :meth:`get_signed_url`.
-        """
-        key = ArtifactKey.of(app=app_name, user=user_id, session=session_id, filename=filename)
-        return await self._uploads.create(
-            key, mime_type=mime_type, max_bytes=max_bytes, expiration=expiration
-        )
-
-    @operation
-    async def finalize_upload(
-        self,
-        *,
-        app_name: str,
-        user_id: str,
-        filename: str,
-        upload_id: str,
-        session_id: str | None = None,
-        display_name: str | None = None,
-        custom_metadata: dict[str, Any] | None = None,
-        expires_after: timedelta | None = None,
-    ) -> int:
-        """Make what was put for :meth:`create_upload` of the same artifact its next version.
-
-        Returns its number; called again for the same *upload_id*, the same one. The bytes stay within Cloud
-        Storage.
-
-        Raises:
-            UploadMissingError: nothing was put yet, or the upload is of another artifact.
-            InvalidInputError, ArtifactConflictError, OutcomeUnknownError: as for :meth:`save_artifact`.
-        """
-        key = ArtifactKey.of(app=app_name, user=user_id, session=session_id, filename=filename)
-        return await self._uploads.finalize(
-            key,
-            upload_id,
-            display_name=display_name,
-            custom_metadata=custom_metadata,
-            custom_time=_custom_time(expires_after),
-            storage_class=self._storage_class,
-        )
-
-    @operation
-    async def find_garbage(self, *, older_than_s: float = DEFAULT_AGE_S) -> AsyncIterator[Garbage]:
-        """Yield files that were put for :meth:`create_upload` so long ago and never finalized.
-
-        Args:
-            older_than_s: Seconds since they were put, an hour at least, a day by default.
-
-        Raises:
-            InvalidInputError: *older_than_s* is below an hour.
-        """
-        async for garbage in self._uploads.abandoned(older_than_s=older_than_s):
-            yield garbage
-
-    @operation
-    async def remove_garbage(self, garbage: Garbage) -> bool:
-        """Remove what :meth:`find_garbage` found; tell whether it is gone. Calling again is safe."""
-        return await self._uploads.remove(garbage)
-
     async def close(self) -> None:
         """Let running requests finish, then close own connections and threads."""
         await self._objects.close()
@@ -687,27 +353,16 @@ class GcsArtifactService(OfOneProcess, BaseArtifactService):
     ) -> None:
         await self.close()
 
-    async def _resolve(
-        self, key: ArtifactKey, version: int | None, session: str | None
-    ) -> StoredObject | None:
-        """Return the object whose bytes a version is; ``None`` if it is absent, or removed by a rewind."""
-        stored = await self._versions.resolve(key, version, within=_within(key, session))
-        if stored is None:
-            return None
-        if stored.file_uri is not None:
-            raise InvalidInputError("the content lies elsewhere; load_artifact says where")
-        return None if _is_tombstone(stored) else stored
-
     async def _copy(
         self, stored: StoredObject, target: ArtifactKey, session: str | None, expires_after: timedelta | None
     ) -> int:
         if stored.file_uri is not None and stored.file_uri.startswith(REFERENCE_SCHEME):
-            ArtifactReference.parse(stored.file_uri, within=_within(target, session))
+            ArtifactReference.parse(stored.file_uri, within=reference_scope(target, session))
         save_id = secrets.token_hex(16)
         fields = encode_copy(
             stored,
             save_id=save_id,
-            custom_time=_custom_time(expires_after),
+            custom_time=custom_time(expires_after),
             storage_class=self._storage_class,
         )
         try:
@@ -764,29 +419,3 @@ class GcsArtifactService(OfOneProcess, BaseArtifactService):
         raise OutcomeUnknownError.since(
             first, f"some may be removed, and some not; delete again: {first}"
         ) from first
-
-    def _describe(self, stored: StoredObject) -> StoredArtifactVersion:
-        return StoredArtifactVersion(
-            version=version_of(stored.name),
-            canonical_uri=f"gs://{self.bucket_name}/{stored.name}",
-            custom_metadata=stored.custom_metadata,
-            create_time=stored.create_time,
-            mime_type=stored.content_type,
-            size=stored.size,
-            generation=stored.generation,
-            crc32c=stored.crc32c,
-            md5=stored.md5,
-        )
-
-
-def _within(key: ArtifactKey, session: str | None) -> ArtifactScope:
-    """Return the scope that references may lead to: the caller's session, even from a user's artifact."""
-    return ArtifactScope(app=key.scope.app, user=key.scope.user, session=session)
-
-
-def _is_tombstone(stored: StoredObject) -> bool:
-    return stored.file_uri is None and stored.size == 0 and decode_artifact(stored, b"") is None
-
-
-def _custom_time(expires_after: timedelta | None) -> datetime | None:
-    return None if expires_after is None else time_after(expires_after, now=platform_time.get_time())

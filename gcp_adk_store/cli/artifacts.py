@@ -18,7 +18,8 @@ from gcp_adk_store.operations.fan_out import fan_out
 from gcp_adk_store.settings import StoreSettings
 
 if TYPE_CHECKING:
-    from gcp_adk_store.artifacts.service import GcsArtifactService, StoredArtifactVersion
+    from gcp_adk_store.artifacts.service import GcsArtifactService
+    from gcp_adk_store.artifacts.stored_version import StoredArtifactVersion
     from gcp_adk_store.store import Store
 
 _AT_ONCE: Final = 16

@@ -438,7 +438,7 @@ async def test_an_upload_that_makes_no_sense_is_refused(
     """Before a URL is made."""
     with pytest.raises(InvalidInputError):
         await artifacts.create_upload(**REPORT, **change)
-    with pytest.raises(InvalidInputError, match=r"upload_id '../x' is none"):
+    with pytest.raises(InvalidInputError, match=r"upload_id '../x' is malformed"):
         await artifacts.finalize_upload(**REPORT, upload_id="../x")
     with pytest.raises(InvalidInputError, match="reserved value 'user'"):
         await artifacts.create_upload(**{**REPORT, "session_id": "user"})

@@ -129,8 +129,9 @@ def operations_of(service: type) -> set[str]:
     """Return the names of all that a service does with storage."""
     return {
         name
-        for name, method in vars(service).items()
+        for name, method in inspect.getmembers(service)
         if not name.startswith("_")
+        and getattr(method, "__module__", "").startswith("gcp_adk_store.")
         and (inspect.iscoroutinefunction(method) or inspect.isasyncgenfunction(method))
     } - NO_OPERATIONS
 

@@ -1,0 +1,70 @@
+"""Hold what all methods of the artifact service use."""
+
+from datetime import datetime, timedelta
+
+from google.adk.platform import time as platform_time
+
+from gcp_adk_store.artifacts.stored_version import StoredArtifactVersion
+from gcp_adk_store.artifacts.versions import ArtifactVersions
+from gcp_adk_store.cloud.storage.objects import Objects
+from gcp_adk_store.cloud.storage.resumable import ResumableUploads
+from gcp_adk_store.cloud.storage.signing import UrlSigner
+from gcp_adk_store.codec.objects import StoredObject, decode_artifact, version_of
+from gcp_adk_store.model.artifacts import time_after
+from gcp_adk_store.model.keys import ArtifactKey, ArtifactScope
+
+
+class ArtifactMethods:
+    """Base class of the mixins whose methods make up the artifact service.
+
+    The service's constructor sets the attributes.
+    """
+
+    _objects: Objects
+    _versions: ArtifactVersions
+    _resumable: ResumableUploads
+    _signer: UrlSigner
+    _storage_class: str | None
+
+    @property
+    def bucket_name(self) -> str:
+        """The bucket that the artifacts are kept in."""
+        return self._objects.bucket
+
+    async def _resolve(
+        self, key: ArtifactKey, version: int | None, session: str | None
+    ) -> StoredObject | None:
+        """Return the object that holds a version's content, where references are followed.
+
+        Return ``None`` if the version is absent, or if a rewind removed it.
+        """
+        stored = await self._versions.resolve(key, version, within=reference_scope(key, session))
+        return None if stored is None or is_tombstone(stored) else stored
+
+    def _describe(self, stored: StoredObject) -> StoredArtifactVersion:
+        return StoredArtifactVersion(
+            version=version_of(stored.name),
+            canonical_uri=f"gs://{self.bucket_name}/{stored.name}",
+            custom_metadata=stored.custom_metadata,
+            create_time=stored.create_time,
+            mime_type=stored.content_type,
+            size=stored.size,
+            generation=stored.generation,
+            crc32c=stored.crc32c,
+            md5=stored.md5,
+        )
+
+
+def reference_scope(key: ArtifactKey, session: str | None) -> ArtifactScope:
+    """Return the scope that references may lead to: the caller's session, even from a user's artifact."""
+    return ArtifactScope(app=key.scope.app, user=key.scope.user, session=session)
+
+
+def is_tombstone(stored: StoredObject) -> bool:
+    """Tell whether a rewind removed this version."""
+    return stored.file_uri is None and stored.size == 0 and decode_artifact(stored, b"") is None
+
+
+def custom_time(expires_after: timedelta | None) -> datetime | None:
+    """Return the time after which a lifecycle rule may remove a version that is saved now."""
+    return None if expires_after is None else time_after(expires_after, now=platform_time.get_time())
