@@ -365,22 +365,9 @@ class GcsArtifactService(FileMethods, LinkMethods, UploadMethods, OfOneProcess, 
             custom_time=custom_time(expires_after),
             storage_class=self._storage_class,
         )
-        try:
-            return await self._versions.save(
-                target, lambda name: self._objects.copy(stored, name, fields), save_id=save_id
-            )
-        except ObjectGoneError as exc:
-            if not exc.perhaps_own:
-                raise
-            # Copied, perhaps, before the source went: then there is a version with this save's id.
-            unknown = "sent and not answered, and then the source was gone; list the target's versions"
-            try:
-                done = await self._versions.saved_as(target, save_id)
-            except StoreError as failure:
-                raise OutcomeUnknownError.since(failure, unknown) from failure
-            if done is None:
-                raise OutcomeUnknownError(unknown) from exc
-            return done
+        return await self._versions.save(
+            target, lambda name: self._objects.copy(stored, name, fields), save_id=save_id
+        )
 
     async def _delete_below(self, prefix: str, scope: ArtifactScope, *, dry_run: bool) -> list[str]:
         infos = await self._objects.infos(prefix, delimiter=None)

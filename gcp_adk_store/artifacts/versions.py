@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from gcp_adk_store.cloud import retry
 from gcp_adk_store.cloud.storage.conditions import ObjectExistsError
-from gcp_adk_store.cloud.storage.objects import Objects
+from gcp_adk_store.cloud.storage.objects import ObjectGoneError, Objects
 from gcp_adk_store.codec.objects import (
     StoredObject,
     following_object_name,
@@ -16,7 +16,7 @@ from gcp_adk_store.codec.objects import (
     parse_version,
     version_prefix,
 )
-from gcp_adk_store.errors import ArtifactConflictError, InvalidInputError
+from gcp_adk_store.errors import ArtifactConflictError, InvalidInputError, OutcomeUnknownError, StoreError
 from gcp_adk_store.model.artifacts import (
     MAX_REFERENCE_HOPS,
     REFERENCE_SCHEME,
@@ -47,10 +47,18 @@ class ArtifactVersions:
     ) -> int:
         """Let *create* make the object of the next version; return its number.
 
-        *again* says that another call may have saved under this *save_id* before, or be about to.
+        The *save_id* in the object's metadata tells whether this save made a version whose answer was lost.
+
+        Args:
+            key: The artifact.
+            create: Makes the object of the name that it is given.
+            save_id: Identifies the save.
+            again: Whether another call with the same *save_id* may have saved before, or may save now.
 
         Raises:
             ArtifactConflictError: others took every number that was tried.
+            ObjectGoneError: the object that *create* copies is gone, and nothing was saved.
+            OutcomeUnknownError: a write was not answered, and no version tells whether it was applied.
         """
         async with self._turns.turn(key):  # the savers of one process do not compete with each other
             if again:
@@ -74,7 +82,11 @@ class ArtifactVersions:
                         await asyncio.sleep(retry.jitter(attempt))
                         version = next_version([version, *await self.numbers(key)])
                         continue
-                    # Our own object: only its answer was lost.
+                    # This save made the object, and only the answer was lost.
+                except ObjectGoneError as gone:
+                    if not gone.perhaps_own:
+                        raise
+                    return await self._copied(key, save_id, gone)
                 self._latest.put(key, version)
                 return version
         raise ArtifactConflictError(
@@ -84,6 +96,17 @@ class ArtifactVersions:
     async def saved_as(self, key: ArtifactKey, save_id: str) -> int | None:
         """Return the version that a save of this id made."""
         return _saved_as(save_id, await self.infos(key))
+
+    async def _copied(self, key: ArtifactKey, save_id: str, gone: ObjectGoneError) -> int:
+        """Return the version that a lost copy made before its source was *gone*."""
+        unknown = "sent and not answered, and then the source was gone; list the target's versions"
+        try:
+            version = await self.saved_as(key, save_id)
+        except StoreError as failure:
+            raise OutcomeUnknownError.since(failure, unknown) from failure
+        if version is None:
+            raise OutcomeUnknownError(unknown) from gone
+        return version
 
     async def numbers(self, key: ArtifactKey) -> list[int]:
         """Return the numbers of all versions, ascending."""
