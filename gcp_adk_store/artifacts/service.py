@@ -1,7 +1,6 @@
-"""Keep ADK artifacts in Cloud Storage: each version one object, made exactly once."""
+"""Store ADK artifacts in Cloud Storage: each version is one object, made exactly once."""
 
 import secrets
-from collections.abc import Iterable
 from datetime import timedelta
 from types import TracebackType
 from typing import Any, Self
@@ -17,7 +16,7 @@ from gcp_adk_store.artifacts.file_methods import FileMethods
 from gcp_adk_store.artifacts.link_methods import LinkMethods
 from gcp_adk_store.artifacts.methods import custom_time, is_tombstone, reference_scope
 from gcp_adk_store.artifacts.stored_version import StoredArtifactVersion
-from gcp_adk_store.artifacts.versions import ArtifactVersions, endless_reference
+from gcp_adk_store.artifacts.versions import ArtifactVersions
 from gcp_adk_store.cloud.auth.credentials import StoreCredentials
 from gcp_adk_store.cloud.storage.calls import StorageCalls, StorageClient
 from gcp_adk_store.cloud.storage.objects import ObjectGoneError, Objects
@@ -33,9 +32,7 @@ from gcp_adk_store.codec.objects import (
     scope_prefix,
     user_prefix,
 )
-from gcp_adk_store.errors import OutcomeUnknownError, StoreError, UnavailableError
 from gcp_adk_store.model.artifacts import (
-    MAX_REFERENCE_HOPS,
     REFERENCE_SCHEME,
     ArtifactReference,
     require_storage_class,
@@ -51,19 +48,20 @@ from gcp_adk_store.settings import ArtifactLimits, StoreSettings
 class GcsArtifactService(FileMethods, LinkMethods, UploadMethods, OfOneProcess, BaseArtifactService):
     """ADK's artifact service on Cloud Storage, for any number of processes, threads and event loops.
 
-    ``async with`` closes what it opened. It may be made before the process forks, not be pickled.
+    ``async with`` closes the connections that the service opened. It can be made before the process forks. It
+    cannot be pickled.
 
     Guarantees: an acknowledged save is durable and visible to every later read; each save gets a number
     of its own with its own bytes, exactly once under retries and lost answers; a listing that failed is
-    an error, never "no versions". Objects have ADK's names and metadata, so a bucket can be shared with
-    its ``GcsArtifactService``.
+    an error, never "no versions". Objects have the names and metadata that ADK gives them, so ADK's
+    ``GcsArtifactService`` can use the same bucket.
 
-    With ``STORAGE_EMULATOR_HOST`` set it talks to that emulator, without credentials.
+    If ``STORAGE_EMULATOR_HOST`` is set, the service uses that emulator, without credentials.
 
     Every method may raise :class:`~gcp_adk_store.errors.InvalidInputError` for ids or filenames that
     ADK refuses, :class:`~gcp_adk_store.errors.UnavailableError`,
     :class:`~gcp_adk_store.errors.AccessDeniedError` and
-    :class:`~gcp_adk_store.errors.NotProvisionedError`, beside what it names itself.
+    :class:`~gcp_adk_store.errors.NotProvisionedError`, in addition to the errors that it names.
     """
 
     def __init__(
@@ -82,26 +80,26 @@ class GcsArtifactService(FileMethods, LinkMethods, UploadMethods, OfOneProcess, 
 
         Args:
             bucket_name: The bucket, which must exist.
-            project: Google Cloud project to act in; by default that of the environment.
-            client: A ``google.cloud.storage.Client`` to borrow; it stays open on :meth:`close`.
-            credentials: Of ``google.auth``, or a :class:`~gcp_adk_store.StoreCredentials` to share; by
-                default those of the environment.
-            kms_key_name: Key of Cloud KMS that encrypts what is saved,
+            project: Google Cloud project to use; by default that of the environment.
+            client: A ``google.cloud.storage.Client`` to use; :meth:`close` does not close it.
+            credentials: Credentials of ``google.auth``, or a :class:`~gcp_adk_store.StoreCredentials` to
+                share; by default those of the environment.
+            kms_key_name: Cloud KMS key that encrypts new versions,
                 ``projects/P/locations/L/keyRings/R/cryptoKeys/K``; by default the bucket's.
-            storage_class: ``STANDARD``, ``NEARLINE``, ``COLDLINE`` or ``ARCHIVE`` for what is saved; by
+            storage_class: ``STANDARD``, ``NEARLINE``, ``COLDLINE`` or ``ARCHIVE``, for new versions; by
                 default the bucket's.
-            signing_service_account: Email of the service account that signs URLs, where the credentials
-                have no key and are not of one themselves.
+            signing_service_account: Email of the service account that signs URLs, if the credentials have no
+                key and do not belong to a service account.
             limits: Bounds and deadlines.
 
         Raises:
-            InvalidInputError: *bucket_name* cannot be a bucket's name, or *storage_class* is none.
+            InvalidInputError: *bucket_name* cannot be a bucket's name, or *storage_class* is unknown.
         """
-        StoreSettings(bucket=bucket_name)  # refuses what cannot be a bucket's name
+        StoreSettings(bucket=bucket_name)  # refuses an invalid name
         require_storage_class(storage_class)
         self._storage_class = storage_class
         limits = limits or ArtifactLimits()
-        # What bounds their number is the threads that their requests take.
+        # The number of threads for requests bounds how many operations run.
         self.bounds = Bounds(
             GcsArtifactService,
             system=telemetry.STORAGE,
@@ -133,24 +131,25 @@ class GcsArtifactService(FileMethods, LinkMethods, UploadMethods, OfOneProcess, 
     ) -> int:
         """Save a new version and return its number: 0, then one more than the highest.
 
-        1 request where this process saved the artifact before, else 2.
+        Takes 1 request if this process saved the artifact before, else 2.
 
         Args:
             app_name: The app.
             user_id: The user.
-            filename: Name of the artifact; ``user:`` at its start makes it one of all the user's sessions.
+            filename: Name of the artifact. All sessions of the user share an artifact whose name starts with
+                ``user:``.
             artifact: Inline bytes, text, or file data, also as a dictionary.
             session_id: The session, for an artifact of its own.
-            custom_metadata: Kept with its JSON types, up to 8 KiB.
-            expires_after: The version's custom time is so far away, for a lifecycle rule of the bucket to
-                remove it then (docs/data-model.md); until the rule acts it can be loaded.
-            storage_class: As that of the service, for this version.
+            custom_metadata: Stored with its JSON types, up to 8 KiB.
+            expires_after: Sets the custom time of the version, after which a lifecycle rule of the bucket
+                removes it (docs/data-model.md). Until then it can be loaded.
+            storage_class: Storage class of this version, by default that of the service.
 
         Raises:
             InvalidInputError: the part holds nothing to save, a reference leaves its scope, or the
                 metadata is over 8 KiB; nothing was sent.
             ArtifactConflictError: other writers took ``ArtifactLimits.save_attempts`` numbers.
-            OutcomeUnknownError: not answered; the version may exist.
+            OutcomeUnknownError: Cloud Storage did not answer; the version may exist.
         """
         key = ArtifactKey.of(app=app_name, user=user_id, session=session_id, filename=filename)
         key.require_savable()
@@ -180,29 +179,21 @@ class GcsArtifactService(FileMethods, LinkMethods, UploadMethods, OfOneProcess, 
         session_id: str | None = None,
         version: int | None = None,
     ) -> types.Part | None:
-        """Return a version, by default the latest; ``None`` if there is none or a rewind removed it.
+        """Return a version, by default the latest; ``None`` if it is absent or a rewind removed it.
 
-        The latest takes 2 requests, a given version 2 side by side. ``artifact://`` references are
-        followed, up to five.
+        The latest takes 2 requests, a given version 2 at the same time. Follows up to five ``artifact://``
+        references.
 
         Raises:
-            InvalidInputError: a reference leaves its scope, or leads on and on.
+            InvalidInputError: a reference leaves its scope, or too many follow each other.
         """
         key = ArtifactKey.of(app=app_name, user=user_id, session=session_id, filename=filename)
-        scope = reference_scope(key, session_id)
-        for _ in range(MAX_REFERENCE_HOPS + 1):
-            found = await self._versions.load(key, version)
-            if found is None:
-                return None
-            stored, data = found
-            uri = stored.file_uri
-            if uri is None:
-                return decode_artifact(stored, data)
-            if not uri.startswith(REFERENCE_SCHEME):
-                return decode_file(stored, uri)
-            target = ArtifactReference.parse(uri, within=scope)
-            key, version = target.key, target.version
-        raise endless_reference(uri)
+        found = await self._versions.load(key, version, within=reference_scope(key, session_id))
+        if found is None:
+            return None
+        stored, data = found
+        uri = stored.file_uri
+        return decode_artifact(stored, data) if uri is None else decode_file(stored, uri)
 
     @operation
     async def list_artifact_keys(
@@ -210,7 +201,7 @@ class GcsArtifactService(FileMethods, LinkMethods, UploadMethods, OfOneProcess, 
     ) -> list[str]:
         """Return the sorted filenames of the session and of the user; without a session, the user's.
 
-        2 listings side by side; every name returned can be loaded as it is.
+        Takes 2 listings at the same time. :meth:`load_artifact` accepts each name as it is.
         """
         user = ArtifactScope(app=app_name, user=user_id, session=None)
         scopes = [user]
@@ -225,12 +216,12 @@ class GcsArtifactService(FileMethods, LinkMethods, UploadMethods, OfOneProcess, 
     async def delete_artifact(
         self, *, app_name: str, user_id: str, filename: str, session_id: str | None = None
     ) -> None:
-        """Remove the versions that there are, in parallel; one that is saved meanwhile stays."""
+        """Remove all versions, in parallel; a version that is saved meanwhile stays."""
         key = ArtifactKey.of(app=app_name, user=user_id, session=session_id, filename=filename)
 
         async def remove() -> None:
             infos = await self._versions.infos(key)
-            await self._delete(infos.values())
+            await self._versions.delete(infos.values())
 
         await self._versions.forget_while(key, remove)
 
@@ -240,19 +231,20 @@ class GcsArtifactService(FileMethods, LinkMethods, UploadMethods, OfOneProcess, 
     ) -> list[str]:
         """Remove all artifacts of a session, not the user's own; return their sorted filenames.
 
-        With *dry_run* only return what would be removed. 1 listing, and 1 delete a version, in parallel.
+        With *dry_run*, only return what would be removed. Takes 1 listing, and 1 request a version, in
+        parallel.
         """
         scope = ArtifactScope(app=app_name, user=user_id, session=session_id)
-        # In the place of a session called so are the user's own.
+        # Refuses a session id under which the user's own artifacts are stored.
         ArtifactKey(scope=scope, filename="any").require_savable()
         return await self._delete_below(scope_prefix(scope), scope, dry_run=dry_run)
 
     @operation
     async def delete_user_artifacts(self, *, app_name: str, user_id: str, dry_run: bool = False) -> list[str]:
-        """Remove all that a user has in an app, in every session; return the sorted names.
+        """Remove all artifacts of a user in an app, in every session; return their sorted names.
 
-        Those of a session's artifacts start with the session's id and a ``/``. With *dry_run* only return
-        what would be removed. 1 listing, and 1 delete a version, in parallel.
+        The name of a session's artifact starts with the session's id and a ``/``. With *dry_run*, only return
+        what would be removed. Takes 1 listing, and 1 request a version, in parallel.
         """
         scope = ArtifactScope(app=app_name, user=user_id, session=None)
         return await self._delete_below(user_prefix(scope), scope, dry_run=dry_run)
@@ -273,8 +265,8 @@ class GcsArtifactService(FileMethods, LinkMethods, UploadMethods, OfOneProcess, 
     ) -> int | None:
         """Make a version, by default the latest, the next version of another artifact; return its number.
 
-        Its bytes stay within Cloud Storage; content type, names and metadata come with them. ``None`` if
-        there is nothing to copy.
+        The bytes stay within Cloud Storage. Content type, display name and metadata are copied, too. Returns
+        ``None`` if the version is absent.
 
         Args:
             app_name: The app, of both.
@@ -285,10 +277,11 @@ class GcsArtifactService(FileMethods, LinkMethods, UploadMethods, OfOneProcess, 
             to_user_id: By default *user_id*.
             to_session_id: By default *session_id*.
             to_filename: By default *filename*.
-            expires_after: As for :meth:`save_artifact`; what the version to copy has of it stays behind.
+            expires_after: As for :meth:`save_artifact`. The custom time of the source is not copied.
 
         Raises:
-            InvalidInputError: the target is no artifact to save, or a reference could not be followed there.
+            InvalidInputError: the target cannot be saved, or the version is a reference that the target may
+                not follow.
             ArtifactConflictError, OutcomeUnknownError: as for :meth:`save_artifact`.
         """
         source = ArtifactKey.of(app=app_name, user=user_id, session=session_id, filename=filename)
@@ -301,19 +294,19 @@ class GcsArtifactService(FileMethods, LinkMethods, UploadMethods, OfOneProcess, 
         )
         target.require_savable()
         while True:
-            found = await self._versions.find(source, version)
-            if found is None or is_tombstone(found[1]):
+            stored = await self._versions.find(source, version)
+            if stored is None or is_tombstone(stored):
                 return None
             try:
-                return await self._copy(found[1], target, to_session_id, expires_after)
+                return await self._copy(stored, target, to_session_id, expires_after)
             except ObjectGoneError:
-                continue  # deleted between the two requests: look again
+                continue  # another call deleted it between the two requests: look again
 
     @operation
     async def list_versions(
         self, *, app_name: str, user_id: str, filename: str, session_id: str | None = None
     ) -> list[int]:
-        """Return the numbers of all versions, ascending; 1 listing of names."""
+        """Return the numbers of all versions, ascending. Takes 1 listing of names."""
         key = ArtifactKey.of(app=app_name, user=user_id, session=session_id, filename=filename)
         return await self._versions.numbers(key)
 
@@ -321,7 +314,7 @@ class GcsArtifactService(FileMethods, LinkMethods, UploadMethods, OfOneProcess, 
     async def list_artifact_versions(
         self, *, app_name: str, user_id: str, filename: str, session_id: str | None = None
     ) -> list[ArtifactVersion]:
-        """Return all versions as :class:`StoredArtifactVersion`, ascending; 1 listing."""
+        """Return all versions as :class:`StoredArtifactVersion`, ascending. Takes 1 listing."""
         key = ArtifactKey.of(app=app_name, user=user_id, session=session_id, filename=filename)
         infos = await self._versions.infos(key, hashes=True)
         return [self._describe(stored) for _, stored in sorted(infos.items())]
@@ -336,13 +329,13 @@ class GcsArtifactService(FileMethods, LinkMethods, UploadMethods, OfOneProcess, 
         session_id: str | None = None,
         version: int | None = None,
     ) -> StoredArtifactVersion | None:
-        """Return the metadata of a version, by default the latest; ``None`` if absent. 1 request."""
+        """Return the metadata of a version, by default the latest; ``None`` if absent. Takes 1 request."""
         key = ArtifactKey.of(app=app_name, user=user_id, session=session_id, filename=filename)
-        found = await self._versions.find(key, version)
-        return None if found is None else self._describe(found[1])
+        stored = await self._versions.find(key, version)
+        return None if stored is None else self._describe(stored)
 
     async def close(self) -> None:
-        """Let running requests finish, then close own connections and threads."""
+        """Wait for running requests, then close the service's own connections and threads."""
         await self._objects.close()
 
     async def __aenter__(self) -> Self:
@@ -374,35 +367,9 @@ class GcsArtifactService(FileMethods, LinkMethods, UploadMethods, OfOneProcess, 
         names = {stored.name: stored for stored in infos}
         found = sorted(filenames(names, prefix))
         if not dry_run:
+            versions = (stored for name, stored in names.items() if filenames([name], prefix))
             try:
-                await self._delete((stored for name, stored in names.items() if filenames([name], prefix)))
+                await self._versions.delete(versions)
             finally:
                 self._versions.forget_scope(scope)
         return found
-
-    async def _delete(self, versions: Iterable[StoredObject]) -> None:
-        """Remove these generations; a version that is saved meanwhile stays."""
-        removed: list[str] = []
-        failures: list[StoreError] = []
-
-        async def remove(stored: StoredObject) -> None:
-            if failures:
-                return
-            try:
-                await self._objects.delete(stored.name, generation=stored.generation)
-            except StoreError as exc:
-                failures.append(exc)
-            else:
-                removed.append(stored.name)
-
-        # None is cancelled for another's failure: its request might be done all the same.
-        await fan_out(remove(stored) for stored in versions)
-        if not failures:
-            return
-        open_ = [exc for exc in failures if isinstance(exc, UnavailableError | OutcomeUnknownError)]
-        first = (open_ or failures)[0]
-        if not removed and not open_:
-            raise first
-        raise OutcomeUnknownError.since(
-            first, f"some may be removed, and some not; delete again: {first}"
-        ) from first

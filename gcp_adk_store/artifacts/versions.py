@@ -1,11 +1,10 @@
-"""Number the versions of artifacts, and find them."""
+"""Number the versions of artifacts, find them and delete them."""
 
 import asyncio
-import time
-from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from typing import Any, TypeVar
 
+from gcp_adk_store.artifacts.latest_versions import LatestVersions
 from gcp_adk_store.cloud import retry
 from gcp_adk_store.cloud.storage.conditions import ObjectExistsError
 from gcp_adk_store.cloud.storage.objects import ObjectGoneError, Objects
@@ -14,9 +13,16 @@ from gcp_adk_store.codec.objects import (
     following_object_name,
     object_name,
     parse_version,
+    version_of,
     version_prefix,
 )
-from gcp_adk_store.errors import ArtifactConflictError, InvalidInputError, OutcomeUnknownError, StoreError
+from gcp_adk_store.errors import (
+    ArtifactConflictError,
+    InvalidInputError,
+    OutcomeUnknownError,
+    StoreError,
+    UnavailableError,
+)
 from gcp_adk_store.model.artifacts import (
     MAX_REFERENCE_HOPS,
     REFERENCE_SCHEME,
@@ -25,8 +31,7 @@ from gcp_adk_store.model.artifacts import (
 )
 from gcp_adk_store.model.keys import ArtifactKey, ArtifactScope
 from gcp_adk_store.operations import telemetry
-from gcp_adk_store.operations.fan_out import beside
-from gcp_adk_store.operations.forks import Guard
+from gcp_adk_store.operations.fan_out import beside, fan_out
 from gcp_adk_store.operations.limiter import Turns
 from gcp_adk_store.settings import ArtifactLimits
 
@@ -34,12 +39,12 @@ T = TypeVar("T")
 
 
 class ArtifactVersions:
-    """The versions in one bucket."""
+    """The versions of the artifacts in one bucket."""
 
     def __init__(self, objects: Objects, limits: ArtifactLimits) -> None:
         self._objects = objects
         self._attempts = limits.save_attempts
-        self._latest = _LatestVersions(limits)
+        self._latest = LatestVersions(limits)
         self._turns = Turns(max_waiting=limits.max_waiting, longest_wait_s=limits.deadline_s)
 
     async def save(
@@ -60,9 +65,10 @@ class ArtifactVersions:
             ObjectGoneError: the object that *create* copies is gone, and nothing was saved.
             OutcomeUnknownError: a write was not answered, and no version tells whether it was applied.
         """
-        async with self._turns.turn(key):  # the savers of one process do not compete with each other
+        async with self._turns.turn(key):  # saves of one process do not compete with each other
             if again:
-                # One listing gives both: who saves after it meets that save at the number it takes.
+                # One listing is enough: where the other call saves after it, this one finds the number
+                # taken, and the id of the save on it.
                 infos = await self.infos(key)
                 done = _saved_as(save_id, infos)
                 if done is not None:
@@ -78,7 +84,8 @@ class ArtifactVersions:
                 except ObjectExistsError as exc:
                     if exc.found.save_id != save_id:
                         telemetry.count_conflict()
-                        # Who saved last knows the next number, who lost has to look: a wait evens that out.
+                        # The writer that won knows the next number, the others have to list: a random
+                        # wait gives all of them a chance.
                         await asyncio.sleep(retry.jitter(attempt))
                         version = next_version([version, *await self.numbers(key)])
                         continue
@@ -122,19 +129,12 @@ class ArtifactVersions:
             number: stored for stored in infos if (number := parse_version(stored.name, prefix)) is not None
         }
 
-    async def find(self, key: ArtifactKey, version: int | None) -> tuple[int, StoredObject] | None:
-        """Return a version and its number, by default the latest; ``None`` if there is none."""
+    async def find(self, key: ArtifactKey, version: int | None) -> StoredObject | None:
+        """Return a version, by default the latest; ``None`` if absent."""
         if version is not None:
-            stored = await self._objects.info(object_name(key, version)) if version >= 0 else None
-            return None if stored is None else (version, stored)
-
-        async def find(name: str) -> StoredObject | None:
-            return await self._objects.info(name)
-
-        latest = await self._known_latest(key, find)
-        if latest is not None:
-            return latest
-        return await self._listed_latest(key)
+            return await self._objects.info(object_name(key, version)) if version >= 0 else None
+        latest = await self._known_latest(key, self._objects.info)
+        return await self._listed_latest(key) if latest is None else latest
 
     async def resolve(
         self, key: ArtifactKey, version: int | None, *, within: ArtifactScope
@@ -142,59 +142,59 @@ class ArtifactVersions:
         """Return the object that references lead to, from a version of *key* on; ``None`` if absent.
 
         Raises:
-            InvalidInputError: a reference leaves its scope, or leads on and on.
+            InvalidInputError: a reference leaves its scope, or too many follow each other.
         """
-        for _ in range(MAX_REFERENCE_HOPS + 1):
-            found = await self.find(key, version)
-            if found is None:
-                return None
-            uri = found[1].file_uri
-            if uri is None or not uri.startswith(REFERENCE_SCHEME):
-                return found[1]
-            target = ArtifactReference.parse(uri, within=within)
-            key, version = target.key, target.version
-        raise endless_reference(uri)
+        return await _followed(self.find, lambda stored: stored.file_uri, key, version, within)
 
-    async def load(self, key: ArtifactKey, version: int | None) -> tuple[StoredObject, bytes] | None:
-        """Return a version with its bytes, by default the latest, both of one moment."""
+    async def load(
+        self, key: ArtifactKey, version: int | None, *, within: ArtifactScope
+    ) -> tuple[StoredObject, bytes] | None:
+        """Return what :meth:`resolve` returns and the object's bytes, both of one moment."""
+        return await _followed(self._load, lambda found: found[0].file_uri, key, version, within)
+
+    async def _load(self, key: ArtifactKey, version: int | None) -> tuple[StoredObject, bytes] | None:
         if version is not None:
             return await self._load_version(object_name(key, version)) if version >= 0 else None
-
-        async def load(name: str) -> tuple[StoredObject, bytes] | None:
-            return await self._load_version(name)
-
-        latest = await self._known_latest(key, load)
+        latest = await self._known_latest(key, self._load_version)
         if latest is not None:
-            return latest[1]
+            return latest
         while True:
-            found = await self._listed_latest(key)
-            if found is None:
+            stored = await self._listed_latest(key)
+            if stored is None:
                 return None
-            _, stored = found
             if stored.file_uri is not None:
                 return stored, b""
             read = await self._objects.read(stored.name, generation=stored.generation)
             if read is not None:
                 return stored, read[0]
-            # Deleted between the two requests: look again at what is the latest now.
+            # Another call deleted the version between the two requests: look again for the latest.
 
-    async def _listed_latest(self, key: ArtifactKey) -> tuple[int, StoredObject] | None:
+    async def _load_version(self, name: str) -> tuple[StoredObject, bytes] | None:
+        while True:
+            stored, read = await beside(self._objects.info(name), self._objects.read(name, generation=None))
+            if stored is None or read is None:
+                return None
+            data, generation = read
+            if generation == stored.generation:
+                return stored, data
+            # Another call replaced the object between the two requests: the two answers do not fit.
+
+    async def _listed_latest(self, key: ArtifactKey) -> StoredObject | None:
         look = self._latest.look(key)
         prefix = version_prefix(key)
         stored = await self._objects.greatest(prefix, lambda name: parse_version(name, prefix), delimiter="/")
-        number = None if stored is None else parse_version(stored.name, prefix)
-        if stored is None or number is None:
-            return None
-        self._latest.learn(key, number, look)
-        return number, stored
+        if stored is not None:
+            self._latest.learn(key, version_of(stored.name), look)
+        return stored
 
     async def _known_latest(
         self, key: ArtifactKey, read: Callable[[str], Coroutine[Any, Any, T | None]]
-    ) -> tuple[int, T] | None:
-        """Return what *read* gives for the latest version, without a listing, where this process knows it.
+    ) -> T | None:
+        """Return what *read* returns for the latest version if this process knows it, without a listing.
 
-        It is the latest if there is none of the next number beside it, which is looked at in the same moment.
-        Unless others delete single versions: that is no reason to know it for longer.
+        The known version is the latest if the next number is free, which is checked at the same time. That
+        is not certain where others delete single versions, so the check does not extend how long the version
+        is known.
         """
         number = self._latest.look(key).version
         if number is None:
@@ -208,12 +208,42 @@ class ArtifactVersions:
             found, following = await beside(read(name), self._objects.info(following_name))
         is_latest = found is not None and following is None
         _count_lookup(hit=is_latest)
-        if found is None or not is_latest:
-            return None
-        return number, found
+        return found if is_latest else None
+
+    async def delete(self, versions: Iterable[StoredObject]) -> None:
+        """Remove these generations; a version that is saved meanwhile stays.
+
+        Raises:
+            OutcomeUnknownError: some may be removed, and some may not.
+            AccessDeniedError, NotProvisionedError: nothing was removed.
+        """
+        removed: list[str] = []
+        failures: list[StoreError] = []
+
+        async def remove(stored: StoredObject) -> None:
+            if failures:
+                return
+            try:
+                await self._objects.delete(stored.name, generation=stored.generation)
+            except StoreError as exc:
+                failures.append(exc)
+            else:
+                removed.append(stored.name)
+
+        # A failure cancels no other removal: Cloud Storage might apply its request all the same.
+        await fan_out(remove(stored) for stored in versions)
+        if not failures:
+            return
+        open_ = [exc for exc in failures if isinstance(exc, UnavailableError | OutcomeUnknownError)]
+        first = (open_ or failures)[0]
+        if not removed and not open_:
+            raise first
+        raise OutcomeUnknownError.since(
+            first, f"some may be removed, and some not; delete again: {first}"
+        ) from first
 
     async def forget_while(self, key: ArtifactKey, remove: Callable[[], Awaitable[None]]) -> None:
-        """Let *remove* remove versions; the next save asks what is left."""
+        """Run *remove*, which deletes versions; the next save lists the versions that are left."""
         async with self._turns.turn(key):
             self._latest.forget(key)
             try:
@@ -222,18 +252,8 @@ class ArtifactVersions:
                 self._latest.forget(key)
 
     def forget_scope(self, scope: ArtifactScope) -> None:
-        """Let the next saves of a session, or without one of all a user has, ask what is left."""
+        """Let the next saves of a session's artifacts, or without a session of all the user's, list them."""
         self._latest.forget_scope(scope)
-
-    async def _load_version(self, name: str) -> tuple[StoredObject, bytes] | None:
-        while True:
-            stored, read = await beside(self._objects.info(name), self._objects.read(name, generation=None))
-            if stored is None or read is None:
-                return None
-            data, generation = read
-            if generation == stored.generation:
-                return stored, data
-            # Deleted and saved anew between the two requests: neither half fits the other.
 
 
 def _count_lookup(*, hit: bool) -> None:
@@ -244,69 +264,19 @@ def _saved_as(save_id: str, infos: Mapping[int, StoredObject]) -> int | None:
     return next((number for number, stored in infos.items() if stored.save_id == save_id), None)
 
 
-def endless_reference(uri: str | None) -> InvalidInputError:
-    """Return what to raise where references lead on and on."""
-    return InvalidInputError(f"Exceeded maximum recursion depth resolving artifact reference: {uri}")
-
-
-class _Look(NamedTuple):
-    """What was known at one moment."""
-
-    version: int | None
-    entry: tuple[int, float] | None
-    forgotten: int
-
-
-class _LatestVersions:
-    """The latest version of each artifact that this process saved or listed lately: where both start.
-
-    Only a hint: a number that is taken meanwhile is refused by Cloud Storage, and who loads looks whether the
-    next one is there. It ages, because a number that is free may be no longer the next one where others
-    delete.
-    """
-
-    def __init__(self, limits: ArtifactLimits) -> None:
-        self._capacity = limits.known_versions
-        self._lifetime_s = limits.known_for_s
-        self._versions: OrderedDict[ArtifactKey, tuple[int, float]] = OrderedDict()
-        self._forgotten = 0
-        self._guard = Guard()
-
-    def look(self, key: ArtifactKey) -> _Look:
-        """Return what is known now, for :meth:`learn` to tell whether it still is."""
-        with self._guard:
-            entry = self._versions.get(key)
-            if entry is not None:
-                self._versions.move_to_end(key)
-            is_young = entry is not None and time.monotonic() - entry[1] < self._lifetime_s
-            return _Look(entry[0] if entry and is_young else None, entry, self._forgotten)
-
-    def put(self, key: ArtifactKey, version: int) -> None:
-        """Remember what was saved."""
-        with self._guard:
-            self._put(key, version)
-
-    def learn(self, key: ArtifactKey, version: int, look: _Look) -> None:
-        """Remember what was read after *look*, unless it was saved or deleted meanwhile."""
-        with self._guard:
-            if look.forgotten == self._forgotten and look.entry is self._versions.get(key):
-                self._put(key, version)
-
-    def forget(self, key: ArtifactKey) -> None:
-        with self._guard:
-            self._forgotten += 1
-            self._versions.pop(key, None)
-
-    def forget_scope(self, scope: ArtifactScope) -> None:
-        with self._guard:
-            self._forgotten += 1
-            for key in list(self._versions):
-                same_user = (key.scope.app, key.scope.user) == (scope.app, scope.user)
-                if same_user and scope.session in (None, key.scope.session):
-                    del self._versions[key]
-
-    def _put(self, key: ArtifactKey, version: int) -> None:
-        self._versions[key] = (version, time.monotonic())
-        self._versions.move_to_end(key)
-        if len(self._versions) > self._capacity:
-            self._versions.popitem(last=False)
+async def _followed(
+    look: Callable[[ArtifactKey, int | None], Awaitable[T | None]],
+    uri_of: Callable[[T], str | None],
+    key: ArtifactKey,
+    version: int | None,
+    within: ArtifactScope,
+) -> T | None:
+    """Return what *look* finds where the references lead that start at a version of *key*."""
+    for _ in range(MAX_REFERENCE_HOPS + 1):
+        found = await look(key, version)
+        uri = None if found is None else uri_of(found)
+        if uri is None or not uri.startswith(REFERENCE_SCHEME):
+            return found
+        target = ArtifactReference.parse(uri, within=within)
+        key, version = target.key, target.version
+    raise InvalidInputError(f"Exceeded maximum recursion depth resolving artifact reference: {uri}")
