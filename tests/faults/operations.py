@@ -11,7 +11,7 @@ from google.adk.sessions import Session
 from google.genai import types
 
 from gcp_adk_store import FirestoreSessionService, GcsArtifactService, SessionExistsError
-from gcp_adk_store.artifacts import service as artifacts
+from gcp_adk_store.artifacts import file_methods
 from gcp_adk_store.cloud.storage import resumable
 from gcp_adk_store.codec.objects import upload_name
 from gcp_adk_store.model.keys import ArtifactKey
@@ -310,7 +310,7 @@ async def opened(service: GcsArtifactService) -> list[bytes]:
 
 def use_small_pieces() -> None:
     """Send files of some hundred kilobytes piece by piece."""
-    for module in (resumable, artifacts):
+    for module in (resumable, file_methods):
         module.CHUNK_BYTES = 256 * 1024  # type: ignore[attr-defined]  # of the one, imported by the other
 
 

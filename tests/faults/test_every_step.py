@@ -74,7 +74,7 @@ def _with_faults(told: Emulators) -> Iterator[Emulators]:
     ):
         patch.setenv(FIRESTORE_VARIABLE, firestore.address)
         patch.setenv(STORAGE_VARIABLE, storage.address)
-        for module in ("artifacts.service", "cloud.storage.resumable"):
+        for module in ("artifacts.file_methods", "cloud.storage.resumable"):
             patch.setattr(f"gcp_adk_store.{module}.CHUNK_BYTES", 256 * 1024)
         yield told
 
