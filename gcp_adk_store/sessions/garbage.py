@@ -3,8 +3,6 @@
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Final
 
-from gcp_adk_store.cloud.firestore.documents import Documents
-from gcp_adk_store.codec.documents import Layout
 from gcp_adk_store.codec.event_payloads import WHOLE, references
 from gcp_adk_store.codec.events import unpack_text
 from gcp_adk_store.codec.owners import ids_of, level_of, session_at
@@ -14,9 +12,9 @@ from gcp_adk_store.errors import PayloadMissingError, StoredDataError
 from gcp_adk_store.model.garbage import Garbage, GarbageKind, StoredPayload, require_age
 from gcp_adk_store.model.payloads import PayloadOwner, PayloadPlace, PayloadRef
 from gcp_adk_store.model.sessions import StoredSession
-from gcp_adk_store.sessions.payload_store import Payloads
 from gcp_adk_store.sessions.reader import SessionReader
 from gcp_adk_store.sessions.recorder import SessionRecorder
+from gcp_adk_store.sessions.storage import SessionStorage
 
 _NOTES_AT_ONCE: Final = 500
 _SEGMENTS_AT_ONCE: Final = 8
@@ -30,17 +28,8 @@ class Collector:
     in nobody's use.
     """
 
-    def __init__(
-        self,
-        documents: Documents,
-        payloads: Payloads,
-        layout: Layout,
-        reader: SessionReader,
-        recorder: SessionRecorder,
-    ) -> None:
-        self._documents = documents
-        self._payloads = payloads
-        self._layout = layout
+    def __init__(self, storage: SessionStorage, reader: SessionReader, recorder: SessionRecorder) -> None:
+        self._storage = storage
         self._reader = reader
         self._recorder = recorder
 
@@ -51,12 +40,12 @@ class Collector:
             InvalidInputError: *older_than_s* is too short to be sure.
         """
         require_age(older_than_s)
-        clock = self._documents.clock
+        clock = self._storage.documents.clock
         async for note in self._notes():  # what is read first sets the clock
             if float(note.update_time) < clock.now() - older_than_s:
                 yield self._deletion(note)
         before = clock.now() - older_than_s
-        async for payloads in self._payloads.scan():
+        async for payloads in self._storage.payloads.scan():
             old = [payload for payload in payloads if payload.put_at < before]
             for owner, mine in _by_owner(old).items():
                 async for garbage in self._unreferenced(owner, mine):
@@ -65,11 +54,11 @@ class Collector:
     async def remove(self, garbage: Garbage) -> bool:
         """Remove what :meth:`find` found; tell whether it is gone: what came into use again stays."""
         if garbage.kind is GarbageKind.PAYLOAD:
-            return await self._payloads.remove_unchanged(garbage.place, garbage.versions)
+            return await self._storage.payloads.remove_unchanged(garbage.place, garbage.versions)
         if garbage.kind is not GarbageKind.DELETION:
             return False
-        (note,) = await self._documents.get([garbage.name])
-        key = session_at(_parent(garbage.name), self._layout.prefix)
+        (note,) = await self._storage.documents.get([garbage.name])
+        key = session_at(_parent(garbage.name), self._storage.layout.prefix)
         if note is not None and key is not None:
             await self._recorder.finish_deletions(key, read_deletions([note]))
         return True
@@ -77,9 +66,9 @@ class Collector:
     async def _notes(self) -> AsyncIterator[Document]:
         last: str | None = None
         while True:
-            notes = await self._documents.query(
+            notes = await self._storage.documents.query(
                 "",
-                self._layout.deletions_collection,
+                self._storage.layout.deletions_collection,
                 all_descendants=True,
                 page=Page(
                     field=None,
@@ -98,7 +87,7 @@ class Collector:
         kind, reason = GarbageKind.DELETION, ""
         try:
             read_deletions([note])
-            if session_at(_parent(note.path), self._layout.prefix) is None:
+            if session_at(_parent(note.path), self._storage.layout.prefix) is None:
                 kind, reason = GarbageKind.UNREADABLE, "it is not below a session"
         except StoredDataError as exc:
             kind, reason = GarbageKind.UNREADABLE, str(exc)
@@ -137,15 +126,15 @@ class Collector:
         Raises:
             StoredDataError: that cannot be told.
         """
-        if owner is None or level_of(owner.path, self._layout.prefix) is None:
+        if owner is None or level_of(owner.path, self._storage.layout.prefix) is None:
             raise StoredDataError("it does not say which document it belongs to")
-        key = session_at(owner.path, self._layout.prefix)
+        key = session_at(owner.path, self._storage.layout.prefix)
         if key is None:
             ids_of(owner.path)  # refuses what Firestore would refuse
-            (document,) = await self._documents.get([owner.path])
+            (document,) = await self._storage.documents.get([owner.path])
             return _in_state(read_state(document))
         while True:
-            (document,) = await self._documents.get([owner.path])
+            (document,) = await self._storage.documents.get([owner.path])
             stored = read_session(document) if document else None
             if stored is None or stored.epoch != owner.life:
                 return set()
@@ -181,7 +170,7 @@ class Collector:
             found |= set(named.values())
             whole = named.get(WHOLE)
             if whole is not None:
-                data = await self._payloads.get(owner, whole)
+                data = await self._storage.payloads.get(owner, whole)
                 found |= set(references(unpack_text(whole, data)).values())
         return found
 

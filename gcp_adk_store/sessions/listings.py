@@ -10,14 +10,12 @@ from typing import Any, Final, Literal
 from google.adk.events import Event
 from google.adk.sessions import Session
 
-from gcp_adk_store.cloud.firestore.documents import Documents
 from gcp_adk_store.codec.cursors import (
     decode_event_cursor,
     decode_page_cursor,
     encode_cursor,
     encode_page_cursor,
 )
-from gcp_adk_store.codec.documents import Layout
 from gcp_adk_store.codec.stored import HEADER_FIELDS, HEADER_WITHOUT_STATE, read_header
 from gcp_adk_store.codec.writes import Document, Page
 from gcp_adk_store.errors import (
@@ -36,6 +34,7 @@ from gcp_adk_store.operations.fan_out import beside, fan_out
 from gcp_adk_store.operations.pauses import Pauses, apart, paced
 from gcp_adk_store.sessions.handle import to_session
 from gcp_adk_store.sessions.reader import Found, SessionReader, decode_events, decoded, refers
+from gcp_adk_store.sessions.storage import SessionStorage
 
 MAX_PAGE_SIZE: Final = 1000
 """Sessions in one page of a listing, each with its state: some megabytes."""
@@ -74,9 +73,8 @@ class SessionEvent:
 class SessionBrowser:
     """Lists what lies below one prefix of a database."""
 
-    def __init__(self, documents: Documents, layout: Layout, reader: SessionReader) -> None:
-        self._documents = documents
-        self._layout = layout
+    def __init__(self, storage: SessionStorage, reader: SessionReader) -> None:
+        self._storage = storage
         self._reader = reader
 
     async def listing(self, app: str, user: str | None) -> list[Session]:
@@ -84,16 +82,18 @@ class SessionBrowser:
         if user is not None:
             owner = UserKey(app=app, user=user)
             documents, shared = await beside(
-                self._documents.query(
-                    self._layout.user(owner), self._layout.sessions_collection, fields=HEADER_FIELDS
+                self._storage.documents.query(
+                    self._storage.layout.user(owner),
+                    self._storage.layout.sessions_collection,
+                    fields=HEADER_FIELDS,
                 ),
                 self._reader.shared_state(owner),
             )
             states: dict[UserKey, ScopedState] | None = {owner: shared}
         else:
-            documents = await self._documents.query(
-                self._layout.app(app),
-                self._layout.sessions_collection,
+            documents = await self._storage.documents.query(
+                self._storage.layout.app(app),
+                self._storage.layout.sessions_collection,
                 all_descendants=True,
                 fields=HEADER_FIELDS,
             )
@@ -130,7 +130,7 @@ class SessionBrowser:
         after = None
         if cursor is not None:
             time, key = decode_page_cursor(cursor, listing=listing, app=app)
-            after = time, self._layout.session(key)
+            after = time, self._storage.layout.session(key)
         page = Page(field="last_update_time", descending=order == "newest", limit=page_size, after=after)
         query = self._query(app, user, page, include_state=include_state)
         states: dict[UserKey, ScopedState] | None = None
@@ -227,15 +227,17 @@ class SessionBrowser:
 
     async def _query(self, app: str, user: str | None, page: Page, *, include_state: bool) -> list[Document]:
         fields = HEADER_FIELDS if include_state else HEADER_WITHOUT_STATE
-        collection = self._layout.sessions_collection
+        collection = self._storage.layout.sessions_collection
         if user is not None:
-            parent = self._layout.user(UserKey(app=app, user=user))
-            return await self._documents.query(parent, collection, fields=fields, page=page)
+            parent = self._storage.layout.user(UserKey(app=app, user=user))
+            return await self._storage.documents.query(parent, collection, fields=fields, page=page)
         page = replace(page, where=("app", app))
         try:
-            return await self._documents.query("", collection, all_descendants=True, fields=fields, page=page)
+            return await self._storage.documents.query(
+                "", collection, all_descendants=True, fields=fields, page=page
+            )
         except NotProvisionedError as exc:
-            command = self._layout.page_index(descending=page.descending).command
+            command = self._storage.layout.page_index(descending=page.descending).command
             raise NotProvisionedError(f"{exc}; pages of an app need an index: {command}") from exc
 
     async def _complete(
@@ -284,10 +286,10 @@ class SessionBrowser:
         for start in range(0, len(users), _USERS_PER_READ):
             some = users[start : start + _USERS_PER_READ]
             # The app's state once; each scope with its payloads, side by side.
-            paths = [self._layout.user(owner) for owner in some]
+            paths = [self._storage.layout.user(owner) for owner in some]
             if not states:
-                paths.append(self._layout.app(some[0].app))
-            documents = await self._documents.get(paths)
+                paths.append(self._storage.layout.app(some[0].app))
+            documents = await self._storage.documents.get(paths)
             if not states:
                 app = await self._reader.complete_app(some[0].app, documents.pop())
             found = await fan_out(

@@ -224,13 +224,13 @@ class ChunkPayloads:
 class Payloads:
     """Payloads of both places: new ones go to the bucket if there is one."""
 
-    def __init__(self, documents: Documents, objects: Objects | None, layout: Layout, prefix: str) -> None:
+    def __init__(self, documents: Documents, objects: Objects | None, layout: Layout) -> None:
         self._objects = objects
         self._stores: dict[PayloadPlace, PayloadStore] = {
             PayloadPlace.CHUNKS: ChunkPayloads(documents, layout)
         }
         if objects is not None:
-            self._stores[PayloadPlace.BUCKET] = BucketPayloads(objects, prefix)
+            self._stores[PayloadPlace.BUCKET] = BucketPayloads(objects, layout.prefix)
 
     @property
     def place(self) -> PayloadPlace:
@@ -342,7 +342,6 @@ def open_payloads(
     credentials: StoreCredentials | Credentials | None,
     client: StorageClient | None,
     layout: Layout,
-    prefix: str,
     limits: SessionLimits,
 ) -> Payloads:
     """Return the payloads of a database, in *bucket* if there is one; no I/O."""
@@ -353,4 +352,4 @@ def open_payloads(
             bucket, project=project, client=client, credentials=credentials, limits=of_requests
         )
         objects = Objects(calls)
-    return Payloads(documents, objects, layout, prefix)
+    return Payloads(documents, objects, layout)

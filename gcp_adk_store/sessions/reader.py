@@ -10,8 +10,6 @@ from typing import Any, Final, TypeVar
 from google.adk.events import Event
 from google.adk.sessions.base_session_service import GetSessionConfig
 
-from gcp_adk_store.cloud.firestore.documents import Documents
-from gcp_adk_store.codec.documents import Layout
 from gcp_adk_store.codec.event_payloads import WHOLE
 from gcp_adk_store.codec.events import StoredEvent, complete_event, decode_event
 from gcp_adk_store.codec.spilling import unpack_value
@@ -34,8 +32,8 @@ from gcp_adk_store.model.state import ScopedState
 from gcp_adk_store.operations import telemetry
 from gcp_adk_store.operations.fan_out import fan_out
 from gcp_adk_store.operations.pauses import Pauses, apart
-from gcp_adk_store.sessions.payload_store import Payloads
 from gcp_adk_store.sessions.segment_cache import SegmentCache
+from gcp_adk_store.sessions.storage import SessionStorage
 
 logger = logging.getLogger(__name__)
 
@@ -58,19 +56,9 @@ class Found:
 class SessionReader:
     """The sessions below one prefix of a database."""
 
-    def __init__(
-        self,
-        documents: Documents,
-        payloads: Payloads,
-        layout: Layout,
-        segments: SegmentCache,
-        *,
-        placeholders: bool,
-    ) -> None:
+    def __init__(self, storage: SessionStorage, segments: SegmentCache, *, placeholders: bool) -> None:
         """Prepare the reader; with *placeholders* an event is read without payloads that are gone."""
-        self._documents = documents
-        self._payloads = payloads
-        self._layout = layout
+        self._storage = storage
         self._known_segments = segments
         self._placeholders = placeholders
 
@@ -80,11 +68,15 @@ class SessionReader:
         Raises:
             StoredDataError: a segment or a payload that the session names does not exist.
         """
-        paths = [self._layout.session(key), self._layout.app(key.app), self._layout.user(key.owner)]
+        paths = [
+            self._storage.layout.session(key),
+            self._storage.layout.app(key.app),
+            self._storage.layout.user(key.owner),
+        ]
         lost: StoredSession | None = None
         incomplete: list[str | None] | None = None
         while True:
-            document, app, user = await self._documents.get(
+            document, app, user = await self._storage.documents.get(
                 paths, fields=None if wants_events(config) else HEADER_FIELDS
             )
             if document is None:
@@ -113,8 +105,12 @@ class SessionReader:
 
     async def since(self, key: SessionKey, marker: Marker) -> Found | None:
         """Return a session with the events appended since *marker*; ``None`` if it is another one now."""
-        paths = [self._layout.session(key), self._layout.app(key.app), self._layout.user(key.owner)]
-        document, app, user = await self._documents.get(paths)
+        paths = [
+            self._storage.layout.session(key),
+            self._storage.layout.app(key.app),
+            self._storage.layout.user(key.owner),
+        ]
+        document, app, user = await self._storage.documents.get(paths)
         stored = await decoded(read_session, document) if document else None
         if stored is None or stored.epoch != marker.epoch:
             return None
@@ -129,12 +125,14 @@ class SessionReader:
 
     async def header(self, key: SessionKey) -> StoredSession | None:
         """Return the session document as it is now, without its tail."""
-        (document,) = await self._documents.get([self._layout.session(key)], fields=HEADER_FIELDS)
+        (document,) = await self._storage.documents.get(
+            [self._storage.layout.session(key)], fields=HEADER_FIELDS
+        )
         return await decoded(read_header, document) if document else None
 
     async def stored(self, key: SessionKey) -> StoredSession | None:
         """Return the session document as it is now."""
-        (document,) = await self._documents.get([self._layout.session(key)])
+        (document,) = await self._storage.documents.get([self._storage.layout.session(key)])
         return await decoded(read_session, document) if document else None
 
     async def newest(self, stored: StoredSession | None, *, at_least: int | None) -> Sequence[str]:
@@ -155,12 +153,14 @@ class SessionReader:
 
     async def shared_state(self, owner: UserKey) -> ScopedState:
         """Return app and user state."""
-        app, user = await self._documents.get([self._layout.app(owner.app), self._layout.user(owner)])
+        app, user = await self._storage.documents.get(
+            [self._storage.layout.app(owner.app), self._storage.layout.user(owner)]
+        )
         return await self._complete_shared(owner, app, user)
 
     async def user_state(self, owner: UserKey) -> Mapping[str, Any]:
         """Return the state of a user, keys without prefix."""
-        (document,) = await self._documents.get([self._layout.user(owner)])
+        (document,) = await self._storage.documents.get([self._storage.layout.user(owner)])
         return await self.complete_user(owner, document)
 
     async def _events(
@@ -194,8 +194,8 @@ class SessionReader:
     def place_of(self, stored: StoredSession, number: int) -> str:
         """Return the path of the document that holds a segment; the tail is the one that it will be."""
         if number == stored.sealed:
-            return self._layout.session(stored.key)
-        return self._layout.segments(stored.key, stored.epoch, range(number, number + 1))[0]
+            return self._storage.layout.session(stored.key)
+        return self._storage.layout.segments(stored.key, stored.epoch, range(number, number + 1))[0]
 
     async def segments(self, stored: StoredSession, numbers: range) -> list[Segment] | None:
         """Return segments by number, from memory where they are known; ``None`` if one is gone.
@@ -203,14 +203,14 @@ class SessionReader:
         Raises:
             StoredDataError: one is damaged, or the newest is not the one that the session ends with.
         """
-        paths = self._layout.segments(stored.key, stored.epoch, numbers)
+        paths = self._storage.layout.segments(stored.key, stored.epoch, numbers)
         known = {path: segment for path in paths if (segment := self._known_segments.get(path)) is not None}
         unknown = [path for path in paths if path not in known]
         telemetry.count_lookups("segments", hits=len(known), misses=len(unknown))
         pauses = Pauses()
         for start in range(0, len(unknown), _SEGMENTS_PER_READ):
             some = unknown[start : start + _SEGMENTS_PER_READ]
-            for path, document in zip(some, await self._documents.get(some), strict=True):
+            for path, document in zip(some, await self._storage.documents.get(some), strict=True):
                 if document is None:
                     return None
                 known[path] = read_segment(document)
@@ -220,7 +220,7 @@ class SessionReader:
         found = [known[path] for path in paths]
         if numbers.stop == stored.sealed and found and found[-1].running_max != stored.sealed_max:
             # Both are written in one commit: there are others after it that the session does not count.
-            raise StoredDataError(f"{self._layout.session(stored.key)} does not end with {paths[-1]}")
+            raise StoredDataError(f"{self._storage.layout.session(stored.key)} does not end with {paths[-1]}")
         return found
 
     async def is_gone(self, stored: StoredSession) -> bool:
@@ -232,7 +232,7 @@ class SessionReader:
         self, stored: StoredSession, selected: Sequence[StoredEvent], shared: ScopedState
     ) -> Found | None:
         """Return the session with its payloads, fetched side by side; ``None`` if it is gone meanwhile."""
-        mine = self._layout.session_payloads(stored.key, stored.epoch)
+        mine = self._storage.layout.session_payloads(stored.key, stored.epoch)
         try:
             events = await self.complete_events(stored, selected)
             state = await self._complete_state(mine, stored.state)
@@ -244,7 +244,7 @@ class SessionReader:
 
     async def complete_events(self, stored: StoredSession, selected: Sequence[StoredEvent]) -> list[Event]:
         """Return events of *stored* with their payloads, fetched side by side."""
-        mine = self._layout.session_payloads(stored.key, stored.epoch)
+        mine = self._storage.layout.session_payloads(stored.key, stored.epoch)
         while missing := {ref for event in selected for ref in event.missing.values()}:
             found = await self._fetch(mine, missing, placeholders=self._placeholders)
             if len(found) < len(missing) and await self.is_gone(stored):
@@ -269,11 +269,11 @@ class SessionReader:
 
     async def complete_app(self, app: str, document: Document | None) -> Mapping[str, Any]:
         """Return the state in the document of an app with its payloads."""
-        return await self._complete_lasting(self._layout.app_payloads(app), document)
+        return await self._complete_lasting(self._storage.layout.app_payloads(app), document)
 
     async def complete_user(self, owner: UserKey, document: Document | None) -> Mapping[str, Any]:
         """Return the state in the document of a user with its payloads."""
-        return await self._complete_lasting(self._layout.user_payloads(owner), document)
+        return await self._complete_lasting(self._storage.layout.user_payloads(owner), document)
 
     async def _complete_lasting(self, owner: PayloadOwner, document: Document | None) -> Mapping[str, Any]:
         """Return the state in a document that is never deleted, as it is now if it changed under the read."""
@@ -283,7 +283,7 @@ class SessionReader:
                 return await self._complete_state(owner, state)
             except PayloadMissingError:
                 # A value may have been replaced since, and its payload removed.
-                (now,) = await self._documents.get([owner.path])
+                (now,) = await self._storage.documents.get([owner.path])
                 if now is None or document is None or now.update_time == document.update_time:
                     raise
                 document = now
@@ -309,7 +309,7 @@ class SessionReader:
 
         async def get(ref: PayloadRef) -> bytes | None:
             try:
-                return await self._payloads.get(owner, ref)
+                return await self._storage.payloads.get(owner, ref)
             except PayloadMissingError as exc:
                 if not placeholders:
                     raise

@@ -9,8 +9,7 @@ from typing import Final
 
 from gcp_adk_store.cloud import retry
 from gcp_adk_store.cloud.errors import RefusedError, TargetExistsError
-from gcp_adk_store.cloud.firestore.documents import Documents
-from gcp_adk_store.codec.documents import Deletion, Layout
+from gcp_adk_store.codec.documents import Deletion
 from gcp_adk_store.codec.events import event_timestamp
 from gcp_adk_store.codec.spilling import Spilled
 from gcp_adk_store.codec.stored import read_deletions
@@ -43,9 +42,9 @@ from gcp_adk_store.operations import telemetry
 from gcp_adk_store.operations.fan_out import beside
 from gcp_adk_store.operations.operation import label
 from gcp_adk_store.operations.pauses import apart
-from gcp_adk_store.sessions.payload_store import Payloads
 from gcp_adk_store.sessions.reader import SessionReader
 from gcp_adk_store.sessions.renewals import renew
+from gcp_adk_store.sessions.storage import SessionStorage
 
 logger = logging.getLogger(__name__)
 
@@ -69,20 +68,10 @@ class Appended:
 class SessionRecorder:
     """Writes the sessions below one prefix of a database."""
 
-    def __init__(
-        self,
-        documents: Documents,
-        payloads: Payloads,
-        layout: Layout,
-        reader: SessionReader,
-        *,
-        deadline_s: float,
-    ) -> None:
+    def __init__(self, storage: SessionStorage, reader: SessionReader, *, deadline_s: float) -> None:
         """Prepare the recorder; *deadline_s* bounds how long an append waits for others to let it merge."""
         self._deadline_s = deadline_s
-        self._documents = documents
-        self._payloads = payloads
-        self._layout = layout
+        self._storage = storage
         self._reader = reader
 
     async def create(
@@ -97,19 +86,19 @@ class SessionRecorder:
             NotProvisionedError: the database takes no documents.
         """
         reading: asyncio.Task[ScopedState] | None = None
-        if ttl_seconds is not None and not self._documents.clock.is_set:
+        if ttl_seconds is not None and not self._storage.documents.clock.is_set:
             # The first answer tells Firestore's time: once in a process the read comes first, not beside.
             reading = asyncio.create_task(self._reader.shared_state(key.owner))
             await reading
         spilled = frozenset(payload.ref.place for payload in initial.session)
         expiry, parts_at = None, None
         if ttl_seconds is not None:
-            now = self._documents.clock.now()
+            now = self._storage.documents.clock.now()
             expiry = Expiry.begin(ttl_seconds, now=now)
             parts_at = expiry.of_new_part(now)
             expiry = expiry.with_part_until(parts_at if spilled else None)
         writes = await apart(
-            lambda: self._layout.create(
+            lambda: self._storage.layout.create(
                 key, epoch=epoch, time=time, state=initial.state, spilled=spilled, expiry=expiry
             ),
             light=initial.state.is_light,
@@ -155,7 +144,7 @@ class SessionRecorder:
             await self._spell(key, append, base)
             if base.expiry is not None:
                 await self._require_alive(key, base)
-                parts_at = base.expiry.of_new_part(self._documents.clock.now())
+                parts_at = base.expiry.of_new_part(self._storage.documents.clock.now())
             await self._put(key, base.epoch, change, parts_at=parts_at)
         new_part = parts_at if change.session else None
         try:
@@ -179,7 +168,7 @@ class SessionRecorder:
                 expiry = await self._outlasted(key, append, base, base.expiry, new_part=new_part)
             try:
                 # The update time moves with the write, so a second run is refused and settled.
-                written, *_ = await self._documents.commit(
+                written, *_ = await self._storage.documents.commit(
                     await self._spell(key, append, base, expiry), repeatable_when_unanswered=True
                 )
             except RefusedError as exc:
@@ -220,7 +209,7 @@ class SessionRecorder:
         self, key: SessionKey, append: Append, base: Marker, expiry: Expiry | None = None
     ) -> list[Write]:
         light = append.delta.is_light
-        return await apart(lambda: self._layout.append(key, append, base, expiry), light=light)
+        return await apart(lambda: self._storage.layout.append(key, append, base, expiry), light=light)
 
     async def _settle(self, append: Append, base: Marker, stored: StoredSession | None) -> Settlement:
         looked_at = None if stored is None else events_to_settle(base, stored)
@@ -242,13 +231,14 @@ class SessionRecorder:
 
         A tail that cannot be moved now is moved after a later append: sealing never fails.
         """
-        now = self._documents.clock.now()
+        now = self._storage.documents.clock.now()
         try:
             stored = await self._reader.stored(key)
             if stored is None or not stored.tail:
                 return marker
-            written = await self._documents.commit(
-                self._layout.seal(stored, _sealed_tail(stored), now=now), repeatable_when_unanswered=True
+            written = await self._storage.documents.commit(
+                self._storage.layout.seal(stored, _sealed_tail(stored), now=now),
+                repeatable_when_unanswered=True,
             )
         except RefusedError:
             # Another writer came first, or this commit's own first answer was lost: either way the
@@ -276,7 +266,7 @@ class SessionRecorder:
         unanswered = before is not None and before.perhaps_own
         try:
             with _settling(before or RefusedError()):
-                written = await self._documents.commit(writes, repeatable_when_unanswered=True)
+                written = await self._storage.documents.commit(writes, repeatable_when_unanswered=True)
         except TargetExistsError as exc:
             exc.perhaps_own = exc.perhaps_own or unanswered
             with _settling(exc):
@@ -324,10 +314,10 @@ class SessionRecorder:
         """
         try:
             for deletion in ended:
-                owner = self._layout.session_payloads(key, deletion.epoch)
+                owner = self._storage.layout.session_payloads(key, deletion.epoch)
                 for place in deletion.spilled:
-                    await self._payloads.remove_all(owner, place)
-                await self._documents.commit_all(self._layout.finish_deletion(key, deletion))
+                    await self._storage.payloads.remove_all(owner, place)
+                await self._storage.documents.commit_all(self._storage.layout.finish_deletion(key, deletion))
         except (UnavailableError, AccessDeniedError, NotProvisionedError) as exc:
             raise OutcomeUnknownError.since(
                 exc, f"the session is gone, but not all of its parts; delete it again: {exc}"
@@ -343,11 +333,11 @@ class SessionRecorder:
     async def _put(self, key: SessionKey, epoch: str, spilled: Spilled, *, parts_at: int | None) -> None:
         """Write payloads before what refers to them; those of shared state stay."""
         for owner, payloads, kept_until in (
-            (self._layout.session_payloads(key, epoch), spilled.session, parts_at),
-            (self._layout.app_payloads(key.app), spilled.app, None),
-            (self._layout.user_payloads(key.owner), spilled.user, None),
+            (self._storage.layout.session_payloads(key, epoch), spilled.session, parts_at),
+            (self._storage.layout.app_payloads(key.app), spilled.app, None),
+            (self._storage.layout.user_payloads(key.owner), spilled.user, None),
         ):
-            await self._payloads.put(owner, payloads, parts_at=kept_until)
+            await self._storage.payloads.put(owner, payloads, parts_at=kept_until)
 
     async def _outlasted(
         self, key: SessionKey, append: Append, base: Marker, expiry: Expiry, *, new_part: int | None
@@ -359,7 +349,7 @@ class SessionRecorder:
             StoredDataError: a segment is missing.
         """
         await self._require_alive(key, base)
-        now = self._documents.clock.now()
+        now = self._storage.documents.clock.now()
         expiry = expiry.refreshed(now).with_part_until(new_part)
         if not expiry.outlives_its_parts:
             return expiry
@@ -368,7 +358,7 @@ class SessionRecorder:
         return expiry.renewed_until(parts_at)
 
     async def _require_alive(self, key: SessionKey, base: Marker) -> None:
-        if base.has_expired(self._documents.clock.now()):
+        if base.has_expired(self._storage.documents.clock.now()):
             seen = await self._reader.header(key)
             if seen is None or seen.has_expired:
                 raise _refused(Settlement.MISSING, key)
@@ -377,19 +367,19 @@ class SessionRecorder:
         stored = await self._reader.header(key)
         if stored is None or stored.update_time != base.update_time:
             return  # the commit that follows finds that out
-        paths = self._layout.segments(key, stored.epoch, range(stored.sealed))
+        paths = self._storage.layout.segments(key, stored.epoch, range(stored.sealed))
 
         async def segments() -> list[Document]:
-            found = await self._documents.get(paths, fields=("expire_at",)) if paths else []
+            found = await self._storage.documents.get(paths, fields=("expire_at",)) if paths else []
             there = [document for document in found if document is not None]
             if len(there) < len(paths) and not await self._has_changed(stored):
                 raise StoredDataError(f"one of the {stored.sealed} segments is missing")
             return there
 
-        await renew(self._documents, self._layout, segments, parts_at=parts_at)
-        owner = self._layout.session_payloads(key, stored.epoch)
+        await renew(self._storage.documents, self._storage.layout, segments, parts_at=parts_at)
+        owner = self._storage.layout.session_payloads(key, stored.epoch)
         for place in stored.spilled | append.spilled:
-            await self._payloads.renew_all(owner, place, parts_at=parts_at)
+            await self._storage.payloads.renew_all(owner, place, parts_at=parts_at)
 
     async def _has_changed(self, stored: StoredSession) -> bool:
         now = await self._reader.header(stored.key)
@@ -402,13 +392,17 @@ class SessionRecorder:
             with _settling(refused):
                 stored, notes = await beside(
                     self._reader.stored(key),
-                    self._documents.query(self._layout.session(key), self._layout.deletions_collection),
+                    self._storage.documents.query(
+                        self._storage.layout.session(key), self._storage.layout.deletions_collection
+                    ),
                 )
             unfinished = read_deletions(notes)
             if stored is None or (if_expired and not stored.has_expired):
                 return unfinished
             try:
-                await self._documents.commit(self._layout.delete(stored), repeatable_when_unanswered=True)
+                await self._storage.documents.commit(
+                    self._storage.layout.delete(stored), repeatable_when_unanswered=True
+                )
             except RefusedError as exc:
                 refused = exc
                 continue  # an append came between, or our own first answer was lost

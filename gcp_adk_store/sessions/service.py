@@ -18,9 +18,7 @@ from google.auth.credentials import Credentials
 from gcp_adk_store import settings
 from gcp_adk_store.cloud.auth.credentials import StoreCredentials
 from gcp_adk_store.cloud.firestore.channels import ClientInterceptor, FirestoreClient
-from gcp_adk_store.cloud.firestore.documents import open_documents
 from gcp_adk_store.cloud.storage.calls import StorageClient
-from gcp_adk_store.codec.documents import Layout
 from gcp_adk_store.codec.events import EncodedEvent, EventLimits, encode_event
 from gcp_adk_store.codec.spilling import Spilled, spill_scopes
 from gcp_adk_store.errors import InvalidInputError, StoreError
@@ -39,11 +37,11 @@ from gcp_adk_store.operations.pauses import apart
 from gcp_adk_store.sessions.garbage import Collector
 from gcp_adk_store.sessions.handle import Missed, learn, made_session, mark, marker_of, to_session
 from gcp_adk_store.sessions.listings import SessionBrowser, SessionEvent, SessionPage
-from gcp_adk_store.sessions.payload_store import open_payloads
 from gcp_adk_store.sessions.reader import SessionReader
 from gcp_adk_store.sessions.recorder import SessionRecorder
 from gcp_adk_store.sessions.redelivery import DeliveredEvents, HeldEvents
 from gcp_adk_store.sessions.segment_cache import SegmentCache
+from gcp_adk_store.sessions.storage import open_storage
 from gcp_adk_store.settings import SessionLimits, StoreSettings
 
 logger = logging.getLogger(__name__)
@@ -124,46 +122,29 @@ class FirestoreSessionService(OfOneProcess, BaseSessionService):
         self._default_ttl_s = default_ttl_seconds
         self._on_conflict = on_conflict
         self._limits = limits or SessionLimits()
-        layout = Layout(place.prefix)
-        credentials = StoreCredentials.of(credentials)  # one token for documents and payloads
-        self._documents = open_documents(
-            project=place.project,
-            database=place.database,
-            credentials=credentials,
+        self._storage = open_storage(
+            place,
             client=client,
+            bucket_client=storage,
+            credentials=credentials,
             interceptors=interceptors,
             limits=self._limits,
         )
-        payloads = open_payloads(
-            self._documents,
-            bucket=place.bucket,
-            project=place.project,
-            credentials=credentials,
-            client=storage,
-            layout=layout,
-            prefix=place.prefix,
-            limits=self._limits,
-        )
-        self._payloads = payloads
-        self._payload_place = payloads.place
         self._event_limits = EventLimits(
             inline_bytes=self._limits.inline_bytes,
             text_bytes=self._limits.event_text_bytes,
             payload_bytes=self._limits.max_payload_bytes,
-            place=payloads.place,
+            place=self._storage.payloads.place,
             values=self._limits.max_values,
         )
         self._reader = SessionReader(
-            self._documents,
-            payloads,
-            layout,
+            self._storage,
             SegmentCache(self._limits.segment_cache_bytes),
             placeholders=on_missing_payload == "placeholder",
         )
-        self._browser = SessionBrowser(self._documents, layout, self._reader)
-        self._recorder = SessionRecorder(
-            self._documents, payloads, layout, self._reader, deadline_s=self._limits.deadline_s
-        )
+        self._browser = SessionBrowser(self._storage, self._reader)
+        self._recorder = SessionRecorder(self._storage, self._reader, deadline_s=self._limits.deadline_s)
+        self._collector = Collector(self._storage, self._reader, self._recorder)
         turns = partial(Turns, max_waiting=self._limits.max_waiting, longest_wait_s=self._limits.deadline_s)
         self.bounds = Bounds(
             FirestoreSessionService,
@@ -172,7 +153,6 @@ class FirestoreSessionService(OfOneProcess, BaseSessionService):
             turns=turns(at_once=self._limits.max_in_flight),
             names_ids=settings.names_ids,
         )
-        self._collector = Collector(self._documents, payloads, layout, self._reader, self._recorder)
         # One handle shared by several tasks, threads or loops never conflicts with itself.
         self._turns = turns()
         self._delivered = DeliveredEvents(self._limits.delivered_events)
@@ -428,8 +408,7 @@ class FirestoreSessionService(OfOneProcess, BaseSessionService):
     async def close(self) -> None:
         """Wait as :meth:`flush` does, then close own connections."""
         await self.flush()
-        await self._documents.close()
-        await self._payloads.close()
+        await self._storage.close()
 
     async def __aenter__(self) -> Self:
         return self
@@ -508,7 +487,7 @@ class FirestoreSessionService(OfOneProcess, BaseSessionService):
             split_scopes(kept),
             over=limits.state_value_bytes,
             limit=limits.max_payload_bytes,
-            place=self._payload_place,
+            place=self._storage.payloads.place,
             light=light,
         )
 

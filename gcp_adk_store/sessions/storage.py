@@ -1,0 +1,64 @@
+"""Hold where the sessions below one prefix of a database lie."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from google.auth.credentials import Credentials
+
+from gcp_adk_store.cloud.auth.credentials import StoreCredentials
+from gcp_adk_store.cloud.firestore.channels import ClientInterceptor, FirestoreClient
+from gcp_adk_store.cloud.firestore.documents import Documents, open_documents
+from gcp_adk_store.cloud.storage.calls import StorageClient
+from gcp_adk_store.codec.documents import Layout
+from gcp_adk_store.sessions.payload_store import Payloads, open_payloads
+from gcp_adk_store.settings import SessionLimits, StoreSettings
+
+
+@dataclass(frozen=True, slots=True)
+class SessionStorage:
+    """The database, the store of large values, and the layout that names what lies in both."""
+
+    documents: Documents
+    payloads: Payloads
+    layout: Layout
+
+    async def close(self) -> None:
+        """Close the connections that were opened here, not the borrowed ones."""
+        await self.documents.close()
+        await self.payloads.close()
+
+
+def open_storage(
+    place: StoreSettings,
+    *,
+    client: FirestoreClient | None,
+    bucket_client: StorageClient | None,
+    credentials: StoreCredentials | Credentials | None,
+    interceptors: Sequence[ClientInterceptor],
+    limits: SessionLimits,
+) -> SessionStorage:
+    """Return the storage that *place* names; no I/O.
+
+    Documents and payloads share one token of *credentials*. A *client* or *bucket_client* that is given is
+    borrowed.
+    """
+    shared = StoreCredentials.of(credentials)
+    layout = Layout(place.prefix)
+    documents = open_documents(
+        project=place.project,
+        database=place.database,
+        credentials=shared,
+        client=client,
+        interceptors=interceptors,
+        limits=limits,
+    )
+    payloads = open_payloads(
+        documents,
+        bucket=place.bucket,
+        project=place.project,
+        credentials=shared,
+        client=bucket_client,
+        layout=layout,
+        limits=limits,
+    )
+    return SessionStorage(documents, payloads, layout)
