@@ -12,8 +12,8 @@ from gcp_adk_store.errors import PayloadMissingError, StoredDataError
 from gcp_adk_store.model.garbage import Garbage, GarbageKind, StoredPayload, require_age
 from gcp_adk_store.model.payloads import PayloadOwner, PayloadPlace, PayloadRef
 from gcp_adk_store.model.sessions import StoredSession
+from gcp_adk_store.sessions.deletion import SessionRemover
 from gcp_adk_store.sessions.reader import SessionReader
-from gcp_adk_store.sessions.recorder import SessionRecorder
 from gcp_adk_store.sessions.storage import SessionStorage
 
 _NOTES_AT_ONCE: Final = 500
@@ -28,10 +28,10 @@ class Collector:
     in nobody's use.
     """
 
-    def __init__(self, storage: SessionStorage, reader: SessionReader, recorder: SessionRecorder) -> None:
+    def __init__(self, storage: SessionStorage, reader: SessionReader, remover: SessionRemover) -> None:
         self._storage = storage
         self._reader = reader
-        self._recorder = recorder
+        self._remover = remover
 
     async def find(self, *, older_than_s: float) -> AsyncIterator[Garbage]:
         """Yield what was written so long ago and is in nobody's use.
@@ -60,7 +60,7 @@ class Collector:
         (note,) = await self._storage.documents.get([garbage.name])
         key = session_at(_parent(garbage.name), self._storage.layout.prefix)
         if note is not None and key is not None:
-            await self._recorder.finish_deletions(key, read_deletions([note]))
+            await self._remover.finish_deletions(key, read_deletions([note]))
         return True
 
     async def _notes(self) -> AsyncIterator[Document]:

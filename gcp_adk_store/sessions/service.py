@@ -34,6 +34,8 @@ from gcp_adk_store.operations.forks import OfOneProcess
 from gcp_adk_store.operations.limiter import Turn, Turns
 from gcp_adk_store.operations.operation import label
 from gcp_adk_store.operations.pauses import apart
+from gcp_adk_store.sessions.creation import SessionCreator
+from gcp_adk_store.sessions.deletion import SessionRemover
 from gcp_adk_store.sessions.garbage import Collector
 from gcp_adk_store.sessions.handle import Missed, learn, made_session, mark, marker_of, to_session
 from gcp_adk_store.sessions.listings import SessionBrowser, SessionEvent, SessionPage
@@ -144,7 +146,9 @@ class FirestoreSessionService(OfOneProcess, BaseSessionService):
         )
         self._browser = SessionBrowser(self._storage, self._reader)
         self._recorder = SessionRecorder(self._storage, self._reader, deadline_s=self._limits.deadline_s)
-        self._collector = Collector(self._storage, self._reader, self._recorder)
+        self._remover = SessionRemover(self._storage, self._reader)
+        self._creator = SessionCreator(self._storage, self._reader, self._remover)
+        self._collector = Collector(self._storage, self._reader, self._remover)
         turns = partial(Turns, max_waiting=self._limits.max_waiting, longest_wait_s=self._limits.deadline_s)
         self.bounds = Bounds(
             FirestoreSessionService,
@@ -209,7 +213,7 @@ class FirestoreSessionService(OfOneProcess, BaseSessionService):
         now = platform_time.get_time()
         light = is_light(state)
         _, initial = await apart(lambda: self._spill(state or {}, light=light), light=light)
-        marker, merged = await self._recorder.create(
+        marker, merged = await self._creator.create(
             key,
             epoch=platform_uuid.new_uuid().replace("-", ""),
             time=now,
@@ -359,7 +363,7 @@ class FirestoreSessionService(OfOneProcess, BaseSessionService):
         """
         key = SessionKey(app=app_name, user=user_id, session=session_id)
         if key.session:
-            await self._recorder.delete(key)
+            await self._remover.delete(key)
 
     @operation
     async def get_user_state(self, *, app_name: str, user_id: str) -> dict[str, Any]:

@@ -10,6 +10,8 @@ from gcp_adk_store.cloud.firestore.channels import ClientInterceptor, FirestoreC
 from gcp_adk_store.cloud.firestore.documents import Documents, open_documents
 from gcp_adk_store.cloud.storage.calls import StorageClient
 from gcp_adk_store.codec.documents import Layout
+from gcp_adk_store.codec.spilling import Spilled
+from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.sessions.payload_store import Payloads, open_payloads
 from gcp_adk_store.settings import SessionLimits, StoreSettings
 
@@ -21,6 +23,15 @@ class SessionStorage:
     documents: Documents
     payloads: Payloads
     layout: Layout
+
+    async def put(self, key: SessionKey, epoch: str, spilled: Spilled, *, parts_at: int | None) -> None:
+        """Write payloads before what refers to them; those of the session expire at *parts_at*, if at all."""
+        for owner, payloads, kept_until in (
+            (self.layout.session_payloads(key, epoch), spilled.session, parts_at),
+            (self.layout.app_payloads(key.app), spilled.app, None),
+            (self.layout.user_payloads(key.owner), spilled.user, None),
+        ):
+            await self.payloads.put(owner, payloads, parts_at=kept_until)
 
     async def close(self) -> None:
         """Close the connections that were opened here, not the borrowed ones."""

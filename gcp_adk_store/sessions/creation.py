@@ -1,0 +1,119 @@
+"""Make sessions, also of an id whose session has expired."""
+
+import asyncio
+from collections.abc import Sequence
+
+from gcp_adk_store.cloud.errors import RefusedError, TargetExistsError
+from gcp_adk_store.codec.spilling import Spilled
+from gcp_adk_store.codec.writes import Write
+from gcp_adk_store.errors import NotProvisionedError, OutcomeUnknownError, SessionExistsError, StoreError
+from gcp_adk_store.model.expiry import Expiry
+from gcp_adk_store.model.keys import SessionKey
+from gcp_adk_store.model.sessions import Marker, StoredSession
+from gcp_adk_store.model.state import ScopedState, overlay
+from gcp_adk_store.operations.pauses import apart
+from gcp_adk_store.sessions.deletion import SessionRemover
+from gcp_adk_store.sessions.reader import SessionReader
+from gcp_adk_store.sessions.refusals import settling
+from gcp_adk_store.sessions.storage import SessionStorage
+
+
+class SessionCreator:
+    """Makes sessions below one prefix of a database."""
+
+    def __init__(self, storage: SessionStorage, reader: SessionReader, remover: SessionRemover) -> None:
+        self._storage = storage
+        self._reader = reader
+        self._remover = remover
+
+    async def create(
+        self, key: SessionKey, *, epoch: str, time: float, initial: Spilled, ttl_seconds: float | None
+    ) -> tuple[Marker, ScopedState]:
+        """Make a session; return its marker and its state with the app's and the user's merged in.
+
+        Raises:
+            SessionExistsError: the id is taken; nothing was written.
+            InvalidInputError: *ttl_seconds* is not a time to live.
+            OutcomeUnknownError: not answered, or made but not read back.
+            NotProvisionedError: the database takes no documents.
+        """
+        clock, layout = self._storage.documents.clock, self._storage.layout
+        reading: asyncio.Task[ScopedState] | None = None
+        if ttl_seconds is not None and not clock.is_set:
+            # The first answer tells Firestore's time: once in a process the read comes first, not beside.
+            reading = asyncio.create_task(self._reader.shared_state(key.owner))
+            await reading
+        spilled = frozenset(payload.ref.place for payload in initial.session)
+        expiry, parts_at = None, None
+        if ttl_seconds is not None:
+            now = clock.now()
+            expiry = Expiry.begin(ttl_seconds, now=now)
+            parts_at = expiry.of_new_part(now)
+            expiry = expiry.with_part_until(parts_at if spilled else None)
+        writes = await apart(
+            lambda: layout.create(
+                key, epoch=epoch, time=time, state=initial.state, spilled=spilled, expiry=expiry
+            ),
+            light=initial.state.is_light,
+        )
+        await self._storage.put(key, epoch, initial, parts_at=parts_at)
+        reading = reading or asyncio.create_task(self._reader.shared_state(key.owner))
+        try:
+            update_time = await self._commit(key, writes, epoch=epoch)
+        except BaseException:
+            reading.cancel()
+            await asyncio.wait([reading])
+            raise
+        try:
+            shared = await reading
+        except StoreError as exc:
+            raise OutcomeUnknownError.since(
+                exc,
+                "the session was made, but its app and user state could not be read; get it again",
+            ) from exc
+        marker = Marker(epoch=epoch, revision=0, update_time=update_time, expiry=expiry)
+        return marker, overlay(shared, initial.whole)
+
+    async def _commit(self, key: SessionKey, writes: Sequence[Write], *, epoch: str) -> str:
+        """Commit *writes*, after an expired session of the id is removed; return the update time."""
+        refused = RefusedError()
+        while True:
+            unanswered = refused.perhaps_own  # an earlier commit, which may arrive yet
+            try:
+                with settling(refused):
+                    written = await self._storage.documents.commit(writes, repeatable_when_unanswered=True)
+            except TargetExistsError as exc:
+                exc.perhaps_own = exc.perhaps_own or unanswered
+                refused = exc
+            except RefusedError as exc:
+                raise NotProvisionedError(
+                    "the Firestore database does not exist or is not in native mode; create it, or "
+                    "correct project and database"
+                ) from exc
+            else:
+                return written[0].update_time
+            with settling(refused):
+                stored = await self._reader.stored(key)
+                has_expired = stored is not None and stored.has_expired
+                if has_expired:
+                    await self._remover.make_way(key)
+            if not has_expired:
+                return _made_before(key, stored, refused, epoch=epoch)
+
+
+def _made_before(key: SessionKey, stored: StoredSession | None, refused: RefusedError, *, epoch: str) -> str:
+    """Return the update time of the session that an earlier attempt made; *epoch* tells that it did.
+
+    Raises:
+        SessionExistsError: the id is taken by another session; nothing was written.
+        OutcomeUnknownError: an earlier attempt may have been stored and deleted again.
+    """
+    if stored is None or stored.epoch != epoch:
+        if refused.perhaps_own:
+            # It may have been made and deleted, or arrive yet and find the id free again.
+            raise OutcomeUnknownError(
+                "sent and not answered, and then the id was taken; read before repeating it"
+            ) from refused
+        raise SessionExistsError(f"Session with id {key.session} already exists") from refused
+    # Where others appended since, no update time is right for this handle: it has not seen their events.
+    return stored.update_time if stored.revision == 0 else ""

@@ -1,0 +1,93 @@
+"""Delete sessions, and finish deletions that were interrupted."""
+
+import logging
+from collections.abc import Sequence
+
+from gcp_adk_store.cloud.errors import RefusedError
+from gcp_adk_store.codec.documents import Deletion
+from gcp_adk_store.codec.stored import read_deletions
+from gcp_adk_store.errors import (
+    AccessDeniedError,
+    NotProvisionedError,
+    OutcomeUnknownError,
+    StoreError,
+    UnavailableError,
+)
+from gcp_adk_store.model.keys import SessionKey
+from gcp_adk_store.operations import telemetry
+from gcp_adk_store.operations.fan_out import beside
+from gcp_adk_store.operations.operation import label
+from gcp_adk_store.sessions.reader import SessionReader
+from gcp_adk_store.sessions.refusals import settling
+from gcp_adk_store.sessions.storage import SessionStorage
+
+logger = logging.getLogger(__name__)
+
+
+class SessionRemover:
+    """Deletes the sessions below one prefix of a database."""
+
+    def __init__(self, storage: SessionStorage, reader: SessionReader) -> None:
+        self._storage = storage
+        self._reader = reader
+
+    async def delete(self, key: SessionKey) -> None:
+        """Remove a session, and what interrupted deletions of its id left; harmless when repeated.
+
+        Raises:
+            OutcomeUnknownError: not answered, or some parts may be left.
+        """
+        await self.finish_deletions(key, await self._end(key, if_expired=False))
+
+    async def make_way(self, key: SessionKey) -> None:
+        """Remove a session that has expired, so that its id is free; log it if some of its parts stay."""
+        ended = await self._end(key, if_expired=True)
+        try:
+            await self.finish_deletions(key, ended)
+        except StoreError as exc:
+            # The id is free. A note names what is left, for the next deletion of the id.
+            logger.warning(
+                "%san expired session is not removed whole: %s",
+                label(),
+                type(exc).__name__,
+                extra=telemetry.log_fields(exc),
+            )
+
+    async def finish_deletions(self, key: SessionKey, ended: Sequence[Deletion]) -> None:
+        """Remove what is left of sessions that ended; harmless when repeated.
+
+        Raises:
+            OutcomeUnknownError: some of it may be left; its notes stay then, too.
+        """
+        layout = self._storage.layout
+        try:
+            for deletion in ended:
+                owner = layout.session_payloads(key, deletion.epoch)
+                for place in deletion.spilled:
+                    await self._storage.payloads.remove_all(owner, place)
+                await self._storage.documents.commit_all(layout.finish_deletion(key, deletion))
+        except (UnavailableError, AccessDeniedError, NotProvisionedError) as exc:
+            raise OutcomeUnknownError.since(
+                exc, f"the session is gone, but not all of its parts; delete it again: {exc}"
+            ) from exc
+
+    async def _end(self, key: SessionKey, *, if_expired: bool) -> list[Deletion]:
+        """Delete the session document; return what is left to remove of it and of earlier sessions."""
+        documents, layout = self._storage.documents, self._storage.layout
+        refused = RefusedError()
+        while True:
+            with settling(refused):
+                stored, notes = await beside(
+                    self._reader.stored(key),
+                    documents.query(layout.session(key), layout.deletions_collection),
+                )
+            unfinished = read_deletions(notes)
+            if stored is None or (if_expired and not stored.has_expired):
+                return unfinished
+            try:
+                await documents.commit(layout.delete(stored), repeatable_when_unanswered=True)
+            except RefusedError as exc:
+                refused = exc
+                continue  # an append came between, or our own first answer was lost
+            mine = Deletion(epoch=stored.epoch, sealed=stored.sealed, spilled=stored.spilled)
+            return [*unfinished, mine] if stored.sealed or stored.spilled else unfinished
