@@ -15,6 +15,7 @@ from gcp_adk_store.operations.pauses import apart
 from gcp_adk_store.sessions.deletion import SessionRemover
 from gcp_adk_store.sessions.reader import SessionReader
 from gcp_adk_store.sessions.refusals import settling
+from gcp_adk_store.sessions.rereads import Rereads
 from gcp_adk_store.sessions.storage import SessionStorage
 
 
@@ -77,6 +78,7 @@ class SessionCreator:
     async def _commit(self, key: SessionKey, writes: Sequence[Write], *, epoch: str) -> str:
         """Commit *writes*, after an expired session of the id is removed; return the update time."""
         refused = RefusedError()
+        rereads = Rereads(self._storage.documents.deadline_s)
         while True:
             unanswered = refused.perhaps_own  # an earlier commit, which may arrive yet
             try:
@@ -99,6 +101,8 @@ class SessionCreator:
                     await self._remover.make_way(key)
             if not has_expired:
                 return _made_before(key, stored, refused, epoch=epoch)
+            with settling(refused):
+                await rereads.again(refused)
 
 
 def _made_before(key: SessionKey, stored: StoredSession | None, refused: RefusedError, *, epoch: str) -> str:

@@ -19,6 +19,7 @@ from gcp_adk_store.operations.fan_out import beside
 from gcp_adk_store.operations.operation import label
 from gcp_adk_store.sessions.reader import SessionReader
 from gcp_adk_store.sessions.refusals import settling
+from gcp_adk_store.sessions.rereads import Rereads
 from gcp_adk_store.sessions.storage import SessionStorage
 
 logger = logging.getLogger(__name__)
@@ -75,6 +76,7 @@ class SessionRemover:
         """Delete the session document; return what is left to remove of it and of earlier sessions."""
         documents, layout = self._storage.documents, self._storage.layout
         refused = RefusedError()
+        rereads = Rereads(documents.deadline_s)
         while True:
             with settling(refused):
                 stored, notes = await beside(
@@ -87,7 +89,9 @@ class SessionRemover:
             try:
                 await documents.commit(layout.delete(stored), repeatable_when_unanswered=True)
             except RefusedError as exc:
-                refused = exc
-                continue  # an append came between, or our own first answer was lost
+                refused = exc  # an append came between, or our own first answer was lost
+                with settling(refused):
+                    await rereads.again(refused)
+                continue
             mine = Deletion(epoch=stored.epoch, sealed=stored.sealed, spilled=stored.spilled)
             return [*unfinished, mine] if stored.sealed or stored.spilled else unfinished

@@ -14,6 +14,7 @@ from gcp_adk_store.model.payloads import PayloadOwner, PayloadPlace, PayloadRef
 from gcp_adk_store.model.sessions import StoredSession
 from gcp_adk_store.sessions.deletion import SessionRemover
 from gcp_adk_store.sessions.reader import SessionReader
+from gcp_adk_store.sessions.rereads import Rereads
 from gcp_adk_store.sessions.storage import SessionStorage
 
 _NOTES_AT_ONCE: Final = 500
@@ -133,6 +134,7 @@ class Collector:
             ids_of(owner.path)  # refuses what Firestore would refuse
             (document,) = await self._storage.documents.get([owner.path])
             return _in_state(read_state(document))
+        rereads = Rereads(self._storage.documents.deadline_s)
         while True:
             (document,) = await self._storage.documents.get([owner.path])
             stored = read_session(document) if document else None
@@ -150,6 +152,7 @@ class Collector:
             header = await self._reader.header(key)
             if header is not None and (header.epoch, header.sealed) == (stored.epoch, stored.sealed):
                 raise StoredDataError(f"{owner.path}: one of its {stored.sealed} segments is missing")
+            await rereads.again()
 
     async def _of_session(self, owner: PayloadOwner, stored: StoredSession) -> set[PayloadRef] | None:
         """Return the references of a session; ``None`` if a segment is gone."""

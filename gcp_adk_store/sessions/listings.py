@@ -34,6 +34,7 @@ from gcp_adk_store.operations.fan_out import beside, fan_out
 from gcp_adk_store.operations.pauses import Pauses, apart, paced
 from gcp_adk_store.sessions.handle import to_session
 from gcp_adk_store.sessions.reader import Found, SessionReader, decode_events, decoded, refers
+from gcp_adk_store.sessions.rereads import Rereads
 from gcp_adk_store.sessions.storage import SessionStorage
 
 MAX_PAGE_SIZE: Final = 1000
@@ -267,6 +268,7 @@ class SessionBrowser:
 
     async def _completed(self, stored: StoredSession, shared: ScopedState) -> Found | None:
         """Return a session as the reader completes it, as it is now if it changed under the listing."""
+        rereads = Rereads(self._storage.documents.deadline_s)
         while True:
             try:
                 return await self._reader.complete(stored, [], shared)
@@ -278,6 +280,7 @@ class SessionBrowser:
                 if now.update_time == stored.update_time:
                     raise
                 stored = now
+            await rereads.again()
 
     async def _states_of(self, owners: Sequence[UserKey]) -> dict[UserKey, ScopedState]:
         """Return app and user state by user of one app."""

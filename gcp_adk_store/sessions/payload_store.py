@@ -25,16 +25,15 @@ from gcp_adk_store.codec.stored import read_chunk
 from gcp_adk_store.codec.writes import Delete, Document, Page
 from gcp_adk_store.errors import (
     NotProvisionedError,
-    OutcomeUnknownError,
     PayloadMissingError,
     StoredDataError,
-    StoreError,
 )
 from gcp_adk_store.model.expiry import PARTS_GRACE_S
 from gcp_adk_store.model.garbage import StoredPayload, Versions
 from gcp_adk_store.model.payloads import Payload, PayloadOwner, PayloadPlace, PayloadRef
 from gcp_adk_store.operations import telemetry
 from gcp_adk_store.operations.fan_out import fan_out
+from gcp_adk_store.sessions.refusals import settling
 from gcp_adk_store.sessions.renewals import renew
 from gcp_adk_store.settings import ArtifactLimits, SessionLimits
 
@@ -204,15 +203,8 @@ class ChunkPayloads:
         except RefusedError as refused:
             # Put again meanwhile, or removed already, perhaps by this call's own lost first attempt.
             paths = [path for path, _ in versions]
-            try:
+            with settling(refused, advice="call it again"):
                 return not any(await self._documents.get(paths, fields=("__name__",)))
-            except StoreError as exc:
-                if not refused.perhaps_own:
-                    raise
-                raise OutcomeUnknownError.since(
-                    exc,
-                    "sent and not answered, and what became of it could not be read; call it again",
-                ) from exc
         return True
 
     async def _chunks(self, owner: PayloadOwner, field: str) -> list[Document]:

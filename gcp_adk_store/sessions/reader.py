@@ -32,6 +32,7 @@ from gcp_adk_store.model.state import ScopedState
 from gcp_adk_store.operations import telemetry
 from gcp_adk_store.operations.fan_out import fan_out
 from gcp_adk_store.operations.pauses import Pauses, apart
+from gcp_adk_store.sessions.rereads import Rereads
 from gcp_adk_store.sessions.segment_cache import SegmentCache
 from gcp_adk_store.sessions.storage import SessionStorage
 
@@ -67,6 +68,7 @@ class SessionReader:
 
         Raises:
             StoredDataError: a segment or a payload that the session names does not exist.
+            UnavailableError: others changed the session each time until the deadline.
         """
         paths = [
             self._storage.layout.session(key),
@@ -75,6 +77,7 @@ class SessionReader:
         ]
         lost: StoredSession | None = None
         incomplete: list[str | None] | None = None
+        rereads = Rereads(self._storage.documents.deadline_s)
         while True:
             document, app, user = await self._storage.documents.get(
                 paths, fields=None if wants_events(config) else HEADER_FIELDS
@@ -98,10 +101,11 @@ class SessionReader:
                 else:
                     if found is not None:
                         return found
-                continue
-            if lost is not None and (lost.epoch, lost.sealed) == (stored.epoch, stored.sealed):
+            elif lost is not None and (lost.epoch, lost.sealed) == (stored.epoch, stored.sealed):
                 raise StoredDataError(f"one of the {stored.sealed} segments is missing")
-            lost = stored  # deleted, perhaps made anew, while it was read: the next look tells
+            else:
+                lost = stored  # deleted, perhaps made anew, while it was read: the next look tells
+            await rereads.again()
 
     async def since(self, key: SessionKey, marker: Marker) -> Found | None:
         """Return a session with the events appended since *marker*; ``None`` if it is another one now."""
@@ -277,6 +281,7 @@ class SessionReader:
 
     async def _complete_lasting(self, owner: PayloadOwner, document: Document | None) -> Mapping[str, Any]:
         """Return the state in a document that is never deleted, as it is now if it changed under the read."""
+        rereads = Rereads(self._storage.documents.deadline_s)
         while True:
             try:
                 state = await decoded(read_state, document) if document else {}
@@ -287,6 +292,7 @@ class SessionReader:
                 if now is None or document is None or now.update_time == document.update_time:
                     raise
                 document = now
+            await rereads.again()
 
     async def _complete_state(self, owner: PayloadOwner, state: Mapping[str, Any]) -> Mapping[str, Any]:
         if not refers(state):

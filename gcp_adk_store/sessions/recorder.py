@@ -1,16 +1,13 @@
 """Append events to sessions, each exactly once, and move old ones into segments."""
 
-import asyncio
 import logging
 from dataclasses import replace
-from typing import Final
 
-from gcp_adk_store.cloud import retry
 from gcp_adk_store.cloud.errors import RefusedError
 from gcp_adk_store.codec.events import event_timestamp
 from gcp_adk_store.codec.spilling import Spilled
 from gcp_adk_store.codec.writes import Write
-from gcp_adk_store.errors import InvalidInputError, StoreError, UnavailableError
+from gcp_adk_store.errors import InvalidInputError, StoreError
 from gcp_adk_store.model.expiry import Expiry
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.sessions import (
@@ -28,22 +25,16 @@ from gcp_adk_store.operations.pauses import apart
 from gcp_adk_store.sessions.lifetimes import Lifetimes
 from gcp_adk_store.sessions.reader import SessionReader
 from gcp_adk_store.sessions.refusals import Appended, Settled, resolve, session_missing, settling
+from gcp_adk_store.sessions.rereads import Rereads
 from gcp_adk_store.sessions.storage import SessionStorage
 
 logger = logging.getLogger(__name__)
 
 
-_LONGEST_RACE_S: Final = 0.02
-"""Writers that merge lose the more often the longer they wait: of 10, the last waited 5 s with a quarter of a
-second, 0.7 s with this."""
-
-
 class SessionRecorder:
     """Appends to the sessions below one prefix of a database."""
 
-    def __init__(self, storage: SessionStorage, reader: SessionReader, *, deadline_s: float) -> None:
-        """Prepare the recorder; *deadline_s* bounds how long an append waits for others to let it merge."""
-        self._deadline_s = deadline_s
+    def __init__(self, storage: SessionStorage, reader: SessionReader) -> None:
         self._storage = storage
         self._reader = reader
         self._lifetimes = Lifetimes(storage, reader)
@@ -84,10 +75,8 @@ class SessionRecorder:
         self, key: SessionKey, append: Append, base: Marker, *, merging: bool, new_part: int | None
     ) -> Appended:
         """Commit until the append is stored, or until another write stands against it."""
-        now = asyncio.get_running_loop().time
-        ends_at = now() + self._deadline_s
+        rereads = Rereads(self._storage.documents.deadline_s)
         merged = False
-        attempts = 0
         while True:
             expiry = await self._lifetimes.extend(key, append, base, new_part=new_part)
             try:
@@ -101,14 +90,7 @@ class SessionRecorder:
                 return replace(resolved, merged=merged)
             merged = merged or found.settlement is Settlement.STALE
             base = resolved
-            # Others' appends and seals are progress: only time bounds how often they come first.
-            if now() >= ends_at:
-                late = UnavailableError("others came first, time after time; try again later")
-                late.attempts = attempts + 1
-                raise late from refused
-            if attempts:
-                await asyncio.sleep(retry.jitter(attempts, longest_s=_LONGEST_RACE_S))
-            attempts += 1
+            await rereads.again(refused)
 
     async def _commit(self, key: SessionKey, append: Append, base: Marker, expiry: Expiry | None) -> Appended:
         """Commit *append* once, on *base*.

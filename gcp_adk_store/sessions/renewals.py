@@ -6,6 +6,7 @@ from gcp_adk_store.cloud.errors import RefusedError
 from gcp_adk_store.cloud.firestore.documents import Documents
 from gcp_adk_store.codec.documents import Layout
 from gcp_adk_store.codec.writes import Document
+from gcp_adk_store.sessions.rereads import Rereads
 
 
 async def renew(
@@ -15,10 +16,15 @@ async def renew(
 
     Each write stands on the document as it was read: what another call has moved further, or removed, is read
     again and left alone. What is kept long enough already costs no write.
+
+    Raises:
+        UnavailableError: others changed it until the deadline.
     """
+    rereads = Rereads(documents.deadline_s)
     while True:
         try:
             await documents.commit_all(layout.renewals(await read(), parts_at=parts_at))
-        except RefusedError:
-            continue
-        return
+        except RefusedError as refused:
+            await rereads.again(refused)
+        else:
+            return

@@ -145,7 +145,7 @@ class FirestoreSessionService(OfOneProcess, BaseSessionService):
             placeholders=on_missing_payload == "placeholder",
         )
         self._browser = SessionBrowser(self._storage, self._reader)
-        self._recorder = SessionRecorder(self._storage, self._reader, deadline_s=self._limits.deadline_s)
+        self._recorder = SessionRecorder(self._storage, self._reader)
         self._remover = SessionRemover(self._storage, self._reader)
         self._creator = SessionCreator(self._storage, self._reader, self._remover)
         self._collector = Collector(self._storage, self._reader, self._remover)

@@ -5,6 +5,7 @@ import gc
 import math
 import sys
 import threading
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -36,6 +37,18 @@ from tests.services.conftest import (
     event,
     texts,
 )
+
+
+class BeforeEveryCommit(grpc.aio.UnaryUnaryClientInterceptor):
+    """Lets something happen before each commit is sent."""
+
+    def __init__(self, happens: Callable[[], Awaitable[None]]) -> None:
+        self._happens = happens
+
+    async def intercept_unary_unary(self, continuation: Any, details: Any, request: Any) -> Any:
+        """Let it happen, then send *request*."""
+        await self._happens()
+        return await continuation(details, request)
 
 
 @pytest.mark.parametrize("lost", [1, 3])
@@ -144,6 +157,23 @@ async def test_an_append_whose_tail_cannot_be_sealed_has_succeeded(
     assert "session_id='session': sealing is put off: OutcomeUnknownError" in caplog.text
     assert held == await connect().get_session(**WHO)
     assert ["one", "two"] == texts(held.events)
+
+
+async def test_a_delete_that_others_always_come_before_ends_in_time(connect: Connect) -> None:
+    """It gives up at the service's deadline, says so, and removes nothing."""
+    held = await connect().create_session(**WHO)
+    other = connect()
+
+    async def append() -> None:
+        await other.append_event(held, event("other"))
+
+    service = connect(interceptors=[BeforeEveryCommit(append)], limits=SessionLimits(deadline_s=1))
+    async with asyncio.timeout(20):
+        with pytest.raises(UnavailableError, match="others came first, time after time") as caught:
+            await service.delete_session(**WHO)
+
+    assert caught.value.attempts >= 1
+    assert held == await connect().get_session(**WHO)
 
 
 async def test_a_create_whose_answer_is_lost_succeeds(connect: Connect) -> None:

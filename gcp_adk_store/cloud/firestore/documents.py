@@ -96,6 +96,8 @@ class Documents:
         self.clock = ServerClock()
         """What every answer sets: the time that decides when something is old."""
         self._connects = connects
+        self.deadline_s = limits.deadline_s
+        """The longest time of one call, its retries included."""
         self._policy = retry.RetryPolicy(attempt_s=limits.rpc_timeout_s, deadline_s=limits.deadline_s)
 
     @_in_time
