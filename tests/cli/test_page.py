@@ -63,7 +63,7 @@ async def fill(deployment: Deployment) -> None:
 )
 def test_every_option_is_explained(name: str, found: click.Command) -> None:
     """In the section of its command; where a command looks is explained once."""
-    place = sections()["Where a command looks"]
+    place = sections()["How a command finds the store"]
     for parameter in found.params:
         text = place if parameter.name in PLACE else sections()[name]
         for word in (
