@@ -17,7 +17,6 @@ from gcp_adk_store.testing.faults.storage_proxy import StorageProxy
 from tests.faults.conftest import WHO, until
 
 
-
 @pytest.fixture
 async def other(
     firestore_emulator: Emulator, project: str, monkeypatch: pytest.MonkeyPatch
