@@ -104,7 +104,7 @@ class GcsArtifactService(FileMethods, LinkMethods, UploadMethods, OfOneProcess, 
             GcsArtifactService,
             system=telemetry.STORAGE,
             deadlines_s=limits.deadlines_s,
-            turns=None,
+            limiter=None,
             names_ids=settings.names_ids,
         )
         credentials = StoreCredentials.of(credentials)

@@ -32,7 +32,7 @@ from gcp_adk_store.model.artifacts import (
 from gcp_adk_store.model.keys import ArtifactKey, ArtifactScope
 from gcp_adk_store.operations import telemetry
 from gcp_adk_store.operations.fan_out import beside, fan_out
-from gcp_adk_store.operations.limiter import Turns
+from gcp_adk_store.operations.limiter import Limiter
 from gcp_adk_store.settings import ArtifactLimits
 
 T = TypeVar("T")
@@ -45,7 +45,7 @@ class ArtifactVersions:
         self._objects = objects
         self._attempts = limits.save_attempts
         self._latest = LatestVersions(limits)
-        self._turns = Turns(max_waiting=limits.max_waiting, longest_wait_s=limits.deadline_s)
+        self._limiter = Limiter(max_waiting=limits.max_waiting, longest_wait_s=limits.deadline_s)
 
     async def save(
         self, key: ArtifactKey, create: Callable[[str], Awaitable[None]], *, save_id: str, again: bool = False
@@ -65,7 +65,7 @@ class ArtifactVersions:
             ObjectGoneError: the object that *create* copies is gone, and nothing was saved.
             OutcomeUnknownError: a write was not answered, and no version tells whether it was applied.
         """
-        async with self._turns.turn(key):  # saves of one process do not compete with each other
+        async with self._limiter.permit(key):  # saves of one process do not compete with each other
             if again:
                 # One listing is enough: where the other call saves after it, this one finds the number
                 # taken, and the id of the save on it.
@@ -244,7 +244,7 @@ class ArtifactVersions:
 
     async def forget_while(self, key: ArtifactKey, remove: Callable[[], Awaitable[None]]) -> None:
         """Run *remove*, which deletes versions; the next save lists the versions that are left."""
-        async with self._turns.turn(key):
+        async with self._limiter.permit(key):
             self._latest.forget(key)
             try:
                 await remove()

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar, cast, overload
 
 from gcp_adk_store.errors import InvalidInputError, StoreError
 from gcp_adk_store.operations import telemetry
-from gcp_adk_store.operations.limiter import Turns
+from gcp_adk_store.operations.limiter import Limiter
 from gcp_adk_store.operations.operation import Operation, at_most, enter, leave
 
 T = TypeVar("T")
@@ -34,16 +34,16 @@ class Bounds:
         *,
         system: str,
         deadlines_s: Mapping[str, float],
-        turns: Turns | None,
+        limiter: Limiter | None,
         names_ids: Callable[[], bool],
     ) -> None:
-        """Prepare bounds; without *turns* any number of operations may run.
+        """Prepare bounds; without *limiter* any number of operations may run.
 
         Args:
             service: The service's class.
             system: The service behind it, for telemetry.
             deadlines_s: Deadlines in seconds by the method's name.
-            turns: The permits that operations acquire.
+            limiter: The permits that operations acquire.
             names_ids: Whether spans tell the ids of users and sessions; asked for each operation.
 
         Raises:
@@ -56,7 +56,7 @@ class Bounds:
                 )
         self._system = system
         self._deadlines_s = dict(deadlines_s)
-        self._turns = turns
+        self._limiter = limiter
         self._names_ids = names_ids
 
     def begin(
@@ -90,13 +90,13 @@ class Bounds:
         Raises:
             OverloadedError: it got no permit in time; it was not begun.
         """
-        if self._turns is None:
+        if self._limiter is None:
             return await work()
-        turn = await self._turns.take(_ALL)
+        permit = await self._limiter.acquire(_ALL)
         try:
             return await work()
         finally:
-            self._turns.pass_on(turn)
+            self._limiter.release(permit)
 
 
 @overload

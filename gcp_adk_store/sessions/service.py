@@ -31,7 +31,7 @@ from gcp_adk_store.model.weights import is_light
 from gcp_adk_store.operations import forks, telemetry
 from gcp_adk_store.operations.bounds import Bounds, operation
 from gcp_adk_store.operations.forks import OfOneProcess
-from gcp_adk_store.operations.limiter import Turn, Turns
+from gcp_adk_store.operations.limiter import Limiter, Permit
 from gcp_adk_store.operations.operation import label
 from gcp_adk_store.operations.pauses import apart
 from gcp_adk_store.sessions.creation import SessionCreator
@@ -149,16 +149,18 @@ class FirestoreSessionService(OfOneProcess, BaseSessionService):
         self._remover = SessionRemover(self._storage, self._reader)
         self._creator = SessionCreator(self._storage, self._reader, self._remover)
         self._collector = Collector(self._storage, self._reader, self._remover)
-        turns = partial(Turns, max_waiting=self._limits.max_waiting, longest_wait_s=self._limits.deadline_s)
+        limiter = partial(
+            Limiter, max_waiting=self._limits.max_waiting, longest_wait_s=self._limits.deadline_s
+        )
         self.bounds = Bounds(
             FirestoreSessionService,
             system=telemetry.FIRESTORE,
             deadlines_s=self._limits.deadlines_s,
-            turns=turns(at_once=self._limits.max_in_flight),
+            limiter=limiter(at_once=self._limits.max_in_flight),
             names_ids=settings.names_ids,
         )
         # One handle shared by several tasks, threads or loops never conflicts with itself.
-        self._turns = turns()
+        self._limiter = limiter()
         self._delivered = DeliveredEvents(self._limits.delivered_events)
         self._held = HeldEvents()
         self._under_way: dict[asyncio.AbstractEventLoop, set[asyncio.Task[Any]]] = {}
@@ -262,8 +264,8 @@ class FirestoreSessionService(OfOneProcess, BaseSessionService):
         if event.partial:
             return event
         key = SessionKey(app=session.app_name, user=session.user_id, session=session.id)
-        turn = await self._turns.take(key)  # cancelled here, nothing was sent
-        return await self._see_through(turn, self.bounds.run(lambda: self._append(key, session, event)))
+        permit = await self._limiter.acquire(key)  # cancelled here, nothing was sent
+        return await self._see_through(permit, self.bounds.run(lambda: self._append(key, session, event)))
 
     @operation
     async def list_sessions(self, *, app_name: str, user_id: str | None = None) -> ListSessionsResponse:
@@ -495,18 +497,18 @@ class FirestoreSessionService(OfOneProcess, BaseSessionService):
             light=light,
         )
 
-    async def _see_through(self, turn: Turn, work: Coroutine[Any, Any, T]) -> T:
-        """Await *work*, then pass on its *turn*; cancelling the caller does not cancel it."""
+    async def _see_through(self, permit: Permit, work: Coroutine[Any, Any, T]) -> T:
+        """Await *work*, then release its *permit*; cancelling the caller does not cancel it."""
         self.let_go()
         task = asyncio.create_task(work)
-        mine = self._under_way.setdefault(turn.loop, set())
+        mine = self._under_way.setdefault(permit.loop, set())
         mine.add(task)
 
         def end(done: asyncio.Task[T]) -> None:
             mine.discard(done)
             if not mine:
-                self._under_way.pop(turn.loop, None)
-            self._turns.pass_on(turn)
+                self._under_way.pop(permit.loop, None)
+            self._limiter.release(permit)
 
         # A callback, not a block around the work: a task that is cancelled before it starts runs no block.
         task.add_done_callback(end)

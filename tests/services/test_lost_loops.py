@@ -158,17 +158,17 @@ def end(loop: asyncio.AbstractEventLoop, hold: Hold) -> None:
 
 
 def leftovers(place: Place) -> tuple[int, int]:
-    """Return how many turns are taken or waited for, and how many appends are under way."""
+    """Return how many queues have permits, and how many appends are under way."""
     sessions, artifacts = place.store.sessions, place.store.artifacts
     time.sleep(1.0)  # what nobody asks for is looked at once a second
     asyncio.run(place.all_work())
-    turns = [
-        sessions._turns,
-        sessions.bounds._turns,
-        artifacts._objects._calls._turns,
-        artifacts._versions._turns,
+    limiters = [
+        sessions._limiter,
+        sessions.bounds._limiter,
+        artifacts._objects._calls._limiter,
+        artifacts._versions._limiter,
     ]
-    return sum(len(one._lines) for one in turns if one is not None), len(sessions._under_way)
+    return sum(len(one._queues) for one in limiters if one is not None), len(sessions._under_way)
 
 
 @pytest.mark.parametrize("name", OPERATIONS)

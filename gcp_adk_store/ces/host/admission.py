@@ -20,7 +20,7 @@ from weakref import WeakKeyDictionary
 from gcp_adk_store.ces.host.settings import RuntimeSettings
 from gcp_adk_store.ces.sandbox import InProcessSandbox, Limits, Sandbox
 from gcp_adk_store.errors import OverloadedError
-from gcp_adk_store.operations.limiter import Turn
+from gcp_adk_store.operations.limiter import Permit
 
 Waiting: TypeAlias = Callable[[], AbstractContextManager[None]]
 """Entered while a run waits for a sandbox."""
@@ -117,7 +117,7 @@ class _Queued:
     session: Hashable
     depth: int
     room: Room
-    turn: Turn
+    permit: Permit
     is_given: bool = False
 
 
@@ -153,7 +153,7 @@ class Places:
         Raises:
             OverloadedError: there was none in time.
         """
-        await self._take(_Queued(session, depth, room, Turn(session)), longest_wait_s, waiting)
+        await self._take(_Queued(session, depth, room, Permit(session)), longest_wait_s, waiting)
         try:
             yield
         finally:
@@ -162,7 +162,7 @@ class Places:
                 self._hand_out()
 
     async def _take(self, mine: _Queued, longest_wait_s: float, waiting: Waiting) -> None:
-        given = mine.turn.wait()
+        given = mine.permit.wait()
         with self._guard:
             if self._is_free(mine):
                 self._count(mine.session, mine.depth, 1)
@@ -206,7 +206,7 @@ class Places:
                 self._queues.move_to_end(session)
                 if not queue:
                     del self._queues[session]
-                if mine.turn.give():
+                if mine.permit.grant():
                     mine.is_given = True
                     self._count(session, mine.depth, 1)
                 return True

@@ -26,7 +26,7 @@ from gcp_adk_store.ces.host.variables import fleeting, state_delta
 from gcp_adk_store.ces.host.wire import to_object
 from gcp_adk_store.ces.tools.mocks import MockConfig
 from gcp_adk_store.errors import InvalidInputError, SessionConflictError, SessionMissingError
-from gcp_adk_store.operations.limiter import Turns
+from gcp_adk_store.operations.limiter import Limiter
 
 logger = logging.getLogger(__name__)
 
@@ -188,7 +188,7 @@ class SessionRuns:
     sessions: BaseSessionService
     artifacts: BaseArtifactService | None
     settings: RuntimeSettings
-    _turns: Turns = field(default_factory=Turns)
+    _limiter: Limiter = field(default_factory=Limiter)
 
     async def run(self, invocation: Invocation, work: Work) -> Done:
         """Do *work* on a session, and append what it changed.
@@ -224,7 +224,7 @@ class SessionRuns:
             raise InvalidInputError(
                 f"{invocation.what} is called within a run on {invocation.key}, and would wait for its end"
             )
-        async with self._turns.turn(invocation.key):
+        async with self._limiter.permit(invocation.key):
             mine = _Turn(self, invocation.key)
             _TURNS.set((*outer, mine))
             try:
@@ -283,7 +283,7 @@ class SessionRuns:
         left = self.settings.appends_of_late_responses - 1
         recent_events = self.settings.recent_events if invocation.may_be_stored else 0
         while True:
-            async with self._turns.turn(invocation.key):
+            async with self._limiter.permit(invocation.key):
                 session = await self._load(invocation, recent_events)
                 _require_new(session, invocation)
                 try:

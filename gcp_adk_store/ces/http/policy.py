@@ -16,7 +16,7 @@ import httpx
 
 from gcp_adk_store.ces.http.addresses import is_loopback, is_public, read_address
 from gcp_adk_store.errors import InvalidInputError
-from gcp_adk_store.operations.limiter import Turns
+from gcp_adk_store.operations.limiter import Limiter
 
 Resolver: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]
 """Given a name and a port, returns the IP addresses to connect to."""
@@ -39,17 +39,17 @@ class _LookUps:
 
     def __init__(self) -> None:
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="gcp-adk-store-names")
-        self._turns = Turns(at_once=_THREADS_OF_ONE)
+        self._limiter = Limiter(at_once=_THREADS_OF_ONE)
 
     async def look_up(self, host: str, port: int, asker: str) -> list[str]:
         """Return the addresses of *host*; *asker* is the session that waits for them."""
-        turn = await self._turns.take(asker)
+        permit = await self._limiter.acquire(asker)
         try:
             work = self._threads.submit(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
         except BaseException:
-            self._turns.pass_on(turn)
+            self._limiter.release(permit)
             raise
-        work.add_done_callback(lambda _: self._turns.pass_on(turn))
+        work.add_done_callback(lambda _: self._limiter.release(permit))
         found = await asyncio.wrap_future(work)
         return list(dict.fromkeys(str(address[0]) for *_, address in found))
 

@@ -27,7 +27,7 @@ from gcp_adk_store.ces.sandbox.limits import Limits
 from gcp_adk_store.ces.sandbox.seccomp import program
 from gcp_adk_store.ces.sandbox.supervision import supervise
 from gcp_adk_store.ces.sandbox.zygotes import Zygote, ZygoteConfig, ZygoteProcess
-from gcp_adk_store.operations.limiter import Turns
+from gcp_adk_store.operations.limiter import Limiter
 
 _ZYGOTE: Final = "gcp_adk_store.ces.sandbox.inside.zygote"
 _SITE: Final = "/sandbox/site"
@@ -75,8 +75,8 @@ class BubblewrapSandbox:
         self._patience_s = patience_s
         self._bwrap = bwrap
         self._runs_at_once = runs_at_once
-        self._turns = Turns(at_once=runs_at_once)
-        self._starts = Turns(at_once=_STARTS_AT_ONCE)
+        self._limiter = Limiter(at_once=runs_at_once)
+        self._starts = Limiter(at_once=_STARTS_AT_ONCE)
         self._guard = threading.Lock()
         self._zygote: Zygote | None = None
 
@@ -97,7 +97,7 @@ class BubblewrapSandbox:
         """Run the entry once, in a process of its own; see ``Sandbox.run``."""
         first = spelled("request", {"request": request}, limits)
         clock = clock or Clock()
-        async with self._turns.turn(_RUNS):
+        async with self._limiter.permit(_RUNS):
             # The keeper's clock knows of no stops, and is for a host that does not end a run in time.
             process = await self._process(replace(limits, wall_s=limits.wall_s + clock.longest_stop_s))
             try:
@@ -128,7 +128,7 @@ class BubblewrapSandbox:
         for _ in range(_ATTEMPTS):
             zygote = self._living()
             await _version(zygote)
-            async with self._starts.turn(_STARTS):
+            async with self._starts.permit(_STARTS):
                 process = _spawned(zygote, limits)
                 if process is not None and await self._begins(process):
                     return process

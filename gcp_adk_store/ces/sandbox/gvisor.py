@@ -25,7 +25,7 @@ from gcp_adk_store.ces.sandbox.frames import spelled
 from gcp_adk_store.ces.sandbox.interface import GUEST, Answer
 from gcp_adk_store.ces.sandbox.limits import Limits
 from gcp_adk_store.ces.sandbox.supervision import supervise
-from gcp_adk_store.operations.limiter import Turns
+from gcp_adk_store.operations.limiter import Limiter
 
 _ALONE: Final = "gcp_adk_store.ces.sandbox.inside.alone"
 _SITE: Final = "/sandbox/site"
@@ -66,7 +66,7 @@ class GvisorSandbox:
         self._runsc = runsc
         self._platform = platform
         self._runs_at_once = runs_at_once
-        self._turns = Turns(at_once=runs_at_once)
+        self._limiter = Limiter(at_once=runs_at_once)
 
     @property
     def runs_at_once(self) -> int:
@@ -85,7 +85,7 @@ class GvisorSandbox:
         """Run the entry once, in a container of its own; see ``Sandbox.run``."""
         first = spelled("request", {"request": request}, limits)
         clock = clock or Clock()
-        async with self._turns.turn(_RUNS):
+        async with self._limiter.permit(_RUNS):
             container = _container(lambda: self._recipe(limits))
             try:
                 await container.began(self._patience_s)

@@ -21,7 +21,7 @@ from gcp_adk_store.cloud import retry
 from gcp_adk_store.cloud.auth.credentials import StoreCredentials
 from gcp_adk_store.errors import OverloadedError, StoreError
 from gcp_adk_store.operations import forks, telemetry
-from gcp_adk_store.operations.limiter import Turns
+from gcp_adk_store.operations.limiter import Limiter
 from gcp_adk_store.operations.operation import at_most, part_of
 from gcp_adk_store.settings import ArtifactLimits
 
@@ -65,7 +65,7 @@ class StorageCalls:
         self._limits = limits
         self._policy = retry.RetryPolicy(attempt_s=limits.request_timeout_s, deadline_s=limits.deadline_s)
         # As many as there are threads: none waits where it could not be told that it was never sent.
-        self._turns = Turns(
+        self._limiter = Limiter(
             at_once=limits.max_workers, max_waiting=limits.max_waiting, longest_wait_s=limits.deadline_s
         )
         self._lent = client
@@ -164,7 +164,7 @@ class StorageCalls:
             return run(timeout_s)
 
         async def attempt(timeout_s: float) -> T:
-            async with self._turns.turn(self.bucket):
+            async with self._limiter.permit(self.bucket):
                 # With the caller's context: what is counted or traced on the thread is of its operation.
                 in_context = contextvars.copy_context().run
                 return await loop.run_in_executor(self._executor(), in_context, begin, timeout_s)

@@ -16,7 +16,7 @@ from google.adk.sessions.base_session_service import GetSessionConfig, ListSessi
 from google.genai import types
 
 from gcp_adk_store.errors import OutcomeUnknownError, UnavailableError
-from gcp_adk_store.operations.limiter import Turns
+from gcp_adk_store.operations.limiter import Limiter
 from gcp_adk_store.testing.faults.plans import (
     Cut,
     Delay,
@@ -50,7 +50,7 @@ class FaultySessionService(BaseSessionService):
         self.inner = inner
         """The service that does it: for what it has beyond ADK's interface."""
         self._calls = _FaultyCalls(Injector("sessions", plan))
-        self._turns = Turns()
+        self._limiter = Limiter()
 
     @property
     def plan(self) -> Plan:
@@ -120,7 +120,9 @@ class FaultySessionService(BaseSessionService):
         if event.partial:
             return await self.inner.append_event(session, event)
         fault = self._calls.injector.next(session.app_name, "append_event")
-        async with self._turns.turn(id(session)):  # of tasks that share it, none takes it over from another
+        async with self._limiter.permit(
+            id(session)
+        ):  # of tasks that share it, none takes it over from another
             return await self._append(fault, session, event)
 
     async def flush(self) -> None:
