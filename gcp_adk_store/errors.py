@@ -1,4 +1,4 @@
-"""Name what went wrong by what the caller does next.
+"""Errors, sorted by what the caller does next.
 
 ::
 
@@ -15,15 +15,15 @@
     │   └── OverloadedError      slow down, or raise the limit that it names; nothing was sent
     ├── OutcomeUnknownError      read before you repeat; it may have been written
     ├── AccessDeniedError        grant the permission, or change the policy, that the message names
-    │   └── CredentialsError     log in, or mend the credentials, with the command that the message names
+    │   └── CredentialsError     log in, or repair the credentials, with the command that the message names
     ├── ForkedProcessError       fork earlier, or close before the fork; nothing was sent
-    ├── NotProvisionedError      make the database or bucket that the message names
-    └── StoredDataError          what lies in storage cannot be read by this release
+    ├── NotProvisionedError      create the database or bucket that the message names
+    └── StoredDataError          this release cannot read the stored data
         └── PayloadMissingError  restore the payload, or read with on_missing_payload="placeholder"
 
-``OutcomeUnknownError`` is deliberately not a kind of ``UnavailableError``: repeating a write whose
-answer was lost is not the same as repeating one that was refused. Every error pickles, and carries
-``operation``, ``key`` (ids, never content) and ``attempts``; its text begins with the first two.
+``OutcomeUnknownError`` is deliberately not a kind of ``UnavailableError``: a refused write is safe to
+repeat, a write whose answer was lost is not. Every error pickles, and carries ``operation``, ``key`` (ids,
+never content) and ``attempts``; its text begins with the first two.
 """
 
 from collections.abc import Sequence
@@ -60,13 +60,13 @@ _SHOWN_CHARACTERS: Final = 100
 
 
 class StoreError(Exception):
-    """Anything this library raises on purpose.
+    """The base class of all errors that this library raises.
 
     Attributes:
-        operation: The public operation, such as ``append_event``; empty where there is none.
-        key: The ids of what it was about, never content; empty where there is none.
-        attempts: How often the request that failed was tried; 0 where none did.
-        retry_after_s: Seconds that the service asked to be left alone; ``None`` where it did not.
+        operation: The public operation, such as ``append_event``; empty outside of an operation.
+        key: The ids of the session or artifact, never content; empty outside of an operation.
+        attempts: The attempts of the failed request; 0 if no request failed.
+        retry_after_s: Seconds to wait as the service asks; ``None`` if it does not ask.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class StoreError(Exception):
 
 
 class InvalidInputError(StoreError, InputValidationError):
-    """The input can never be stored; nothing was written."""
+    """The store can never accept the input; nothing was written."""
 
 
 class SessionMissingError(StoreError, SessionNotFoundError):
@@ -107,7 +107,7 @@ class PromptTemplateError(StoreError, ValueError):
     """Variables of a prompt have no input.
 
     Attributes:
-        missing_variables: Names of all of them, in the order of appearance.
+        missing_variables: Names of all these variables, in the order of appearance.
         template: The template.
     """
 
@@ -139,27 +139,27 @@ class PromptTemplateError(StoreError, ValueError):
 
 
 class TemplateKeyError(StoreError, KeyError):
-    """An instruction needs a state key or an artifact that is not there, or that it may not have."""
+    """An instruction needs a state key or an artifact that is missing or not allowed."""
 
 
 class UploadMissingError(StoreError):
-    """Nothing was put for an upload that is to be finalized; nothing was saved."""
+    """An upload is to be finalized before its file arrived; nothing was saved."""
 
 
 class UnavailableError(StoreError):
-    """The service could not be reached or refused for now; nothing was written."""
+    """The service is unreachable, or refuses requests for now; nothing was written."""
 
 
 class OverloadedError(UnavailableError):
-    """More calls of this process wait than may, or this one waited too long; nothing was sent."""
+    """Too many calls of this process wait already, or this one waited too long; nothing was sent."""
 
 
 class OutcomeUnknownError(StoreError):
-    """A write was sent and never answered: it may or may not have been applied."""
+    """A write was sent and not answered: the service may have applied it."""
 
     @classmethod
     def since(cls, failure: StoreError, message: str) -> Self:
-        """Return the error for a write that *failure*, of a request after it, keeps from being settled."""
+        """Return the error for a write whose outcome stays unknown because a later request met *failure*."""
         error = cls(message, retry_after_s=failure.retry_after_s)
         error.attempts = failure.attempts
         return error
@@ -170,11 +170,11 @@ class AccessDeniedError(StoreError):
 
 
 class CredentialsError(AccessDeniedError):
-    """There are no credentials, or no token is to be had for them; nothing was sent."""
+    """The credentials are missing, or yield no token; nothing was sent."""
 
 
 class ForkedProcessError(StoreError):
-    """The process is the child of one in which gRPC ran, and cannot call Firestore; nothing was sent."""
+    """gRPC ran in the parent of this process, so it cannot call Firestore; nothing was sent."""
 
 
 class NotProvisionedError(StoreError):
@@ -182,8 +182,8 @@ class NotProvisionedError(StoreError):
 
 
 class StoredDataError(StoreError):
-    """A stored document or object is of an unknown format, incomplete or damaged."""
+    """A stored document or object has an unknown format, is incomplete or damaged."""
 
 
 class PayloadMissingError(StoredDataError):
-    """Large content that a document refers to is gone or damaged."""
+    """A payload that a document refers to is missing or damaged."""

@@ -53,16 +53,16 @@ _ARTIFACT_FORMS: Final = {
         re.compile(r"[A-Za-z0-9.+_-]+@[A-Za-z0-9.-]+"), "the email of a service account"
     ),
 }
-"""What a service takes as it is given, and a URI must not get wrong."""
+"""Forms of URI parameters that a service passes on unchecked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreSettings:
-    """Where a store keeps its data, and as whom it does.
+    """Where a store keeps its data, and the identity that it uses.
 
     Raises:
-        InvalidInputError: a setting cannot be such a name. *prefix* becomes part of every collection's
-            name and may have 1 to 32 letters, digits or ``-``, starting with a letter.
+        InvalidInputError: a setting is malformed. *prefix* becomes part of every collection's name and has
+            1 to 32 letters, digits or ``-``, starting with a letter.
     """
 
     project: str | None = None
@@ -72,26 +72,26 @@ class StoreSettings:
     bucket: str | None = None
     """Cloud Storage bucket for artifacts; ``None`` means a store without artifacts."""
     prefix: str = "adk"
-    """Start of every collection's name; stores with different prefixes never meet."""
+    """Start of every collection's name; stores with different prefixes never see each other."""
     credentials_file: str | None = None
     """Path of credentials; ``None`` takes those of the environment."""
     impersonate_service_account: str | None = None
     """Email of the service account to act as."""
     quota_project: str | None = None
-    """Project that requests are counted for; ``None`` leaves it to the credentials."""
+    """Project whose quota the requests use; ``None`` takes that of the credentials."""
     universe_domain: str | None = None
-    """``None`` takes that of the credentials, which is ``googleapis.com`` for nearly all."""
+    """``None`` takes that of the credentials, usually ``googleapis.com``."""
 
     def __post_init__(self) -> None:
         _require_forms({name: getattr(self, name) for name in _FORMS}, _FORMS)
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str] | None = None) -> Self:
-        """Read ``ADK_STORE_PROJECT``, ``_DATABASE``, ``_BUCKET`` and ``_PREFIX``, and as whom.
+        """Read ``ADK_STORE_PROJECT``, ``_DATABASE``, ``_BUCKET`` and ``_PREFIX``, and the identity.
 
-        That is ``ADK_STORE_CREDENTIALS_FILE``, ``ADK_STORE_IMPERSONATE``, ``ADK_STORE_QUOTA_PROJECT`` and
-        ``GOOGLE_CLOUD_UNIVERSE_DOMAIN``. An unset or empty variable means the default; the project falls back
-        to ``GOOGLE_CLOUD_PROJECT``.
+        ``ADK_STORE_CREDENTIALS_FILE``, ``ADK_STORE_IMPERSONATE``, ``ADK_STORE_QUOTA_PROJECT`` and
+        ``GOOGLE_CLOUD_UNIVERSE_DOMAIN`` name the identity. An unset or empty variable means the
+        default; the project falls back to ``GOOGLE_CLOUD_PROJECT``.
         """
         env = os.environ if environ is None else environ
         return cls(
@@ -114,7 +114,7 @@ class StoreSettings:
         """Return ``--artifact_service_uri`` for ADK's servers: ``gs://BUCKET?project=PROJECT``.
 
         Raises:
-            InvalidInputError: there is no bucket; without a URI, ADK's servers keep artifacts in memory.
+            InvalidInputError: the settings have no bucket. Without a URI, ADK's servers use memory.
         """
         if self.bucket is None:
             raise InvalidInputError("these settings have no bucket; pass bucket= or set ADK_STORE_BUCKET")
@@ -129,32 +129,32 @@ class SessionLimits:
     seal_tail_bytes: int = 64 * 1024
     """UTF-8 bytes of events kept in the session document before they are sealed into a segment."""
     segment_cache_bytes: int = 64 * 1024 * 1024
-    """Memory for segments that were read: they never change, so a long session is read from storage once."""
+    """Memory for cached segments: they never change, so a process reads each from storage once."""
     delivered_events: int = 8192
-    """Ids of events that this process stored lately, to recognise those that are delivered again."""
+    """Ids of recently stored events that this process remembers to recognise a repeated delivery."""
     inline_bytes: int = 64 * 1024
-    """Inline data of an event over this size is stored as a payload of its own."""
+    """The store keeps inline data of an event over this size as a payload of its own."""
     event_text_bytes: int = 256 * 1024
     """An event over this size as JSON, without its payloads, is stored as a compressed payload."""
     state_value_bytes: int = 64 * 1024
     """A state value over this size as JSON is stored as a compressed payload."""
     max_payload_bytes: int = 100 * 1024 * 1024
-    """The largest piece that is stored at all."""
+    """The largest piece of content that the store accepts."""
     max_values: int = 2_000_000
-    """Values in one event or one change of state, maps and lists among them, each as often as it stands in
-    the JSON. Python takes some 100 bytes for each, several times over while it is spelled and read."""
+    """Values in one event or one state delta, maps and lists included, each counted as often as the JSON
+    repeats it. Python takes about 100 bytes for each, several times over while it encodes and decodes."""
     rpc_timeout_s: float = 10.0
     """Deadline of one attempt of one RPC."""
     deadline_s: float = 30.0
-    """Deadline of one RPC, all attempts and waits together; most operations take one or two."""
+    """Deadline of one RPC, all attempts and waits together; most operations send one or two."""
     payload_deadline_s: float = 120.0
     """Deadline of one request for a payload that lies in a bucket, all attempts and waits together."""
     deadlines_s: Mapping[str, float] = field(default_factory=dict, hash=False)
     """Deadlines of whole operations by the method's name, as ``{"get_session": 5}``; none by default."""
     max_in_flight: int = 64
-    """Operations of one service that run at a time; further ones wait for their turn."""
+    """Operations of one service that run at a time; further ones wait for a permit."""
     max_waiting: int = 10_000
-    """Operations that may wait for a turn, ``deadline_s`` at most; one more is an OverloadedError."""
+    """Operations that may wait for a permit, each ``deadline_s`` at most; one more is an OverloadedError."""
 
     def __post_init__(self) -> None:
         _require_sizes(
@@ -171,11 +171,11 @@ class ArtifactLimits:
     max_workers: int = 16
     """Threads, and connections of the pool, that one service uses for blocking calls."""
     save_attempts: int = 100
-    """Version numbers that a save tries while other writers keep taking them."""
+    """Version numbers that a save tries while other writers take them first."""
     known_versions: int = 4096
     """Artifacts whose latest version this process remembers, to save without a listing."""
     known_for_s: float = 60.0
-    """How long it does: where others delete versions, a number can be free without being the next."""
+    """How long it remembers them: if others delete versions, a free number may not be the next."""
     request_timeout_s: float = 60.0
     """Longest silence of the server within one attempt of one request."""
     deadline_s: float = 120.0
@@ -194,14 +194,14 @@ class ArtifactLimits:
 
 
 def session_service_arguments(uri: str) -> dict[str, Any]:
-    """Return what ``firestore://PROJECT/DATABASE?...`` says, as arguments of the session service.
+    """Parse ``firestore://PROJECT/DATABASE?...`` into arguments of the session service.
 
     Both names may be left out, as in ``firestore:///``. Parameters: *prefix*, *bucket*, *on_conflict*,
     *on_missing_payload*, *default_ttl_seconds* and the numbers of :class:`SessionLimits`, by their names.
-    Everything may be percent-encoded; ``+`` is a plus.
+    Percent-encoding is decoded everywhere; ``+`` stays a plus.
 
     Raises:
-        InvalidInputError: something of it is unknown, there twice, empty or not of its form.
+        InvalidInputError: a part of it is unknown, repeated, empty or malformed.
     """
     parts = _ServiceUri.parse(uri, "firestore")
     project, database = parts.authority, parts.path.removeprefix("/")
@@ -222,14 +222,14 @@ def session_service_arguments(uri: str) -> dict[str, Any]:
 
 
 def artifact_service_arguments(uri: str) -> dict[str, Any]:
-    """Return what ``gs://BUCKET?...`` says, as arguments of the artifact service.
+    """Parse ``gs://BUCKET?...`` into arguments of the artifact service.
 
     Parameters: *project*, *kms_key_name*, *storage_class*, *signing_service_account* and the numbers of
     :class:`ArtifactLimits`, by their names.
 
     Raises:
-        InvalidInputError: as for :func:`session_service_arguments`, or there is a folder in it: artifacts
-            have the names that ADK gives them.
+        InvalidInputError: as for :func:`session_service_arguments`, or the URI has a folder: ADK alone
+            names the artifacts within a bucket.
     """
     parts = _ServiceUri.parse(uri, "gs")
     if parts.path not in ("", "/"):
@@ -247,7 +247,7 @@ def require_known(names: Iterable[str], known: Iterable[str], *, of: str) -> Non
     """Check that all *names* are among *known*.
 
     Raises:
-        InvalidInputError: one is not; the message names what it may have been meant for.
+        InvalidInputError: a name is unknown; the message suggests a similar known name.
     """
     known = sorted(known)
     for name in names:
@@ -259,7 +259,7 @@ def require_known(names: Iterable[str], known: Iterable[str], *, of: str) -> Non
 
 _URI: Final = re.compile(r"([a-z]+)://([^/?#]*)([^?#]*)(?:\?([^#]*))?", re.IGNORECASE)
 _USER: Final = re.compile(r"//[^/?#]*@")
-"""It may have a password, and belongs to URIs of other services."""
+"""The user part of other services' URIs, which may hold a password."""
 _NOT_ENCODED: Final = re.compile(r"%(?![0-9A-Fa-f]{2})")
 
 
@@ -271,12 +271,12 @@ class _ServiceUri(NamedTuple):
 
     @classmethod
     def parse(cls, uri: str, scheme: str) -> Self:
-        # Not urlsplit(): it drops line breaks and blanks, and reads a port out of example.com:project.
+        # Not urlsplit(): it drops line breaks and blanks, and reads a port in example.com:project.
         found = _URI.fullmatch(uri)
         fits = found is not None and found[1].lower() == scheme and "@" not in found[2]
         if found is None or not fits or not uri.isprintable() or " " in uri:
             shown = _USER.sub("//...@", uri)[:80]
-            raise InvalidInputError(f"{shown!r} is no URI of the form {scheme}://...?name=value&...")
+            raise InvalidInputError(f"{shown!r} is not a URI of the form {scheme}://...?name=value&...")
         query: dict[str, str] = {}
         for pair in (found[4] or "").split("&") if found[4] else []:
             name, _, value = (_decoded(text) for text in pair.partition("="))
@@ -288,7 +288,7 @@ class _ServiceUri(NamedTuple):
         return cls(scheme, _decoded(found[2]), _decoded(found[3]), query)
 
     def typed(self, parameters: Mapping[str, Callable[[str], Any]], limits: type[Any]) -> dict[str, Any]:
-        """Return the parameters as values, those that are limits as one."""
+        """Return the converted parameters, with all limits in one ``limits`` object."""
         numbers = {
             each.name: _whole if each.type is int else _decimal
             for each in fields(limits)
@@ -331,7 +331,7 @@ def _decimal(text: str) -> float:
 def firestore_emulator_host() -> str | None:
     """Return ``host:port`` from ``FIRESTORE_EMULATOR_HOST``, or ``None`` for production.
 
-    A scheme, which the other emulator's variable has, does no harm.
+    A scheme, as in the other emulator's variable, is removed.
     """
     return os.environ.get("FIRESTORE_EMULATOR_HOST", "").rpartition("://")[2].rstrip("/") or None
 
@@ -342,7 +342,7 @@ def storage_emulator_url() -> str | None:
 
 
 def names_ids() -> bool:
-    """Tell whether ``ADK_STORE_TELEMETRY_IDS`` lets spans name users and sessions: ``true`` or ``1``."""
+    """Return whether ``ADK_STORE_TELEMETRY_IDS`` is ``true`` or ``1``: spans then name users and sessions."""
     return os.environ.get("ADK_STORE_TELEMETRY_IDS", "").lower() in ("true", "1")
 
 

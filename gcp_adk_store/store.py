@@ -18,7 +18,7 @@ from gcp_adk_store.settings import ArtifactLimits, SessionLimits, StoreSettings
 
 
 class Store(OfOneProcess):
-    """Sessions and artifacts of one deployment; ``async with`` closes what it opened.
+    """Sessions and artifacts of one deployment; ``async with`` closes their connections.
 
     ::
 
@@ -46,15 +46,15 @@ class Store(OfOneProcess):
         session_limits: SessionLimits | None = None,
         artifact_limits: ArtifactLimits | None = None,
     ) -> Self:
-        """Return a store with connections of its own; nothing is contacted before the first call.
+        """Return a store with connections of its own; it contacts nothing before the first call.
 
         The arguments are those of :class:`~gcp_adk_store.StoreSettings`, and of the two services, whose
         clients share one token. *impersonate_service_account* is short for the *credentials*
         ``StoreCredentials(impersonate_service_account=...)``.
 
         Raises:
-            InvalidInputError: a setting cannot be a name, or a :class:`~gcp_adk_store.StoreCredentials` meets
-                *impersonate_service_account*, which it says itself.
+            InvalidInputError: a setting is malformed, or *impersonate_service_account* comes with a
+                :class:`~gcp_adk_store.StoreCredentials`, which has that argument itself.
         """
         place = StoreSettings(project=project, database=database, bucket=bucket, prefix=prefix)
         if impersonate_service_account is not None:
@@ -93,13 +93,13 @@ class Store(OfOneProcess):
         session_limits: SessionLimits | None = None,
         artifact_limits: ArtifactLimits | None = None,
     ) -> Self:
-        """Return a store as ``ADK_STORE_PROJECT``, ``_DATABASE``, ``_BUCKET`` and ``_PREFIX`` say.
+        """Return the store that ``ADK_STORE_PROJECT``, ``_DATABASE``, ``_BUCKET`` and ``_PREFIX`` name.
 
         Without *credentials*, ``ADK_STORE_CREDENTIALS_FILE``, ``ADK_STORE_IMPERSONATE``,
-        ``ADK_STORE_QUOTA_PROJECT`` and ``GOOGLE_CLOUD_UNIVERSE_DOMAIN`` say as whom.
+        ``ADK_STORE_QUOTA_PROJECT`` and ``GOOGLE_CLOUD_UNIVERSE_DOMAIN`` name the identity.
 
         Raises:
-            InvalidInputError: a variable cannot be a name.
+            InvalidInputError: a variable is malformed.
         """
         place = StoreSettings.from_env()
         return cls.connect(
@@ -130,7 +130,7 @@ class Store(OfOneProcess):
         """Return a store over clients that the caller owns and closes.
 
         Raises:
-            InvalidInputError: only one of *storage* and *bucket* is given, or a setting is no name.
+            InvalidInputError: only one of *storage* and *bucket* is given, or a setting is malformed.
         """
         if (storage is None) != (bucket is None):
             raise InvalidInputError("storage and bucket go together; give both or neither")
@@ -169,7 +169,7 @@ class Store(OfOneProcess):
         return self._artifacts
 
     async def find_garbage(self, *, older_than_s: float = DEFAULT_AGE_S) -> AsyncIterator[Garbage]:
-        """Yield what is in nobody's use, of sessions and of artifacts; see their ``find_garbage``.
+        """Yield unreferenced data of sessions and artifacts; see their ``find_garbage``.
 
         Raises:
             InvalidInputError: *older_than_s* is below an hour.
@@ -181,13 +181,13 @@ class Store(OfOneProcess):
                 yield garbage
 
     async def remove_garbage(self, garbage: Garbage) -> bool:
-        """Remove what :meth:`find_garbage` found, unless it came into use again; tell whether it is gone."""
+        """Remove what :meth:`find_garbage` found unless it is in use again; return whether it is gone."""
         if garbage.kind is GarbageKind.UPLOAD:
             return await self.artifacts.remove_garbage(garbage)
         return await self._sessions.remove_garbage(garbage)
 
     async def close(self) -> None:
-        """Close the connections that the services opened; a later call opens them anew."""
+        """Close the connections that the services opened; a later call opens them again."""
         await self._sessions.close()
         if self._artifacts is not None:
             await self._artifacts.close()

@@ -1,4 +1,4 @@
-"""Let the servers and commands of ADK use the store."""
+"""Let ADK's servers and commands use the store."""
 
 import importlib
 from typing import TYPE_CHECKING, Any, Final
@@ -26,7 +26,7 @@ _OF_THE_APP: Final = {"answer_errors", "lifespan", "tune_gc"}
 
 
 def __getattr__(name: str) -> Any:
-    # At the first use: the formatter of logs lies here too, and needs neither FastAPI nor a service.
+    # Imported at the first use: the log formatter in this package needs neither FastAPI nor a service.
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     home = "app" if name in _OF_THE_APP else "services"

@@ -1,4 +1,4 @@
-"""Fit the FastAPI app of ADK's server to the store: how it ends, answers errors, and collects garbage."""
+"""Adapt the FastAPI app of ADK's server: its shutdown, its error answers and Python's garbage collector."""
 
 import gc
 import logging
@@ -36,7 +36,7 @@ _STATUSES: Final[dict[type[StoreError], int]] = {
 
 @asynccontextmanager
 async def lifespan(app: FastAPI) -> AsyncIterator[None]:  # noqa: ARG001  # FastAPI's signature
-    """Close the services that were made for URIs when the server ends: ``get_fast_api_app(lifespan=...)``."""
+    """Close the services of all URIs when the server ends: ``get_fast_api_app(lifespan=...)``."""
     try:
         yield
     finally:
@@ -44,7 +44,7 @@ async def lifespan(app: FastAPI) -> AsyncIterator[None]:  # noqa: ARG001  # Fast
 
 
 def answer_errors(app: FastAPI) -> None:
-    """Let *app*, which ``get_fast_api_app`` made, answer the store's errors by what the client does next.
+    """Let *app*, from ``get_fast_api_app``, answer the store's errors by what the client does next.
 
     | error | status |
     |---|---|
@@ -53,13 +53,13 @@ def answer_errors(app: FastAPI) -> None:
     | ``SessionExistsError``, ``SessionConflictError``, ``ArtifactConflictError`` | 409 |
     | ``UnavailableError``, ``OverloadedError`` | 503, with ``Retry-After`` |
 
-    ADK answers most of them with 500. The others stay so: a client can do nothing about missing permissions,
-    and must not repeat by itself what may have happened (``OutcomeUnknownError``). From 500 on the answer
-    names the error's class alone: its message, which is for the operator, is logged. Within ``/run_sse`` the
-    answer has begun: ADK sends the error as the stream's last event.
+    ADK answers most of them with 500, and all other errors keep that: a client cannot repair missing
+    permissions, and must not repeat a write that may have happened (``OutcomeUnknownError``). From 500 on the
+    answer names only the error's class, and the log has its message for the operator. In ``/run_sse`` the
+    answer has begun already, so ADK sends the error as the stream's last event.
 
     Raises:
-        RuntimeError: *app* serves already, and would not learn of it.
+        RuntimeError: *app* serves already, so a new handler has no effect.
     """
     if app.middleware_stack is not None:
         raise RuntimeError("answer_errors() comes after get_fast_api_app() and before it serves")
@@ -70,10 +70,10 @@ def answer_errors(app: FastAPI) -> None:
 def tune_gc() -> None:
     """Set Python's garbage collector for this process; call it once, after all imports and before it serves.
 
-    What was imported is frozen: the collector does not look through it any more. The rest it looks through
-    less often. Memory that is in no cycle is freed at once as before.
+    It freezes the imported objects, which the collector then skips, and makes collections of the rest less
+    frequent. Python still frees memory outside of cycles at once.
 
-    With 32 sessions that take turns at a time the longest collection falls from 305 to 25 ms of CPU, and the
+    With turns of 32 sessions at a time, the longest collection falls from 305 to 25 ms of CPU, and the
     99th percentile of appends to 0.36 times what it was: ``python -m benchmarks.collector``, with its figures
     in docs/performance.md.
     """
@@ -83,12 +83,12 @@ def tune_gc() -> None:
 
 
 async def _answer(request: Request, exc: Exception) -> Response:
-    # Where ADK catches everything it raises a 500 from what it caught.
+    # ADK's catch-all raises a 500 from the original error.
     told = exc.__cause__ if isinstance(exc, HTTPException) and exc.status_code == _FAILED else exc
     if isinstance(told, StoreError):
         status = next((status for kind, status in _STATUSES.items() if isinstance(told, kind)), _FAILED)
         detail, headers = type(told).__name__, {}
-        # From 500 on it names accounts, files and projects, which are no business of who calls.
+        # From 500 on the message names accounts, files and projects, which a client must not see.
         if isinstance(told, UnavailableError):
             headers["Retry-After"] = str(math.ceil(told.retry_after_s or 1))
             logger.warning("%s: %s", detail, told)

@@ -1,4 +1,4 @@
-"""Write log records as lines of JSON, of which Cloud Logging reads severity, trace and fields."""
+"""Write log records as JSON lines, from which Cloud Logging reads severity, trace and fields."""
 
 import json
 import logging
@@ -23,21 +23,21 @@ class CloudLoggingFormatter(logging.Formatter):
     """Formats a record as one line of JSON, for a handler that writes to stdout or stderr.
 
     Cloud Run, GKE and Cloud Functions pass such lines on to Cloud Logging: ``severity`` and ``time`` become
-    those of the entry, the running span of OpenTelemetry its trace, a traceback what Error Reporting shows.
-    Everything else, with what was passed as ``extra=``, is in the entry's ``jsonPayload``.
+    those of the entry, the current OpenTelemetry span becomes its trace, and Error Reporting shows a
+    traceback. Everything else, with the fields of ``extra=``, is in the entry's ``jsonPayload``.
     """
 
     def __init__(self, *, project: str | None = None) -> None:
-        """Prepare it.
+        """Prepare the formatter.
 
         Args:
-            project: Where traces are; by default ``GOOGLE_CLOUD_PROJECT``.
+            project: The project of the traces; by default ``GOOGLE_CLOUD_PROJECT``.
         """
         super().__init__()
         self._project = project
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the line, without its end; what JSON cannot hold is in it as text."""
+        """Return the line, without a line break; values that JSON cannot hold become text."""
         extra = {name: value for name, value in vars(record).items() if name not in _OF_EVERY_RECORD}
         own = {
             "severity": _severity(record.levelno),
@@ -55,7 +55,7 @@ class CloudLoggingFormatter(logging.Formatter):
         try:
             return json.dumps({**extra, **own}, default=str, allow_nan=False)
         except (TypeError, ValueError, RecursionError):
-            # Not for the sake of one field is a record lost.
+            # One field must not lose the record.
             return json.dumps({**{str(name): _plain(value) for name, value in extra.items()}, **own})
 
     def _trace(self) -> dict[str, Any]:

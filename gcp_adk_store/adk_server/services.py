@@ -1,4 +1,4 @@
-"""Make services from the URIs that ADK's servers are given, and tell ADK of them."""
+"""Create services from the URIs of ADK's servers, and register their schemes with ADK."""
 
 import asyncio
 import inspect
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 Service = TypeVar("Service", FirestoreSessionService, GcsArtifactService)
 
 LOOK_S: Final = 5.0
-"""Seconds that a server's start may wait for its buckets' answers; its probes fail meanwhile."""
+"""Seconds that a server's start waits for its buckets' answers; health probes fail meanwhile."""
 
 _guard = Guard()
 _made: list[tuple[dict[str, Any], FirestoreSessionService | GcsArtifactService]] = []
@@ -33,17 +33,17 @@ _as_whom: dict[StoreSettings, StoreCredentials] = {}
 
 
 def register(registry: "ServiceRegistry | None" = None) -> None:
-    """Teach ADK ``firestore://PROJECT/DATABASE?...`` for sessions and ``gs://BUCKET?...`` for artifacts.
+    """Register ``firestore://PROJECT/DATABASE?...`` for sessions and ``gs://BUCKET?...`` for artifacts.
 
-    For ``adk web``, ``adk api_server``, ``adk run`` and ``get_fast_api_app``, called before them and in their
-    process; again does no harm. ADK's own factory for ``gs://`` is replaced: both have the same objects, so
-    what one saved the other loads. A ``services.yaml`` or ``services.py`` of the agents is read later, and
-    has the last word.
+    Call it before ``adk web``, ``adk api_server``, ``adk run`` or ``get_fast_api_app``, in their process; a
+    repeated call is harmless. It replaces ADK's own factory for ``gs://``; each service loads what the other
+    saved, because both write the same objects. ADK reads a ``services.yaml`` or ``services.py`` of the agents
+    later, so that file takes precedence.
 
     Args:
-        registry: By default the one of the process.
+        registry: By default the registry of the process.
     """
-    # Here: it brings half of ADK's command line.
+    # Imported here: it loads half of ADK's command line.
     from google.adk.cli.service_registry import get_service_registry  # noqa: PLC0415
 
     registry = registry or get_service_registry()
@@ -57,20 +57,20 @@ def session_service(
     agents_dir: str | None = None,  # noqa: ARG001  # ADK's
     **options: Any,
 ) -> FirestoreSessionService:
-    """Return the session service of a URI; a ``class:`` of ADK's ``services.yaml``, too.
+    """Return the session service of a URI; also a ``class:`` of ADK's ``services.yaml``.
 
     The same URI has the same service, and with it the same connections, until :func:`close_services`. All
-    services share one token; as whom, ``ADK_STORE_CREDENTIALS_FILE`` and its like say, as for
-    :meth:`~gcp_adk_store.Store.from_env`.
+    services share one token, for the identity that ``ADK_STORE_CREDENTIALS_FILE`` and the related variables
+    of :meth:`~gcp_adk_store.Store.from_env` name.
 
     Args:
         uri: As :func:`~gcp_adk_store.settings.session_service_arguments` reads it.
-        agents_dir: Where ADK found the agents; sessions do not depend on it.
-        options: Other arguments of :class:`~gcp_adk_store.FirestoreSessionService`, such as *credentials*:
-            what ``get_fast_api_app(session_db_kwargs=...)`` was given.
+        agents_dir: The agents' folder; sessions do not depend on it.
+        options: Other arguments of :class:`~gcp_adk_store.FirestoreSessionService`, such as *credentials*,
+            from ``get_fast_api_app(session_db_kwargs=...)``.
 
     Raises:
-        InvalidInputError: the URI or an option is none, or both say the same thing.
+        InvalidInputError: the URI or an option is invalid, or both set the same argument.
     """
     return _service(FirestoreSessionService, session_service_arguments(uri), options)
 
@@ -81,12 +81,12 @@ def artifact_service(
     agents_dir: str | None = None,  # noqa: ARG001  # ADK's
     **options: Any,
 ) -> GcsArtifactService:
-    """Return the artifact service of a URI; a ``class:`` of ADK's ``services.yaml``, too.
+    """Return the artifact service of a URI; also a ``class:`` of ADK's ``services.yaml``.
 
     Args:
         uri: As :func:`~gcp_adk_store.settings.artifact_service_arguments` reads it.
-        agents_dir: Where ADK found the agents; artifacts do not depend on it.
-        options: Other arguments of :class:`~gcp_adk_store.GcsArtifactService`; ADK has none.
+        agents_dir: The agents' folder; artifacts do not depend on it.
+        options: Other arguments of :class:`~gcp_adk_store.GcsArtifactService`; ADK passes none.
 
     Raises:
         InvalidInputError: as for :func:`session_service`.
@@ -95,17 +95,17 @@ def artifact_service(
 
 
 async def missing_bucket(*, session_uri: str | None, artifact_uri: str | None) -> str | None:
-    """Return the bucket that one of the URIs names and that does not exist; ``None`` if all of them do.
+    """Return the first missing bucket among those that the URIs name; ``None`` if all of them exist.
 
-    A server asks before the first save would tell. URIs of other services have no bucket. 1 request a bucket,
-    ``LOOK_S`` seconds for all of them.
+    A server calls it at its start, before a save fails. URIs of other services name no bucket. It takes 1
+    request per bucket, and ``LOOK_S`` seconds for all of them.
 
     Raises:
         InvalidInputError: as for :func:`session_service`.
-        StoreError: a bucket did not answer in time, or not to this identity: it may exist.
+        StoreError: a bucket did not answer in time or refused this identity; it may exist.
     """
     places = _buckets(session_uri, artifact_uri)
-    # A thread that waits for a silent server ends by itself.
+    # A thread that waits for a silent server ends by its timeout.
     limits = ArtifactLimits(request_timeout_s=LOOK_S)
     with part_of(LOOK_S):
         for bucket, project in places.items():
@@ -120,7 +120,7 @@ async def missing_bucket(*, session_uri: str | None, artifact_uri: str | None) -
 
 
 def _buckets(session_uri: str | None, artifact_uri: str | None) -> dict[str, str | None]:
-    """Return the buckets of this store's URIs, each with the project that is to be acted in."""
+    """Return the buckets of this store's URIs, each with the project of its client."""
     found: dict[str, str | None] = {}
     if artifact_uri and artifact_uri.lower().startswith("gs:"):
         arguments = artifact_service_arguments(artifact_uri)
@@ -133,12 +133,12 @@ def _buckets(session_uri: str | None, artifact_uri: str | None) -> dict[str, str
 
 
 async def close_services() -> None:
-    """Close the connections of all services made for URIs; one that is used again opens its own anew."""
+    """Close the connections of all services of URIs; a later call of a service opens its own again."""
     with _guard:
         services = [service for _, service in _made]
         _made.clear()
         _as_whom.clear()
-    # Side by side, and all of them: one that waits for a request to end, or fails, is in nobody's way.
+    # Concurrently, so that a slow or failing service does not keep the others open.
     failures = await asyncio.gather(*(service.close() for service in services), return_exceptions=True)
     for failure in failures:
         if isinstance(failure, BaseException):
@@ -152,7 +152,7 @@ def _service(kind: type[Service], arguments: dict[str, Any], options: dict[str, 
             raise InvalidInputError(f"{name} is in the URI and in an option; say it once")
     asked = arguments | options
     with _guard:
-        # Compared, not hashed: an option may be any object.
+        # Compared, not hashed: an option may be an unhashable object.
         for known, service in _made:
             if isinstance(service, kind) and known == asked:
                 return service
@@ -164,6 +164,6 @@ def _service(kind: type[Service], arguments: dict[str, Any], options: dict[str, 
 
 
 def _credentials() -> StoreCredentials:
-    """Return as whom the environment says, and no URI: with one token for sessions and artifacts."""
+    """Return the environment's credentials, with one token for sessions and artifacts."""
     place = StoreSettings.from_env()
     return _as_whom.setdefault(place, StoreCredentials.from_settings(place))

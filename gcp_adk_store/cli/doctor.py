@@ -16,7 +16,7 @@ from gcp_adk_store.cli.place import chosen_settings, place_options, told_with_re
 from gcp_adk_store.cli.screen import show, waiting
 from gcp_adk_store.cli.terminal import visible
 from gcp_adk_store.doctor.findings import Finding, Status, described
-from gcp_adk_store.doctor.measures import Canary, histogram
+from gcp_adk_store.doctor.measures import Probe, histogram
 from gcp_adk_store.settings import StoreSettings
 
 if TYPE_CHECKING:
@@ -57,13 +57,13 @@ def _described(examination: "Examination") -> dict[str, Any]:
         "bucket": place.bucket,
         "prefix": place.prefix,
         "findings": [described(finding) for finding in examination.findings],
-        "latency_ms": {name: list(canary.samples_ms) for name, canary in _canaries(examination)},
+        "latency_ms": {name: list(probe.samples_ms) for name, probe in _probes(examination)},
     }
 
 
-def _canaries(examination: "Examination") -> list[tuple[str, Canary]]:
-    flown = (("documents", examination.facts.documents), ("objects", examination.facts.objects))
-    return [(name, canary) for name, canary in flown if canary is not None]
+def _probes(examination: "Examination") -> list[tuple[str, Probe]]:
+    probed = (("documents", examination.facts.documents), ("objects", examination.facts.objects))
+    return [(name, probe) for name, probe in probed if probe is not None]
 
 
 def _show(examination: "Examination", chosen: StoreSettings) -> None:
@@ -85,9 +85,9 @@ def _show(examination: "Examination", chosen: StoreSettings) -> None:
     show(table)
     for aside, checks in _asides(examination.findings).items():
         show(f"does not apply {aside}: {', '.join(checks)}")
-    for name, canary in _canaries(examination):
-        if canary.samples_ms:
-            show("", _bars(f"reading {name}", canary.samples_ms))
+    for name, probe in _probes(examination):
+        if probe.samples_ms:
+            show("", _bars(f"reading {name}", probe.samples_ms))
     _show_fixes([finding for finding in applying if finding.commands or finding.terraform])
     counts = Counter(finding.status for finding in applying)
     show("", ", ".join(f"{counts[status]} {status.value}" for status in Status if counts[status]))

@@ -1,1 +1,1 @@
-"""Spell the wire: how ids, values, events and artifacts look in storage. No I/O, no SDK."""
+"""The stored format of ids, values, events and artifacts. No I/O, no SDK."""

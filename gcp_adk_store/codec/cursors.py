@@ -1,4 +1,4 @@
-"""Spell places in listings and histories as texts that a caller can hand through."""
+"""Encode places in listings and histories as texts that a caller can pass on."""
 
 import base64
 import hashlib
@@ -15,20 +15,20 @@ _SHOWN: Final = 40  # characters of a cursor in an error
 
 
 def encode_cursor(place: Sequence[str | int | float]) -> str:
-    """Return *place* as a text."""
+    """Return *place* as an opaque text."""
     return base64.urlsafe_b64encode(json.dumps(place, separators=(",", ":")).encode()).decode()
 
 
 def encode_page_cursor(listing: str, time: float, key: SessionKey) -> str:
-    """Return the place after the session *key*, last updated at *time*, in *listing*."""
+    """Encode the place after the session *key*, last updated at *time*, in *listing*."""
     return encode_cursor((_named(listing), time, key.user, key.session))
 
 
 def decode_page_cursor(text: str, *, listing: str, app: str) -> tuple[float, SessionKey]:
-    """Return the session that a page of *listing* ended with, and its last update.
+    """Return the last update and the key of the last session on a page of *listing*.
 
     Raises:
-        InvalidInputError: *text* is no such place, or one of another listing, where it would skip sessions.
+        InvalidInputError: *text* is malformed, or belongs to another listing, where it would skip sessions.
     """
     name, time, user, session = _decoded(text, str, float, str, str)
     if not math.isfinite(time):
@@ -44,7 +44,7 @@ def decode_event_cursor(text: str) -> tuple[str, EventPlace]:
     """Return the epoch of a session and a place in its history.
 
     Raises:
-        InvalidInputError: *text* is no such place.
+        InvalidInputError: *text* is malformed.
     """
     epoch, segment, offset = _decoded(text, str, int, int)
     if segment < 0 or offset < 0:
@@ -68,5 +68,5 @@ def _decoded(text: str, *kinds: type) -> list[Any]:
 
 def _refused(text: object) -> InvalidInputError:
     return InvalidInputError(
-        f"cursor {str(text)[:_SHOWN]!r} is none that this method gave; leave it out to start anew"
+        f"cursor {str(text)[:_SHOWN]!r} does not come from this method; leave it out to start anew"
     )

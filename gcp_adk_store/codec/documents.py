@@ -7,7 +7,7 @@
       .../{prefix}_sessions/{session}                 header, state, tail
       .../{prefix}_sessions/{session}/{prefix}_segments/{epoch}-{n}
       .../{prefix}_sessions/{session}/{prefix}_deletions/{epoch}
-    {any of the first three}/{prefix}_chunks/{life}-{sha256}-{n}      payloads, where there is no bucket
+    {any of the first three}/{prefix}_chunks/{life}-{sha256}-{n}      payloads of a store without a bucket
 
 docs/data-model.md lists every field.
 """
@@ -31,12 +31,12 @@ from gcp_adk_store.model.payloads import Payload, PayloadOwner, PayloadPlace, Pa
 from gcp_adk_store.model.sessions import Append, Marker, Segment, StoredSession
 from gcp_adk_store.model.state import ScopedState
 
-_FOR_EVER: Final = "shared"  # the life of a document that is never deleted
+_FOR_EVER: Final = "shared"  # the life of a document that the store never deletes
 
 
 @dataclass(frozen=True, slots=True)
 class Deletion:
-    """A session that is gone but whose segments and payloads may not be."""
+    """A deleted session that may still have segments and payloads."""
 
     epoch: str
     sealed: int
@@ -87,7 +87,7 @@ class Layout:
         return [f"{parent}/{epoch}-{number}" for number in numbers]
 
     def session_payloads(self, key: SessionKey, epoch: str) -> PayloadOwner:
-        """Owner of a session's payloads: they go with it."""
+        """Owner of a session's payloads, which are deleted with it."""
         return PayloadOwner(path=self.session(key), life=epoch)
 
     def app_payloads(self, app: str) -> PayloadOwner:
@@ -115,13 +115,13 @@ class Layout:
     def put_chunks(
         self, owner: PayloadOwner, payload: Payload, *, now: float, parts_at: int | None
     ) -> list[Write]:
-        """Return the writes of one payload, each of at most 900 KiB; kept for good without *parts_at*."""
+        """Return the writes of one payload, each of at most 900 KiB; without *parts_at* they never expire."""
         return [
             Write(
                 path=path,
                 fields={
                     "format": FORMAT,
-                    # Put again, a chunk changes: a collector that saw it before leaves it alone.
+                    # A second write changes the chunk: a collector that saw the first does not remove it.
                     "put_time": now,
                     "body": payload.data[number * CHUNK_BYTES : (number + 1) * CHUNK_BYTES],
                     **_of_part(parts_at),
@@ -140,7 +140,7 @@ class Layout:
         spilled: frozenset[PayloadPlace] = frozenset(),
         expiry: Expiry | None = None,
     ) -> list[Write]:
-        """Return the writes that make a session and apply its initial app and user state."""
+        """Return the writes that create a session and apply its initial app and user state."""
         return [
             Write(
                 path=self.session(key),
@@ -169,9 +169,9 @@ class Layout:
     def append(
         self, key: SessionKey, append: Append, marker: Marker, expiry: Expiry | None = None
     ) -> list[Write]:
-        """Return the writes that add one event and its change of state, the session's first.
+        """Return the writes that add one event and its state delta, the session's first.
 
-        The session must be exactly as *marker* saw it.
+        They require the session exactly as *marker* describes it.
         """
         fields: dict[str, FieldValue] = {
             "last_update_time": append.timestamp,
@@ -203,7 +203,7 @@ class Layout:
         """Return the writes that move the tail of *stored* into its next segment.
 
         Raises:
-            InvalidInputError: it has 100,000 already, as many as are read.
+            InvalidInputError: it has 100,000 segments already, the most that a read accepts.
         """
         number = stored.sealed
         if number == MAX_SEGMENTS:
@@ -240,7 +240,7 @@ class Layout:
         ]
 
     def renewals(self, parts: Sequence[Document], *, parts_at: int) -> list[Write]:
-        """Return the writes that keep segments and chunks until *parts_at* at least: none moves back."""
+        """Return the writes that keep segments and chunks until *parts_at* at least, never shorter."""
         until = _time(parts_at + PARTS_GRACE_S)
         return [
             Write(
@@ -254,7 +254,7 @@ class Layout:
         ]
 
     def delete(self, stored: StoredSession) -> list[Write | Delete]:
-        """Return the writes that end a session, noting what of it is still to be removed."""
+        """Return the writes that delete a session and note which of its parts remain."""
         writes: list[Write | Delete] = [Delete(path=self.session(stored.key), must=stored.update_time)]
         if stored.sealed or stored.spilled:
             path = f"{self.session(stored.key)}/{self.deletions_collection}/{stored.epoch}"
@@ -269,13 +269,13 @@ class Layout:
         return writes
 
     def finish_deletion(self, key: SessionKey, deletion: Deletion) -> list[Delete]:
-        """Return the deletes that complete *deletion*, its own note last."""
+        """Return the deletes that complete *deletion*; its note comes last."""
         note = f"{self.session(key)}/{self.deletions_collection}/{deletion.epoch}"
         segments = self.segments(key, deletion.epoch, range(deletion.sealed))
         return [Delete(path=path) for path in (*segments, note)]
 
     def _shared_state(self, key: SessionKey, delta: ScopedState) -> list[Write]:
-        """Return one masked upsert a touched scope: writers of other keys are never in the way."""
+        """Return one masked upsert per changed scope, which never conflicts with writers of other keys."""
         writes = []
         for path, values in ((self.app(key.app), delta.app), (self.user(key.owner), delta.user)):
             if not values:

@@ -1,7 +1,7 @@
-"""Take large bytes out of an event's content, name them in its JSON text, and put them back.
+"""Move large bytes out of an event's content, refer to them in its JSON text, and restore them.
 
 The text of an event with payloads has one key more, ``adk_store_payloads``: a list of places, digests and
-sizes. That of an event whose halves of surrogate pairs are spelled (:mod:`gcp_adk_store.model.halves`) has
+sizes. The text of an event with encoded halves of surrogate pairs (:mod:`gcp_adk_store.model.halves`) has
 ``adk_store_halves``, which is true. ADK's ``Event`` ignores keys that it does not know.
 """
 
@@ -16,11 +16,11 @@ from gcp_adk_store.errors import StoredDataError
 from gcp_adk_store.model.payloads import PayloadRef
 
 Place = tuple[int, ...]
-"""Where bytes lie in an event: the number of the content's part, and that of a part of its function
-response."""
+"""The place of bytes in an event: the number of the content's part, and the number of a part within its
+function response."""
 
 WHOLE: Final[Place] = ()
-"""The place of an event that is a payload as a whole."""
+"""The place that stands for the whole event."""
 
 _KEY: Final = "adk_store_payloads"
 _HALVES: Final = "adk_store_halves"
@@ -29,7 +29,7 @@ _HALVES: Final = "adk_store_halves"
 def without_bytes(
     content: types.Content | None, *, over: int
 ) -> tuple[types.Content | None, dict[Place, bytes]]:
-    """Return *content* without its inline data *over* so many bytes, and that; *content* stays as it is."""
+    """Return a copy of *content* without inline data of more than *over* bytes, and that data."""
     taken = {
         place: blob.data for place, blob in _blobs(content) if blob.data is not None and len(blob.data) > over
     }
@@ -55,7 +55,7 @@ def put_bytes(content: types.Content | None, data: Mapping[Place, bytes]) -> Non
 
 
 def put_placeholders(content: types.Content | None, refs: Iterable[tuple[Place, PayloadRef]]) -> None:
-    """Say in *content*, in the places of payloads that are gone, which those were.
+    """Put a text that names each missing payload into its place in *content*.
 
     Raises:
         StoredDataError: *content* has no such place.
@@ -69,13 +69,13 @@ def put_placeholders(content: types.Content | None, refs: Iterable[tuple[Place, 
         if len(place) == 1:
             parts[place[0]] = types.Part(text=placeholder(ref))
         elif part.function_response is not None and part.function_response.parts:
-            # A part of a function response may hold no text.
+            # A part of a function response cannot hold text.
             note = types.FunctionResponseBlob(mime_type="text/plain", data=placeholder(ref).encode())
             part.function_response.parts[place[1]] = types.FunctionResponsePart(inline_data=note)
 
 
 def placeholder(ref: PayloadRef) -> str:
-    """Return what stands for a payload that is gone."""
+    """Return the text that stands for a missing payload."""
     return f"[content of {ref.size} bytes is missing: sha256:{ref.sha256}]"
 
 
@@ -88,12 +88,12 @@ def referring(text: str, refs: Mapping[Place, PayloadRef]) -> str:
 
 
 def references(text: str) -> dict[Place, PayloadRef]:
-    """Return what :func:`referring` added to *text*.
+    """Return the references that :func:`referring` added to *text*.
 
     Raises:
-        StoredDataError: it is of no known form.
+        StoredDataError: its form is unknown.
     """
-    if _KEY not in text:  # the ordinary event is not parsed twice
+    if _KEY not in text:  # avoids a second parse of an ordinary event
         return {}
     what = f"an event of {len(text)} characters"
     try:
@@ -103,12 +103,12 @@ def references(text: str) -> dict[Place, PayloadRef]:
 
 
 def with_halves(text: str) -> str:
-    """Return the JSON object *text*, whose halves are spelled, with the key that says so."""
+    """Return the JSON object *text*, whose halves are encoded, with the key that marks it."""
     return f"{text[:-1]},{json.dumps(_HALVES)}:true}}"
 
 
 def spells_halves(text: str) -> bool:
-    """Tell whether *text* is one that :func:`with_halves` returned; an event may also speak of it."""
+    """Return whether *text* comes from :func:`with_halves`; an event's own words may contain the key."""
     return _HALVES in text and json.loads(text).get(_HALVES) is True
 
 
@@ -137,7 +137,7 @@ def _blobs(content: types.Content | None) -> Iterator[tuple[Place, types.Blob | 
 
 
 def _empty(parts: list[types.Part], place: Place) -> None:
-    """Replace the part at *place* by a copy whose inline data is gone; what it was copied from stays."""
+    """Replace the part at *place* by a copy without inline data; the original part stays as it is."""
     number = place[0]
     part = parts[number]
     if len(place) == 1:

@@ -1,7 +1,7 @@
-"""Spell events as JSON texts.
+"""Encode events as JSON texts.
 
-Large content leaves an event's text for payloads (:mod:`gcp_adk_store.codec.event_payloads`): inline bytes
-by themselves, and a text that is still too long as one payload of its compressed whole.
+Large content of an event becomes payloads (:mod:`gcp_adk_store.codec.event_payloads`): first its inline
+bytes, then the whole compressed text if it is still too long.
 """
 
 import json
@@ -42,7 +42,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventLimits:
-    """Sizes at which parts of an event become payloads, and where those are to lie."""
+    """Sizes at which parts of an event become payloads, and the place of those payloads."""
 
     inline_bytes: int
     """Inline data over this size becomes a payload."""
@@ -52,30 +52,30 @@ class EventLimits:
     """The largest payload."""
     place: PayloadPlace
     values: int = Bounds().values
-    """Maps, lists and what they hold in one event."""
+    """Values in one event, maps and lists included."""
 
     @property
     def bounds(self) -> Bounds:
-        """What may be spelled as one event."""
+        """The limits of one event."""
         return Bounds(values=self.values, size=min(self.payload_bytes, MAX_PAYLOAD_BYTES))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EncodedEvent:
-    """An event as it is stored."""
+    """The stored form of an event."""
 
     text: str
     payloads: Sequence[Payload]
-    """What *text* refers to."""
+    """The payloads that *text* refers to."""
     event: Event
-    """The event as it will be read, payloads included: tuples are lists, datetimes are text."""
+    """The event as a reader gets it, payloads included: tuples become lists, datetimes become text."""
     is_payload: bool = False
     """Whether the event is a payload as a whole."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredEvent:
-    """An event as it was read, still without its payloads."""
+    """An event from storage, without its payloads."""
 
     event: Event
     missing: Mapping[Place, PayloadRef]
@@ -89,21 +89,20 @@ class StoredEvent:
 def encode_event(
     event: Event, *, state_delta: Mapping[str, Any], limits: EventLimits, light: bool = False
 ) -> EncodedEvent:
-    """Return *event* as JSON with *state_delta* as its change of state; *event* stays as it is.
+    """Return *event* as JSON with *state_delta*; *event* stays as it is.
 
-    The whole event is kept, so a field that a newer ADK adds is kept too. The text is read back before
-    it is returned: what could be written but never read (a timestamp that is no number) would lock the
-    session for good.
+    The text holds the whole event, also fields that a newer ADK adds. The function parses the text before it
+    returns: an unreadable event, such as one with a text as its timestamp, would block the session forever.
 
     Args:
         event: The event.
-        state_delta: Its change of state, JSON values only.
+        state_delta: Its state delta, JSON values only.
         limits: Sizes of payloads.
-        light: Whether it is known to be light, as it is with its change of state, and so within all bounds.
+        light: Whether the event and its state delta are known to be light, and so within all limits.
 
     Raises:
-        InvalidInputError: the event is no JSON that ADK can read, holds more values than *limits* allow,
-            contains itself, nests more than 200 levels deep, or is over the limit of a payload.
+        InvalidInputError: ADK cannot read the event's JSON, or the event holds more values than *limits*
+            allow, contains itself, nests more than 200 levels deep, or exceeds the limit of a payload.
     """
     content, taken = without_bytes(event.content, over=limits.inline_bytes)
     for data in taken.values():
@@ -138,13 +137,13 @@ def encode_event(
 
 
 def decode_event(text: str) -> StoredEvent:
-    """Return the event that *text* holds, and what it refers to.
+    """Return the event that *text* holds, and its references.
 
-    Keys that the installed ADK forbids are left out, with a warning that names them: a newer one wrote
-    them, as happens while a deployment rolls out, and the rest of the event stays readable.
+    Keys that the installed ADK forbids are dropped, with a warning that names them. A newer ADK writes such
+    keys, for example during a rollout, and the rest of the event stays readable.
 
     Raises:
-        StoredDataError: *text* is no event to the installed ADK.
+        StoredDataError: the installed ADK cannot read *text* as an event.
     """
     large = LargeMaps()
     text = large.take_from_json(text)
@@ -153,7 +152,7 @@ def decode_event(text: str) -> StoredEvent:
     except ValidationError as exc:
         pruned = _without_forbidden(text, exc)
         if pruned is None:
-            # From None: pydantic's error quotes what the event holds.
+            # From None: pydantic's error quotes the event's content.
             raise StoredDataError(
                 f"a stored event does not fit the installed google-adk at: {_places(exc)}"
             ) from None
@@ -162,7 +161,7 @@ def decode_event(text: str) -> StoredEvent:
         )
         event = Event.model_validate_json(pruned)
     if "timestamp" not in event.model_fields_set or not math.isfinite(event.timestamp):
-        # ADK would give it the time of its reading.
+        # ADK would set the time of the read.
         raise StoredDataError("a stored event has no timestamp")
     event = large.put_into(event)
     if spells_halves(text):
@@ -171,12 +170,12 @@ def decode_event(text: str) -> StoredEvent:
 
 
 def complete_event(stored: StoredEvent, found: Mapping[PayloadRef, bytes]) -> StoredEvent:
-    """Return *stored* with its payloads in their places; those not *found* are named there by a text.
+    """Return *stored* with its payloads in their places; a text stands for each payload not in *found*.
 
-    An event that was a payload as a whole may refer to further ones: they are missing from the result.
+    An event that is one whole payload may refer to further payloads; the result lacks those.
 
     Raises:
-        StoredDataError: a payload is no event, or fits no place of it.
+        StoredDataError: a payload is not an event, or its place is missing.
     """
     event = stored.event
     whole = stored.missing.get(WHOLE)
@@ -196,7 +195,7 @@ def complete_event(stored: StoredEvent, found: Mapping[PayloadRef, bytes]) -> St
 
 
 def unpack_text(ref: PayloadRef, data: bytes) -> str:
-    """Return the text of an event that was a payload as a whole.
+    """Return the text of an event that is one whole payload.
 
     Raises:
         StoredDataError: *data* is damaged.
@@ -204,11 +203,11 @@ def unpack_text(ref: PayloadRef, data: bytes) -> str:
     try:
         return unpack(data, limit=MAX_PAYLOAD_BYTES).decode()
     except ValueError as exc:
-        raise StoredDataError(f"payload {ref} is no event") from exc
+        raise StoredDataError(f"payload {ref} is not an event") from exc
 
 
 def event_timestamp(text: str) -> float:
-    """Return the timestamp of the event that *text* holds, without reading the rest of it.
+    """Return the timestamp of the event in *text* without parsing the rest.
 
     Raises:
         StoredDataError: *text* has none.
@@ -223,7 +222,7 @@ def event_timestamp(text: str) -> float:
 
 
 def _spell(event: Event, *, halves: bool) -> tuple[str, Event]:
-    """Return an event that is not light as JSON, and as that will be read."""
+    """Return an event that is not light as JSON, and as a reader gets it."""
     large = LargeMaps()
     event = large.take_from(map_texts(event, spell_halves) if halves else event)
     text = _dump(event)
@@ -243,7 +242,7 @@ def _read_back(event: Event, text: str) -> Event:
     try:
         return Event.model_validate_json(text)
     except ValidationError as exc:
-        # From None: pydantic's error quotes what the event holds.
+        # From None: pydantic's error quotes the event's content.
         raise InvalidInputError(
             f"event {event.id!r} cannot be read back from JSON at: {_places(exc)}; is a number not finite?"
         ) from None
@@ -258,7 +257,7 @@ def _require_size(event: Event, size: int, limits: EventLimits) -> None:
 
 
 def _without_forbidden(text: str, error: ValidationError) -> str | None:
-    """Return the event *text* without the keys that *error* forbids; ``None`` if that is not all it says."""
+    """Return the event *text* without the keys that *error* forbids; ``None`` for any other error."""
     try:
         data = json.loads(text)
         for problem in error.errors(include_input=False):

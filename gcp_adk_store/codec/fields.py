@@ -1,4 +1,4 @@
-"""Take fields of a document as what they must be, or say which one is not: by its kind, not its content."""
+"""Read typed fields of a document; errors name a wrong field and its kind, never its content."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -12,15 +12,15 @@ from gcp_adk_store.errors import StoredDataError
 T = TypeVar("T")
 
 MAX_COUNT: Final = 10**18 - 1
-"""The highest count: its digits fit the marker of a handle."""
+"""The highest count that fits the marker of a handle."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fields:
     """The fields of the document at *path*.
 
-    Each method raises :class:`StoredDataError` with the path and the name of a field that is missing, of
-    another kind, or cannot be right.
+    Each method raises :class:`StoredDataError` with the path and the name of a field that is missing, has
+    another kind, or is out of range.
     """
 
     path: str
@@ -78,12 +78,12 @@ class Fields:
         return found
 
     def wrong(self, name: str) -> StoredDataError:
-        """Return what to raise for a field whose value cannot be."""
+        """Return the error for a field with an impossible value."""
         return StoredDataError(f"{self.path} has a field that cannot be right: {name}")
 
     def _of(self, name: str, kind: type[T]) -> T:
         found = self._value(name)
-        if type(found) is not kind:  # True is no number
+        if type(found) is not kind:  # refuses True as a number
             raise self._of_another_kind(name, found)
         return found
 

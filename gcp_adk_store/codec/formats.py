@@ -1,7 +1,7 @@
-"""Number the stored layout, and bring older documents up to it as they are read.
+"""Number the stored layout, and migrate older documents as they are read.
 
-Reading only: writes touch single fields and leave a document's number alone. A format that changes what such
-fields mean has to rewrite a document before it writes to it.
+Only reads migrate: writes change single fields and keep a document's number. A format that changes the
+meaning of such fields must rewrite a document before it writes to it.
 """
 
 from collections.abc import Callable, Mapping
@@ -18,16 +18,16 @@ FORMAT: Final = 1
 """Number of the layout that this release writes."""
 
 UPCASTS: Final[Mapping[int, Callable[[Fields], Fields]]] = {}
-"""Format -> what makes a document of it one of the next: one entry for each number below ``FORMAT``."""
+"""Format -> migration to the next format: one entry for each number below ``FORMAT``."""
 
 
 def current_fields(
     document: Document, *, upcasts: Mapping[int, Callable[[Fields], Fields]] = UPCASTS
 ) -> Fields:
-    """Return the fields of *document* as ``FORMAT`` has them; what is stored stays as it is.
+    """Return the fields of *document* in ``FORMAT``; the stored document stays as it is.
 
     Raises:
-        StoredDataError: it is of a newer format, or of none.
+        StoredDataError: its format is newer or missing.
     """
     found = document.fields.get("format")
     if not isinstance(found, int) or isinstance(found, bool) or (found != FORMAT and found not in upcasts):

@@ -1,4 +1,4 @@
-"""Declare what a database must index, must not index, and removes by itself."""
+"""Declare the indexes, the index exemptions and the TTL policies of a database."""
 
 from dataclasses import dataclass
 from typing import Final, Literal
@@ -14,8 +14,8 @@ UNINDEXED_FIELDS: Final = {
 }
 """Collection, without the prefix -> fields that no query asks for.
 
-Indexing them would be paid for with every write, and times that only grow would bound how fast a collection
-can be written.
+Each write would pay for their index entries, and an index of increasing times limits the write rate of a
+collection.
 """
 
 TTL_FIELDS: Final = {"sessions": "expire_at", "segments": "expire_at", "chunks": "expire_at"}
@@ -31,7 +31,7 @@ class CompositeIndex:
 
     @property
     def command(self) -> str:
-        """What makes it; for another database than the default, with its ``--database``."""
+        """The command that creates it; another database than the default needs ``--database``."""
         fields = (f"--field-config=field-path={path},order={order}" for path, order in self.fields)
         return (
             f"gcloud firestore indexes composite create --collection-group={self.collection} "

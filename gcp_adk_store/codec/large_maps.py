@@ -1,7 +1,7 @@
-"""Take large maps of values out of an event, so that pydantic spells and reads what is left of it.
+"""Move large maps out of an event, so that pydantic encodes and parses only the rest.
 
-Pydantic holds up every other thread while it spells or reads: some 50 ms for a million numbers. The maps are
-those that tools and callers fill: changes of state, arguments and responses of functions, custom metadata.
+Pydantic blocks every other thread meanwhile: about 50 ms for a million numbers. Tools and callers fill these
+maps: state deltas, arguments and responses of functions, custom metadata.
 """
 
 import json
@@ -17,22 +17,22 @@ from gcp_adk_store.model.plain import to_plain
 from gcp_adk_store.model.weights import is_light
 
 _IN_ONE: Final = 256 * 1024
-"""Characters of an event that pydantic reads in some 5 ms."""
+"""Characters of an event that pydantic parses in about 5 ms."""
 
 Change = Callable[[dict[str, Any]], dict[str, Any]]
 
 
 class LargeMaps:
-    """The large maps of one event, each with what stands for it."""
+    """The large maps of one event, each with its placeholder."""
 
     def __init__(self) -> None:
-        self._sign = secrets.token_hex(16)  # nobody can have put it into an event
+        self._sign = secrets.token_hex(16)  # random, so no event contains it
         self._maps: list[dict[str, Any]] = []
 
     def take_from(self, event: Event) -> Event:
-        """Return *event* with a sign in the place of each large map; *event* stays as it is.
+        """Return *event* with a placeholder for each large map; *event* stays as it is.
 
-        A map with values that only pydantic can spell stays.
+        A map with values that only pydantic can encode stays in place.
         """
 
         def change(values: dict[str, Any]) -> dict[str, Any]:
@@ -46,27 +46,27 @@ class LargeMaps:
         return _changed(event, change)
 
     def take_from_json(self, text: str) -> str:
-        """Return the JSON of an event with signs in the places of large maps."""
+        """Return the JSON of an event with placeholders for large maps."""
         if len(text) <= _IN_ONE:
             return text
         try:
             data = from_json(text)
         except (ValueError, RecursionError):
-            return text  # whoever reads it tells what is wrong
+            return text  # the parser reports the damage
         for holder, name in _places(data):
             if isinstance(holder[name], dict) and not is_light(holder[name]):
                 holder[name] = self._sign_for(holder[name])
         return to_json(data) if self._maps else text
 
     def put_into(self, event: Event) -> Event:
-        """Return *event* with the maps in the places of their signs."""
+        """Return *event* with the maps in place of their placeholders."""
         if not self._maps:
             return event
         sign = self._sign
         return _changed(event, lambda values: self._maps[values[sign]] if sign in values else values)
 
     def put_into_json(self, text: str) -> str:
-        """Return the JSON of an event with the maps in the places of their signs."""
+        """Return the JSON of an event with the maps in place of their placeholders."""
         for number, values in enumerate(self._maps):
             text = text.replace(json.dumps({self._sign: number}, separators=(",", ":")), to_json(values))
         return text
@@ -115,5 +115,5 @@ def _map(value: Any) -> dict[str, Any]:
 
 def _as_in_events(value: Any) -> Any:
     if type(value) is float:
-        return None  # NaN and infinite numbers, which JSON has no spelling for
+        return None  # NaN and infinite numbers, which JSON cannot hold
     raise TypeError

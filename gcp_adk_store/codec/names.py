@@ -1,4 +1,4 @@
-"""Spell ids as Firestore document ids, field names and Cloud Storage path segments, injectively."""
+"""Encode ids injectively as Firestore document ids, field names and Cloud Storage path segments."""
 
 import re
 from functools import lru_cache
@@ -13,19 +13,19 @@ MAX_NAME_BYTES: Final = 1500
 MAX_OBJECT_NAME_BYTES: Final = 1024
 """Cloud Storage's limit on an object's name, in UTF-8 bytes (its naming page)."""
 
-# '%' is the escape itself, '/' ends an id, '`' and '\' would need quoting in field paths, control characters
-# are trouble in logs and consoles, and UTF-8 has no halves of surrogate pairs.
+# '%' is the escape itself, '/' ends an id, '`' and '\' need quoting in field paths, control characters break
+# logs and consoles, and UTF-8 cannot hold halves of surrogate pairs.
 _ESCAPED: Final = re.compile(r"[%/`\\\x00-\x1f\x7f\ud800-\udfff]")
 _RESERVED: Final = re.compile(r"__.*__", re.DOTALL)
-_EMPTY: Final = "%"  # never written otherwise: an escaped '%' is '%25'
+_EMPTY: Final = "%"  # unambiguous, because an escaped '%' is '%25'
 
-# A '%' is escaped only where it would read as an escape, so that names stay as ADK writes them.
+# A '%' is escaped only if it looks like an escape, so that other names stay as ADK writes them.
 _AMBIGUOUS_PERCENT: Final = re.compile(r"%(?=2F|25)")
 
 
-@lru_cache(maxsize=2048)  # every write spells the same few ids and keys; 17 MB, all as long as may be
+@lru_cache(maxsize=2048)  # every write encodes the same few ids and keys; at most 17 MB
 def escape_name(text: str, *, what: str) -> str:
-    """Return *text* as a legal document id or field name; no two texts share one.
+    """Return *text* as a legal document id or field name, different for each text.
 
     Raises:
         InvalidInputError: the escaped form exceeds 1,500 bytes. *what* names the field.
@@ -46,13 +46,13 @@ def escape_name(text: str, *, what: str) -> str:
 
 
 def unescape_name(name: str) -> str:
-    """Return the text that :func:`escape_name` spelled as *name*.
+    """Return the text that :func:`escape_name` encoded as *name*.
 
     Raises:
-        ValueError: it spells no text so.
+        ValueError: *name* is not the encoding of any text.
     """
     if name and _ESCAPED.search(name) is None and not name.startswith((".", "_")):
-        return name  # nothing in it can be an escape
+        return name  # contains no escape
     text = "" if name == _EMPTY else unquote(name, errors="surrogatepass")
     if escape_name(text, what="name") != name:
         raise ValueError("not spelled as it would be")
@@ -60,7 +60,7 @@ def unescape_name(name: str) -> str:
 
 
 def escape_segment(text: str) -> str:
-    """Return an id as one segment of an object's name; only what could collide differs from ADK."""
+    """Return an id as one segment of an object's name, as ADK writes it unless that could collide."""
     return _AMBIGUOUS_PERCENT.sub("%25", text).replace("/", "%2F")
 
 

@@ -6,7 +6,7 @@
     {app}/{user}/user/{filename}/{version}          filename starts with "user:"
 
 Names and the ``adk*`` metadata keys are those of ADK's own service, so each reads what the other wrote.
-The object's bytes are the payload as it is, under its own content type.
+The object holds the payload unchanged, under its own content type.
 """
 
 import hashlib
@@ -31,15 +31,15 @@ MAX_METADATA_BYTES: Final = 8 * 1024
 """Cloud Storage's limit on an object's custom metadata, keys and values together, in UTF-8 bytes."""
 
 UPLOADS: Final = "adk-store-uploads"
-"""Start of the names of objects that browsers put and nobody made an artifact of yet."""
+"""Prefix of the names of uploads that browsers made and that are not artifacts yet."""
 _UPLOAD: Final = re.compile(rf"{UPLOADS}/[0-9a-f]{{32}}/[0-9a-f]{{32}}")
 
 DEFAULT_CONTENT_TYPE: Final = "application/octet-stream"
-"""What Cloud Storage records for a payload of no declared type."""
+"""The content type that Cloud Storage records for a payload without one."""
 
 _SCOPE_SEGMENTS: Final = 3  # app, user and session, before the filename
-_PLAIN: Final = re.compile(r"[!-~]+")  # keys that travel in HTTP headers as they are
-_VERSION: Final = re.compile(r"0|[1-9][0-9]*")  # as object_name spells it: no other object can be loaded
+_PLAIN: Final = re.compile(r"[!-~]+")  # keys that HTTP headers carry unchanged
+_VERSION: Final = re.compile(r"0|[1-9][0-9]*")  # as object_name encodes it: a load accepts no other object
 
 _DISPLAY_NAME: Final = "adkDisplayName"
 _IS_TEXT: Final = "adkIsText"
@@ -53,7 +53,7 @@ _RESERVED: Final = frozenset(
     {_DISPLAY_NAME, _IS_TEXT, _FILE_URI, _FILE_MIME_TYPE, _LEGACY_FILE_URI, _SAVE_ID, _JSON, _HALVES}
 )
 _FIELDS: Final = {_DISPLAY_NAME: "display_name", _FILE_URI: "file_uri", _FILE_MIME_TYPE: "mime_type"}
-"""What callers call what is stored under these keys."""
+"""The callers' names of these keys."""
 _BOUNDS: Final = Bounds(
     values=MAX_METADATA_BYTES,
     values_named="the limit",
@@ -65,26 +65,26 @@ _BOUNDS: Final = Bounds(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObjectFields:
-    """What an object is to be, without its bytes."""
+    """The properties of an object to write, without its bytes."""
 
     content_type: str
     metadata: Mapping[str, str]
     custom_time: datetime | None = None
-    """What a bucket's lifecycle rules count from."""
+    """The time from which a bucket's lifecycle rules count."""
     storage_class: str | None = None
-    """By default the bucket's."""
+    """``None`` takes the bucket's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Upload(ObjectFields):
-    """What one save uploads."""
+    """The properties and the bytes that one save uploads."""
 
     data: bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredObject:
-    """An object as it was listed or read, without its bytes."""
+    """An object from a listing or a read, without its bytes."""
 
     name: str
     generation: int
@@ -93,30 +93,30 @@ class StoredObject:
     create_time: float
     """Unix time in seconds."""
     size: int
-    """Bytes, as they are stored."""
+    """Size in bytes, as stored."""
     content_encoding: str | None = None
-    """How an object from elsewhere is packed: ``gzip``."""
+    """The content encoding of another writer's object, such as ``gzip``."""
     crc32c: str | None = None
-    """Base64 of the big-endian checksum; only where an object was asked for by its name."""
+    """Base64 of the big-endian checksum; only for a read by name."""
     md5: str | None = None
-    """Base64; as *crc32c*, and not for every object."""
+    """Base64; only for a read by name, and not for every object."""
 
     @property
     def save_id(self) -> str | None:
-        """The id that this library's save gave it; ``None`` for an object from elsewhere."""
+        """The id of the save of this library; ``None`` for another writer's object."""
         return self.metadata.get(_SAVE_ID)
 
     @property
     def file_uri(self) -> str | None:
-        """Where the content lies if it is not in the object itself."""
+        """The URI of the content if the object itself does not hold it."""
         return self.metadata.get(_FILE_URI) or self.metadata.get(_LEGACY_FILE_URI) or None
 
     @property
     def custom_metadata(self) -> dict[str, Any]:
-        """What the caller of the save gave, with its JSON types.
+        """The custom metadata of the save's caller, with its JSON types.
 
         Raises:
-            StoredDataError: the part that is kept as JSON is damaged.
+            StoredDataError: the part that is stored as JSON is damaged.
         """
         flat: dict[str, Any] = {key: value for key, value in self.metadata.items() if key not in _RESERVED}
         try:
@@ -127,7 +127,7 @@ class StoredObject:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScannedObject:
-    """An object as a scan over many finds it."""
+    """An object from a scan."""
 
     name: str
     version: str
@@ -136,22 +136,22 @@ class ScannedObject:
     """Bytes."""
     metadata: Mapping[str, str]
     update_time: float
-    """Unix time in seconds of the last change of its bytes or metadata."""
+    """Unix time of the last change of its bytes or metadata, in seconds."""
 
 
 def scope_prefix(scope: ArtifactScope) -> str:
-    """Return the start of the names of all artifacts of *scope*."""
+    """Return the prefix of the names of all artifacts of *scope*."""
     session = "user" if scope.session is None else escape_segment(scope.session)
     return f"{escape_segment(scope.app)}/{escape_segment(scope.user)}/{session}/"
 
 
 def user_prefix(scope: ArtifactScope) -> str:
-    """Return the start of the names of all artifacts of a user, in whatever session."""
+    """Return the prefix of the names of all artifacts of a user, in all sessions."""
     return f"{escape_segment(scope.app)}/{escape_segment(scope.user)}/"
 
 
 def version_prefix(key: ArtifactKey) -> str:
-    """Return the start of the names of all versions of an artifact, and of artifacts nested below it."""
+    """Return the prefix of the names of all versions of an artifact, and of artifacts nested below it."""
     return f"{scope_prefix(key.scope)}{key.filename}/"
 
 
@@ -159,7 +159,7 @@ def object_name(key: ArtifactKey, version: int) -> str:
     """Return the name of one version.
 
     Raises:
-        InvalidInputError: it would exceed 1,024 bytes.
+        InvalidInputError: the name exceeds 1,024 bytes.
     """
     name = f"{version_prefix(key)}{version}"
     size = len(name.encode())
@@ -172,40 +172,41 @@ def object_name(key: ArtifactKey, version: int) -> str:
 
 
 def following_object_name(key: ArtifactKey, version: int) -> str | None:
-    """Return the name of the version after *version*; ``None`` where one more digit makes it too long."""
+    """Return the name of the version after *version*; ``None`` if one more digit makes it too long."""
     name = f"{version_prefix(key)}{version + 1}"
     return name if len(name.encode()) <= MAX_OBJECT_NAME_BYTES else None
 
 
 def upload_name(key: ArtifactKey, upload_id: str) -> str:
-    """Return the name under which bytes for an artifact wait until they are made a version of it.
+    """Return the name of an upload for an artifact before it becomes a version of it.
 
-    Only who names the same artifact finds them. No artifact has such a name: theirs have more segments.
+    Only a caller that names the same artifact finds it. Artifacts never have such a name: theirs have more
+    segments.
     """
     whose = hashlib.sha256(version_prefix(key).encode()).hexdigest()[:32]
     return f"{UPLOADS}/{whose}/{upload_id}"
 
 
 def is_upload_name(name: str) -> bool:
-    """Tell whether :func:`upload_name` gives such a *name*: an app may be called as uploads are."""
+    """Return whether *name* has the form of :func:`upload_name`: an app's name may equal the prefix."""
     return _UPLOAD.fullmatch(name) is not None
 
 
 def parse_version(name: str, prefix: str) -> int | None:
-    """Return the version that *name* holds of the artifact with *prefix*; ``None`` if it is another's."""
+    """Return the version in *name* for the artifact with *prefix*; ``None`` for another artifact's name."""
     suffix = name.removeprefix(prefix)
     return int(suffix) if name.startswith(prefix) and _VERSION.fullmatch(suffix) else None
 
 
 def version_of(name: str) -> int:
-    """Return the version that *name* holds, of whatever artifact."""
+    """Return the version in *name*, for any artifact."""
     return int(name.rpartition("/")[2])
 
 
 def filenames(names: Iterable[str], prefix: str) -> set[str]:
     """Return the filenames of the artifacts whose objects have *names* below a scope's *prefix*.
 
-    Below a user's prefix they start with the session's id and a ``/``.
+    Below a user's prefix, each filename starts with the session's id and a ``/``.
     """
     whole = prefix.count("/") >= _SCOPE_SEGMENTS
     split = (name.removeprefix(prefix).rpartition("/") for name in names)
@@ -224,11 +225,11 @@ def encode_artifact(
     custom_time: datetime | None = None,
     storage_class: str | None = None,
 ) -> Upload:
-    """Return what saving *part* uploads.
+    """Return the upload of a save of *part*.
 
     Raises:
         InvalidInputError: *part* holds neither bytes, text nor a file's URI, or the metadata is over
-            8 KiB or no JSON.
+            8 KiB or not JSON.
     """
     metadata: dict[str, str] = {_SAVE_ID: save_id}
     inline, file = part.inline_data, part.file_data
@@ -272,10 +273,10 @@ def encode_file(
     custom_time: datetime | None = None,
     storage_class: str | None = None,
 ) -> ObjectFields:
-    """Return what an artifact whose bytes come from elsewhere is to be: that of inline bytes.
+    """Return the properties of an artifact whose bytes come separately, as those of inline bytes.
 
     Raises:
-        InvalidInputError: the metadata is over 8 KiB or no JSON.
+        InvalidInputError: the metadata is over 8 KiB or not JSON.
     """
     if mime_type is not None and not (mime_type.isascii() and mime_type.isprintable()):
         raise InvalidInputError(f"mime_type {ascii(mime_type)[:80]} cannot be sent as a header")
@@ -308,10 +309,10 @@ def encode_copy(
     storage_class: str | None,
     custom_time: datetime | None = None,
 ) -> ObjectFields:
-    """Return what a copy of *stored* is to be: the same, saved by another save.
+    """Return the properties of a copy of *stored*: the same, with the id of another save.
 
     Raises:
-        InvalidInputError: the metadata of an object from elsewhere has no room for the save's id.
+        InvalidInputError: the metadata of another writer's object has no room for the save's id.
     """
     return ObjectFields(
         content_type=stored.content_type or DEFAULT_CONTENT_TYPE,
@@ -322,10 +323,10 @@ def encode_copy(
 
 
 def decode_artifact(stored: StoredObject, data: bytes) -> types.Part | None:
-    """Return the part that was saved; ``None`` for the tombstone of a rewind.
+    """Return the saved part; ``None`` for the tombstone of a rewind.
 
     Raises:
-        StoredDataError: it was text, and is no longer.
+        StoredDataError: the bytes of a text are not UTF-8.
     """
     if stored.metadata.get(_IS_TEXT) == "true":
         try:
@@ -342,7 +343,7 @@ def decode_artifact(stored: StoredObject, data: bytes) -> types.Part | None:
 
 
 def decode_file(stored: StoredObject, uri: str) -> types.Part:
-    """Return the part of an artifact whose content lies at *uri*."""
+    """Return the part of an artifact whose content is at *uri*."""
     declared = stored.content_type if stored.content_type != DEFAULT_CONTENT_TYPE else None
     mime_type = stored.metadata.get(_FILE_MIME_TYPE) or declared
     return types.Part(file_data=types.FileData(file_uri=uri, mime_type=mime_type))
@@ -363,7 +364,7 @@ def _checked(whole: dict[str, str]) -> dict[str, str]:
 
 
 def _encode_custom(custom: Mapping[str, Any]) -> dict[str, str]:
-    """Keep texts as ADK's service does; the rest, with its types, as one JSON text."""
+    """Store texts as ADK's service does, and all other values with their types as one JSON text."""
     flat: dict[str, str] = {}
     typed: dict[str, Any] = {}
     for key, value in custom.items():
@@ -385,7 +386,7 @@ def _encode_custom(custom: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _unicode(text: str, key: str) -> str:
-    """Return *text*, of the metadata *key*, which every reader must be able to read."""
+    """Return *text*, of the metadata *key*, if every reader can read it."""
     try:
         text.encode()
     except UnicodeEncodeError as exc:

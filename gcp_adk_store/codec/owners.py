@@ -1,4 +1,4 @@
-"""Tell from a document's path what it is, and what the payloads beside it belong to."""
+"""Derive the kind of a document and the owner of payloads from paths."""
 
 import hashlib
 import re
@@ -10,28 +10,28 @@ from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.payloads import PayloadOwner
 
 OWNER: Final = "adkStoreOwner"
-"""Metadata of a payload's object: the path of the document that it belongs to."""
+"""Metadata key of a payload's object: the path of the document that owns it."""
 
 PUT_TIME: Final = "adkStorePutTime"
-"""Metadata of a payload's object that was put again: when, so that it is not taken for an old one."""
+"""Metadata key of a payload's object: the time of a repeated write, which makes the object new again."""
 
 _CHUNK: Final = re.compile(r"(?P<owner>.+)/[^/]+/(?P<life>[^/]+)-(?P<sha256>[0-9a-f]{64})-[0-9]+")
 _LEVELS: Final = ("apps", "users", "sessions")
 
 
 def owner_digest(path: str) -> str:
-    """Return what stands for the document at *path* in names of objects, for which ids can be too long."""
+    """Return the digest of *path* for names of objects, for which ids can be too long."""
     return hashlib.sha256(path.encode()).hexdigest()[:32]
 
 
 def chunk_owner(path: str) -> tuple[PayloadOwner, str] | None:
-    """Return what the chunk at *path* belongs to, and the SHA-256 of its payload; ``None`` for no chunk."""
+    """Return the owner of the chunk at *path*, and the SHA-256 of its payload; ``None`` for another path."""
     found = _CHUNK.fullmatch(path)
     return found and (PayloadOwner(path=found["owner"], life=found["life"]), found["sha256"])
 
 
 def object_owner(name: str, path: str | None) -> tuple[PayloadOwner, str] | None:
-    """Return the same for an object of this *name* that says it belongs to the document at *path*."""
+    """Return the same for an object of this *name* whose metadata names the document at *path*."""
     folder, _, sha256 = name.rpartition("/")
     folder, _, life = folder.rpartition("/")
     if path is None or folder.rpartition("/")[2] != owner_digest(path):
@@ -47,16 +47,16 @@ def level_of(path: str, prefix: str) -> int | None:
 
 
 def session_at(path: str, prefix: str) -> SessionKey | None:
-    """Return the session whose document is at *path*; ``None`` if it is no session's.
+    """Return the session whose document is at *path*; ``None`` for another path.
 
     Raises:
-        StoredDataError: it is below a collection of sessions, but spelled as no id is.
+        StoredDataError: it is below a collection of sessions, but not the encoding of an id.
     """
     if level_of(path, prefix) != len(_LEVELS):
         return None
     app, user, session = ids_of(path)
     key = SessionKey(app=app, user=user, session=session)
-    if key.session != session:  # padded: another session's, without the padding
+    if key.session != session:  # a padded id names the session without the padding
         raise StoredDataError(f"{path} is spelled as no session is")
     return key
 
@@ -65,7 +65,7 @@ def ids_of(path: str) -> list[str]:
     """Return the ids of the app, the user and the session in the *path* of a document.
 
     Raises:
-        StoredDataError: one is spelled as no id is.
+        StoredDataError: a name is not the encoding of an id.
     """
     try:
         return [unescape_name(name) for name in path.split("/")[1::2]]

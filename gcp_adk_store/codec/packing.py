@@ -1,10 +1,10 @@
-"""Unpack compressed bytes up to a bound: what is small in storage must not fill the memory."""
+"""Unpack compressed bytes up to a limit: a small stored value must not fill the memory."""
 
 import zlib
 
 
 def unpack(data: bytes, *, limit: int) -> bytes:
-    """Return what ``zlib.compress`` packed as *data*, in little more memory than *limit* whatever it is.
+    """Unpack *data* of ``zlib.compress`` in little more memory than *limit*, even if it is hostile.
 
     Raises:
         ValueError: *data* is damaged, or unpacks to more than *limit* bytes.

@@ -1,4 +1,4 @@
-"""Pack runs of events into the bodies of segments."""
+"""Encode runs of events as the bodies of segments."""
 
 import json
 import zlib
@@ -11,7 +11,7 @@ from gcp_adk_store.codec.packing import unpack
 from gcp_adk_store.errors import StoredDataError
 
 MAX_SEGMENTS: Final = 100_000
-"""As many as a session may have: 6 GiB of events at the default size of a segment."""
+"""Segments of one session at most: 6 GiB of events at the default size of a segment."""
 
 MAX_UNPACKED_BYTES: Final = 4 * 1024 * 1024
 """A segment was the tail of a document of at most 1 MiB; JSON of JSON texts is at most twice as long."""
@@ -26,13 +26,13 @@ def unpack_segment(body: bytes) -> list[str]:
     """Return the texts that :func:`pack_segment` packed.
 
     Raises:
-        StoredDataError: *body* is damaged, or unpacks to over 4 MiB.
+        StoredDataError: *body* is damaged or unpacks to over 4 MiB.
     """
     try:
-        # Unlike Python's own parser it takes no halves of surrogate pairs, and no depth that ends the stack.
+        # Unlike Python's own parser it refuses halves of surrogate pairs and a depth that exhausts the stack.
         texts: Any = from_json(unpack(body, limit=MAX_UNPACKED_BYTES))
     except ValueError as exc:
         raise StoredDataError(f"the body of a segment ({len(body)} bytes) is damaged") from exc
     if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
-        raise StoredDataError(f"the body of a segment ({len(body)} bytes) is no list of texts")
+        raise StoredDataError(f"the body of a segment ({len(body)} bytes) is not a list of texts")
     return texts

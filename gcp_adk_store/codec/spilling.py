@@ -1,4 +1,4 @@
-"""Spell references to payloads, and large state values as payloads."""
+"""Encode references to payloads, and spill large state values into payloads."""
 
 import re
 import zlib
@@ -14,7 +14,7 @@ from gcp_adk_store.model.payloads import MAX_PAYLOAD_BYTES, Payload, PayloadPlac
 from gcp_adk_store.model.state import ScopedState
 
 CHUNK_BYTES: Final = 900 * 1024
-"""Bytes of a payload in one document: below Firestore's 1 MiB with its name and fields."""
+"""Bytes of one chunk: with its name and fields, the document stays below Firestore's 1 MiB."""
 
 MAX_DOCUMENT_BYTES: Final = 1024 * 1024
 """Firestore's limit on a document (its quota page)."""
@@ -25,16 +25,16 @@ _PLACES: Final = tuple(place.value for place in PayloadPlace)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spilled:
-    """State, or a change of it, whose large values left for payloads."""
+    """State, or a state delta, after its large values were spilled."""
 
     state: ScopedState
-    """With references in the places of large values."""
+    """The state with references in place of large values."""
     whole: ScopedState
-    """With the values themselves."""
+    """The state with all values."""
     app: Sequence[Payload] = ()
     user: Sequence[Payload] = ()
     session: Sequence[Payload] = ()
-    """Payloads by the scope that they belong to."""
+    """Payloads by their scope."""
 
 
 def encode_ref(ref: PayloadRef) -> dict[str, Any]:
@@ -43,10 +43,10 @@ def encode_ref(ref: PayloadRef) -> dict[str, Any]:
 
 
 def decode_ref(entry: Mapping[str, Any], *, what: str) -> PayloadRef:
-    """Return the reference that :func:`encode_ref` spelled.
+    """Return the reference that :func:`encode_ref` encoded.
 
     Raises:
-        StoredDataError: it is of no known form. *what* names what refers.
+        StoredDataError: its form is unknown. *what* names the referring item.
     """
     digest: Any = entry.get("sha256")
     size: Any = entry.get("size")
@@ -67,20 +67,20 @@ def spill_state(
     what: str = "state",
     light: bool = False,
 ) -> tuple[dict[str, Any], list[Payload]]:
-    """Return *state* with its large values replaced by references, and the payloads they name.
+    """Return *state* with references in place of its large values, and the payloads of those.
 
     Args:
         state: JSON values.
-        over: A value over this size as JSON becomes a payload, compressed; so does one that JSON text cannot
-            hold, with two halves of a surrogate pair side by side.
+        over: A value over this size as JSON becomes a compressed payload; so does a value with two adjacent
+            halves of a surrogate pair, which JSON text cannot hold.
         limit: The largest value.
-        place: Where payloads are to lie.
+        place: The place of the payloads.
         what: Names the state in errors.
-        light: Whether it is known to be so light that each value is spelled in one call.
+        light: Whether the state is known to be light, so that one call encodes each value.
 
     Raises:
-        InvalidInputError: a value is over *limit* or is no JSON, or what stays is over Firestore's limit on a
-            document by itself.
+        InvalidInputError: a value exceeds *limit* or is not JSON, or the remaining state alone exceeds
+            Firestore's limit on a document.
     """
     kept: dict[str, Any] = {}
     payloads = []
@@ -118,7 +118,7 @@ def spill_state(
 def spill_scopes(
     state: ScopedState, *, over: int, limit: int, place: PayloadPlace, light: bool = False
 ) -> Spilled:
-    """Return *state* of all scopes, each as :func:`spill_state` leaves it."""
+    """Return *state* of all scopes, each after :func:`spill_state`."""
     spill = partial(spill_state, over=over, limit=limit, place=place, light=light)
     app, of_app = spill(state.app, what="app state")
     user, of_user = spill(state.user, what="user state")
@@ -136,4 +136,4 @@ def unpack_value(ref: PayloadRef, data: bytes) -> Any:
     try:
         return from_json(unpack(data, limit=MAX_PAYLOAD_BYTES).decode("utf-8", "surrogatepass"))
     except (ValueError, RecursionError) as exc:
-        raise StoredDataError(f"payload {ref} is no state value") from exc
+        raise StoredDataError(f"payload {ref} is not a state value") from exc

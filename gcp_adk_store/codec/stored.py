@@ -18,7 +18,7 @@ from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.payloads import PayloadPlace
 from gcp_adk_store.model.sessions import Segment, StoredSession
 
-_EPOCH: Final = re.compile(r"[^%/`\\\x00-\x1f\x7f]{1,200}")  # a part of documents' ids as it is
+_EPOCH: Final = re.compile(r"[^%/`\\\x00-\x1f\x7f]{1,200}")  # documents' ids contain it unchanged
 
 HEADER_FIELDS: Final = (
     "format",
@@ -36,7 +36,7 @@ HEADER_FIELDS: Final = (
     "expire_at",
     "parts_expire_at",
 )
-"""What a listing reads of a session: everything but its events."""
+"""The part of a session that a listing reads: everything but its events."""
 
 HEADER_WITHOUT_STATE: Final = tuple(field for field in HEADER_FIELDS if field != "state")
 
@@ -45,12 +45,12 @@ def read_session(document: Document) -> StoredSession:
     """Return the session in *document*.
 
     Raises:
-        StoredDataError: it is of another format, incomplete, or damaged.
+        StoredDataError: it has another format, is incomplete or damaged.
     """
     stored = read_header(document)
     fields = _fields(document)
     tail = fields.texts("tail")
-    if bool(tail) != bool(fields.count("tail_bytes")):  # what it was before it was emptied
+    if bool(tail) != bool(fields.count("tail_bytes")):  # the value before a seal emptied the tail
         raise fields.wrong("tail_bytes")
     if stored.revision < stored.sealed + len(tail):  # each segment holds at least one event
         raise fields.wrong("rev")
@@ -58,10 +58,10 @@ def read_session(document: Document) -> StoredSession:
 
 
 def read_header(document: Document, *, with_state: bool = True) -> StoredSession:
-    """Return the session in *document* of a listing: without its tail, and perhaps without its state.
+    """Return the session in *document* of a listing, without its tail and perhaps without its state.
 
     Raises:
-        StoredDataError: it is of another format, lacks a field that was asked for, or is damaged.
+        StoredDataError: it has another format, lacks a requested field, or is damaged.
     """
     fields = _fields(document)
     sealed = fields.count("sealed", limit=MAX_SEGMENTS)
@@ -85,10 +85,10 @@ def read_header(document: Document, *, with_state: bool = True) -> StoredSession
 
 
 def read_state(document: Document | None) -> dict[str, Any]:
-    """Return the state of an app or a user; one that was never written is empty.
+    """Return the state of an app or a user; without a document it is empty.
 
     Raises:
-        StoredDataError: it is of another format, or damaged.
+        StoredDataError: it has another format or is damaged.
     """
     if document is None:
         return {}
@@ -100,7 +100,7 @@ def read_segment(document: Document) -> Segment:
     """Return the run of events in *document*.
 
     Raises:
-        StoredDataError: it is of another format, damaged, or not as long as it says.
+        StoredDataError: it has another format, is damaged, or differs from its stated length.
     """
     fields = _fields(document)
     body, count = fields.bytes("body"), fields.count("count")
@@ -108,7 +108,7 @@ def read_segment(document: Document) -> Segment:
         texts = unpack_segment(body)
     except StoredDataError as exc:
         raise StoredDataError(f"{document.path}: {exc}") from exc.__cause__
-    if not texts:  # only a tail with events becomes a segment
+    if not texts:  # a seal needs a tail with events
         raise fields.wrong("count")
     if len(texts) != count:
         raise StoredDataError(f"{document.path} holds {len(texts)} events, not {count}")
@@ -119,7 +119,7 @@ def read_chunk(document: Document) -> bytes:
     """Return a part of a payload.
 
     Raises:
-        StoredDataError: the document is of another format, or holds no bytes.
+        StoredDataError: the document has another format or lacks the bytes.
     """
     return _fields(document).bytes("body")
 
@@ -128,7 +128,7 @@ def read_deletions(documents: Sequence[Document]) -> list[Deletion]:
     """Return the unfinished deletions among *documents*.
 
     Raises:
-        StoredDataError: one is of another format, or damaged.
+        StoredDataError: one has another format or is damaged.
     """
     return [_read_deletion(document) for document in documents]
 
@@ -136,7 +136,7 @@ def read_deletions(documents: Sequence[Document]) -> list[Deletion]:
 def _read_deletion(document: Document) -> Deletion:
     fields = _fields(document)
     epoch = _read_epoch(fields)
-    if epoch != document.path.rpartition("/")[2]:  # of another life: what lives would be removed
+    if epoch != document.path.rpartition("/")[2]:  # of another life: a removal would hit the living session
         raise fields.wrong("epoch")
     sealed = fields.count("sealed", limit=MAX_SEGMENTS)
     return Deletion(epoch=epoch, sealed=sealed, spilled=_read_places(fields))
@@ -151,7 +151,7 @@ def _read_state(fields: Fields) -> dict[str, Any]:
 
 
 def _read_key(fields: Fields) -> SessionKey:
-    """Return the key of a session, whose document is found by it too."""
+    """Return the key of a session, which must lead to the same document."""
     try:
         key = SessionKey(app=fields.text("app"), user=fields.text("user"), session=fields.text("id"))
         names = [escape_name(id_, what="id") for id_ in (key.app, key.user, key.session)]
@@ -178,7 +178,7 @@ def _read_places(fields: Fields) -> frozenset[PayloadPlace]:
 
 
 def _read_expiry(fields: Fields) -> Expiry | None:
-    """Return when a session ends; a time to live of its own tells ours from a deployment's ``expire_at``."""
+    """Return a session's expiry; without a time to live, ``expire_at`` is a deployment's own field."""
     if "ttl_s" not in fields:
         return None
     return Expiry(

@@ -1,7 +1,7 @@
-"""Spell values as JSON texts and read them, piece by piece where they are large.
+"""Encode values as JSON texts and parse them, in pieces if they are large.
 
-Python's encoder and parser keep all other threads waiting while they run, that of the event loop too. Each
-call of one is for some thousand values: a few milliseconds.
+Python's encoder and parser block all other threads while they run, also that of the event loop. Each call
+handles some thousand values, which takes a few milliseconds.
 """
 
 import json.scanner
@@ -13,7 +13,7 @@ from typing import Any, Final
 from gcp_adk_store.model.halves import joins
 
 _PIECE: Final = 64 * 1024
-"""Characters of JSON that are parsed in one call: some 2 ms."""
+"""Characters of JSON that one call parses, in about 2 ms."""
 
 _COMPACT: Final = (",", ":")
 _SPACE: Final = re.compile(r"[ \t\n\r]*")
@@ -36,11 +36,10 @@ def to_json(value: Any, *, ascii_only: bool = False) -> str:
 
 
 def to_json_bytes(value: Any, *, light: bool) -> tuple[bytes, bool]:
-    """Return *value* as compact JSON in bytes, and whether those can be stored as a text, too.
+    """Return *value* as compact JSON in bytes, and whether a text can hold the same JSON.
 
-    The exception are two halves of a surrogate pair side by side: as escapes they would be read as the pair.
-    In bytes they stand as they are, as Python's own parser takes them. A *light* value is spelled in one
-    call.
+    A text cannot hold two adjacent halves of a surrogate pair: a parser joins their escapes to the pair. The
+    bytes hold them unescaped, as Python's own parser accepts them. One call encodes a *light* value.
 
     Raises:
         TypeError, ValueError, RecursionError: JSON cannot hold it.
@@ -52,7 +51,7 @@ def to_json_bytes(value: Any, *, light: bool) -> tuple[bytes, bool]:
 
 
 def from_json(text: str) -> Any:
-    """Return the value that the JSON *text* spells.
+    """Return the value of the JSON *text*.
 
     Raises:
         ValueError, RecursionError: it is damaged.
@@ -66,7 +65,7 @@ def from_json(text: str) -> Any:
 
 
 def _read(text: str, start: int) -> tuple[Any, int]:
-    """Return the value that begins at *start*, and where it ends."""
+    """Return the value that begins at *start*, and its end."""
     opening = text[start : start + 1]
     if opening not in _CLOSING:
         return _DECODER.raw_decode(text, start)
@@ -88,7 +87,7 @@ def _read(text: str, start: int) -> tuple[Any, int]:
 
 
 def _read_items(text: str, start: int, found: Any) -> int:
-    """Add the items that lie in one piece from *start* on to *found*; return where the last one ends."""
+    """Add the items of the piece from *start* on to *found*; return the end of the last one."""
     piece = text[start : start + _PIECE]
     at = done = 0
     key = None
@@ -98,19 +97,19 @@ def _read_items(text: str, start: int, found: Any) -> int:
                 key, at = _key(piece, at)
             value, at = _scan(piece, at)
             if piece[at] not in _AFTER_VALUES:
-                break  # the start of a number that goes on behind the piece, as "1." does
+                break  # the start of a number that continues after the piece, such as "1."
             _add(found, key, value)
             done = at
             if piece[at] != ",":
                 break
             at += 1
     except (ValueError, StopIteration, IndexError):
-        pass  # an item that goes on behind the piece, or is damaged, which shows when it is read by itself
+        pass  # an item that continues after the piece, or is damaged, which its own parse shows
     return start + done
 
 
 def _read_item(text: str, start: int, found: Any) -> int:
-    """Add the item at *start*, which is longer than a piece, to *found*; return where it ends."""
+    """Add the item at *start*, which is longer than a piece, to *found*; return its end."""
     key, at = _key(text, start) if type(found) is dict else (None, start)
     value, at = _read(text, _past_space(text, at))
     _add(found, key, value)

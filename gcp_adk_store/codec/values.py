@@ -1,4 +1,4 @@
-"""Spell one state value as a Firestore field, and read it back with its exact type."""
+"""Encode one state value as a Firestore field, and decode it with its exact type."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,16 +13,16 @@ from gcp_adk_store.model.halves import is_unicode
 from gcp_adk_store.model.payloads import PayloadRef
 
 FieldValue = None | bool | int | float | str | bytes | datetime | list[Any] | dict[str, Any]
-"""What a field of a document holds; lists and maps hold field values in turn. A state value never is a
-time: JSON has none."""
+"""The value of a document's field; lists and maps hold such values. A state value is never a time, which JSON
+lacks."""
 
 
 @dataclass(frozen=True, slots=True)
 class Foreign:
-    """Stands for a field, or a part of one, of a kind that this library never writes."""
+    """A field, or a part of one, of a kind that this library never writes."""
 
     kind: str
-    """As Firestore calls it: ``geo_point_value``, ``reference_value``."""
+    """Firestore's name, such as ``geo_point_value`` or ``reference_value``."""
 
 
 _JSON: Final = "json"
@@ -33,10 +33,10 @@ _INT64: Final = range(-(2**63), 2**63)
 def encode_value(value: Any, *, what: str) -> FieldValue:
     """Return *value* as a field: text, numbers, booleans and ``None`` natively, the rest as JSON.
 
-    A :class:`PayloadRef` stands for a value that lies elsewhere.
+    A :class:`PayloadRef` stands for a spilled value.
 
     JSON text keeps what Firestore cannot: lists in lists, depth, integers beyond 64 bits, map keys
-    that are empty or reserved, halves of surrogate pairs. Two of those side by side it would join:
+    that are empty or reserved, halves of surrogate pairs. It cannot keep two adjacent halves:
     :func:`~gcp_adk_store.codec.spilling.spill_state` makes payloads of such values.
 
     Raises:
@@ -56,15 +56,15 @@ def encode_value(value: Any, *, what: str) -> FieldValue:
 
 
 def kind_of(field: object) -> str:
-    """Return what kind of field *field* is, for an error: it never tells the content."""
+    """Return the kind of *field* for an error, without its content."""
     return field.kind if isinstance(field, Foreign) else type(field).__name__
 
 
 def decode_value(field: FieldValue | Foreign, *, what: str) -> Any:
-    """Return the value that :func:`encode_value` spelled as *field*; what lies elsewhere as its reference.
+    """Return the value that :func:`encode_value` encoded as *field*; a spilled value as its reference.
 
     Raises:
-        StoredDataError: *field* is of no known form. *what* names it.
+        StoredDataError: the form of *field* is unknown. *what* names it.
     """
     if field is None or isinstance(field, (bool, int, float, str)):
         return field
@@ -80,10 +80,10 @@ def decode_value(field: FieldValue | Foreign, *, what: str) -> Any:
 
 
 def encode_state(state: Mapping[str, Any]) -> dict[str, FieldValue]:
-    """Return a scope's state, or a change of it, as the map field ``state``.
+    """Return a scope's state, or its state delta, as the map field ``state``.
 
     Raises:
-        InvalidInputError: a key is over the limit of a field name, or a value is not JSON.
+        InvalidInputError: a key exceeds the limit of a field name, or a value is not JSON.
     """
     return {
         escape_name(_text(key), what=f"state key {key[:40]!r}"): encode_value(
@@ -97,14 +97,14 @@ def decode_state(fields: Mapping[str, FieldValue | Foreign]) -> dict[str, Any]:
     """Return the state that :func:`encode_state` wrote.
 
     Raises:
-        StoredDataError: a value is of no known form, or a name is none that is given to a key.
+        StoredDataError: the form of a value is unknown, or a name is not the encoding of a key.
     """
     state = {}
     for name, field in fields.items():
         try:
             key = unescape_name(name)
         except ValueError:
-            # Another name could stand for the same key: one of the two values would be lost.
+            # Two names could stand for the same key, and one of the two values would be lost.
             raise StoredDataError(f"state.{name} is spelled as no state key is") from None
         state[key] = decode_value(field, what=f"state key {key!r}")
     return state
@@ -112,7 +112,7 @@ def decode_state(fields: Mapping[str, FieldValue | Foreign]) -> dict[str, Any]:
 
 def _dump(value: Any, *, what: str) -> str:
     try:
-        text, is_text = to_json_bytes(value, light=True)  # large ones are payloads
+        text, is_text = to_json_bytes(value, light=True)  # larger values are payloads
     except (TypeError, ValueError, RecursionError) as exc:
         raise InvalidInputError(f"{what} holds a {type(value).__name__} that JSON cannot hold") from exc
     if not is_text:

@@ -11,11 +11,11 @@ FieldPath = tuple[str, ...]
 """Names from the document down to one field of a map."""
 
 _MANY: Final = 1000
-"""Keys that are converted in some 3 ms."""
+"""Keys that take about 3 ms to convert."""
 
 
 class Must(enum.Enum):
-    """What must hold of a document for the whole commit to happen."""
+    """The condition on a document that the whole commit requires."""
 
     BE_ABSENT = "be absent"
 
@@ -32,43 +32,43 @@ class Write:
     fields: Mapping[str, FieldValue]
     mask: Sequence[FieldPath] | None = None
     union: Mapping[str, Sequence[FieldValue]] = field(default_factory=dict)
-    """Array field -> values to add at its end, unless it holds them already."""
+    """Array field -> values to add at its end unless it holds them."""
     increment: Mapping[str, int] = field(default_factory=dict)
     must: Must | str | None = None
-    """A condition, or the update time that the document must still have."""
+    """A condition, or the required update time of the document."""
 
     @property
     def is_light(self) -> bool:
-        """Whether no map of it has more than a thousand keys."""
+        """Whether each of its maps has at most a thousand keys."""
         return _is_light(self.fields)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delete:
-    """Remove one document; one that is not there is no error unless *must* says so."""
+    """Remove one document; a missing one is an error only if *must* says so."""
 
     path: str
     must: str | None = None
-    """The update time that the document must still have."""
+    """The required update time of the document."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """A part of a query's documents, in the order of one number field, then of their names."""
+    """A part of a query's documents, ordered by one number field, then by their names."""
 
     field: str | None
-    """``None`` for the order of their names alone."""
+    """``None`` orders by names alone."""
     descending: bool
     limit: int
     after: tuple[float, str] | None
-    """Value and path of the last document of the page before; without a field the value says nothing."""
+    """Value and path of the last document of the page before; without a field the value has no meaning."""
     where: tuple[str, str] | None = None
-    """A field and the text that it must hold."""
+    """A field and its required text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Written:
-    """What the server says of one write."""
+    """The server's result of one write."""
 
     update_time: str
     incremented: Mapping[str, int]
@@ -77,17 +77,17 @@ class Written:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """A document as it was read."""
+    """A document at the time of its read."""
 
     path: str
     fields: Mapping[str, FieldValue | Foreign]
     update_time: str
     read_time: float
-    """Unix time in seconds, by Firestore's clock, at which it was as it is here."""
+    """Time of the read by Firestore's clock, as Unix time in seconds."""
 
     @property
     def is_light(self) -> bool:
-        """Whether no map of it has more than a thousand keys."""
+        """Whether each of its maps has at most a thousand keys."""
         return _is_light(self.fields)
 
 

@@ -1,4 +1,4 @@
-"""Decide what is wrong with a deployment, from what Google's APIs and a few measurements say of it.
+"""Find what is wrong with a deployment, from Google's APIs and a few measurements.
 
 Pure: ``gcp_adk_store.doctor.examination`` asks, and the command ``gcp-adk-store doctor`` shows.
 """

@@ -1,4 +1,4 @@
-"""Judge who a store is, and what it may do."""
+"""Check the identity of a store and its permissions."""
 
 import shlex
 from collections.abc import Sequence
@@ -21,24 +21,24 @@ _LOGIN: Final = "user login"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Whose:
-    """What is known of the credentials."""
+    """The known properties of the credentials."""
 
     says: str
-    """Kind, principal, where they were found, and as whom they act."""
+    """Their kind, principal, source and impersonated account."""
     kind: str
     principal: str | None
-    """The service account that requests are made as, where it is known."""
+    """The service account of the requests, if known."""
     quota_project: str | None
     universe_domain: str
 
     @property
     def member(self) -> str:
-        """How IAM spells it; a placeholder where it is not known."""
+        """IAM's name of it; a placeholder if unknown."""
         return f"serviceAccount:{self.principal}" if self.principal else "MEMBER"
 
 
 def credentials(whose: Whose, place: Place) -> Finding:
-    """Judge credentials that have a token."""
+    """Check credentials that have a token."""
     says = whose.says
     if whose.quota_project:
         says += f", counted for {whose.quota_project}"
@@ -61,13 +61,13 @@ def credentials(whose: Whose, place: Place) -> Finding:
 
 
 def services(place: Place, universe_domain: str) -> tuple[str, ...]:
-    """Return the APIs that a store calls; the last signs URLs where there is a bucket and no key."""
+    """Return the APIs that a store calls; the last one signs URLs for a bucket without a key."""
     names = ("firestore", "storage", _SIGNING) if place.bucket else ("firestore",)
     return tuple(f"{name}.{universe_domain}" for name in names)
 
 
 def apis(answer: Answer, place: Place, whose: Whose) -> Finding:
-    """Judge ``services:batchGet`` of Service Usage."""
+    """Check ``services:batchGet`` of Service Usage."""
     if not answer.is_ok:
         return unanswered("APIs", answer, needs="serviceusage.services.get", project=place.project)
     enabled = {
@@ -90,19 +90,19 @@ def apis(answer: Answer, place: Place, whose: Whose) -> Finding:
 
 
 def database_access(answer: Answer, place: Place, whose: Whose, *, works: bool) -> Finding:
-    """Judge ``testIamPermissions`` of the project; *works* is whether the canary lived and died.
+    """Check ``testIamPermissions`` of the project; *works* says whether the probe succeeded.
 
-    A role that is conditioned to one database is not seen on the project, where it does not hold.
+    The project does not show a role with a condition on one database.
     """
     check = "IAM of the database"
     if not answer.is_ok:
         finding = unanswered(check, answer, needs="resourcemanager.projects.get", project=place.project)
-        return ok(check, f"enough for the canary; not looked at: {finding.says}") if works else finding
+        return ok(check, f"enough for the probe; not checked:  {finding.says}") if works else finding
     missing = _missing(answer, DATABASE_PERMISSIONS)
     if not missing:
         return ok(check, f"{whose.member} may read and write")
     if works:
-        return ok(check, "enough for the canary, through a role that does not hold for the whole project")
+        return ok(check, "enough for the probe, through a role for a part of the project")
     return fail(
         check,
         f"{whose.member} lacks {', '.join(missing)}",
@@ -114,10 +114,10 @@ def database_access(answer: Answer, place: Place, whose: Whose, *, works: bool) 
 
 
 def bucket_access(answer: Answer, place: Place, whose: Whose) -> Finding:
-    """Judge ``testIamPermissions`` of the bucket."""
+    """Check ``testIamPermissions`` of the bucket."""
     check = "IAM of the bucket"
     if answer.is_missing:
-        return skipped(check, "there is no such bucket")
+        return skipped(check, "the bucket does not exist")
     if not answer.is_ok:
         return unanswered(check, answer, needs="storage.objects.list", project=place.project)
     missing = _missing(answer, BUCKET_PERMISSIONS)

@@ -1,4 +1,4 @@
-"""Ask Google's REST APIs how a deployment is set up; nothing is changed."""
+"""Read a deployment's configuration from Google's REST APIs, without changes."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -20,12 +20,12 @@ from gcp_adk_store.doctor.report import Answers
 _SILENCE_S: Final = 15.0
 _PAGES: Final = 100
 _CONFIGURED: Final = "indexConfig.usesAncestorConfig:false OR ttlConfig:*"
-"""The one question that the Admin API takes about fields: those with a configuration of their own."""
+"""The only filter for fields that the Admin API accepts: fields with a configuration of their own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoints:
-    """Where the APIs are."""
+    """Base URLs of the APIs."""
 
     firestore: str
     storage: str
@@ -34,7 +34,7 @@ class Endpoints:
 
     @classmethod
     def of(cls, universe_domain: str) -> Self:
-        """Return those of a universe."""
+        """Return the URLs of a universe."""
         return cls(
             firestore=f"https://firestore.{universe_domain}",
             storage=f"https://storage.{universe_domain}",
@@ -44,7 +44,7 @@ class Endpoints:
 
 
 class AdminApi:
-    """Questions to the APIs; blocks."""
+    """Requests to the APIs, which block."""
 
     def __init__(self, credentials: SharedCredentials, *, endpoints: Endpoints | None = None) -> None:
         self._endpoints = endpoints or Endpoints.of(credentials.universe_domain)
@@ -52,10 +52,10 @@ class AdminApi:
         self._session: Any = AuthorizedSession(credentials)
 
     def look(self, place: Place, *, at_database: bool, at_bucket: bool) -> Answers:
-        """Return what the APIs say of *place*, of its database or its bucket alone where so asked for.
+        """Return the APIs' answers about *place*, or only about its database or its bucket.
 
         Raises:
-            CredentialsError, UnavailableError: there is no token.
+            CredentialsError, UnavailableError: the credentials yield no token.
         """
         database = at_database or None
         of_bucket = (at_bucket and place.bucket) or None
@@ -120,7 +120,7 @@ class AdminApi:
         self.close()
 
     def _ask_for_all(self, url: str, items: str, params: Mapping[str, str]) -> Answer:
-        """Return all pages as one; these lists refuse to be told how long a page is."""
+        """Return all pages as one; these lists refuse a page size."""
         found: list[Any] = []
         token: str | None = None
         for _ in range(_PAGES):

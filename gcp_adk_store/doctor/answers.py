@@ -1,4 +1,4 @@
-"""Hold what an API answered, and decide what it means that it did not."""
+"""Hold an API's answer, and interpret a missing one."""
 
 import shlex
 from collections.abc import Mapping
@@ -11,13 +11,13 @@ from gcp_adk_store.doctor.findings import Finding, fail, skipped
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """One answer of a REST API, or that there was none."""
+    """One answer of a REST API, or its absence."""
 
     status: int
-    """Of HTTP; 0 where the API could not be reached."""
+    """The HTTP status; 0 if the API was unreachable."""
     body: Mapping[str, Any] = field(default_factory=dict)
     reason: str = ""
-    """Why it could not be reached."""
+    """Why the API was unreachable."""
     date: str = ""
     """The header ``Date``."""
     asked_at: float = 0.0
@@ -26,24 +26,24 @@ class Answer:
 
     @property
     def is_ok(self) -> bool:
-        """Whether there is what was asked for."""
+        """Whether the requested resource exists."""
         return self.status == HTTPStatus.OK
 
     @property
     def is_missing(self) -> bool:
-        """Whether what was asked for does not exist."""
+        """Whether the requested resource does not exist."""
         return self.status == HTTPStatus.NOT_FOUND
 
     @property
     def error(self) -> str:
-        """The API's own name for what is wrong, such as ``PERMISSION_DENIED``."""
+        """The API's own name of the error, such as ``PERMISSION_DENIED``."""
         error = self.body.get("error")
         told = error.get("status") if isinstance(error, Mapping) else None
         return told if isinstance(told, str) else ""
 
     @property
     def disabled_service(self) -> str | None:
-        """The API that is not enabled in the project, where that is why this one did not answer."""
+        """The disabled API of the project, if that is the reason of the error."""
         error = self.body.get("error")
         details = error.get("details") if isinstance(error, Mapping) else None
         for detail in details if isinstance(details, list) else ():
@@ -54,7 +54,7 @@ class Answer:
 
 
 def unanswered(check: str, answer: Answer, *, needs: str, project: str) -> Finding:
-    """Return what *check* says where *answer* is none to decide by; *needs* is the permission to look."""
+    """Return the finding of *check* for an unusable *answer*; *needs* is the permission to read it."""
     if answer.status == 0:
         return fail(
             check, f"the API could not be reached ({answer.reason}); try again, or look at the network"

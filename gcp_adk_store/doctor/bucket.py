@@ -1,4 +1,4 @@
-"""Judge a bucket by its settings."""
+"""Check the settings of a bucket."""
 
 import json
 import shlex
@@ -20,11 +20,11 @@ _REGIONS: Final[Mapping[str, tuple[str, ...]]] = {
     "EUR4": ("europe-north1", "europe-west4", "eur3"),
     "ASIA1": ("asia-northeast1", "asia-northeast2"),
 }
-"""Places of several regions -> how the locations of databases beside them begin."""
+"""Multi-region -> prefixes of the database locations within it."""
 
 
 def bucket(answer: Answer, place: Place) -> Finding:
-    """Judge whether it is there."""
+    """Check that the bucket exists."""
     check = "bucket"
     if answer.is_missing:
         return fail(
@@ -47,7 +47,7 @@ def bucket(answer: Answer, place: Place) -> Finding:
 
 
 def emulated(place: Place, *, exists: bool) -> Finding:
-    """Judge whether an emulator has it."""
+    """Check that an emulator has the bucket."""
     check = "bucket"
     if exists:
         return ok(check, f"gs://{place.bucket}")
@@ -61,7 +61,7 @@ def emulated(place: Place, *, exists: bool) -> Finding:
 
 
 def location(answer: Answer, place: Place, database_location: str | None) -> Finding:
-    """Judge whether it lies beside the database."""
+    """Check that the bucket's location matches the database's."""
     check = "bucket location"
     if not answer.is_ok:
         return _without(check, answer, place)
@@ -81,7 +81,7 @@ def location(answer: Answer, place: Place, database_location: str | None) -> Fin
 
 
 def access(answer: Answer, place: Place) -> Finding:
-    """Judge uniform access and the prevention of public access."""
+    """Check uniform access and the prevention of public access."""
     check = "bucket access"
     if not answer.is_ok:
         return _without(check, answer, place)
@@ -106,7 +106,7 @@ def access(answer: Answer, place: Place) -> Finding:
 
 
 def soft_delete(answer: Answer, place: Place) -> Finding:
-    """Judge whether what is deleted can be had back."""
+    """Check that deleted objects can be restored."""
     check = "bucket soft delete"
     if not answer.is_ok:
         return _without(check, answer, place)
@@ -122,7 +122,7 @@ def soft_delete(answer: Answer, place: Place) -> Finding:
 
 
 def holds(answer: Answer, place: Place) -> Finding:
-    """Judge whether anything keeps objects from being deleted."""
+    """Check that objects can be deleted."""
     check = "bucket holds"
     if not answer.is_ok:
         return _without(check, answer, place)
@@ -144,7 +144,7 @@ def holds(answer: Answer, place: Place) -> Finding:
 
 
 def lifecycle(answer: Answer, place: Place) -> Finding:
-    """Judge the rules that a store needs, and those that take what is in use."""
+    """Check the lifecycle rules that a store needs, and those that delete data in use."""
     check = "bucket lifecycle"
     if not answer.is_ok:
         return _without(check, answer, place)
@@ -180,7 +180,7 @@ def lifecycle(answer: Answer, place: Place) -> Finding:
         if not any(_removes(condition, below, by) for condition in deletes)
     ]
     if missing:
-        # A file of rules replaces all that there are.
+        # A lifecycle file replaces all existing rules.
         file = json.dumps({"rule": [*rules, *(rule for _, rule in missing)]})
         return warn(
             check,
@@ -198,11 +198,11 @@ LIFECYCLE: Final[Mapping[str, Sequence[Mapping[str, Any]]]] = {
         {"action": {"type": "Delete"}, "condition": {"age": 1, "matchesPrefix": [f"{UPLOADS}/"]}},
     ]
 }
-"""The rules that a store needs, as ``--lifecycle-file`` takes them."""
+"""The rules that a store needs, in the format of ``--lifecycle-file``."""
 
 
 def _takes(condition: Mapping[str, Any]) -> bool:
-    """Tell whether a rule deletes live objects that nobody gave an end, other than waiting uploads."""
+    """Return whether a rule deletes live objects without a custom time, other than waiting uploads."""
     if any(name in condition for name in (*_OF_CUSTOM_TIME, *_OF_OLD_VERSIONS)):
         return False
     if condition.get("isLive") is False:
@@ -212,13 +212,13 @@ def _takes(condition: Mapping[str, Any]) -> bool:
 
 
 def _touches(condition: Mapping[str, Any], name: str) -> bool:
-    """Tell whether a rule is about objects below *name*, all or some."""
+    """Return whether a rule matches at least some objects below *name*."""
     prefixes = condition.get("matchesPrefix") or ("",)
     return any(name.startswith(prefix) or prefix.startswith(name) for prefix in prefixes)
 
 
 def _removes(condition: Mapping[str, Any], name: str, by: str) -> bool:
-    """Tell whether a rule is about all objects below *name*, and asks for the time *by* alone."""
+    """Return whether a rule matches all objects below *name*, with *by* as its only condition."""
     asked = {key for key, value in condition.items() if (key, value) != ("isLive", True)}
     prefixes = condition.get("matchesPrefix") or ("",)
     return asked - {"matchesPrefix"} == {by} and any(name.startswith(prefix) for prefix in prefixes)
@@ -233,11 +233,11 @@ def _is_beside(place: str, database: str) -> bool:
 
 
 def _number(value: Any) -> int:
-    """Return a number of the JSON API, which writes 64 bits as text."""
+    """Return a number of the JSON API, which writes 64-bit numbers as text."""
     return int(value) if isinstance(value, int) or (isinstance(value, str) and value.isdecimal()) else 0
 
 
 def _without(check: str, answer: Answer, place: Place) -> Finding:
     if answer.is_missing:
-        return skipped(check, "there is no such bucket")
+        return skipped(check, "the bucket does not exist")
     return unanswered(check, answer, needs="storage.buckets.get", project=place.project)

@@ -1,4 +1,4 @@
-"""Judge a Firestore database by what the Admin API says of it."""
+"""Check a Firestore database by the Admin API's answers."""
 
 import shlex
 from collections.abc import Sequence
@@ -10,11 +10,11 @@ from gcp_adk_store.doctor.answers import Answer, unanswered
 from gcp_adk_store.doctor.findings import Finding, Place, fail, ok, skipped, warn
 
 _PAGED: Final = ("sessions", "last_update_time")
-"""The field of which pages of a user need the indexes that Firestore makes by itself."""
+"""The field whose automatic indexes the pages of a user's sessions need."""
 
 
 def database(answer: Answer, place: Place) -> Finding:
-    """Judge mode and location."""
+    """Check mode and location."""
     check = "database"
     if answer.is_missing:
         return fail(
@@ -46,7 +46,7 @@ def database(answer: Answer, place: Place) -> Finding:
 
 
 def recovery(answer: Answer, place: Place) -> Finding:
-    """Judge point-in-time recovery."""
+    """Check point-in-time recovery."""
     check = "point-in-time recovery"
     if not answer.is_ok:
         return _without(check, answer, place)
@@ -63,7 +63,7 @@ def recovery(answer: Answer, place: Place) -> Finding:
 
 
 def protection(answer: Answer, place: Place) -> Finding:
-    """Judge delete protection."""
+    """Check delete protection."""
     check = "delete protection"
     if not answer.is_ok:
         return _without(check, answer, place)
@@ -78,7 +78,7 @@ def protection(answer: Answer, place: Place) -> Finding:
 
 
 def indexes(answer: Answer, place: Place) -> Finding:
-    """Judge the composite indexes that queries need."""
+    """Check the composite indexes that queries need."""
     check = "indexes"
     if not answer.is_ok:
         return _without(check, answer, place, needs="datastore.indexes.list")
@@ -105,7 +105,7 @@ def indexes(answer: Answer, place: Place) -> Finding:
 
 
 def exemptions(answer: Answer, place: Place) -> Finding:
-    """Judge the fields that should not be indexed, and the one that must be."""
+    """Check the fields that should not be indexed, and the field that must be."""
     check = "index exemptions"
     if not answer.is_ok:
         return _without(check, answer, place, needs="datastore.indexes.list")
@@ -129,7 +129,7 @@ def exemptions(answer: Answer, place: Place) -> Finding:
         told = ", ".join(f"{place.prefix}_{collection}.{field}" for collection, field in indexed)
         return warn(
             check,
-            f"indexed in vain: {told}; every write pays for it, and large state can exceed 40,000 entries",
+            f"indexed without use: {told}; each write pays for it, and large state can exceed 40,000 entries",
             *(
                 f"gcloud firestore indexes fields update {field} --disable-indexes "
                 f"--collection-group={place.prefix}_{collection} {place.of_database}"
@@ -142,7 +142,7 @@ def exemptions(answer: Answer, place: Place) -> Finding:
 
 
 def time_to_live(answer: Answer, place: Place) -> Finding:
-    """Judge the TTL policies."""
+    """Check the TTL policies."""
     check = "time to live"
     if not answer.is_ok:
         return _without(check, answer, place, needs="datastore.indexes.list")
@@ -181,12 +181,12 @@ class _Fields:
     prefix: str
 
     def is_indexed(self, collection: str, name: str) -> bool:
-        """Tell whether Firestore keeps any index of it; without a word about it, it does."""
+        """Return whether Firestore indexes the field, which is its default."""
         config = self._index_config(collection, name)
         return config is None or bool(config.get("indexes"))
 
     def is_ordered(self, collection: str, name: str) -> bool:
-        """Tell whether documents of one parent can be ordered by it, in both directions."""
+        """Return whether a query can order documents of one parent by the field, in both directions."""
         config = self._index_config(collection, name)
         if config is None:
             return True
@@ -199,7 +199,7 @@ class _Fields:
         return {"ASCENDING", "DESCENDING"} <= orders
 
     def ttl_state(self, collection: str, name: str) -> str | None:
-        """Return the state of its TTL policy, ``None`` where it has none."""
+        """Return the state of the field's TTL policy, ``None`` without one."""
         found = self._field(f"{self.prefix}_{collection}", name)
         config = None if found is None else found.get("ttlConfig")
         return None if config is None else str(config.get("state", "STATE_UNSPECIFIED"))
@@ -219,13 +219,13 @@ class _Fields:
 
 
 def _is_as_shipped(config: Any) -> bool:
-    """Tell whether the default of all fields is the one that databases are made with."""
+    """Return whether the index setting of all fields is that of a new database."""
     return bool(config.get("indexes"))
 
 
 def _without(check: str, answer: Answer, place: Place, *, needs: str = "datastore.databases.get") -> Finding:
     if answer.is_missing:
-        return skipped(check, "there is no such database")
+        return skipped(check, "the database does not exist")
     return unanswered(check, answer, needs=needs, project=place.project)
 
 

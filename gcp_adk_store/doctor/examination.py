@@ -1,4 +1,4 @@
-"""Look at a deployment: ask the APIs, let the canaries fly, and have it judged."""
+"""Examine a deployment: ask the APIs, run the probes, and run the checks."""
 
 import asyncio
 from dataclasses import dataclass, replace
@@ -14,8 +14,8 @@ from gcp_adk_store.cloud.storage.objects import Objects
 from gcp_adk_store.doctor.access import Whose
 from gcp_adk_store.doctor.admin_api import AdminApi, Endpoints
 from gcp_adk_store.doctor.findings import Finding, Place
-from gcp_adk_store.doctor.measures import Canary
-from gcp_adk_store.doctor.probes import document_canary, object_calls, object_canary
+from gcp_adk_store.doctor.measures import Probe
+from gcp_adk_store.doctor.probes import object_calls, probe_document, probe_object
 from gcp_adk_store.doctor.report import Facts, findings_of
 from gcp_adk_store.errors import CredentialsError, NotProvisionedError, StoreError, UnavailableError
 from gcp_adk_store.settings import SessionLimits, StoreSettings
@@ -26,7 +26,7 @@ SAMPLES: Final = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Examination:
-    """What was found."""
+    """The result of an examination."""
 
     facts: Facts
     findings: list[Finding]
@@ -39,17 +39,17 @@ async def examine(
     samples: int = SAMPLES,
     deadline_s: float = DEADLINE_S,
 ) -> Examination:
-    """Look at the deployment that *chosen* names; leaves nothing behind.
+    """Examine the deployment that *chosen* names, and leave nothing behind.
 
     Args:
-        chosen: Where it is, and as whom to look.
-        endpoints: Of the REST APIs; by default those of the credentials' universe.
-        samples: How often document and object are read.
-        deadline_s: Of each request of a canary.
+        chosen: The place of the deployment and the identity to use.
+        endpoints: URLs of the REST APIs; by default those of the credentials' universe.
+        samples: How often each probe reads its document or object.
+        deadline_s: The deadline of each request of a probe, in seconds.
 
     Raises:
-        NotProvisionedError: nothing names a project.
-        InvalidInputError: what the credentials name cannot be one.
+        NotProvisionedError: neither the settings nor the credentials name a project.
+        InvalidInputError: the credentials name a malformed project.
     """
     on_firestore = settings.firestore_emulator_host() is not None
     on_storage = settings.storage_emulator_url() is not None
@@ -63,12 +63,12 @@ async def examine(
         facts = replace(facts, place=replace(place, project=project))
     else:
         facts = await _asked(facts, chosen, endpoints)
-    facts = await _flown(facts, chosen, samples=samples, deadline_s=deadline_s)
+    facts = await _probed(facts, chosen, samples=samples, deadline_s=deadline_s)
     return Examination(facts=facts, findings=findings_of(facts))
 
 
 async def _asked(facts: Facts, chosen: StoreSettings, endpoints: Endpoints | None) -> Facts:
-    """Return the facts with what the APIs say."""
+    """Return the facts with the APIs' answers."""
     credentials = StoreCredentials.from_settings(chosen, scopes=PLATFORM_SCOPES)
     project = chosen.project or settings.default_project()
     try:
@@ -77,7 +77,7 @@ async def _asked(facts: Facts, chosen: StoreSettings, endpoints: Endpoints | Non
         project = project or await asyncio.to_thread(credentials.find_project)
         if project is None:
             raise translate.project_error()
-        StoreSettings(project=project)  # refuses what credentials name and cannot be one
+        StoreSettings(project=project)  # refuses a malformed project of the credentials
         place = replace(facts.place, project=project)
         with AdminApi(found.shared, endpoints=endpoints) as admin:
             answers = await asyncio.to_thread(
@@ -89,16 +89,16 @@ async def _asked(facts: Facts, chosen: StoreSettings, endpoints: Endpoints | Non
     except (CredentialsError, UnavailableError) as exc:
         place = replace(facts.place, project=project or "PROJECT")
         return replace(facts, place=place, refusal=str(exc))
-    # Of some credentials it is known whose they are only once they have a token.
+    # Some credentials know their account only once they have a token.
     return replace(facts, place=place, whose=_whose(credentials.identity()), answers=answers)
 
 
-async def _flown(facts: Facts, chosen: StoreSettings, *, samples: int, deadline_s: float) -> Facts:
-    """Return the facts with how the canaries did, as whom a store would be."""
+async def _probed(facts: Facts, chosen: StoreSettings, *, samples: int, deadline_s: float) -> Facts:
+    """Return the facts with the probes' results, under the identity of a store."""
     place = facts.place
     credentials = StoreCredentials.from_settings(chosen)
 
-    async def of_documents() -> Canary | None:
+    async def of_documents() -> Probe | None:
         if facts.refusal and not facts.on_firestore_emulator:
             return None
         documents = open_documents(
@@ -110,11 +110,11 @@ async def _flown(facts: Facts, chosen: StoreSettings, *, samples: int, deadline_
             limits=SessionLimits(deadline_s=deadline_s),
         )
         try:
-            return await document_canary(documents, place.prefix, samples=samples)
+            return await probe_document(documents, place.prefix, samples=samples)
         finally:
             await documents.close()
 
-    async def of_objects() -> tuple[bool | None, Canary | None]:
+    async def of_objects() -> tuple[bool | None, Probe | None]:
         if place.bucket is None or (facts.refusal and not facts.on_storage_emulator):
             return None, None
         calls = object_calls(
@@ -122,19 +122,19 @@ async def _flown(facts: Facts, chosen: StoreSettings, *, samples: int, deadline_
         )
         try:
             exists = await _is_there(calls) if facts.on_storage_emulator else None
-            canary = None if exists is False else await object_canary(Objects(calls), samples=samples)
+            probe = None if exists is False else await probe_object(Objects(calls), samples=samples)
         finally:
             await calls.close()
-        return exists, canary
+        return exists, probe
 
-    # One after the other: each is timed alone.
+    # One after the other, so that the measured times do not overlap.
     facts = replace(facts, documents=await of_documents())
     exists, objects = await of_objects()
     return replace(facts, emulated_bucket=exists, objects=objects)
 
 
 async def _is_there(calls: StorageCalls) -> bool | None:
-    """Tell whether the bucket exists; ``None`` where nothing answers, which the canary then says."""
+    """Return whether the bucket exists; ``None`` without an answer, which the probe reports."""
     try:
         await calls.require_bucket()
     except NotProvisionedError:

@@ -1,4 +1,4 @@
-"""Hold what was looked at, and what was found."""
+"""Hold the examined place, and the findings."""
 
 import enum
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from typing import Any, Final
 
 
 class Status(enum.Enum):
-    """How a check ended."""
+    """The result of a check."""
 
     OK = "ok"
     WARN = "warn"
@@ -16,23 +16,23 @@ class Status(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """What one check says."""
+    """The finding of one check."""
 
     check: str
     status: Status
     says: str
-    """What was found; ids and settings, never content and never a secret."""
+    """The finding: ids and settings, never content and never a secret."""
     commands: tuple[str, ...] = ()
-    """What to run."""
+    """The commands to run."""
     terraform: str = ""
-    """What to write instead where Terraform is in charge."""
+    """The Terraform configuration to write instead."""
     aside: str = ""
-    """Where the check does not apply, such as ``on an emulator``; empty where it does."""
+    """Where the check does not apply, such as ``on an emulator``; empty if it applies."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """The deployment that is looked at."""
+    """The examined deployment."""
 
     project: str
     database: str
@@ -46,27 +46,27 @@ class Place:
 
     @property
     def of_database(self) -> str:
-        """What ``gcloud firestore`` needs beside a command."""
+        """The options that each ``gcloud firestore`` command needs."""
         return f"--database='{self.database}' --project={self.project}"
 
 
 def ok(check: str, says: str) -> Finding:
-    """Return that all is well."""
+    """Return a finding without a problem."""
     return Finding(check=check, status=Status.OK, says=says)
 
 
 def warn(check: str, says: str, *commands: str, terraform: str = "") -> Finding:
-    """Return what should be put right, and does not stop a store."""
+    """Return a problem that does not stop a store."""
     return Finding(check=check, status=Status.WARN, says=says, commands=commands, terraform=terraform)
 
 
 def fail(check: str, says: str, *commands: str, terraform: str = "") -> Finding:
-    """Return what stops a store, or parts of it."""
+    """Return a problem that stops a store, or parts of it."""
     return Finding(check=check, status=Status.FAIL, says=says, commands=commands, terraform=terraform)
 
 
 def skipped(check: str, says: str, *commands: str, aside: str = "") -> Finding:
-    """Return what could not be looked at, and why; *aside* says where that is as it should be."""
+    """Return a check that could not run, and why; *aside* says where the check does not apply."""
     return Finding(check=check, status=Status.SKIPPED, says=says, commands=commands, aside=aside)
 
 
@@ -93,11 +93,11 @@ CHECKS: Final = (
     "latency of documents",
     "latency of objects",
 )
-"""All checks, in the order in which they are shown."""
+"""All checks, in the order of the report."""
 
 
 def described(finding: Finding) -> dict[str, Any]:
-    """Return a finding for programs."""
+    """Return a finding as JSON values."""
     return {
         "check": finding.check,
         "status": finding.status.value,

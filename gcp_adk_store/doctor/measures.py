@@ -1,4 +1,4 @@
-"""Judge what was measured: the clock, how long requests take, and whether a canary lived."""
+"""Check the measurements: the clock, the latency of requests, and the probes."""
 
 import shlex
 from collections.abc import Sequence
@@ -18,34 +18,34 @@ _EDGES_MS: Final = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Canary:
-    """How it went for one document, or one object, that was written, read, listed and deleted."""
+class Probe:
+    """The result of a probe: one document, or one object, that it writes, reads, lists and deletes."""
 
     samples_ms: Sequence[float] = ()
-    """What reading it took, each time."""
+    """Milliseconds of each read."""
     failure: str = ""
-    """What went wrong first; ids and advice, as the library's errors say it."""
+    """The first failure: ids and advice of the library's error."""
     left: str = ""
-    """Its name where it could not be deleted."""
+    """Its name if it could not be deleted."""
     clock_ahead_s: float | None = None
-    """How far Firestore's clock is ahead of this machine's; ``None`` where no answer told it."""
+    """Seconds that Firestore's clock is ahead of this machine's; ``None`` if unknown."""
 
     @property
-    def lived(self) -> bool:
-        """Whether all went well."""
+    def succeeded(self) -> bool:
+        """Whether every step succeeded."""
         return not self.failure and not self.left
 
 
-def canary(check: str, found: Canary, where: str) -> Finding:
-    """Judge writing, reading, listing and deleting."""
-    if found.lived:
+def probe(check: str, found: Probe, where: str) -> Finding:
+    """Check writing, reading, listing and deleting."""
+    if found.succeeded:
         return ok(check, f"written, read, listed and deleted in {where}")
     left = f"; {found.left} could not be deleted: delete it by hand" if found.left else ""
     return fail(check, f"{found.failure or 'not deleted'}{left}")
 
 
 def latency(check: str, samples_ms: Sequence[float], *, location: str | None) -> Finding:
-    """Judge how long a read takes from here."""
+    """Check the latency of a read from this machine."""
     if not samples_ms:
         return skipped(check, "nothing could be read")
     typical, worst = median(samples_ms), max(samples_ms)
@@ -61,7 +61,7 @@ def latency(check: str, samples_ms: Sequence[float], *, location: str | None) ->
 
 
 def histogram(samples_ms: Sequence[float]) -> list[tuple[str, int]]:
-    """Return how many samples lie between steps of 1, 2 and 5, from the first that has some to the last."""
+    """Return the number of samples between steps of 1, 2 and 5, from the first nonempty step to the last."""
     counts = [0] * (len(_EDGES_MS) + 1)
     for sample in samples_ms:
         counts[sum(sample >= edge for edge in _EDGES_MS)] += 1
@@ -69,8 +69,8 @@ def histogram(samples_ms: Sequence[float]) -> list[tuple[str, int]]:
     return [(_range(number), counts[number]) for number in range(used[0], used[-1] + 1)] if used else []
 
 
-def clock(answers: Sequence[Answer], documents: Canary | None) -> Finding:
-    """Compare this machine's clock with Firestore's; else with the dates of *answers*, in whole seconds."""
+def clock(answers: Sequence[Answer], documents: Probe | None) -> Finding:
+    """Compare this machine's clock with Firestore's, or with the dates of *answers*, in whole seconds."""
     skews = [skew for skew in map(_skew_s, answers) if skew is not None]
     whose = "Google's"
     if documents is not None and documents.clock_ahead_s is not None:
@@ -91,7 +91,7 @@ def clock(answers: Sequence[Answer], documents: Canary | None) -> Finding:
 
 
 def _skew_s(answer: Answer) -> float | None:
-    """Return how far this machine is behind; 0 where the date lies within what the request took."""
+    """Return the seconds that this machine is behind; 0 if the date lies within the time of the request."""
     try:
         date = parsedate_to_datetime(answer.date)
     except (TypeError, ValueError):

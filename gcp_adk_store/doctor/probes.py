@@ -1,4 +1,4 @@
-"""Write, read, list and delete one document and one object that no reader of a store ever meets."""
+"""Write, read, list and delete one document and one object outside of all data of a store."""
 
 import secrets
 import time
@@ -14,7 +14,7 @@ from gcp_adk_store.cloud.storage.conditions import ObjectExistsError
 from gcp_adk_store.cloud.storage.objects import Objects
 from gcp_adk_store.codec.objects import Upload
 from gcp_adk_store.codec.writes import Delete, Page, Write
-from gcp_adk_store.doctor.measures import Canary
+from gcp_adk_store.doctor.measures import Probe
 from gcp_adk_store.errors import OutcomeUnknownError, StoreError
 from gcp_adk_store.settings import ArtifactLimits
 
@@ -23,8 +23,8 @@ _DIFFERS = "what was read is not what was written"
 _NOT_LISTED = "what was written is not in the listing"
 
 
-async def document_canary(documents: Documents, prefix: str, *, samples: int) -> Canary:
-    """Let a document live below ``{prefix}_doctor``, read it *samples* times; remove it in any case."""
+async def probe_document(documents: Documents, prefix: str, *, samples: int) -> Probe:
+    """Write a document below ``{prefix}_doctor``, read it *samples* times, and always remove it."""
     collection = f"{prefix}_doctor"
     path = f"{collection}/{secrets.token_hex(16)}"
     song = secrets.token_hex(16)
@@ -49,24 +49,24 @@ async def document_canary(documents: Documents, prefix: str, *, samples: int) ->
         await documents.commit([Delete(path=path)], repeatable_when_unanswered=True)
         return (await documents.get([path])) == [None]
 
-    canary = await _let_live(path, write, live, read, remove, samples=samples)
+    probe = await _probe(path, write, live, read, remove, samples=samples)
     clock = documents.clock
-    return replace(canary, clock_ahead_s=clock.ahead_s if clock.is_set else None)
+    return replace(probe, clock_ahead_s=clock.ahead_s if clock.is_set else None)
 
 
 def object_calls(
     bucket: str, *, project: str, credentials: StoreCredentials | None, deadline_s: float
 ) -> StorageCalls:
-    """Return calls to *bucket* for :func:`object_canary`.
+    """Return calls to *bucket* for :func:`probe_object`.
 
-    One at a time: a request goes on where its caller gives up, and a deletion beside it could come first.
+    They run one at a time: an abandoned request continues, and a concurrent deletion could overtake it.
     """
     limits = ArtifactLimits(deadline_s=deadline_s, request_timeout_s=deadline_s, max_workers=1)
     return StorageCalls(bucket, project=project, client=None, credentials=credentials, limits=limits)
 
 
-async def object_canary(objects: Objects, *, samples: int) -> Canary:
-    """Let an object live below ``adk-store-doctor/``, read it *samples* times; remove it in any case."""
+async def probe_object(objects: Objects, *, samples: int) -> Probe:
+    """Write an object below ``adk-store-doctor/``, read it *samples* times, and always remove it."""
     name = f"{_FOLDER}/{secrets.token_hex(16)}"
     song = secrets.token_bytes(16)
 
@@ -76,21 +76,21 @@ async def object_canary(objects: Objects, *, samples: int) -> Canary:
 
     async def write() -> None:
         upload = Upload(data=song, content_type="application/octet-stream", metadata={})
-        with suppress(ObjectExistsError):  # its own, whose answer was lost: nobody draws that name again
+        with suppress(ObjectExistsError):  # from an unanswered request of this probe: the name is random
             await objects.create(name, upload)
 
     async def live() -> str:
-        await objects.mark(name, {"sings": "yes"})
+        await objects.mark(name, {"probe": "yes"})
         return "" if [name] == await objects.names(name, delimiter=None) else _NOT_LISTED
 
     async def remove() -> bool:
         await objects.delete(name, generation=None)
         return await objects.info(name) is None
 
-    return await _let_live(name, write, live, read, remove, samples=samples)
+    return await _probe(name, write, live, read, remove, samples=samples)
 
 
-async def _let_live(
+async def _probe(
     name: str,
     write: Callable[[], Awaitable[None]],
     live: Callable[[], Awaitable[str]],
@@ -98,7 +98,7 @@ async def _let_live(
     remove: Callable[[], Awaitable[bool]],
     *,
     samples: int,
-) -> Canary:
+) -> Probe:
     taken_ms: list[float] = []
     failure = left = ""
     may_be_there = True
@@ -119,13 +119,13 @@ async def _let_live(
     except (StoreError, RefusedError) as exc:
         failure = _told(exc)
     finally:
-        # Also where writing it failed: it may have arrived.
+        # Also after a failed write, which may have arrived.
         try:
             gone = await remove()
         except (StoreError, RefusedError) as exc:
             gone, failure = False, failure or _told(exc)
         left = name if may_be_there and not gone else ""
-    return Canary(samples_ms=taken_ms, failure=failure, left=left)
+    return Probe(samples_ms=taken_ms, failure=failure, left=left)
 
 
 def _told(exc: Exception) -> str:

@@ -1,4 +1,4 @@
-"""Put all findings of one deployment together, and say why what could not be looked at was not."""
+"""Combine all findings of one deployment, and explain the checks that could not run."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from gcp_adk_store.doctor import access, bucket, database, measures
 from gcp_adk_store.doctor.access import Whose
 from gcp_adk_store.doctor.answers import Answer
 from gcp_adk_store.doctor.findings import CHECKS, Finding, Place, fail, skipped
-from gcp_adk_store.doctor.measures import Canary
+from gcp_adk_store.doctor.measures import Probe
 
 _OF_FIRESTORE: Final[Mapping[str, str]] = {
     "database": "an emulator makes any database at its first use",
@@ -40,7 +40,7 @@ _ON_EMULATORS: Final = "on an emulator"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answers:
-    """What the APIs say of a deployment; ``None`` for what was not asked."""
+    """The APIs' answers about a deployment; ``None`` for questions that were not asked."""
 
     services: Answer | None = None
     database: Answer | None = None
@@ -52,7 +52,7 @@ class Answers:
 
     @property
     def all(self) -> list[Answer]:
-        """Those that were asked for."""
+        """The APIs that were asked for."""
         given = (
             self.services,
             self.database,
@@ -67,29 +67,29 @@ class Answers:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """All that is known of a deployment."""
+    """All known facts of a deployment."""
 
     place: Place
     on_firestore_emulator: bool = False
     on_storage_emulator: bool = False
     whose: Whose | None = None
     refusal: str = ""
-    """Why there is no token."""
+    """Why the credentials yield no token."""
     answers: Answers = Answers()
-    documents: Canary | None = None
-    objects: Canary | None = None
+    documents: Probe | None = None
+    objects: Probe | None = None
     emulated_bucket: bool | None = None
-    """Whether the emulator has the bucket; ``None`` where it was not asked, or did not say."""
+    """Whether the emulator has the bucket; ``None`` if unknown."""
 
 
 def findings_of(facts: Facts) -> list[Finding]:
-    """Return one finding for each check, in their order."""
+    """Return one finding for each check, in the order of the checks."""
     found = {finding.check: finding for finding in (*_measured(facts), *_answered(facts))}
     return [found.get(check) or _not_looked_at(check, facts) for check in CHECKS]
 
 
 def _answered(facts: Facts) -> list[Finding]:
-    """Judge what the APIs and the credentials say."""
+    """Check the answers of the APIs and the credentials."""
     place, whose, answers = facts.place, facts.whose, facts.answers
     if facts.refusal:
         return [fail("credentials", facts.refusal)]
@@ -106,7 +106,7 @@ def _answered(facts: Facts) -> list[Finding]:
     if answers.fields is not None:
         found += [judge(answers.fields, place) for judge in (database.exemptions, database.time_to_live)]
     if answers.project_permissions is not None:
-        works = facts.documents is not None and facts.documents.lived
+        works = facts.documents is not None and facts.documents.succeeded
         found.append(access.database_access(answers.project_permissions, place, whose, works=works))
     if answers.bucket is not None:
         judges = (bucket.bucket, bucket.access, bucket.soft_delete, bucket.lifecycle, bucket.holds)
@@ -124,12 +124,12 @@ def _measured(facts: Facts) -> list[Finding]:
         found.append(bucket.emulated(facts.place, exists=facts.emulated_bucket))
     if facts.documents is not None:
         found += [
-            measures.canary("documents", facts.documents, facts.place.database_path),
+            measures.probe("documents", facts.documents, facts.place.database_path),
             measures.latency("latency of documents", facts.documents.samples_ms, location=location),
         ]
     if facts.objects is not None:
         found += [
-            measures.canary("objects", facts.objects, f"gs://{facts.place.bucket}"),
+            measures.probe("objects", facts.objects, f"gs://{facts.place.bucket}"),
             measures.latency("latency of objects", facts.objects.samples_ms, location=location),
         ]
     return found
@@ -138,16 +138,18 @@ def _measured(facts: Facts) -> list[Finding]:
 def _not_looked_at(check: str, facts: Facts) -> Finding:
     if facts.place.bucket is None and check in _OF_BUCKET:
         aside = "" if check == "bucket" else "without a bucket"
-        return skipped(check, "there is no bucket; name one with --bucket or ADK_STORE_BUCKET", aside=aside)
+        return skipped(
+            check, "the store has no bucket; name one with --bucket or ADK_STORE_BUCKET", aside=aside
+        )
     if facts.on_firestore_emulator and check in _OF_FIRESTORE:
         return skipped(check, _OF_FIRESTORE[check], aside=_ON_EMULATORS)
     if facts.on_storage_emulator and check in _OF_STORAGE:
         return skipped(check, _OF_STORAGE[check], aside=_ON_EMULATORS)
     if facts.emulated_bucket is False and check in _OF_OBJECTS:
-        return skipped(check, "there is no such bucket")
+        return skipped(check, "the bucket does not exist")
     if check in _OF_BOTH and not facts.refusal:
         return skipped(check, _OF_BOTH[check], aside=_ON_EMULATORS)
-    return skipped(check, "there are no credentials to look with")
+    return skipped(check, "the credentials are missing")
 
 
 def _location(answer: Answer | None) -> str | None:

@@ -1,1 +1,1 @@
-"""Decide: values and rules of sessions and artifacts, pure functions without I/O or wire names."""
+"""Values and rules of sessions and artifacts: pure functions without I/O or wire names."""

@@ -11,12 +11,12 @@ from gcp_adk_store.errors import InvalidInputError
 from gcp_adk_store.model.keys import ArtifactKey, ArtifactScope
 
 MAX_REFERENCE_HOPS: Final = 5
-"""How many references a load follows, as in ADK."""
+"""The number of references that a load follows, as in ADK."""
 
 REFERENCE_SCHEME: Final = "artifact://"
 
 STORAGE_CLASSES: Final = ("STANDARD", "NEARLINE", "COLDLINE", "ARCHIVE")
-"""Of Cloud Storage, by how rarely an object is read."""
+"""Storage classes of Cloud Storage, from frequent to rare access."""
 
 _REFERENCE: Final = re.compile(
     r"artifact://apps/(?P<app>.+?)/users/(?P<user>.+?)(?:/sessions/(?P<session>.+?))?"
@@ -24,7 +24,7 @@ _REFERENCE: Final = re.compile(
     re.DOTALL | re.ASCII,
 )
 
-# ADK's session rewind saves this part over what it removes; every service loads it as absent.
+# ADK's session rewind saves this part over an artifact that it removes; every service loads it as absent.
 _TOMBSTONE: Final = types.Part(inline_data=types.Blob(mime_type="application/octet-stream", data=b""))
 
 
@@ -42,7 +42,7 @@ class ArtifactReference:
         """Return the target of *uri*, which must lie in the scope *within*.
 
         Raises:
-            InvalidInputError: *uri* is no reference, or leads to another app, user or session.
+            InvalidInputError: *uri* is not a reference, or names another app, user or session.
         """
         match = _REFERENCE.fullmatch(uri)
         if match is None:
@@ -65,10 +65,10 @@ def next_version(versions: Iterable[int]) -> int:
 
 
 def time_after(lifetime: timedelta, *, now: float) -> datetime:
-    """Return when a version that is saved *now* has lived so long.
+    """Return when a version that is saved *now* reaches *lifetime*.
 
     Raises:
-        InvalidInputError: *lifetime* is no such time.
+        InvalidInputError: *lifetime* is out of range.
     """
     try:
         if lifetime > timedelta(0):
@@ -82,7 +82,7 @@ def require_storage_class(name: str | None) -> str | None:
     """Return *name* if it is a storage class of Cloud Storage, or ``None``.
 
     Raises:
-        InvalidInputError: it is none.
+        InvalidInputError: Cloud Storage has no storage class of this name.
     """
     if name is not None and name not in STORAGE_CLASSES:
         raise InvalidInputError(
@@ -92,5 +92,5 @@ def require_storage_class(name: str | None) -> str | None:
 
 
 def is_tombstone(part: types.Part) -> bool:
-    """Tell whether *part* is what ADK's rewind saves in place of a removed artifact."""
+    """Return whether *part* is the tombstone that ADK's rewind saves for a removed artifact."""
     return part == _TOMBSTONE

@@ -1,4 +1,4 @@
-"""Describe what storage holds in vain, and decide how old it must be to be sure of that."""
+"""Describe garbage: stored data that nothing refers to, and the age at which that is certain."""
 
 import enum
 from collections.abc import Sequence
@@ -9,28 +9,28 @@ from gcp_adk_store.errors import InvalidInputError
 from gcp_adk_store.model.payloads import PayloadOwner, PayloadPlace
 
 DEFAULT_AGE_S: Final = 24 * 3600.0
-"""What is garbage by default has been so for a day."""
+"""By default only data older than a day is garbage."""
 
 _LEAST_AGE_S: Final = 3600.0
-"""A payload is written before what refers to it: an hour is far more than any deadline between the two."""
+"""The store writes a payload before its reference: an hour exceeds every deadline between the two."""
 
 
 class GarbageKind(enum.Enum):
-    """Why something is in nobody's use."""
+    """Why data is garbage."""
 
     DELETION = "deletion"
-    """A session that was deleted, and whose parts were not all removed."""
+    """A deleted session that still has parts."""
     PAYLOAD = "payload"
     """Large content that nothing refers to."""
     UPLOAD = "upload"
-    """A file that a browser put, and nobody made a version of an artifact."""
+    """A file that a browser uploaded and that did not become a version of an artifact."""
     UNREADABLE = "unreadable"
-    """What belongs to a document that cannot be read: it is left alone."""
+    """Data of a document that cannot be read; the collector does not remove it."""
 
 
 Versions: TypeAlias = Sequence[tuple[str, str]]
-"""Name and version of all documents or objects that something is made of, as they were seen: it is removed if
-none of them has changed."""
+"""Names and versions of all documents or objects of one piece of garbage: the collector removes it only if
+all of them are unchanged."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,21 +38,21 @@ class StoredPayload:
     """A payload as a scan finds it."""
 
     owner: PayloadOwner | None
-    """``None`` where it does not say."""
+    """``None`` if unknown."""
     sha256: str
     place: PayloadPlace
     name: str
     """Path of its first document, or name of its object."""
     put_at: float
-    """Unix time in seconds at which it was put last."""
+    """Unix time of its last write, in seconds."""
     size: int | None
-    """Bytes, where the scan tells."""
+    """Bytes, if the scan knows."""
     versions: Versions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Garbage:
-    """Something that storage holds in vain."""
+    """One piece of garbage."""
 
     kind: GarbageKind
     place: PayloadPlace
@@ -60,16 +60,16 @@ class Garbage:
     name: str
     """Path of the document, or name of the object: ids, never content."""
     since: float
-    """Unix time in seconds at which it was written last."""
+    """Unix time of its last write, in seconds."""
     size: int | None = None
-    """Bytes, where the scan tells."""
+    """Bytes, if the scan knows."""
     reason: str = ""
-    """Why it is left alone."""
+    """Why the collector does not remove it."""
     versions: Versions = ()
 
 
 def require_age(older_than_s: float) -> None:
-    """Refuse an age at which something may still be wanted.
+    """Check that data of an age is certainly garbage.
 
     Raises:
         InvalidInputError: it is below an hour.

@@ -1,7 +1,7 @@
 """Spell halves of surrogate pairs as Unicode text, and read them back.
 
 A Python string can hold half of a surrogate pair. UTF-8 cannot, and most JSON parsers refuse its escape or
-join two halves that stand side by side. Models do produce such text, when a response ends within a character.
+join two adjacent halves. Models produce such text when a response ends within a character.
 """
 
 import dataclasses
@@ -12,14 +12,14 @@ from typing import Any, Final
 
 from pydantic import BaseModel
 
-_SIGN: Final = "\U0010fffd"  # for private use, by Unicode; the last character that is no noncharacter
+_SIGN: Final = "\U0010fffd"  # Unicode's last private-use character
 _UNSPELLED: Final = re.compile(f"[\ud800-\udfff{_SIGN}]")
 _SPELLED: Final = re.compile(f"{_SIGN}({_SIGN}|d[89a-f][0-9a-f]{{2}})")
 _SIDE_BY_SIDE: Final = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 
 
 def is_unicode(text: str) -> bool:
-    """Tell whether *text* can be written as UTF-8: halves of surrogate pairs cannot."""
+    """Return whether UTF-8 can hold *text*; it cannot hold halves of surrogate pairs."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -28,7 +28,7 @@ def is_unicode(text: str) -> bool:
 
 
 def joins(text: str) -> bool:
-    """Tell whether *text* holds two halves side by side, which escapes of JSON cannot tell from the pair."""
+    """Return whether *text* holds two adjacent halves, which JSON escapes cannot distinguish from a pair."""
     return _SIDE_BY_SIDE.search(text) is not None
 
 
@@ -38,12 +38,12 @@ def spell_halves(text: str) -> str:
 
 
 def read_halves(text: str) -> str:
-    """Return the text that :func:`spell_halves` spelled."""
+    """Reverse :func:`spell_halves`."""
     return _SPELLED.sub(_read, text)
 
 
 def has_halves(value: Any) -> bool:
-    """Tell whether a text or a key anywhere in *value* holds half of a surrogate pair."""
+    """Return whether a text or a key anywhere in *value* holds half of a surrogate pair."""
     found = False
 
     def look(text: str) -> str:
@@ -56,10 +56,10 @@ def has_halves(value: Any) -> bool:
 
 
 def map_texts(value: Any, change: Callable[[str], str]) -> Any:  # noqa: PLR0911  # one for each kind
-    """Return a copy of *value* in which *change* was applied to every text and key; *value* stays as it is.
+    """Return a copy of *value* with *change* applied to every text and key; *value* stays as it is.
 
-    Goes through maps, lists, tuples, sets, pydantic models and dataclasses; a dataclass becomes a map, as in
-    JSON.
+    The copy covers maps, lists, tuples, sets, pydantic models and dataclasses; a dataclass becomes a map, as
+    in JSON.
     """
     match value:
         case enum.Enum():

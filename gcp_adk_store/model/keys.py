@@ -1,4 +1,4 @@
-"""Name sessions, users and artifacts by values that are valid once they exist."""
+"""Keys of sessions, users and artifacts; a key that exists is valid."""
 
 import re
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Final, Self
 from gcp_adk_store.errors import InvalidInputError
 
 USER_NAMESPACE: Final = "user:"
-"""Start of an artifact's filename that belongs to the user instead of one session."""
+"""Prefix of the filename of an artifact that belongs to the user, not to one session."""
 
 _DRIVE: Final = re.compile(r"[A-Za-z]:")
 _RESERVED_SEGMENTS: Final = frozenset({"apps", "users", "sessions", "artifacts", "versions"})
@@ -116,7 +116,7 @@ def _require_text(value: str, field: str) -> None:
         value.encode()
     except UnicodeEncodeError as exc:
         raise InvalidInputError(
-            f"{field} holds half of a surrogate pair at index {exc.start}, which is no Unicode text."
+            f"{field} holds half of a surrogate pair at index {exc.start}, which Unicode text cannot hold."
         ) from exc
 
 

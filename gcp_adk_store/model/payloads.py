@@ -1,4 +1,4 @@
-"""Describe payloads: large content that lies beside the document that refers to it."""
+"""Describe payloads: large content outside of the document that refers to it."""
 
 import enum
 import hashlib
@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Final, Self
 
 MAX_PAYLOAD_BYTES: Final = 1024 * 1024 * 1024
-"""The largest payload, packed or not, whatever ``SessionLimits.max_payload_bytes`` allows: what names, or
-unpacks to, more is damaged."""
+"""The largest payload, packed or not, regardless of ``SessionLimits.max_payload_bytes``: a larger stored
+one is damaged."""
 
 
 class PayloadPlace(enum.Enum):
@@ -26,11 +26,11 @@ class PayloadRef:
     sha256: str
     """Hex digest of the bytes."""
     size: int
-    """How many bytes they are."""
+    """Number of bytes."""
     place: PayloadPlace
 
     def fits(self, data: bytes) -> bool:
-        """Tell whether *data* are the bytes that this names."""
+        """Return whether *data* has this digest and size."""
         return len(data) == self.size and hashlib.sha256(data).hexdigest() == self.sha256
 
     def __str__(self) -> str:
@@ -39,7 +39,7 @@ class PayloadRef:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Payload:
-    """Bytes, and the name that their content gives them."""
+    """Bytes and the reference that their content determines."""
 
     ref: PayloadRef
     data: bytes
@@ -53,7 +53,7 @@ class Payload:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PayloadOwner:
-    """The document that refers to payloads, in one of its lives: they go when it does."""
+    """The document that refers to payloads, in one of its lives: they end with that life."""
 
     path: str
     """The document's path."""

@@ -1,4 +1,4 @@
-"""Make JSON values of what callers put into state and events."""
+"""Convert values of callers' state and events to JSON values."""
 
 from collections.abc import Callable
 from math import isfinite
@@ -14,8 +14,8 @@ _PLAIN: Final = frozenset({str, int, bool, type(None)})
 def to_plain(value: Any, other: Callable[[Any], Any]) -> Any:
     """Return a copy of *value*, which was weighed, as JSON values.
 
-    Container by container, so that other threads run meanwhile. What is no finite number, text, list, tuple
-    or map by texts becomes what *other* makes of it.
+    It converts one container at a time, so that other threads run meanwhile. *other* converts everything but
+    finite numbers, texts, lists, tuples and maps with text keys.
     """
     kind = type(value)
     if kind in _PLAIN or (kind is float and isfinite(value)):
@@ -28,15 +28,15 @@ def to_plain(value: Any, other: Callable[[Any], Any]) -> Any:
 
 
 def to_jsonable(value: Any, *, text_of_unknown: bool = False) -> Any:
-    """Return *value*, which was weighed, as ADK spells it, with the texts and keys that it has.
+    """Return *value*, which was weighed, as ADK encodes it, with all its texts and keys.
 
     Raises:
         PydanticSerializationError: JSON cannot hold it, and *text_of_unknown* does not ask for its text.
-        UnicodeError: it holds bytes that are no text.
+        UnicodeError: it holds bytes that are not UTF-8.
     """
 
     def other(item: Any) -> Any:
-        halves = has_halves(item)  # pydantic takes none in keys
+        halves = has_halves(item)  # pydantic refuses them in keys
         spelled = map_texts(item, spell_halves) if halves else item
         found = to_jsonable_python(spelled, serialize_unknown=text_of_unknown)
         return map_texts(found, read_halves) if halves else found

@@ -1,4 +1,4 @@
-"""Decide what an append means to a stored session, and which events a read wants."""
+"""Decide the outcome of an append on a stored session, and which events a read needs."""
 
 import enum
 import re
@@ -20,7 +20,7 @@ _MARKER: Final = re.compile(
 
 
 class HasTimestamp(Protocol):
-    """What is chosen by its time."""
+    """An item that a read selects by its time."""
 
     @property
     def timestamp(self) -> float:
@@ -33,26 +33,26 @@ Timed = TypeVar("Timed", bound=HasTimestamp)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Marker:
-    """What a handle knows of the stored session: ADK carries it as an opaque string."""
+    """What a handle remembers of the stored session; ADK carries it as an opaque string."""
 
     epoch: str
-    """Drawn when the session was made: tells a session from a later one with the same id."""
+    """A random text from the session's creation: distinguishes sessions with the same id."""
     revision: int
-    """How many events were appended."""
+    """The number of appends."""
     update_time: str
-    """The document's update time, ``seconds.nanoseconds``; empty where it is not known."""
+    """The document's update time, ``seconds.nanoseconds``; empty if unknown."""
     expiry: Expiry | None = None
-    """When the session ends by itself, ``None`` for one that does not."""
+    """The session's expiry, ``None`` without a time to live."""
 
     def has_expired(self, now: float) -> bool:
-        """Tell whether the session is gone *now*, as far as the handle knows: others may have appended."""
+        """Return whether the session has expired *now* by what the handle knows: others may have appended."""
         return self.expiry is not None and self.expiry.has_passed(
             now, written_at=float(self.update_time or 0)
         )
 
     @classmethod
     def parse(cls, text: str | None) -> Self | None:
-        """Read what :meth:`__str__` wrote; ``None`` for a handle that came from elsewhere."""
+        """Parse the text of :meth:`__str__`; ``None`` for a handle of another service."""
         match = _MARKER.fullmatch(text or "")
         if match is None:
             return None
@@ -67,7 +67,7 @@ class Marker:
         return replace(self, update_time=update_time)
 
     def advanced(self, update_time: str, expiry: Expiry | None) -> "Marker":
-        """Return this marker after one more append, which left the session with *expiry*."""
+        """Return this marker after one more append, which set *expiry*."""
         return Marker(epoch=self.epoch, revision=self.revision + 1, update_time=update_time, expiry=expiry)
 
     def __str__(self) -> str:
@@ -79,7 +79,7 @@ class Marker:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredSession:
-    """A session document as it was read."""
+    """A session document at the time of its read."""
 
     key: SessionKey
     epoch: str
@@ -89,27 +89,27 @@ class StoredSession:
     tail: Sequence[str]
     """JSON texts of the newest events, in append order."""
     sealed: int
-    """How many segments hold the older ones."""
+    """The number of segments, which hold the older events."""
     sealed_max: float | None
-    """Newest timestamp in the segments, ``None`` while there are none."""
+    """Newest timestamp in the segments, ``None`` without segments."""
     spilled: frozenset[PayloadPlace]
-    """Where payloads of the session lie."""
+    """Places of the session's payloads."""
     update_time: str
     read_time: float
-    """Firestore's time when it was read, as Unix time in seconds."""
+    """Firestore's time of the read, as Unix time in seconds."""
     expiry: Expiry | None = None
-    """When it ends by itself, ``None`` if it does not."""
+    """Its expiry, ``None`` without a time to live."""
 
     @property
     def marker(self) -> Marker:
-        """The marker of a handle that saw exactly this document."""
+        """The marker of a handle that read exactly this document."""
         return Marker(
             epoch=self.epoch, revision=self.revision, update_time=self.update_time, expiry=self.expiry
         )
 
     @property
     def has_expired(self) -> bool:
-        """Whether the session was gone when it was read, even though Firestore still had it."""
+        """Whether the session had expired at the read, although Firestore still had its document."""
         return self.marker.has_expired(self.read_time)
 
 
@@ -119,19 +119,19 @@ class Segment:
 
     texts: Sequence[str]
     running_max: float
-    """The newest timestamp of this segment and all before it: a read after it needs none of them."""
+    """The newest timestamp of this segment and all before it; a read of later events skips them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventPlace:
     """A place between two events of a session.
 
-    It stays the same when the tail is sealed: the tail has the number that its segment will have.
+    Sealing the tail does not change it: the tail has the number of its later segment.
     """
 
     segment: int = 0
     offset: int = 0
-    """How many events of the segment lie before it."""
+    """The number of events of the segment before this place."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,13 +142,13 @@ class Append:
     """The event as JSON."""
     timestamp: float
     delta: ScopedState
-    """Its change of state; a value that lies elsewhere is a :class:`PayloadRef`."""
+    """Its state delta; a :class:`PayloadRef` stands for a spilled value."""
     spilled: frozenset[PayloadPlace] = frozenset()
-    """Where payloads of the session lie that this append refers to."""
+    """Places of the session's payloads that this append refers to."""
 
 
 class Settlement(enum.Enum):
-    """What became of an append that was refused or not answered."""
+    """The outcome of an append that was refused or not answered."""
 
     LANDED = "it is stored"
     OVERTAKEN = "it is stored, and others were appended after it"
@@ -160,18 +160,18 @@ class Settlement(enum.Enum):
 def settle(
     append: Append, *, marker: Marker, stored: StoredSession | None, newest: Sequence[str]
 ) -> Settlement:
-    """Say what became of *append*, from the document as it is now.
+    """Return the outcome of *append*, decided from the document as it is now.
 
     Args:
-        append: What was sent.
-        marker: What it stood on.
-        stored: The session now, ``None`` when there is none.
+        append: The append that was sent.
+        marker: The marker that it required.
+        stored: The session now, ``None`` if it does not exist.
         newest: Events of *stored*, in append order: at least as many as :func:`events_to_settle` says.
     """
     if stored is None or stored.epoch != marker.epoch:
         return Settlement.MISSING
     if stored.revision == marker.revision:
-        return Settlement.RETRY  # only sealed meanwhile
+        return Settlement.RETRY  # another process only sealed the tail
     alone = stored.revision == marker.revision + 1
     if alone and newest and newest[-1] == append.text:
         return Settlement.LANDED
@@ -181,26 +181,26 @@ def settle(
 
 
 def events_to_settle(marker: Marker, stored: StoredSession) -> int:
-    """Return how many of the newest events can be one that stood on *marker*."""
+    """Return how many of the newest events may be an append that required *marker*."""
     return max(0, stored.revision - marker.revision)
 
 
 def wants_events(config: GetSessionConfig | None) -> bool:
-    """Tell whether a read asks for any event at all."""
+    """Return whether a read asks for any event."""
     return config is None or config.num_recent_events != 0
 
 
 def wants_all_events(config: GetSessionConfig | None) -> bool:
-    """Tell whether a read asks for the whole history."""
+    """Return whether a read asks for the whole history."""
     return config is None or (config.num_recent_events is None and config.after_timestamp is None)
 
 
 def wants_older(config: GetSessionConfig | None, *, have: int, running_max: float | None) -> bool:
-    """Tell whether segments before those read so far can hold events that *config* asks for.
+    """Return whether segments before those read so far may hold events that *config* asks for.
 
     Args:
         config: The caller's filter.
-        have: How many events that pass the filter were read.
+        have: The number of events read so far that pass the filter.
         running_max: Newest timestamp of all events not read yet.
     """
     if config is None:
@@ -213,8 +213,8 @@ def wants_older(config: GetSessionConfig | None, *, have: int, running_max: floa
 def select_events(events: Sequence[Timed], config: GetSessionConfig | None) -> list[Timed]:
     """Return the events that *config* asks for, in append order.
 
-    Events at or after ``after_timestamp`` are chosen one by one (timestamps need not be in order),
-    then the last ``num_recent_events`` of them.
+    It selects events at or after ``after_timestamp`` one by one (timestamps may be out of order), then the
+    last ``num_recent_events`` of them.
     """
     chosen = list(events)
     if config is None:

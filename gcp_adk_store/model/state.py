@@ -1,4 +1,4 @@
-"""Split state into the scopes it is stored in, and merge it again."""
+"""Split state into its scopes, and merge them again."""
 
 import logging
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ _SHOWN: Final = 40  # characters of a key in errors and logs
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScopedState:
-    """State, or a change of it, by scope; keys stand without their ``app:`` or ``user:``."""
+    """State, or a state delta, by scope; its keys lack the ``app:`` and ``user:`` prefixes."""
 
     app: Mapping[str, Any] = field(default_factory=dict)
     user: Mapping[str, Any] = field(default_factory=dict)
@@ -35,7 +35,7 @@ class ScopedState:
 
 
 def split_scopes(state: Mapping[str, Any]) -> ScopedState:
-    """Sort keys by their prefix; ``temp:`` keys belong to no scope and are left out."""
+    """Split *state* by the prefixes of its keys; drop ``temp:`` keys."""
     app: dict[str, Any] = {}
     user: dict[str, Any] = {}
     session: dict[str, Any] = {}
@@ -58,7 +58,7 @@ def merge_scopes(state: ScopedState) -> dict[str, Any]:
 
 
 def overlay(state: ScopedState, delta: ScopedState) -> ScopedState:
-    """Return *state* with the keys of *delta* replaced; a ``None`` is a value and stays."""
+    """Return *state* with the keys of *delta* replaced; ``None`` is a value and removes nothing."""
     return ScopedState(
         app={**state.app, **delta.app},
         user={**state.user, **delta.user},
@@ -67,15 +67,15 @@ def overlay(state: ScopedState, delta: ScopedState) -> ScopedState:
 
 
 def persistent(delta: Mapping[str, Any], *, bounds: Bounds = _BOUNDS, light: bool = False) -> dict[str, Any]:
-    """Return what of *delta* is stored: JSON values, without ``temp:`` keys.
+    """Return the stored form of *delta*: JSON values, without ``temp:`` keys.
 
     Datetimes, pydantic models and the like become what ADK makes of them. A value that JSON cannot
-    hold becomes its text, with a warning that names the key and the type, as in ADK's own services. What is
-    known to be *light* is within all bounds.
+    hold becomes its text, with a warning that names the key and the type, as in ADK's own services. A
+    *light* delta is within all bounds.
 
     Raises:
-        InvalidInputError: a key is no string, or a value contains itself, nests more than 197 levels deep,
-            holds an integer of over 4,300 digits, or is over *bounds*, with the others or by itself.
+        InvalidInputError: a key is not a string, or a value contains itself, nests more than 197 levels
+            deep, holds an integer of over 4,300 digits, or exceeds *bounds*, alone or with the others.
     """
     for key in delta:
         if not isinstance(key, str):
@@ -107,5 +107,5 @@ def _json_or_text(key: str, value: Any, *, light: bool) -> Any:
         ) from exc
     try:
         return to_jsonable(value, text_of_unknown=True)
-    except ValueError:  # bytes that are no text
+    except ValueError:  # bytes that are not UTF-8
         return ascii(value)

@@ -1,4 +1,4 @@
-"""Weigh a value before it is spelled as JSON: what shares its parts can become a million times as large."""
+"""Weigh a value before its encoding as JSON: shared parts can make the JSON a million times as large."""
 
 import dataclasses
 import enum
@@ -14,17 +14,17 @@ from gcp_adk_store.errors import InvalidInputError
 from gcp_adk_store.model.halves import is_unicode
 
 MAX_DEPTH: Final = 200
-"""Maps and lists within each other in the JSON of an event: pydantic's parser reads no more."""
+"""Nested maps and lists in the JSON of an event: the limit of pydantic's parser."""
 
 MAX_VALUE_DEPTH: Final = MAX_DEPTH - 3
-"""The same in a state value, which lies in a map, in a map, in an event."""
+"""Nested maps and lists in a state value, which lies three levels deep in an event."""
 
 MAX_DIGITS: Final = 4300
-"""Decimal digits of an integer: Python and pydantic read no more by default."""
+"""Decimal digits of an integer: the default limit of Python and pydantic."""
 
 _TOO_LARGE: Final = 10**MAX_DIGITS
 _WORTH_REMEMBERING: Final = 16
-"""Containers below this weight are weighed each time: to remember one takes some 200 bytes."""
+"""Containers below this weight are weighed each time: a cache entry takes about 200 bytes."""
 
 _FIXED: Final = frozenset({bool, float, type(None)})
 _MANY: Final = frozenset({list, tuple, set})
@@ -37,7 +37,7 @@ _LIGHT_BYTES: Final = 64 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """What may be spelled as one piece of JSON."""
+    """Limits of one piece of JSON."""
 
     values: int = 2_000_000
     """Values in it: maps, lists and what they hold."""
@@ -46,15 +46,15 @@ class Bounds:
     """Bytes of it."""
     size_named: str = "SessionLimits.max_payload_bytes"
     way_out: str = "raise it, or keep what is larger as an artifact"
-    """What a caller can do whose value is over one of them."""
+    """Advice for a caller whose value exceeds a limit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Weight:
-    """What a value is as JSON, parts that it shares counted as often as they stand in it."""
+    """The size of a value as JSON, with shared parts counted at each place."""
 
     values: int
-    """Those *beside* it among them."""
+    """Its values, with those *beside* it."""
     size: int
     """Bytes at least: those of texts and one for each value."""
     halves: bool
@@ -62,17 +62,17 @@ class Weight:
 
 
 def weigh(value: Any, *, bounds: Bounds, what: str, max_depth: int = MAX_DEPTH, beside: int = 0) -> Weight:
-    """Return what *value* weighs as JSON, in time and memory that grow with its objects in memory alone.
+    """Return the weight of *value* as JSON, in time and memory proportional to its distinct objects.
 
     Args:
-        value: What is to be spelled.
-        bounds: What it may weigh.
+        value: The value to encode.
+        bounds: The limits.
         what: Names it in errors.
-        max_depth: How many maps and lists may lie within each other in it.
-        beside: Values that are spelled with it and were weighed before; they count.
+        max_depth: The limit of nested maps and lists.
+        beside: Values of the same JSON that were weighed before; they count.
 
     Raises:
-        InvalidInputError: it is over *bounds*, contains itself, nests too deep, or holds an integer of over
+        InvalidInputError: it exceeds *bounds*, contains itself, nests too deep, or holds an integer of over
             4,300 digits.
     """
     scale = _Scale(bounds, what, max_depth)
@@ -82,9 +82,9 @@ def weigh(value: Any, *, bounds: Bounds, what: str, max_depth: int = MAX_DEPTH, 
 
 
 def is_light(value: Any) -> bool:  # noqa: C901, PLR0912  # calls would take twice the time
-    """Tell whether *value* is an ordinary one: of a few thousand plain values at most, without halves.
+    """Return whether *value* is small: at most 4,000 plain values, without halves of surrogate pairs.
 
-    It is within every bound then, and spelled in a millisecond. Counts no further than that.
+    A light value is within every limit and takes a millisecond to encode. The count stops at the limit.
     """
     level: list[Collection[Any]] = [(value,)]
     depth = values = size = 0
@@ -138,7 +138,7 @@ class _Scale:
         self._known: dict[int, tuple[int, int, int]] = {}
 
     def add(self, items: Collection[Any], depth: int) -> int:
-        """Add *items*, which lie *depth* containers deep; return how many nest in the deepest of them."""
+        """Add *items*, which lie *depth* containers deep, and return the depth of the deepest of them."""
         height = 0
         self.values += len(items)
         self._require_within_bounds()

@@ -52,7 +52,7 @@ class Bounds:
         for name in deadlines_s:
             if not hasattr(getattr(service, name, None), "is_operation"):
                 raise InvalidInputError(
-                    f"deadlines_s names {name!r}, which is no method of {service.__name__}"
+                    f"deadlines_s names {name!r}, which is not an operation of {service.__name__}"
                 )
         self._system = system
         self._deadlines_s = dict(deadlines_s)
@@ -142,7 +142,7 @@ def _operation(method: Method, *, limited: bool) -> Method:
                     return
                 yield item
         except GeneratorExit:
-            raise  # the caller has seen enough
+            raise  # the caller stopped early
         except BaseException as exc:
             failure = exc
             raise

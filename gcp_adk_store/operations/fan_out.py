@@ -1,4 +1,4 @@
-"""Run calls side by side: the first failure cancels the rest and is raised as itself."""
+"""Run calls concurrently: the first failure cancels the rest and is raised as it is."""
 
 import asyncio
 from collections.abc import Coroutine, Iterable, Iterator
@@ -9,7 +9,7 @@ First = TypeVar("First")
 Second = TypeVar("Second")
 
 _AT_ONCE: Final = 32
-"""Calls of one fan that run at a time: payloads, say, of which each may be megabytes."""
+"""Concurrent calls of one fan-out: each may hold a payload of megabytes."""
 
 
 async def fan_out(calls: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
@@ -26,7 +26,7 @@ async def fan_out(calls: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
         raise failure from failure.__cause__
     finally:
         for call in waiting:
-            call.close()  # what was not begun; no harm to what has ended
+            call.close()  # the calls that did not start; the others have ended
     return results
 
 
@@ -38,6 +38,6 @@ async def _run_each(numbered: Iterator[tuple[int, Coroutine[Any, Any, T]]], resu
 async def beside(
     first: Coroutine[Any, Any, First], second: Coroutine[Any, Any, Second]
 ) -> tuple[First, Second]:
-    """Return both results; as :func:`fan_out` for two calls of different types."""
+    """Return both results, as :func:`fan_out` for two calls of different types."""
     results: list[Any] = await fan_out((first, second))
     return results[0], results[1]

@@ -1,4 +1,4 @@
-"""Let objects begin anew in each child that the process forks: locks, threads and connections stay behind."""
+"""Reset locks, threads and connections in each forked child process."""
 
 import os
 import threading
@@ -8,9 +8,9 @@ from typing import Any, Final, NoReturn, Protocol, runtime_checkable
 _POLLS: Final = "_poll_wrapper"
 """Part of the name of the thread that runs while gRPC has an asynchronous channel, in Python 3.10 and later.
 
-Private-behaviour dependency, deliberately narrow: gRPC says nowhere else that it runs, and a channel that is
-made in a child of such a process ends it with SIGSEGV, or never answers (measured with grpcio 1.85, with and
-without ``GRPC_ENABLE_FORK_SUPPORT``).
+Private-behaviour dependency, deliberately narrow: gRPC shows nowhere else that it runs. A channel that a
+child of such a process makes ends the child with SIGSEGV, or never answers (measured with grpcio 1.85, with
+and without ``GRPC_ENABLE_FORK_SUPPORT``).
 """
 
 
@@ -18,34 +18,34 @@ class BeginsAnew(Protocol):
     """Has state that belongs to one process: locks, threads, connections, calls."""
 
     def begin(self) -> None:
-        """Make that state."""
+        """Create that state."""
         ...
 
 
 @runtime_checkable
 class LetsGo(Protocol):
-    """Has what nobody uses any more, and what a fork would be in trouble with."""
+    """Holds unused objects that make a fork unsafe."""
 
     def let_go(self) -> None:
-        """Let go of it; called before each fork."""
+        """Release them; called before each fork."""
         ...
 
 
 _PID: Final = os.getpid()
-# A WeakSet is no such set: others may add to it while it is copied.
+# Not a WeakSet: other threads may add to it during a copy.
 _parts: Final[set[weakref.ref[Any]]] = set()
 _of_the_parent: Final[list[object]] = []
 
 
 class _Grpc:
-    """Whether gRPC runs in the process that forks, and whether it ran in one that this process comes from."""
+    """Whether gRPC runs in this process before a fork, and whether it ran in a parent of this process."""
 
     runs = False
     is_lost = False
 
 
 class OfOneProcess:
-    """Has connections and threads, which no copy of it could have."""
+    """Has connections and threads, so it refuses to be copied."""
 
     def __reduce__(self) -> NoReturn:
         """Refuse to be pickled or copied.
@@ -61,19 +61,19 @@ class OfOneProcess:
 
 
 def begin(part: BeginsAnew) -> None:
-    """Let *part* begin now, and again in each child before other code runs there."""
+    """Call ``part.begin()`` now, and again in each child before other code runs there."""
     _parts.add(weakref.ref(part, _parts.discard))
     part.begin()
 
 
 class Guard:
-    """A lock that nobody holds in a child: whoever held it in the parent does not run there."""
+    """A lock that is free in each child: the thread that held it in the parent does not run there."""
 
     def __init__(self) -> None:
         begin(self)
 
     def begin(self) -> None:
-        """Be free."""
+        """Create a free lock."""
         self._lock = threading.Lock()
 
     def __enter__(self) -> None:
@@ -84,17 +84,17 @@ class Guard:
 
 
 def keep(of_the_parent: object) -> None:
-    """Keep what a child must not end: a gRPC channel would wait for a thread that the child does not have."""
+    """Keep an object alive in children: a gRPC channel that ends waits for a thread that a child lacks."""
     _of_the_parent.append(of_the_parent)
 
 
 def is_child() -> bool:
-    """Tell whether the process was forked since this library was imported."""
+    """Return whether this process forked after it imported this library."""
     return os.getpid() != _PID
 
 
 def has_lost_grpc() -> bool:
-    """Tell whether gRPC ran in a process that this one is a child of, so that it cannot run here."""
+    """Return whether gRPC ran in a parent of this process, so that it cannot run here."""
     return _Grpc.is_lost
 
 

@@ -1,4 +1,4 @@
-"""Limit how many calls of one process run at a time, across its event loops."""
+"""Limit the number of concurrent calls in one process, across its event loops."""
 
 import asyncio
 import math

@@ -1,4 +1,4 @@
-"""Hold what the running public call of a service is: its name, its ids, its deadline and its counts."""
+"""Hold the running public call of a service: its name, its ids, its deadline and its counts."""
 
 import math
 import time
@@ -14,9 +14,9 @@ from opentelemetry.trace import Span
 
 @dataclass(slots=True, eq=False)
 class Counts:
-    """What one operation has done so far.
+    """Counts of what one operation has done so far.
 
-    All its tasks add to it. They run in one event loop, so only what threads count needs a guard.
+    All its tasks add to them. They run in one event loop, so only counts of threads need a guard.
     """
 
     attempts: int = 0
@@ -50,10 +50,10 @@ class Operation:
     counts: Counts = field(default_factory=Counts)
     span: Span | None = None
     attached: Token[Context] | None = None
-    """What restores the context in which the span is not the current one."""
+    """Restores the context before the span."""
     since: float = 0.0
     elapsed_s: float = 0.0
-    """How long it has run, without the time that a caller takes between two items."""
+    """Its running time in seconds, without the caller's time between two items."""
 
     def until(self, ends_at: float) -> "Operation":
         """Return the same operation with a deadline of its own."""
@@ -65,7 +65,7 @@ _RUNNING: Final[ContextVar[Operation | None]] = ContextVar("adk_store_operation"
 
 
 def running() -> Operation | None:
-    """Return the operation that the running code belongs to; ``None`` outside of all."""
+    """Return the operation of the running code; ``None`` outside of all operations."""
     operation = _RUNNING.get()
     return operation if operation is not None and operation.name else None
 
@@ -77,18 +77,18 @@ def label() -> str:
 
 
 def enter(operation: Operation) -> Token[Operation | None]:
-    """Let what follows in this context, and the tasks that it starts, belong to *operation*."""
+    """Make *operation* the running one in this context and in the tasks that it starts."""
     return _RUNNING.set(operation)
 
 
 def leave(token: Token[Operation | None]) -> None:
-    """End what :func:`enter` began."""
+    """Restore the operation before :func:`enter`."""
     _RUNNING.reset(token)
 
 
 @contextmanager
 def part_of(seconds: float) -> Iterator[None]:
-    """Let what runs in the block take *seconds*, and no longer than the running operation may."""
+    """Limit the block to *seconds*, and to the deadline of the running operation."""
     outer = _RUNNING.get() or Operation("")
     token = enter(outer.until(min(outer.ends_at, time.monotonic() + seconds)))
     try:
@@ -102,6 +102,6 @@ def part_of(seconds: float) -> Iterator[None]:
 
 
 def at_most(seconds: float) -> float:
-    """Return *seconds*, or what is left of the running operation's time if that is less; at least 0."""
+    """Return *seconds*, or the remaining time of the running operation if that is less; at least 0."""
     operation = _RUNNING.get()
     return seconds if operation is None else max(0.0, min(seconds, operation.ends_at - time.monotonic()))

@@ -1,4 +1,4 @@
-"""Let other tasks of the event loop run while something long is computed, piece by piece or in a thread."""
+"""Let other tasks of the event loop run during a long computation, in pieces or in a thread."""
 
 import asyncio
 import contextvars
@@ -16,24 +16,24 @@ _LONGEST_S: Final = 0.004
 
 
 class Pauses:
-    """Pauses of one computation: its steps ask after each whether it is time for one."""
+    """Pauses of one computation, which asks after each step whether a pause is due."""
 
     def __init__(self) -> None:
         self._due = time.monotonic() + _LONGEST_S
 
     @property
     def is_due(self) -> bool:
-        """Whether the loop has been held up for some milliseconds."""
+        """Whether the computation has blocked the loop for 4 ms."""
         return time.monotonic() >= self._due
 
     async def take(self) -> None:
-        """Let every task that can run have its turn."""
+        """Let every ready task run once."""
         await asyncio.sleep(0)
         self._due = time.monotonic() + _LONGEST_S
 
 
 async def paced(items: Iterable[T]) -> list[T]:
-    """Return *items*, computed one by one with pauses between them."""
+    """Compute *items* one by one with pauses between them, and return them."""
     pauses = Pauses()
     computed: list[T] = []
     for item in items:
@@ -44,10 +44,10 @@ async def paced(items: Iterable[T]) -> list[T]:
 
 
 async def apart(compute: Callable[[], T], *, light: bool) -> T:
-    """Return what *compute* returns, computed in the thread for that unless it is *light*.
+    """Run *compute* in the thread for computations, or here if it is *light*, and return its result.
 
-    There is one thread: Python runs one at a time, and each that waits for its turn could hold up the loop
-    for the interpreter's switch interval, 5 ms.
+    One thread is enough: Python runs one at a time, and each waiting thread may block the loop for the
+    interpreter's switch interval, 5 ms.
     """
     if light:
         return compute()
@@ -56,13 +56,13 @@ async def apart(compute: Callable[[], T], *, light: bool) -> T:
 
 
 class _Apart:
-    """The thread of what is computed apart; each process has its own."""
+    """The thread for computations; each process has its own."""
 
     def __init__(self) -> None:
         forks.begin(self)
 
     def begin(self) -> None:
-        """Have a thread, which starts with its first work."""
+        """Create the thread, which starts with its first work."""
         self.thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="adk_store_apart")
 
 

@@ -1,7 +1,7 @@
 """Measure operations: the span, the duration and the counts of each, through OpenTelemetry's API alone.
 
-Without an SDK nothing of it leaves the process, and next to nothing is computed. Nothing is ever told but
-numbers, names of this library's own and the app; of whom it was about only where that is asked for.
+Without an SDK nothing leaves the process, and the cost is close to zero. Spans and metrics hold only numbers,
+names of this library and the app; ids of users and sessions only if the settings ask for them.
 
 The names of spans, attributes and metrics are those of docs/telemetry.md.
 """
@@ -21,7 +21,7 @@ from gcp_adk_store.operations.forks import Guard
 from gcp_adk_store.operations.operation import Counts, Operation, running
 
 Cache: TypeAlias = Literal["segments", "versions"]
-"""What this process remembers: sealed segments, the latest version of an artifact."""
+"""The caches of a process: sealed segments, and the latest version of each artifact."""
 
 FIRESTORE: Final = "gcp.firestore"
 STORAGE: Final = "gcp.storage"
@@ -31,7 +31,7 @@ OPERATION: Final = "db.operation.name"
 ERROR: Final = "error.type"
 USER: Final = "user.id"
 SESSION: Final = "gen_ai.conversation.id"
-"""What ADK's own spans call a session."""
+"""ADK's own spans name the session so."""
 
 _OWN: Final = "gcp_adk_store"
 APP: Final = f"{_OWN}.app"
@@ -43,7 +43,7 @@ CACHE: Final = f"{_OWN}.cache.name"
 _LONGEST_ID: Final = 128
 """Characters of an id: apps and users choose them, and may choose a kilobyte."""
 
-# What the caller has to mend, or to decide upon; everything else that fails is a failure of the store.
+# Failures that the caller resolves; every other one is a failure of the store.
 _REFUSALS: Final = (
     errors.ArtifactConflictError,
     errors.InvalidInputError,
@@ -75,23 +75,23 @@ _RETRIES: Final = _METER.create_counter(
     f"{_OWN}.retries", unit="{retry}", description="Requests that were sent again, by the failure before."
 )
 _CONFLICTS: Final = _METER.create_counter(
-    f"{_OWN}.conflicts", unit="{conflict}", description="Writes that met another writer who had been first."
+    f"{_OWN}.conflicts", unit="{conflict}", description="Writes that another writer preceded."
 )
 _SPILLED: Final = _METER.create_counter(
-    f"{_OWN}.spilled", unit="By", description="Bytes of large content that left for payloads."
+    f"{_OWN}.spilled", unit="By", description="Bytes of large content that the store moved into payloads."
 )
 _HITS: Final = _METER.create_counter(
-    f"{_OWN}.cache.hits", unit="{lookup}", description="What was asked for and remembered."
+    f"{_OWN}.cache.hits", unit="{lookup}", description="Lookups that a cache answered."
 )
 _MISSES: Final = _METER.create_counter(
-    f"{_OWN}.cache.misses", unit="{lookup}", description="What was asked for and not remembered."
+    f"{_OWN}.cache.misses", unit="{lookup}", description="Lookups that a cache could not answer."
 )
 
 _GUARD: Final = Guard()
 
 
 class _Calls:
-    """The operations of this process that have begun and not ended."""
+    """The operations that run in this process."""
 
     def __init__(self) -> None:
         forks.begin(self)
@@ -107,12 +107,12 @@ class Message(Protocol):
     """A protobuf message."""
 
     def ByteSize(self) -> int:  # noqa: N802  # protobuf's name
-        """Return how many bytes it takes on the wire."""
+        """Return its size on the wire, in bytes."""
         ...
 
 
 class _Labels:
-    """The attributes of one operation, made once, so that counting makes none."""
+    """The attributes of one operation, created once, so that each count reuses them."""
 
     def __init__(self, system: str, name: str) -> None:
         self.span_name: Final = f"{_OWN}.{name}"
@@ -123,7 +123,7 @@ class _Labels:
         self.also: Final = cache(lambda name, value: {**self.all, name: value})
 
 
-# There are as many as methods, each with as many values as caches, places and kinds of errors.
+# Bounded: one entry per method, each with one value per cache, place and kind of error.
 _LABELS: Final[dict[tuple[str, str], _Labels]] = {}
 
 
@@ -134,7 +134,7 @@ def _labels(operation: Operation) -> _Labels:
 
 
 def begin(operation: Operation) -> None:
-    """Start the span of *operation* if an SDK can see it; otherwise it would take 2 % of an append."""
+    """Start the span of *operation* if an SDK is present; a span without one takes 2 % of an append."""
     if isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):
         return
     labels = _labels(operation)
@@ -149,14 +149,14 @@ def _is_recorded(operation: Operation) -> bool:
 
 
 def name_ids(operation: Operation, *, user: object, session: object) -> None:
-    """Tell in the span whom *operation* is about; for those who asked for it."""
+    """Add the ids of the user and the session to the span of *operation*, if the settings ask for them."""
     for attribute, value in ((USER, user), (SESSION, session)):
         if isinstance(value, str) and operation.span is not None:
             operation.span.set_attribute(attribute, shown(value))
 
 
 def attach(operation: Operation) -> None:
-    """Make the span of *operation* the parent of those that follow, and measure its time from now on."""
+    """Make the span of *operation* the current one, and measure its time from now on."""
     if operation.span is not None:
         operation.attached = context.attach(trace.set_span_in_context(operation.span))
     _CALLS.in_flight.add(operation)
@@ -164,7 +164,7 @@ def attach(operation: Operation) -> None:
 
 
 def detach(operation: Operation, *, in_context: bool) -> None:
-    """End what :func:`attach` began; *in_context* says whether the context of then still exists."""
+    """Undo :func:`attach`; *in_context* says whether its context still exists."""
     operation.elapsed_s += time.perf_counter() - operation.since
     _CALLS.in_flight.discard(operation)
     if in_context and operation.attached is not None:
@@ -172,7 +172,7 @@ def detach(operation: Operation, *, in_context: bool) -> None:
 
 
 def finish(operation: Operation, failure: BaseException | None) -> None:
-    """Record how *operation* ended: well, or with *failure*."""
+    """Record the end of *operation*: success, or *failure*."""
     labels = _labels(operation)
     ending: Mapping[str, str] = labels.well
     if failure is not None:
@@ -183,13 +183,13 @@ def finish(operation: Operation, failure: BaseException | None) -> None:
         if span.is_recording():
             span.set_attributes({**ending, **_counts(operation.counts)})
         if isinstance(failure, Exception):
-            # Without a description: an error's message names ids.
+            # Without a description: the error's message names ids.
             span.set_status(StatusCode.ERROR)
         span.end()
 
 
 def count_attempt(number: int, failure: Exception | None) -> None:
-    """Count the attempt of this *number*, from 1, of one request; *failure* is that of the attempt before."""
+    """Count attempt *number*, from 1, of one request; *failure* is that of the attempt before."""
     operation = running()
     if operation is not None:
         operation.counts.attempts = max(operation.counts.attempts, number)
@@ -199,11 +199,11 @@ def count_attempt(number: int, failure: Exception | None) -> None:
 
 
 def count_lookups(of: Cache, *, hits: int, misses: int) -> None:
-    """Count what the running operation looked for in a cache."""
+    """Count the lookups of the running operation in a cache."""
     operation = running()
     if operation is not None:
         attributes = _labels(operation).also(CACHE, of)
-        # Both are there from the first lookup on, so that a ratio of them is.
+        # Both exist from the first lookup on, so that their ratio does too.
         _HITS.add(hits, attributes)
         _MISSES.add(misses, attributes)
         known = operation.counts.lookups
@@ -212,7 +212,7 @@ def count_lookups(of: Cache, *, hits: int, misses: int) -> None:
 
 
 def count_spilled(size: int, place: str) -> None:
-    """Count bytes of the running operation that left for a payload."""
+    """Count bytes that the running operation moved into a payload."""
     operation = running()
     if operation is not None:
         operation.counts.spilled_bytes += size
@@ -220,7 +220,7 @@ def count_spilled(size: int, place: str) -> None:
 
 
 def count_conflict() -> None:
-    """Count a write of the running operation that another writer was before."""
+    """Count a write of the running operation that another writer preceded."""
     operation = running()
     if operation is not None:
         operation.counts.conflicts += 1
@@ -238,7 +238,7 @@ def count_rpc(request: Message) -> None:
 
 
 def count_answer(answer: Message) -> None:
-    """Count what Firestore answers to the running operation."""
+    """Count the bytes of Firestore's answer to the running operation."""
     operation = running()
     if operation is not None and _is_recorded(operation):
         operation.counts.received_bytes += answer.ByteSize()
@@ -254,7 +254,7 @@ def count_storage_request() -> None:
 
 
 def count_content(*, sent: int = 0, received: int = 0) -> None:
-    """Count bytes of objects that the running operation wrote or read."""
+    """Count the bytes of objects that the running operation wrote or read."""
     operation = running()
     if operation is not None:
         operation.counts.sent_bytes += sent
@@ -262,7 +262,7 @@ def count_content(*, sent: int = 0, received: int = 0) -> None:
 
 
 def shown(text: str) -> str:
-    """Return an id as an attribute may have it: 128 characters at most, and text that can be sent."""
+    """Return *text* as an attribute: at most 128 characters of valid Unicode."""
     sendable = text[:_LONGEST_ID].encode("utf-8", "backslashreplace").decode()
     if len(text) <= _LONGEST_ID and len(sendable) <= _LONGEST_ID:
         return sendable
@@ -270,14 +270,14 @@ def shown(text: str) -> str:
 
 
 def error_type(failure: BaseException) -> str:
-    """Return the name of what went wrong: short for this library's and Python's own, else with its module."""
+    """Return the name of the exception's type, with its module unless it is Python's or this library's."""
     kind = type(failure)
     known = isinstance(failure, errors.StoreError) or kind.__module__ == "builtins"
     return shown(kind.__qualname__ if known else f"{kind.__module__}.{kind.__qualname__}")
 
 
 def log_fields(failure: BaseException | None = None, *, attempts: int | None = None) -> dict[str, str | int]:
-    """Return ``extra=`` of a log record: the operation, its app, attempts and failure, where known."""
+    """Return ``extra=`` of a log record: the operation, its app, its attempts and its failure, if known."""
     operation = running()
     fields: dict[str, str | int] = {}
     if operation is not None:
@@ -333,11 +333,11 @@ _METER.create_observable_up_down_counter(
     f"{_OWN}.operations.in_flight",
     [_in_flight],
     unit="{operation}",
-    description="Operations that were begun and have not ended.",
+    description="Operations that run.",
 )
 _METER.create_observable_up_down_counter(
     f"{_OWN}.operations.waiting",
     [_waiting],
     unit="{operation}",
-    description="Those of them that wait for their turn in this process.",
+    description="Running operations that wait for a permit in this process.",
 )

@@ -11,7 +11,7 @@ from gcp_adk_store import StoreCredentials
 from gcp_adk_store.doctor.access import Whose
 from gcp_adk_store.doctor.admin_api import AdminApi, Endpoints
 from gcp_adk_store.doctor.findings import Finding, Place
-from gcp_adk_store.doctor.measures import Canary
+from gcp_adk_store.doctor.measures import Probe
 from gcp_adk_store.doctor.report import Facts, findings_of
 from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, STORAGE_VARIABLE
 from tests.credentials.conftest import new_private_key
@@ -25,7 +25,7 @@ WHOSE = Whose(
     quota_project=None,
     universe_domain="googleapis.com",
 )
-LIVED = Canary(samples_ms=[1.0, 2.0, 3.0])
+SUCCEEDED = Probe(samples_ms=[1.0, 2.0, 3.0])
 
 
 class Fixed(Credentials):
@@ -75,7 +75,11 @@ def look(endpoints: Endpoints) -> Look:
     """Ask the APIs, and return what is found by its check."""
 
     def asked(
-        *, whose: Whose = WHOSE, documents: Canary = LIVED, objects: Canary = LIVED, place: Place = PLACE
+        *,
+        whose: Whose = WHOSE,
+        documents: Probe = SUCCEEDED,
+        objects: Probe = SUCCEEDED,
+        place: Place = PLACE,
     ) -> dict[str, Finding]:
         shared = StoreCredentials(Fixed()).find().shared
         with AdminApi(shared, endpoints=endpoints) as admin:

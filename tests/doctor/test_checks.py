@@ -9,8 +9,8 @@ import pytest
 from gcp_adk_store.doctor import measures
 from gcp_adk_store.doctor.answers import Answer
 from gcp_adk_store.doctor.findings import CHECKS, Place, Status
-from gcp_adk_store.doctor.measures import Canary, histogram
-from tests.doctor.conftest import LIVED, PLACE, WHOSE, Look
+from gcp_adk_store.doctor.measures import Probe, histogram
+from tests.doctor.conftest import PLACE, SUCCEEDED, WHOSE, Look
 from tests.doctor.google_apis import (
     BUCKET,
     DATABASE,
@@ -251,7 +251,7 @@ def test_a_deployment_without_a_bucket_is_looked_at_without_one(look: Look, apis
 @pytest.mark.parametrize(
     ("change", "lived", "status", "says"),
     [
-        (without("permissions"), True, Status.OK, "a role that does not hold for the whole project"),
+        (without("permissions"), True, Status.OK, "through a role for a part of the project"),
         (without("permissions"), False, Status.FAIL, "lacks datastore.entities.create"),
         (lambda _: None, False, Status.OK, "may read and write"),
     ],
@@ -264,9 +264,9 @@ def test_a_role_for_the_database_alone_is_not_missed(
     status: Status,
     says: str,
 ) -> None:
-    """Where the project says no and the canary lived, a role is conditioned to the database."""
+    """Where the project says no and the probe lived, a role is conditioned to the database."""
     apis.change(PROJECT_IAM, change)
-    finding = look(documents=LIVED if lived else Canary(failure="no"))["IAM of the database"]
+    finding = look(documents=SUCCEEDED if lived else Probe(failure="no"))["IAM of the database"]
 
     assert status is finding.status
     assert says in finding.says
@@ -276,7 +276,7 @@ def test_a_role_for_the_database_alone_is_not_missed(
 
 
 @pytest.mark.parametrize(("lived", "status"), [(True, Status.OK), (False, Status.SKIPPED)])
-def test_a_project_that_may_not_be_asked_leaves_it_to_the_canary(
+def test_a_project_that_may_not_be_asked_leaves_it_to_the_probe(
     look: Look,
     apis: GoogleApis,
     lived: bool,  # noqa: FBT001  # a case
@@ -284,9 +284,9 @@ def test_a_project_that_may_not_be_asked_leaves_it_to_the_canary(
 ) -> None:
     """Least privilege is no fault."""
     apis.refuse(PROJECT_IAM, FORBIDDEN)
-    canary = LIVED if lived else Canary(failure="no")
+    probe = SUCCEEDED if lived else Probe(failure="no")
 
-    assert status is look(documents=canary)["IAM of the database"].status
+    assert status is look(documents=probe)["IAM of the database"].status
 
 
 @pytest.mark.parametrize(
@@ -344,7 +344,7 @@ def test_a_clock_that_is_wrong_is_seen(
 )
 def test_firestores_own_clock_decides_where_it_is_known(ahead_s: float, status: Status, says: str) -> None:
     """It is the one that sessions end by, and it is exact."""
-    finding = measures.clock([], Canary(clock_ahead_s=ahead_s))
+    finding = measures.clock([], Probe(clock_ahead_s=ahead_s))
 
     assert status is finding.status
     assert says in finding.says
@@ -357,20 +357,20 @@ def test_an_answer_without_a_date_says_nothing_of_the_clock(date: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("canary", "status", "says"),
+    ("probe", "status", "says"),
     [
-        (LIVED, Status.OK, "written, read, listed and deleted"),
-        (Canary(failure="doctor: PERMISSION_DENIED; grant it"), Status.FAIL, "grant it"),
-        (Canary(left="adk_doctor/1"), Status.FAIL, "adk_doctor/1 could not be deleted: delete it by hand"),
-        (Canary(failure="cut", left="adk_doctor/1"), Status.FAIL, "cut; adk_doctor/1 could not"),
+        (SUCCEEDED, Status.OK, "written, read, listed and deleted"),
+        (Probe(failure="doctor: PERMISSION_DENIED; grant it"), Status.FAIL, "grant it"),
+        (Probe(left="adk_doctor/1"), Status.FAIL, "adk_doctor/1 could not be deleted: delete it by hand"),
+        (Probe(failure="cut", left="adk_doctor/1"), Status.FAIL, "cut; adk_doctor/1 could not"),
     ],
 )
 @pytest.mark.parametrize("check", ["documents", "objects"])
-def test_a_canary_that_did_not_live_is_told(
-    look: Look, canary: Canary, status: Status, says: str, check: str
+def test_a_probe_that_did_not_live_is_told(
+    look: Look, probe: Probe, status: Status, says: str, check: str
 ) -> None:
     """And where it lies, if it is still there."""
-    finding = look(**{check: canary})[check]
+    finding = look(**{check: probe})[check]
 
     assert status is finding.status
     assert says in finding.says
@@ -388,7 +388,7 @@ def test_reads_that_take_long_are_told(
     look: Look, samples_ms: list[float], status: Status, says: str
 ) -> None:
     """With where to run instead."""
-    finding = look(documents=Canary(samples_ms=samples_ms))["latency of documents"]
+    finding = look(documents=Probe(samples_ms=samples_ms))["latency of documents"]
 
     assert status is finding.status
     assert says in finding.says

@@ -23,7 +23,7 @@ from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, Emulator
 from tests.doctor.google_apis import BUCKET, DATABASE, PROJECT, GoogleApis
 
 DOCS = (Path(__file__).parents[2] / "docs/doctor.md").read_text()
-FLOWN = ("documents", "objects", "latency of documents", "latency of objects")
+PROBES = ("documents", "objects", "latency of documents", "latency of objects")
 
 
 def doctor(*arguments: str) -> Result:
@@ -47,7 +47,7 @@ def test_the_emulators_are_looked_at_as_far_as_they_go(emulated: tuple[str, ...]
     (aside,) = re.findall(r"^does not apply on an emulator: (.*)$", result.output, re.MULTILINE)
 
     assert 0 == result.exit_code, result.output
-    assert dict.fromkeys(("bucket", *FLOWN), "ok") == lines
+    assert dict.fromkeys(("bucket", *PROBES), "ok") == lines
     assert {*CHECKS} - {*lines} == {*aside.split(", ")}
     assert f"{len(lines)} ok\n" in result.output
     assert "skipped" not in result.output
@@ -110,7 +110,7 @@ def test_a_missing_bucket_ends_it_with_1(project: str, storage_emulator: Emulato
 
     assert 1 == result.exit_code
     assert re.search(rf"fail +bucket +gs://{missing} does not exist on the emulator", result.output)
-    assert re.search(r"skipped +objects +there is no such bucket", result.output)
+    assert re.search(r"skipped +objects +the bucket does not exist", result.output)
     assert "Traceback" not in result.output
     assert 0 == made.returncode, made.stderr
     assert 0 == doctor("--project", project, "--bucket", missing).exit_code
@@ -121,7 +121,7 @@ def test_without_a_bucket_objects_are_left_out(project: str) -> None:
     result = doctor("--project", project)
 
     assert 0 == result.exit_code, result.output
-    assert re.search(r"skipped +bucket +there is no bucket; name one with --bucket", result.output)
+    assert re.search(r"skipped +bucket +the store has no bucket; name one with --bucket", result.output)
     assert re.search(
         r"^does not apply without a bucket: bucket location, .*, latency of objects$",
         result.output,
@@ -153,7 +153,7 @@ def test_missing_credentials_are_one_finding(monkeypatch: pytest.MonkeyPatch, tm
     assert 1 == result.exit_code
     assert "fail" == findings.pop("credentials")["status"]
     assert {"skipped"} == {one["status"] for one in findings.values()}
-    assert {"there are no credentials to look with"} == {one["says"] for one in findings.values()}
+    assert {"the credentials are missing"} == {one["says"] for one in findings.values()}
 
 
 @pytest.mark.usefixtures("in_production")
@@ -167,10 +167,10 @@ def test_a_name_that_others_gave_steers_no_terminal(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.usefixtures("in_production")
-async def test_a_deployment_is_looked_at_from_its_credentials_to_its_canaries(
+async def test_a_deployment_is_looked_at_from_its_credentials_to_its_probes(
     apis: GoogleApis, endpoints: Endpoints, key_file: Path
 ) -> None:
-    """The project is the credentials'; settings are ok, and canaries that get nowhere fail, and say so."""
+    """The project is the credentials'; settings are ok, and probes that get nowhere fail, and say so."""
     chosen = StoreSettings(database=DATABASE, bucket=BUCKET, credentials_file=str(key_file))
     there = [
         {"name": f"projects/1/services/{name}.example.test", "state": "ENABLED"}

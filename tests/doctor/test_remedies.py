@@ -14,7 +14,7 @@ from gcp_adk_store import InvalidInputError
 from gcp_adk_store.doctor.admin_api import Endpoints
 from gcp_adk_store.doctor.examination import examine
 from gcp_adk_store.doctor.findings import Status
-from gcp_adk_store.doctor.measures import Canary
+from gcp_adk_store.doctor.measures import Probe
 from gcp_adk_store.settings import StoreSettings
 from tests.doctor.conftest import WHOSE, Look
 from tests.doctor.google_apis import BUCKET, GoogleApis, disabled
@@ -93,7 +93,7 @@ def test_a_name_that_others_chose_is_one_word_of_a_command(
         apis.change(at, answer)
     else:
         apis.refuse(at, answer)
-    slow = Canary(samples_ms=[1000.0], failure="slow")
+    slow = Probe(samples_ms=[1000.0], failure="slow")
     whose = replace(WHOSE, kind="service account key", principal=HOSTILE)
     (command,) = look(whose=whose, documents=slow)[check].commands
 

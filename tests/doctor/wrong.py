@@ -167,7 +167,7 @@ WRONG = [
         field("adk_sessions", "tail"),
         "index exemptions",
         Status.WARN,
-        "indexed in vain: adk_sessions.tail;",
+        "indexed without use: adk_sessions.tail;",
         "gcloud firestore indexes fields update tail --disable-indexes "
         f"--collection-group=adk_sessions {WHERE}",
         "index_config {}",
@@ -177,7 +177,7 @@ WRONG = [
         field("adk_chunks", "body", indexConfig={"indexes": single("body")}),
         "index exemptions",
         Status.WARN,
-        "indexed in vain: adk_chunks.body;",
+        "indexed without use: adk_chunks.body;",
         "--collection-group=adk_chunks",
     ),
     Wrong(

@@ -86,8 +86,8 @@ async def test_a_page_that_makes_no_sense_is_refused(sessions: FirestoreSessionS
         ({"page_size": 1.5}, "page_size is 1.5, it must be 1 to 1000"),
         ({"app_name": 5}, "app_name must be a string"),
         ({"app_name": "\ud800"}, "app_name holds half of a surrogate pair"),
-        ({"cursor": "nonsense"}, "cursor 'nonsense' is none that"),
-        ({"cursor": "WzEsMl0="}, "cursor 'WzEsMl0=' is none that|session_id must be a string"),
+        ({"cursor": "nonsense"}, "cursor 'nonsense' does not come from"),
+        ({"cursor": "WzEsMl0="}, "cursor 'WzEsMl0=' does not come from|session_id must be a string"),
         ({"order": "random"}, "order is 'random', it must be 'newest' or 'oldest'"),
     ):
         with pytest.raises(InvalidInputError, match=message):
@@ -290,7 +290,7 @@ async def test_what_makes_no_sense_to_an_iteration_is_refused(
         ({"limit": 1.5}, "limit is 1.5, it must be 1 or more"),
         ({"limit": True}, "limit is True, it must be 1 or more"),
         ({"direction": "up"}, "direction is 'up', it must be 'forward' or 'backward'"),
-        ({"cursor": "nonsense"}, "cursor 'nonsense' is none that this method gave"),
+        ({"cursor": "nonsense"}, "cursor 'nonsense' does not come from this method"),
         ({"cursor": beyond(last.cursor, segment=99)}, "cursor leads beyond the events"),
         ({"cursor": beyond(last.cursor, offset=99)}, "cursor leads beyond the events"),
     ):

@@ -183,7 +183,7 @@ async def test_an_operation_ends_at_a_deadline_of_its_own() -> None:
 @pytest.mark.parametrize(
     ("limits", "words"),
     [
-        ({"deadlines_s": {"get_sesion": 1}}, "deadlines_s names 'get_sesion', which is no method"),
+        ({"deadlines_s": {"get_sesion": 1}}, "deadlines_s names 'get_sesion', which is not an operation of"),
         ({"deadlines_s": {"get_session": 0}}, "must be a number of seconds above 0"),
         ({"deadlines_s": {"get_session": "1"}}, "must be a number of seconds above 0"),
         ({"deadlines_s": 3}, "not be of int"),

@@ -49,7 +49,7 @@ CURSORS = PAGE_ENDS.map(page_end) | EVENT_PLACES.map(encode_cursor)
 
 def refusal(text: object) -> str:
     """Return what is said of a cursor that is none."""
-    return f"cursor {str(text)[:40]!r} is none that this method gave; leave it out to start anew"
+    return f"cursor {str(text)[:40]!r} does not come from this method; leave it out to start anew"
 
 
 @given(st.text(), PAGE_ENDS)
@@ -222,7 +222,7 @@ def test_what_was_not_given_is_never_read(text: str) -> None:
         (lambda: decode_event_cursor(text), (str, int, int)),
     ):
         assume(kinds_in(text) != kinds)
-        with pytest.raises(InvalidInputError, match="is none that this method gave"):
+        with pytest.raises(InvalidInputError, match="does not come from this method"):
             read()
 
 
@@ -230,9 +230,9 @@ def test_what_was_not_given_is_never_read(text: str) -> None:
 def test_a_cursor_that_was_cut_is_refused(cursor: str, data: st.DataObject) -> None:
     """Half a cursor is not taken for an earlier place."""
     cut = cursor[: data.draw(st.integers(0, len(cursor) - 1))]
-    with pytest.raises(InvalidInputError, match="is none that this method gave"):
+    with pytest.raises(InvalidInputError, match="does not come from this method"):
         decode_page_cursor(cut, listing=LISTING, app="shop")
-    with pytest.raises(InvalidInputError, match="is none that this method gave"):
+    with pytest.raises(InvalidInputError, match="does not come from this method"):
         decode_event_cursor(cut)
 
 

@@ -306,7 +306,7 @@ def test_a_payload_that_is_no_event_is_refused(data: bytes) -> None:
     with pytest.raises(StoredDataError) as caught:
         complete_event(stored, {payload.ref: data})
 
-    assert f"payload {payload.ref} is no event" == str(caught.value)
+    assert f"payload {payload.ref} is not an event" == str(caught.value)
 
 
 def test_what_json_changes_is_changed_in_the_event_that_will_be_read() -> None:

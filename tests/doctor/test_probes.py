@@ -1,4 +1,4 @@
-"""The canaries leave nothing behind, whatever happens, and nobody who reads a store meets them."""
+"""The probes leave nothing behind, whatever happens, and nobody who reads a store meets them."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -14,7 +14,7 @@ from gcp_adk_store.cloud.firestore.channels import Channels
 from gcp_adk_store.cloud.firestore.documents import Documents, open_documents
 from gcp_adk_store.cloud.storage.calls import StorageCalls
 from gcp_adk_store.cloud.storage.objects import Objects
-from gcp_adk_store.doctor.probes import document_canary, object_calls, object_canary
+from gcp_adk_store.doctor.probes import object_calls, probe_document, probe_object
 from gcp_adk_store.settings import ArtifactLimits, SessionLimits
 from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, STORAGE_VARIABLE, Emulator
 from gcp_adk_store.testing.faults.firestore_proxy import FirestoreProxy
@@ -77,9 +77,9 @@ async def test_a_document_lives_and_is_gone(
     documents: Documents, documents_left: Callable[[], list[str]]
 ) -> None:
     """It is read as often as asked for."""
-    found = await document_canary(documents, "adk", samples=4)
+    found = await probe_document(documents, "adk", samples=4)
 
-    assert found.lived
+    assert found.succeeded
     assert 4 == len(found.samples_ms)
     assert all(sample > 0 for sample in found.samples_ms)
     assert [] == documents_left()
@@ -87,9 +87,9 @@ async def test_a_document_lives_and_is_gone(
 
 async def test_an_object_lives_and_is_gone(objects: Objects, objects_left: Callable[[], list[str]]) -> None:
     """It is read as often as asked for."""
-    found = await object_canary(objects, samples=4)
+    found = await probe_object(objects, samples=4)
 
-    assert found.lived
+    assert found.succeeded
     assert 4 == len(found.samples_ms)
     assert all(sample > 0 for sample in found.samples_ms)
     assert [] == objects_left()
@@ -113,7 +113,7 @@ async def test_a_document_that_fails_on_the_way_is_removed(
     """At its change, at the listing, at a read: the error says what to do."""
     with FirestoreProxy(firestore_emulator.address, plan) as proxy:
         monkeypatch.setenv(FIRESTORE_VARIABLE, proxy.address)
-        found = await document_canary(documents, "adk", samples=3)
+        found = await probe_document(documents, "adk", samples=3)
         monkeypatch.setenv(FIRESTORE_VARIABLE, firestore_emulator.address)
 
     assert "PERMISSION_DENIED; grant roles/datastore.user" in found.failure
@@ -131,7 +131,7 @@ async def test_a_document_that_cannot_be_removed_is_named(
     plan = only("Commit", from_nth(2, Refuse("PERMISSION_DENIED")))
     with FirestoreProxy(firestore_emulator.address, plan) as proxy:
         monkeypatch.setenv(FIRESTORE_VARIABLE, proxy.address)
-        found = await document_canary(documents, "adk", samples=1)
+        found = await probe_document(documents, "adk", samples=1)
         monkeypatch.setenv(FIRESTORE_VARIABLE, firestore_emulator.address)
 
     assert [found.left] == documents_left()
@@ -148,7 +148,7 @@ async def test_a_caller_who_gives_up_leaves_no_document(
     hold = Hold("before")
     with FirestoreProxy(firestore_emulator.address, only("BatchGetDocuments", nth(0, hold))) as proxy:
         monkeypatch.setenv(FIRESTORE_VARIABLE, proxy.address)
-        task = asyncio.create_task(document_canary(documents, "adk", samples=1))
+        task = asyncio.create_task(probe_document(documents, "adk", samples=1))
         await asyncio.to_thread(hold.reached.wait)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -170,7 +170,7 @@ async def test_an_object_that_fails_on_the_way_is_removed(
     """At any of its requests: the error names the permission."""
     with StorageProxy(storage_emulator.address, nth(number, REFUSED)) as proxy:
         monkeypatch.setenv(STORAGE_VARIABLE, proxy.address)
-        found = await object_canary(objects, samples=1)
+        found = await probe_object(objects, samples=1)
         monkeypatch.setenv(STORAGE_VARIABLE, storage_emulator.address)
 
     assert "lacks storage.objects." in found.failure
@@ -187,10 +187,10 @@ async def test_an_object_whose_answer_is_lost_lives_all_the_same(
     """It is its own that is there already."""
     with StorageProxy(storage_emulator.address, nth(0, Lose())) as proxy:
         monkeypatch.setenv(STORAGE_VARIABLE, proxy.address)
-        found = await object_canary(objects, samples=1)
+        found = await probe_object(objects, samples=1)
         monkeypatch.setenv(STORAGE_VARIABLE, storage_emulator.address)
 
-    assert found.lived
+    assert found.succeeded
     assert [] == objects_left()
 
 
@@ -206,7 +206,7 @@ async def test_a_caller_who_gives_up_leaves_no_object(
     with StorageProxy(storage_emulator.address, lambda call: held.get(call.number)) as proxy:
         monkeypatch.setenv(STORAGE_VARIABLE, proxy.address)
         calls = object_calls(adk_store_bucket, project="demo", credentials=None, deadline_s=10)
-        task = asyncio.create_task(object_canary(Objects(calls), samples=1))
+        task = asyncio.create_task(probe_object(Objects(calls), samples=1))
         await asyncio.to_thread(writing.reached.wait)
         task.cancel()
         came_first = await asyncio.to_thread(deleting.reached.wait, 0.2)
@@ -251,12 +251,12 @@ async def test_nobody_meets_them(adk_store: Store, project: str, adk_store_bucke
     )
     channels = Channels(project=project, database="(default)", credentials=None, interceptors=())
     documents = WatchedDocuments(channels, LIMITS)
-    flown = [
-        await object_canary(WatchedObjects(calls), samples=1),
-        await document_canary(documents, "adk", samples=1),
+    probed = [
+        await probe_object(WatchedObjects(calls), samples=1),
+        await probe_document(documents, "adk", samples=1),
     ]
     await calls.close()
     await documents.close()
 
-    assert [True, True] == [canary.lived for canary in flown]
+    assert [True, True] == [probe.succeeded for probe in probed]
     assert [] == seen
