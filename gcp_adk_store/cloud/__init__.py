@@ -1,1 +1,1 @@
-"""Speak to Google Cloud: the only room that imports its SDKs."""
+"""Access to Google Cloud: the only package that imports its SDKs."""

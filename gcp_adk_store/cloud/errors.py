@@ -1,7 +1,7 @@
 """Translate the SDKs' exceptions into this library's, by type or status code, never by message.
 
-A read and a write map the same status differently: after a read nothing changed, after a write whose
-answer was lost nobody knows.
+Reads and writes map the same status differently: a failed read changed nothing, while a write whose answer
+was lost may have happened.
 """
 
 import asyncio
@@ -34,12 +34,12 @@ from gcp_adk_store.errors import (
 
 
 class RefusedError(Exception):
-    """A condition of a write did not hold; nothing was written. Never leaves the services.
+    """A condition of a write did not hold; nothing was written. The services never raise it to callers.
 
     Attributes:
-        perhaps_own: Whether an earlier attempt of the same write was not answered: what the condition met may
-            be its work.
-        attempts: How often the write was tried.
+        perhaps_own: Whether an earlier attempt of the same write was not answered and may have changed what
+            the condition requires.
+        attempts: The attempts of the write.
     """
 
     perhaps_own = False
@@ -47,7 +47,7 @@ class RefusedError(Exception):
 
 
 class ConditionFailedError(RefusedError):
-    """A document or object is not as the write required."""
+    """A document or object differs from the write's requirement."""
 
 
 class TargetExistsError(RefusedError):
@@ -83,7 +83,7 @@ _WRITE: Final[Mapping[grpc.StatusCode, type[StoreError | RefusedError]]] = {
     grpc.StatusCode.UNKNOWN: OutcomeUnknownError,
     grpc.StatusCode.ALREADY_EXISTS: TargetExistsError,
     grpc.StatusCode.FAILED_PRECONDITION: ConditionFailedError,
-    # Also what a missing database answers: the read that settles a refused write tells them apart.
+    # A missing database answers the same: the read that settles a refused write tells them apart.
     grpc.StatusCode.NOT_FOUND: TargetMissingError,
 }
 
@@ -105,7 +105,7 @@ _UNANSWERED: Final = (
     requests.ConnectionError,
     requests.Timeout,
     requests.exceptions.ChunkedEncodingError,
-    # Of the body of an answer: who answered is not Cloud Storage, or was cut off.
+    # A broken body: the answer is cut off, or not from Cloud Storage.
     requests.exceptions.InvalidJSONError,
     DataCorruption,
     TimeoutError,
@@ -119,14 +119,14 @@ STORAGE_FAILURES: Final = (
     requests.RequestException,
     DataCorruption,
     InvalidResponse,
-    # Of bodies that are read as they come, without requests' own errors around them.
+    # Errors of streamed bodies, which requests does not wrap.
     urllib3.exceptions.HTTPError,
     ConnectionError,
 )
-"""What a request can fail with; everything else is a bug and passes through untouched."""
+"""Failures of a request; every other exception is a bug and passes through unchanged."""
 
 FIRESTORE_FAILURES: Final = (grpc.RpcError, grpc.aio.BaseError, asyncio.CancelledError)
-"""What an RPC can fail with: a status, a channel that is closed, or one that is closed under it."""
+"""Failures of an RPC: a status, a closed channel, or a channel that closes during the RPC."""
 
 _STORAGE: Final[Sequence[tuple[tuple[type[Exception], ...], type[StoreError], str]]] = (
     ((api.PreconditionFailed,), AccessDeniedError, _POLICY),
@@ -155,32 +155,32 @@ _ADVICE: Final[Mapping[type[Exception], str]] = {
 
 
 def firestore_read_error(exc: BaseException, where: str) -> Exception:
-    """Return what to raise for a failed read; a status without a place in the table is a StoreError."""
+    """Return the error for a failed read; a status outside of the table is a StoreError."""
     return _firestore_error(exc, where, _READ, {**_ADVICE, InvalidInputError: "check project and database"})
 
 
 def firestore_write_error(exc: BaseException, where: str) -> Exception:
-    """Return what to raise for a failed commit; a status without a place in the table is a StoreError."""
+    """Return the error for a failed commit; a status outside of the table is a StoreError."""
     return _firestore_error(exc, where, _WRITE, _ADVICE)
 
 
 def storage_read_error(exc: Exception, where: str, bucket: str, permission: str) -> Exception:
-    """Return what to raise for a failed request that changes nothing; what no SDK raised as it is.
+    """Return the error for a failed read request; exceptions of other sources stay as they are.
 
-    *permission* is the one of IAM that the request takes.
+    *permission* is the IAM permission that the request needs.
     """
     return _storage_error(exc, where, bucket, permission, unanswered=UnavailableError)
 
 
 def storage_write_error(exc: Exception, where: str, bucket: str, permission: str) -> Exception:
-    """Return what to raise for a failed request that may have changed something; else as for a read."""
+    """Return the error for a failed request that may have changed something; otherwise as for a read."""
     return _storage_error(exc, where, bucket, permission, unanswered=OutcomeUnknownError)
 
 
 def storage_condition_error(exc: Exception, where: str, bucket: str, permission: str) -> Exception:
-    """Return what to raise for a failed write that required a state of an object; else as for a write.
+    """Return the error for a failed conditional write of an object; otherwise as for a write.
 
-    Cloud Storage answers 412 to what a policy forbids, too: whoever catches the refusal looks at the object.
+    Cloud Storage also answers 412 to a write that a policy forbids, so the caller must check the object.
     """
     if isinstance(_sorted(exc), api.PreconditionFailed):
         return ConditionFailedError(f"{where}: the object is not as required")
@@ -188,7 +188,7 @@ def storage_condition_error(exc: Exception, where: str, bucket: str, permission:
 
 
 def unexplained(refused: RefusedError, bucket: str) -> StoreError:
-    """Return what to raise where the object is as the *refused* write required."""
+    """Return the error if the object meets the condition of the *refused* write."""
     told = f"bucket {bucket!r}: PreconditionFailed; {_POLICY}"
     if refused.perhaps_own:
         told = f"{told}; an earlier try was not answered: read before repeating it"
@@ -198,7 +198,7 @@ def unexplained(refused: RefusedError, bucket: str) -> StoreError:
 
 
 def project_error() -> StoreError:
-    """Return what to raise when credentials name no project."""
+    """Return the error for credentials that name no project."""
     return NotProvisionedError(
         "no Google Cloud project: pass project=, or set ADK_STORE_PROJECT or GOOGLE_CLOUD_PROJECT"
     )
@@ -235,7 +235,7 @@ def _storage_error(
         return unanswered(f"{where} gave an answer that cannot be read")
     exc = _sorted(exc)
     if isinstance(exc, auth.GoogleAuthError) and is_for_now(exc, None):
-        # A request that has no token is not sent.
+        # A request without a token is not sent.
         return UnavailableError(f"{where}: no token could be fetched ({type(exc).__name__}); try again later")
     asked_s = _retry_after(getattr(exc, "response", None))
     if isinstance(exc, _UNANSWERED) or getattr(exc, "code", None) == HTTPStatus.REQUEST_TIMEOUT:
@@ -250,7 +250,7 @@ def _storage_error(
 
 
 def _sorted(exc: Exception) -> Exception:
-    """Return an answer that Google's library raises as it is by its status."""
+    """Return the error for an answer that Google's library raises unchanged, by its status."""
     return api.from_http_response(exc.response) if isinstance(exc, InvalidResponse) else exc
 
 

@@ -1,6 +1,6 @@
-"""Repeat calls that may run twice: the one retry loop of the library.
+"""Repeat calls that may run twice: the only retry loop of the library.
 
-The SDKs' own retries are switched off wherever this one acts, so that loops never nest.
+The SDKs' own retries are off wherever this loop runs, so that loops never nest.
 """
 
 import logging
@@ -29,7 +29,7 @@ _LONGEST_RACE_S: Final = 0.25
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryPolicy:
-    """How long a call is repeated, and how far apart."""
+    """The times of a repeated call, in seconds."""
 
     attempt_s: float
     """Longest time of one attempt."""
@@ -46,12 +46,12 @@ async def call(
     policy: RetryPolicy,
     repeatable_when_unanswered: bool,
 ) -> T:
-    """Run *attempt*, with the seconds it may take, until it succeeds, fails for good, or time is up.
+    """Run *attempt*, with its seconds, until it succeeds, fails for good, or exceeds the deadline.
 
-    A refusal for now (:class:`UnavailableError`) is always repeated, not before the time that the service
-    asked for. A lost answer (:class:`OutcomeUnknownError`) is repeated only where the caller says that a
-    second run is recognised. The last error is raised as it is, with the number of its attempt; but once an
-    answer was lost, no later error says that nothing was written.
+    It always repeats a refusal for now (:class:`UnavailableError`), not before the time that the service asks
+    for. It repeats a lost answer (:class:`OutcomeUnknownError`) only if the caller allows a second run. It
+    raises the last error as it is, with the number of its attempt; but after a lost answer, an error never
+    says that nothing was written.
     """
     deadline_s = at_most(policy.deadline_s)
     ends_at = time.monotonic() + deadline_s
@@ -75,7 +75,7 @@ async def call(
     kinds = (UnavailableError, OutcomeUnknownError) if repeatable_when_unanswered else (UnavailableError,)
     try:
         try:
-            return await bounded()  # as most calls do, without a loop around them
+            return await bounded()  # most calls succeed here, without the cost of the loop
         except kinds as exc:
             if isinstance(exc, OverloadedError):
                 raise
@@ -99,7 +99,7 @@ async def _repeated(
     *,
     left_s: float,
 ) -> T:
-    """Go on after the *first* attempt, which failed; *left_s* is what is left of the deadline."""
+    """Continue after the *first* attempt, which failed; *left_s* is the rest of the deadline."""
     failures = [first]
 
     async def attempt() -> T:
@@ -118,7 +118,7 @@ async def _repeated(
 
 
 class _Waits(wait_base):
-    """Full jitter, on top of what the service asked for."""
+    """Return full jitter, on top of the time that the service asks for."""
 
     def __init__(self, policy: RetryPolicy) -> None:
         self._jitter = wait_random_exponential(multiplier=policy.first_wait_s, max=policy.longest_wait_s)
@@ -130,7 +130,7 @@ class _Waits(wait_base):
 
 
 def jitter(attempt: int, *, longest_s: float = _LONGEST_RACE_S) -> float:
-    """Return seconds to wait after the *attempt*-th time, counted from 0, that another came first."""
+    """Return the seconds to wait after conflict number *attempt*, counted from 0."""
     bound = min(_FIRST_WAIT_S * attempt, longest_s)
     return random.uniform(0, bound)  # noqa: S311  # spreads load, keeps no secret
 

@@ -1,1 +1,1 @@
-"""Get the tokens that requests carry."""
+"""Credentials and tokens of requests."""

@@ -1,4 +1,4 @@
-"""Find credentials once for all clients of a store: of the environment, of a file, or in another's name."""
+"""Find credentials once for all clients of a store: from the environment, a file, or by impersonation."""
 
 import asyncio
 import json
@@ -34,10 +34,10 @@ STORE_SCOPES: Final = (
     "https://www.googleapis.com/auth/datastore",
     "https://www.googleapis.com/auth/devstorage.read_write",
 )
-"""What a store asks for: documents and objects, nothing else of the project."""
+"""Scopes of a store: documents and objects, nothing else of the project."""
 
 PLATFORM_SCOPES: Final = ("https://www.googleapis.com/auth/cloud-platform",)
-"""What looking at a project's set-up takes, and letting IAM sign."""
+"""Scopes to read a project's configuration, and to sign through IAM."""
 
 _KINDS: Final[Sequence[tuple[type[Any], str]]] = (
     (impersonated_credentials.Credentials, "impersonation"),
@@ -47,28 +47,28 @@ _KINDS: Final[Sequence[tuple[type[Any], str]]] = (
     (compute_engine.Credentials, "metadata server"),
 )
 _MALFORMED: Final = (auth.GoogleAuthError, OSError, ValueError, KeyError, TypeError, AttributeError)
-"""What Google's library raises for a file that is missing, no JSON, or lacks a field."""
+"""Exceptions of Google's library for a file that is missing, is not JSON, or lacks a field."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundCredentials:
-    """Credentials that were found, and what is known of them."""
+    """Credentials and their known properties."""
 
     source: Credentials
-    """As they were found: before they act as another, and before they are narrowed to the scopes."""
+    """The original credentials, before impersonation and before the scopes apply."""
     acts_as: str | None
-    """Email of the service account that they were told to act as."""
+    """Email of the service account that they impersonate."""
     token: Token
     shared: SharedCredentials
     project: str | None
-    """The one that they name themselves."""
+    """The project that they name themselves."""
     identity: Identity
 
 
 class StoreCredentials:
-    """As whom a store, or several, call Google Cloud; found at the first use, with one token for all clients.
+    """The identity of one or more stores: found at the first use, with one token for all clients.
 
-    Any number of threads and event loops may use it. On emulators it is not looked at.
+    Any number of threads and event loops may use it. Emulators ignore it.
     """
 
     def __init__(
@@ -82,24 +82,24 @@ class StoreCredentials:
         iam_endpoint: str | None = None,
         scopes: Sequence[str] = STORE_SCOPES,
     ) -> None:
-        """Say whose they are; nothing is read or contacted before the first use.
+        """Configure the credentials; the first use reads and contacts, not this call.
 
         Args:
-            credentials: Of ``google.auth``; without them and *file* those of the environment (ADC): of
-                ``GOOGLE_APPLICATION_CREDENTIALS``, of ``gcloud auth application-default login``, of the
-                service account that is attached.
+            credentials: Of ``google.auth``; without them and *file*, those of the environment (ADC): of
+                ``GOOGLE_APPLICATION_CREDENTIALS``, of ``gcloud auth application-default login``, or of
+                the attached service account.
             file: A service account's key, a configuration of workload identity federation
-                (``external_account``), or any other file that Google's library reads. Who can write it
-                decides where tokens are asked for: read none that strangers gave.
+                (``external_account``), or any other file that Google's library reads. Its writer
+                controls where tokens are requested: use files of trusted sources only.
             impersonate_service_account: Email of the service account to act as.
-            quota_project: Project that requests are counted for, where it is not the one they are about.
+            quota_project: Project whose quota requests use, if it differs from the requested project.
             universe_domain: By default ``GOOGLE_CLOUD_UNIVERSE_DOMAIN``, then that of the credentials.
             iam_endpoint: ``https://...`` of a regional or private endpoint of the IAM Credentials API, for
                 *impersonate_service_account*.
-            scopes: What the token is asked for.
+            scopes: The scopes of the token.
 
         Raises:
-            InvalidInputError: both *credentials* and *file* are given, or a setting cannot be such a name.
+            InvalidInputError: both *credentials* and *file* are given, or a setting is malformed.
         """
         if credentials is not None and file is not None:
             raise InvalidInputError("credentials and file are two ways to say the same; give one of them")
@@ -107,7 +107,7 @@ class StoreCredentials:
             impersonate_service_account=impersonate_service_account,
             quota_project=quota_project,
             universe_domain=universe_domain,
-        )  # refuses what cannot be one
+        )  # refuses malformed settings
         self._given = credentials
         self._file = None if file is None else Path(file)
         self._impersonate = impersonate_service_account
@@ -120,12 +120,12 @@ class StoreCredentials:
 
     @classmethod
     def of(cls, given: "Credentials | StoreCredentials | None") -> "StoreCredentials":
-        """Return what a caller gave as credentials of a store."""
+        """Return a caller's credentials as :class:`StoreCredentials`."""
         return given if isinstance(given, StoreCredentials) else cls(given)
 
     @classmethod
     def from_settings(cls, place: StoreSettings, *, scopes: Sequence[str] = STORE_SCOPES) -> Self:
-        """Return what *place* describes."""
+        """Return the credentials that *place* describes."""
         return cls(
             file=place.credentials_file,
             impersonate_service_account=place.impersonate_service_account,
@@ -136,15 +136,15 @@ class StoreCredentials:
 
     @property
     def is_named(self) -> bool:
-        """Whether the caller brought credentials or a file, instead of leaving it to the environment."""
+        """Whether the caller passed credentials or a file, instead of using the environment's."""
         return self._given is not None or self._file is not None
 
     def find(self) -> FoundCredentials:
         """Return the credentials, found at the first call; blocks, and contacts the metadata server at most.
 
         Raises:
-            CredentialsError: there are none, or they cannot be used as asked for.
-            UnavailableError: what knows them cannot be reached for now.
+            CredentialsError: they are missing, or do not fit the settings.
+            UnavailableError: their source is unreachable for now.
         """
         with self._finding:
             if self._found is None:
@@ -152,11 +152,11 @@ class StoreCredentials:
             return self._found
 
     async def ready(self) -> None:
-        """Return once they are found and have a token that serves, within the running operation's time.
+        """Wait until the credentials have a valid token, within the running operation's time.
 
         Raises:
-            CredentialsError: there are none, or no token will be had before somebody acts.
-            UnavailableError: none can be had for now.
+            CredentialsError: they are missing, or yield no token before somebody acts.
+            UnavailableError: they yield no token for now.
         """
         found = self._found
         if found is None:
@@ -164,12 +164,12 @@ class StoreCredentials:
         await found.token.ready()
 
     def identity(self) -> Identity:
-        """Return whose they are; some credentials know it only once they have a token. Blocks."""
+        """Return their identity; some credentials know it only once they have a token. Blocks."""
         found = self.find()
         return _identity(found.token.credentials, found.identity.found_in, source=found.source)
 
     def find_project(self) -> str | None:
-        """Return the project of the credentials, asking for it where they do not name it; blocks."""
+        """Return the project of the credentials, or ask for it if they do not name it; blocks."""
         found = self.find()
         ask = getattr(found.token.credentials, "get_project_id", None)
         if found.project is not None or not callable(ask):
@@ -209,12 +209,12 @@ class StoreCredentials:
         )
 
     def _source(self) -> tuple[Credentials, str | None, str]:
-        """Return credentials as they are found, the project that they name, and where they come from."""
+        """Return the original credentials, the project that they name, and their source."""
         if self._given is not None:
             return self._given, None, "the caller"
         found_in = str(self._file or settings.default_credentials_file() or "the environment")
         try:
-            # Without scopes, which make the library ask for the project of a pool at once.
+            # Without scopes, because with them the library requests the project of a pool at once.
             source, project = google.auth.default() if self._file is None else _load(self._file)
         except auth.TransportError as exc:
             raise token_errors.not_refreshed(
@@ -225,7 +225,7 @@ class StoreCredentials:
         return source, project, found_in
 
     def _narrowed(self, source: Credentials) -> Credentials:
-        """Return *source* with the scopes, acting as the service account, counted for the quota project."""
+        """Return *source* with the scopes, the impersonation and the quota project applied."""
         quota_project = self._quota_project
         if self._impersonate is None:
             narrowed = with_scopes_if_required(source, self._scopes)
@@ -251,10 +251,10 @@ class StoreCredentials:
 
 
 async def in_time(find: Callable[[], T]) -> T:
-    """Return what *find* does on a thread, within the running operation's time.
+    """Run *find* on a thread, within the running operation's time, and return its result.
 
     Raises:
-        UnavailableError: it takes longer; the thread ends when Google's library gives up.
+        UnavailableError: it takes longer; the thread ends at the timeout of Google's library.
     """
     try:
         return await asyncio.wait_for(asyncio.to_thread(find), at_most(math.inf))
@@ -266,7 +266,7 @@ _NOTHING_SENT: Final = Exchange(lambda *_, **__: None)
 
 
 def signing_credentials(source: Credentials) -> Credentials:
-    """Return *source* with what IAM asks of those who let it sign, which the scopes of a store are not."""
+    """Return *source* with the scope that signing through IAM needs, which a store's scopes lack."""
     if not isinstance(source, Scoped):
         return source
     scoped: Credentials = source.with_scopes(PLATFORM_SCOPES)  # type: ignore[no-untyped-call]  # as above
@@ -276,7 +276,7 @@ def signing_credentials(source: Credentials) -> Credentials:
 def _load(file: Path) -> tuple[Credentials, str | None]:
     info = json.loads(file.read_text(encoding="utf-8"))
     with warnings.catch_warnings():
-        # Google's library warns of files of strangers, as the docstring above does.
+        # Google's library warns about untrusted files, as the docstring above does.
         warnings.simplefilter("ignore", DeprecationWarning)
         loaded: tuple[Credentials, str | None] = google.auth.load_credentials_from_dict(info)
     return loaded

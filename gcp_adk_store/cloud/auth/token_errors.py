@@ -1,7 +1,7 @@
-"""Say in this library's errors why there is no token, and which command puts it right.
+"""Errors that explain a missing token and name the command that repairs it.
 
-Google's library has one exception for a login that was revoked and for a token endpoint that is overloaded.
-What tells them apart is the status that the endpoint answered with.
+Google's library raises one exception for a revoked login and for an overloaded token endpoint. Only the
+status of the endpoint's answer distinguishes them.
 """
 
 from collections.abc import Callable
@@ -18,14 +18,14 @@ _FOR_NOW: Final = frozenset({408, 429, 500, 502, 503, 504})
 LONGEST_SILENCE_S: Final = 10.0
 
 NO_TOKEN: Final = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
-"""What Google's library raises where an answer has the status of success and is no token: a proxy's page."""
+"""Exceptions of Google's library for a successful answer without a token, such as a proxy's page."""
 
 EMULATORS: Final = "set FIRESTORE_EMULATOR_HOST and STORAGE_EMULATOR_HOST to use emulators"
 _LOGIN: Final = "run `gcloud auth application-default login`"
 
 
 class Exchange(Transport):
-    """Sends the requests of one refresh, and keeps what the last of them was answered with."""
+    """Sends the requests of one refresh, and keeps the status of the last answer."""
 
     def __init__(self, transport: Callable[..., Any]) -> None:
         self._transport = transport
@@ -41,7 +41,7 @@ class Exchange(Transport):
         timeout: float | None = None,
         **kwargs: Any,
     ) -> Any:
-        """Send one; a server that is silent for 10 s is given up."""
+        """Send one request; it fails after 10 s of silence."""
         self.url, self.status = url, None
         silence_s = LONGEST_SILENCE_S if timeout is None else timeout
         response = self._transport(
@@ -53,19 +53,19 @@ class Exchange(Transport):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """As whom a store calls Google Cloud; nothing in it is secret."""
+    """The identity of a store at Google Cloud; it contains no secret."""
 
     kind: str
     """``service account key``, ``user login``, ``workload identity federation``, ``metadata server``,
-    ``impersonation``, or the name of a class that the caller brought."""
+    ``impersonation``, or the name of the caller's class."""
     found_in: str
-    """Where they come from: the caller, a file, or the environment."""
+    """The source of the credentials: the caller, a file, or the environment."""
     principal: str | None = None
-    """Email of a service account, where it is known."""
+    """Email of the service account, if known."""
     impersonates: str | None = None
-    """Email of the service account that is acted as."""
+    """Email of the impersonated service account."""
     quota_project: str | None = None
-    """What the requests are counted for, where it is not the project itself."""
+    """The project whose quota requests use, if it is not the project itself."""
     universe_domain: str = "googleapis.com"
 
     def __str__(self) -> str:
@@ -75,7 +75,7 @@ class Identity:
 
 
 def not_found(found_in: str, reason: str) -> CredentialsError:
-    """Return what to raise where no credentials can be made of what *found_in* names."""
+    """Return the error for a source, named by *found_in*, without usable credentials."""
     return CredentialsError(
         f"no usable Google Cloud credentials in {found_in} ({reason}): {_LOGIN}, attach a service "
         f"account, name a file in ADK_STORE_CREDENTIALS_FILE, or {EMULATORS}"
@@ -83,7 +83,7 @@ def not_found(found_in: str, reason: str) -> CredentialsError:
 
 
 def not_refreshed(exc: Exception, identity: Identity, exchange: Exchange) -> StoreError:
-    """Return what to raise where *identity* got no token: try again, or do what the message says."""
+    """Return the error for *identity* without a token: a temporary one, or one that names the remedy."""
     if is_for_now(exc, exchange.status):
         answered = f"status {exchange.status}" if exchange.status else type(exc).__name__
         if exchange.status == HTTPStatus.OK:
@@ -94,7 +94,7 @@ def not_refreshed(exc: Exception, identity: Identity, exchange: Exchange) -> Sto
 
 
 def is_for_now(exc: BaseException | None, status: int | None) -> bool:
-    """Tell whether a refresh may succeed later as it is; *status* is the last answer's, if there was one."""
+    """Return whether a later refresh may succeed unchanged; *status* is that of the last answer, if any."""
     if getattr(exc, "retryable", False):
         return True
     if status is not None and status >= HTTPStatus.BAD_REQUEST:

@@ -1,4 +1,4 @@
-"""Refresh a token in one place, whichever clients, threads and event loops use it."""
+"""Refresh a token in one place for all clients, threads and event loops."""
 
 import asyncio
 import logging
@@ -23,9 +23,9 @@ logger = logging.getLogger(__name__)
 
 _LONGEST_WAIT_S: Final = 30.0
 _LONGEST_REFRESH_S: Final = 90.0
-"""A server that answers a byte every few seconds is never silent; another request is sent then."""
+"""After this time a second request starts: a server that sends a byte every few seconds never times out."""
 _BETWEEN_FAILURES_S: Final = 10.0
-"""A token that still serves is used meanwhile."""
+"""Seconds between failed refreshes while the token is still valid."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +37,8 @@ class _Failure:
 class Token:
     """The token of one credentials object.
 
-    Whoever needs it when there is none waits for the one refresh that runs, and gets its outcome. In its last
-    minutes a token is used on while another is fetched, so that a token endpoint may be away for so long.
+    Without a valid token, every caller waits for the one running refresh and gets its outcome. In its last
+    minutes a token stays in use during the refresh, so a token endpoint may fail that long.
     """
 
     def __init__(self, credentials: Credentials, identity: Identity) -> None:
@@ -47,7 +47,7 @@ class Token:
         forks.begin(self)
 
     def begin(self) -> None:
-        """Have no refresh under way: one of the parent does not run in its child. The token stays."""
+        """Forget a running refresh, which does not run in a forked child. The token stays."""
         self._guard = threading.Lock()
         self._running: Future[_Failure | None] | None = None
         self._begun_at = 0.0
@@ -55,17 +55,17 @@ class Token:
         self._sent = threading.local()
 
     async def ready(self) -> None:
-        """Return once there is a token that serves.
+        """Wait for a valid token.
 
         Raises:
-            UnavailableError: none can be had for now.
-            CredentialsError: none will be had before somebody does what the message says.
+            UnavailableError: the endpoint yields no token for now.
+            CredentialsError: the endpoint yields no token before somebody does what the message says.
         """
         running = self._needed()
         if running is None:
             return
         try:
-            # Shielded: whoever gives up gives up alone.
+            # Shielded: a cancelled caller does not cancel the others.
             failure = await asyncio.wait_for(
                 asyncio.shield(asyncio.wrap_future(running)), at_most(_LONGEST_WAIT_S)
             )
@@ -74,14 +74,14 @@ class Token:
         self._raise(failure)
 
     def wait(self) -> None:
-        """Do the same, blocking."""
+        """Wait for a valid token, blocking."""
         running = self._needed()
         if running is not None:
             self._wait_for(running)
         self._sent.token = self.credentials.token
 
     def replace(self) -> None:
-        """Fetch another token for one that a server refused, unless that has happened meanwhile; blocks.
+        """Replace a token that a server refused, unless another caller did so already; blocks.
 
         Raises:
             UnavailableError, CredentialsError: as :meth:`ready`.
@@ -93,7 +93,7 @@ class Token:
         self._wait_for(running)
 
     def _needed(self) -> "Future[_Failure | None] | None":
-        """Return the refresh to wait for, begun here if none runs; ``None`` if the token serves."""
+        """Return the running refresh, started here if necessary; ``None`` if the token is valid."""
         if self.credentials.valid:
             return None
         with self._guard:
@@ -114,16 +114,16 @@ class Token:
 
     def _start(self) -> "Future[_Failure | None]":
         running: Future[_Failure | None] = Future()
-        running.set_running_or_notify_cancel()  # from now on nobody who waits for it can cancel it
+        running.set_running_or_notify_cancel()  # from now on a waiting caller cannot cancel it
         self._running, self._begun_at = running, time.monotonic()
-        # A daemon: the process may end before an endpoint does.
+        # A daemon: the process may end before the endpoint answers.
         threading.Thread(target=self._settle, args=(running,), name="adk-store-token", daemon=True).start()
         return running
 
     def _settle(self, running: "Future[_Failure | None]") -> None:
         try:
             failure = self._refresh(running)
-        except BaseException as exc:  # noqa: BLE001  # whatever it is, each who waits gets it
+        except BaseException as exc:  # noqa: BLE001  # every waiting caller gets it
             running.set_exception(exc)
         else:
             running.set_result(failure)
@@ -139,7 +139,7 @@ class Token:
                     failure = _Failure(exc, exchange)
                 except token_errors.NO_TOKEN as exc:
                     if exchange.status is None:
-                        raise  # no answer is to blame
+                        raise  # the failure does not come from an answer
                     failure = _Failure(exc, exchange)
         finally:
             with self._guard:
@@ -159,7 +159,7 @@ class Token:
         self._raise(failure)
 
     def _raise(self, failure: _Failure | None) -> None:
-        # Each who waited gets an error of its own, for what it was about.
+        # Each waiting caller gets its own error object, which names its operation.
         if failure is not None:
             raise self._error(failure) from failure.cause
 
@@ -171,7 +171,7 @@ class Token:
 
 
 class SharedCredentials(Credentials):
-    """What Google's clients are given: their requests carry the one token."""
+    """Credentials for Google's clients, whose requests carry the shared token."""
 
     def __init__(self, token: Token) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # google-auth types half
@@ -179,41 +179,41 @@ class SharedCredentials(Credentials):
 
     @property
     def valid(self) -> bool:
-        """Whether the token serves for some minutes."""
+        """Whether the token stays valid for some minutes."""
         return bool(self._shared.credentials.valid)
 
     @property
     def expired(self) -> bool:
-        """Whether it does not."""
+        """Whether the token is missing or about to expire."""
         return bool(self._shared.credentials.expired)
 
     @property
     def token_state(self) -> TokenState:
-        """Where in its life the token is."""
+        """The state of the token in its lifetime."""
         return TokenState(self._shared.credentials.token_state)
 
     @property
     def quota_project_id(self) -> str | None:
-        """The project that requests are counted for."""
+        """The project whose quota requests use."""
         quota_project: str | None = self._shared.credentials.quota_project_id
         return quota_project
 
     @property
     def universe_domain(self) -> str:
-        """The universe that the credentials are of."""
+        """The universe of the credentials."""
         return str(self._shared.credentials.universe_domain)
 
     def before_request(self, request: Any, method: str, url: str, headers: Any) -> None:
-        """Put the token into *headers*, after a refresh if there is need."""
+        """Put the token into *headers*, after a refresh if necessary."""
         self._shared.wait()
         inner = self._shared.credentials
         if inner.valid:
             inner.before_request(request, method, url, headers)
-        else:  # in its last minutes: asked for more, the credentials would refresh it on their own
+        else:  # in its last minutes: any other state makes the credentials refresh it themselves
             inner.apply(headers)
 
     def apply(self, headers: Any, token: Any = None) -> None:
-        """Put the present token into *headers*."""
+        """Put the current token into *headers*."""
         self._shared.credentials.apply(headers, token)
 
     def refresh(self, request: Any) -> None:

@@ -1,1 +1,1 @@
-"""Speak to Firestore."""
+"""Access to Firestore."""

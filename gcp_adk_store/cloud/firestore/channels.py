@@ -1,4 +1,4 @@
-"""Connect to Firestore: one gRPC channel for each event loop that uses a service."""
+"""Connect to Firestore with one gRPC channel for each event loop that uses a service."""
 
 import asyncio
 import threading
@@ -42,11 +42,11 @@ class Connection:
     """``projects/{project}/databases/{database}``."""
     metadata: Sequence[tuple[str, str]]
     where: str
-    """The database, and the emulator if it is one, for messages."""
+    """The database, and the emulator if any, for messages."""
 
     @property
     def root(self) -> str:
-        """Name under which all documents of the database live."""
+        """The name prefix of all documents of the database."""
         return f"{self.database}/documents"
 
 
@@ -54,15 +54,15 @@ FirestoreClient: TypeAlias = AsyncClient
 """A client that a caller may lend."""
 
 ClientInterceptor: TypeAlias = grpc.aio.ClientInterceptor
-"""What sees every RPC of a service: tracing, metering."""
+"""Interceptors that see every RPC of a service, for tracing and metering."""
 
 
 class Channels:
-    """Hands every event loop a channel of its own.
+    """Gives every event loop a channel of its own.
 
-    A gRPC channel works only in the loop that made it, while ADK runs one service from several: each
-    ``Runner.run()`` is a fresh loop. The channels of loops that have ended are dropped when the next loop
-    connects; credentials are found once.
+    A gRPC channel works only in its own loop, while ADK runs one service from several: each
+    ``Runner.run()`` starts a new loop. When the next loop connects, it drops the channels of closed loops.
+    All loops share the credentials.
     """
 
     def __init__(
@@ -77,31 +77,31 @@ class Channels:
         self._database = database
         self._credentials = StoreCredentials.of(credentials)
         self._interceptors = list(interceptors)
-        # By id: a channel keeps its loop alive, so as a weak key the loop would never go. While it is here
-        # the loop lives, and its id is its own.
+        # By id: a channel keeps its loop alive, so a weak key would never end. While the channel is here,
+        # the loop lives and its id is unique.
         self._open: dict[int, _Open] = {}
         self._access: _Access | None = None
         forks.begin(self)
 
     def begin(self) -> None:
-        """Have no channels: those of the parent do not work in its child."""
+        """Forget all channels: those of a parent process do not work in its child."""
         if self._open:
             forks.keep(self._open)
         self._open = {}
         self._guard = threading.Lock()
 
     def let_go(self) -> None:
-        """Drop the channels of loops that have ended; gRPC runs as long as there is one."""
+        """Drop the channels of closed loops; gRPC runs as long as one channel exists."""
         with self._guard:
             self._drop_ended()
 
     async def connection(self) -> Connection:
-        """Return the running loop's connection, made at its first use, with a token that serves.
+        """Return the running loop's connection, opened at its first use, with a valid token.
 
         Raises:
-            CredentialsError: no credentials can be found, or they are refused.
-            UnavailableError: no token is to be had for now.
-            NotProvisionedError: nothing names a project.
+            CredentialsError: the credentials are missing or refused.
+            UnavailableError: the credentials yield no token for now.
+            NotProvisionedError: neither the settings nor the credentials name a project.
             ForkedProcessError: gRPC cannot run in this process.
         """
         _require_grpc()
@@ -110,7 +110,7 @@ class Channels:
         if known is None:
             known = await self._make(loop)
         if known.token is not None:
-            # Here, so that credentials that are refused are not taken for a server that does not answer.
+            # Here, so that refused credentials do not look like a silent server.
             await known.token.ready()
         return known.connection
 
@@ -119,7 +119,7 @@ class Channels:
             self._access = await in_time(self._find_access)
         with self._guard:
             self._drop_ended()
-            # Another task of this loop may have been first while the credentials were looked for.
+            # Another task of this loop may have connected while this one looked for the credentials.
             if id(loop) not in self._open:
                 self._open[id(loop)] = self._connect(loop)
             return self._open[id(loop)]
@@ -129,7 +129,7 @@ class Channels:
             del self._open[ended]
 
     async def close(self) -> None:
-        """Close the running loop's channel; those of other loops are dropped."""
+        """Close the running loop's channel, and drop those of other loops."""
         with self._guard:
             mine = self._open.pop(id(asyncio.get_running_loop()), None)
             self._open.clear()
@@ -141,7 +141,7 @@ class Channels:
         if host is not None:
             project = self._project or settings.default_project() or settings.EMULATOR_PROJECT
             channel = grpc.aio.insecure_channel(host, options=_OPTIONS, interceptors=self._interceptors)
-            # "owner" is the emulator's name for a caller who may do everything.
+            # "owner" is the emulator's name for a caller with all permissions.
             extra = [("authorization", "Bearer owner")]
             token = None
         else:
@@ -183,7 +183,7 @@ class _Open:
 
 
 class BorrowedChannel:
-    """Uses the channel of a client that the caller owns, and closes; it lives in that client's loop."""
+    """Uses the channel of a client that the caller owns and closes, in that client's loop."""
 
     def __init__(self, client: AsyncClient) -> None:
         self._client = client
@@ -191,7 +191,7 @@ class BorrowedChannel:
         forks.begin(self)
 
     def begin(self) -> None:
-        """Keep the client in a child that cannot close it."""
+        """Keep the client alive in a child, which cannot close it."""
         if forks.has_lost_grpc():
             forks.keep(self._client)
 
@@ -236,7 +236,7 @@ def connect(
     extra_metadata: Sequence[tuple[str, str]],
     emulator: str | None,
 ) -> Connection:
-    """Return the RPCs that the store uses on *channel*."""
+    """Return the RPCs of *channel* that the store uses."""
     name = f"projects/{project}/databases/{database}"
 
     def unary(method: str, request: Any, response: Any) -> Any:
@@ -258,7 +258,7 @@ def connect(
         batch_get=stream("BatchGetDocuments", values.PbBatchGetRequest, values.PbBatchGetResponse),
         run_query=stream("RunQuery", values.PbRunQueryRequest, values.PbRunQueryResponse),
         database=name,
-        # Both headers route a request to its database: without them a named one is not found.
+        # Both headers route a request to its database; without them Firestore finds only the default one.
         metadata=[
             (_RESOURCE, name),
             routing_header.to_grpc_metadata((("project_id", project), ("database_id", database))),

@@ -1,4 +1,4 @@
-"""Read and write documents: plain values in and out, one RPC a call."""
+"""Read and write documents as plain values, with one RPC per call."""
 
 import asyncio
 import functools
@@ -28,10 +28,10 @@ from gcp_adk_store.operations.pauses import Pauses, apart
 from gcp_adk_store.settings import SessionLimits
 
 _WRITES_PER_COMMIT: Final = 500
-"""Keeps the commits of a deletion far below 4 MiB, with paths of up to 6 kB."""
+"""Keeps each commit of a deletion far below 4 MiB, with paths of up to 6 kB."""
 
 _LARGE_BYTES: Final = 128 * 1024
-"""A document over this size can hold so many fields that it takes more than some milliseconds to read it."""
+"""A document over this size may hold so many fields that its conversion blocks for several milliseconds."""
 
 
 P = ParamSpec("P")
@@ -39,21 +39,21 @@ T = TypeVar("T")
 
 
 class Connects(Protocol):
-    """Gives the running loop its connection."""
+    """Provides the connection of the running loop."""
 
     async def connection(self) -> Connection:
-        """Return it, made at the first use."""
+        """Return the connection, opened at the first use."""
         ...
 
     async def close(self) -> None:
-        """Close what was opened here, only that."""
+        """Close only the connections that were opened here."""
         ...
 
 
 def _in_time(
     method: Callable[Concatenate["Documents", P], Coroutine[Any, Any, T]],
 ) -> Callable[Concatenate["Documents", P], Coroutine[Any, Any, T]]:
-    """Let all of a *method* end at the deadline of its request: the token that it needs, and each attempt."""
+    """Apply the request's deadline to all of *method*: to its token and to each attempt."""
 
     @functools.wraps(method)
     async def call(self: "Documents", /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -64,25 +64,25 @@ def _in_time(
 
 
 class ServerClock:
-    """Firestore's time without asking for it: this machine's, corrected where answers prove it wrong.
+    """Firestore's time without a request: this machine's clock, corrected by Firestore's answers.
 
-    An answer tells a time between its request and its arrival. Only a clock that lies outside of the two is
-    corrected, and no further than to the nearer one: a right clock stays as it is, a wrong one becomes right
-    to within the time that a request takes. Safe from any thread: the last answer counts.
+    An answer contains a time between its request and its arrival. A clock outside of the two is corrected to
+    the nearer one: a right clock stays as it is, and a wrong one becomes right to within the time of a
+    request. Safe for threads: the last answer counts.
     """
 
     def __init__(self) -> None:
         self.is_set = False
-        """Whether an answer has told the time yet."""
+        """Whether an answer has set the time."""
         self.ahead_s = 0.0
-        """How far Firestore's clock is ahead of this machine's."""
+        """Seconds that Firestore's clock is ahead of this machine's."""
 
     def now(self) -> float:
         """Return the Unix time in seconds."""
         return platform_time.get_time() + self.ahead_s
 
     def learn(self, told: Timestamp, *, asked_at: float) -> float:
-        """Take in what an answer tells that just arrived; return it in seconds."""
+        """Correct the clock by the time of an answer that just arrived; return that time in seconds."""
         time = values.to_seconds(told)
         self.ahead_s = min(max(self.ahead_s, time - platform_time.get_time()), time - asked_at)
         self.is_set = True
@@ -94,7 +94,7 @@ class Documents:
 
     def __init__(self, connects: Connects, limits: SessionLimits) -> None:
         self.clock = ServerClock()
-        """What every answer sets: the time that decides when something is old."""
+        """Set by every answer: the time that decides about ages and expiry."""
         self._connects = connects
         self.deadline_s = limits.deadline_s
         """The longest time of one call, its retries included."""
@@ -108,16 +108,16 @@ class Documents:
 
         Args:
             writes: At most 4 MiB of them on the emulator, 10 MiB in production.
-            repeatable_when_unanswered: Whether a second run is harmless or recognised by the caller.
+            repeatable_when_unanswered: Whether a second run is harmless, or the caller recognises it.
 
         Raises:
-            ConditionFailedError: a document does not have the required update time, or is gone.
+            ConditionFailedError: a document lacks the required update time, or does not exist.
             TargetExistsError: a document that must be absent exists.
             TargetMissingError: a document that must exist does not.
-            OutcomeUnknownError: sent and not answered.
-            UnavailableError: refused for now, past the deadline.
+            OutcomeUnknownError: the commit was sent and not answered.
+            UnavailableError: Firestore refused for now until the deadline.
             InvalidInputError: Firestore's limits are exceeded.
-            AccessDeniedError: no credentials, or not allowed.
+            AccessDeniedError: the credentials are missing, or lack a permission.
         """
         connection = await self._connects.connection()
         root = connection.root
@@ -145,7 +145,7 @@ class Documents:
         )
 
     async def commit_all(self, writes: Sequence[Write | Delete]) -> None:
-        """Apply small *writes* that are harmless when repeated, in order, some in each commit.
+        """Apply small *writes* that are harmless when repeated, in order, in commits of several.
 
         Raises:
             RefusedError, OutcomeUnknownError, UnavailableError, AccessDeniedError: as :meth:`commit`.
@@ -157,14 +157,14 @@ class Documents:
     async def get(
         self, paths: Sequence[str], *, fields: Sequence[str] | None = None
     ) -> list[Document | None]:
-        """Return the documents at *paths*, in that order, ``None`` where there is none.
+        """Return the documents at *paths*, in that order, with ``None`` for a missing one.
 
-        One RPC and one consistent snapshot. *fields* limits what is sent back.
+        One RPC and one consistent snapshot. *fields* limits the returned fields.
 
         Raises:
-            UnavailableError: not answered before the deadline.
+            UnavailableError: Firestore did not answer before the deadline.
             NotProvisionedError: the database does not exist.
-            AccessDeniedError: no credentials, or not allowed.
+            AccessDeniedError: the credentials are missing, or lack a permission.
         """
         connection = await self._connects.connection()
         root = connection.root
@@ -184,7 +184,7 @@ class Documents:
                 stream = connection.batch_get(request, metadata=connection.metadata, timeout=timeout_s)
                 async for message in stream:
                     telemetry.count_answer(message)
-                    if read_time is None:  # one for all of them: they are of one snapshot
+                    if read_time is None:  # one time for all of them: they are from one snapshot
                         read_time = self.clock.learn(message.read_time, asked_at=asked_at)
                     if message.WhichOneof("result") == "found":
                         document = await _read(message.found, root=root, read_time=read_time)
@@ -209,9 +209,9 @@ class Documents:
     ) -> list[Document]:
         """Return the documents of *collection* directly below *parent*, by name; needs no index.
 
-        With *all_descendants*, those of every collection of that id anywhere below *parent*, or in the
-        whole database where that is empty. With *page*, so many of them in another order, which needs an
-        index of that order.
+        With *all_descendants*, it covers every collection of that id anywhere below *parent*, or in the
+        whole database if *parent* is empty. *page* sets a number and another order, which needs an index
+        of that order.
 
         Raises:
             UnavailableError, NotProvisionedError, AccessDeniedError: as :meth:`get`.
@@ -251,7 +251,7 @@ class Documents:
         return await retry.call(attempt, policy=self._policy, repeatable_when_unanswered=True)
 
     async def close(self) -> None:
-        """Close the connections that were opened here."""
+        """Close the connections that this object opened."""
         await self._connects.close()
 
 
@@ -264,7 +264,7 @@ def open_documents(
     interceptors: Sequence[ClientInterceptor],
     limits: SessionLimits,
 ) -> Documents:
-    """Return the documents of a database, over own channels or those of a borrowed *client*; no I/O."""
+    """Return the documents of a database, over own channels or those of a borrowed *client*; without I/O."""
     connects: Connects = (
         Channels(project=project, database=database, credentials=credentials, interceptors=interceptors)
         if client is None
@@ -279,17 +279,17 @@ async def _read(message: Any, *, root: str, read_time: float) -> Document:
 
 
 def _raise_as(error: Callable[[BaseException, str], Exception], exc: BaseException, where: str) -> NoReturn:
-    """Raise what *exc* is called here."""
+    """Raise this library's error for *exc*."""
     task = asyncio.current_task()
     if isinstance(exc, asyncio.CancelledError) and (task is None or task.cancelling()):
-        raise exc  # the caller's own; a channel that is closed cancels its calls, not their callers
+        raise exc  # the caller's own cancellation; a closed channel cancels its calls, not their callers
     raise error(exc, where) from exc
 
 
 def _written(item: Write | Delete, result: Any) -> Written:
     incremented = {}
     if isinstance(item, Write) and item.increment:
-        # Results come in the order the transforms were sent: unions first.
+        # Results come in the order of the sent transforms: unions first.
         results = result.transform_results[len(item.union) :]
         incremented = {
             name: answer.integer_value for name, answer in zip(item.increment, results, strict=True)

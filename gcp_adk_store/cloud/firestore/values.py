@@ -10,8 +10,8 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from gcp_adk_store.codec.values import FieldValue, Foreign
 from gcp_adk_store.codec.writes import Delete, Document, FieldPath, Must, Page, Write
 
-# The plain protobuf classes behind the proto-plus wrappers: building the wrappers costs as much client
-# time again as the whole commit.
+# The plain protobuf classes behind the proto-plus wrappers: the wrappers double the client time of a commit.
+
 PbValue: Final = document.Value.pb()
 PbDocument: Final = document.Document.pb()
 PbWrite: Final = write.Write.pb()
@@ -37,7 +37,7 @@ def to_value(value: FieldValue) -> Any:
 
 
 def put_value(message: Any, value: FieldValue) -> None:
-    """Fill the ``Value`` *message* of a field in its place: making it elsewhere and copying costs twice."""
+    """Fill the ``Value`` *message* of a field in place: a copy of a new message costs twice as much."""
     match value:
         case str():
             message.string_value = value
@@ -50,7 +50,7 @@ def put_value(message: Any, value: FieldValue) -> None:
         case float():
             message.double_value = value
         case dict():
-            message.map_value.SetInParent()  # an empty map is one, too
+            message.map_value.SetInParent()  # marks an empty map as a map
             put_fields(message.map_value.fields, value)
         case list():
             message.array_value.SetInParent()
@@ -60,7 +60,7 @@ def put_value(message: Any, value: FieldValue) -> None:
         case datetime():
             message.timestamp_value.FromDatetime(value)
         case _:
-            assert_never(value)  # left empty, it would be another value
+            assert_never(value)  # an empty message would be another value
 
 
 def put_values(messages: Any, values: Iterable[FieldValue]) -> None:
@@ -76,10 +76,10 @@ def put_fields(messages: Any, fields: Mapping[str, FieldValue]) -> None:
 
 
 def from_value(value: Any) -> FieldValue | Foreign:  # noqa: PLR0911  # as above
-    """Return the field in a ``Value`` message; what this library never writes as :class:`Foreign`.
+    """Return the field in a ``Value`` message, or :class:`Foreign` for kinds that this library never writes.
 
-    A reference that a deployment adds for itself, for one, is nobody's business here: only who needs the
-    field has to refuse it.
+    A deployment may add such a field for itself, for example a reference; only a reader that needs the field
+    refuses it.
     """
     kind = value.WhichOneof("value_type")
     if kind == "string_value":
@@ -106,7 +106,7 @@ def from_fields(fields: Mapping[str, Any]) -> dict[str, FieldValue | Foreign]:
 
 
 def from_document(message: Any, *, root: str, read_time: float) -> Document:
-    """Return a document with its path below *root*, as it was at *read_time*."""
+    """Return a document with its path below *root*, in its state at *read_time*."""
     return Document(
         path=message.name.removeprefix(f"{root}/"),
         fields=from_fields(message.fields),
@@ -116,7 +116,7 @@ def from_document(message: Any, *, root: str, read_time: float) -> Document:
 
 
 def from_timestamp(stamp: Timestamp) -> str:
-    """Return a time as ``seconds.nanoseconds``, exact and comparable as it is."""
+    """Return a time as ``seconds.nanoseconds``, which is exact and sorts as text."""
     return f"{stamp.seconds}.{stamp.nanos:09d}"
 
 
@@ -126,7 +126,7 @@ def to_seconds(stamp: Timestamp) -> float:
 
 
 def put_timestamp(message: Any, text: str) -> None:
-    """Fill a ``Timestamp`` with what :func:`from_timestamp` spelled; an empty text is the epoch's start."""
+    """Fill a ``Timestamp`` from the text of :func:`from_timestamp`; an empty text is time 0."""
     seconds, _, nanos = text.partition(".")
     message.seconds = int(seconds or 0)
     message.nanos = int(nanos or 0)
@@ -141,11 +141,11 @@ def put_write(message: Any, item: Write | Delete, *, root: str) -> None:
         message.update.name = name
         put_fields(message.update.fields, item.fields)
         if item.mask is not None:
-            message.update_mask.SetInParent()  # an empty one keeps all fields, none replaces them
+            message.update_mask.SetInParent()  # an empty mask keeps all fields, a missing one replaces them
             message.update_mask.field_paths.extend(_paths(item.mask))
         for field, values in item.union.items():
             added = message.update_transforms.add(field_path=field).append_missing_elements
-            added.SetInParent()  # of nothing, it is one, too
+            added.SetInParent()  # marks an empty document as a write
             put_values(added.values, values)
         for field, amount in item.increment.items():
             message.update_transforms.add(field_path=field).increment.integer_value = amount
@@ -177,5 +177,5 @@ def to_page(page: Page, *, root: str) -> dict[str, Any]:
 
 
 def _paths(mask: Sequence[FieldPath]) -> list[str]:
-    # Names are escaped so that they hold no backtick or backslash: quoting them is always right.
+    # Escaped names never contain a backtick or backslash, so that quotes are always correct.
     return [".".join([path[0], *(f"`{name}`" for name in path[1:])]) for path in mask]

@@ -1,1 +1,1 @@
-"""Speak to Cloud Storage."""
+"""Access to Cloud Storage."""

@@ -1,4 +1,4 @@
-"""Run blocking calls of the Cloud Storage client on threads of this library's own."""
+"""Run blocking calls of the Cloud Storage client on this library's own threads."""
 
 import asyncio
 import contextvars
@@ -32,7 +32,7 @@ StorageClient: TypeAlias = Client
 
 
 class Permission(enum.Enum):
-    """What a caller must be allowed to do to the bucket's objects, as IAM names it."""
+    """Permission on the bucket's objects, by IAM's name."""
 
     CREATE = "storage.objects.create"
     DELETE = "storage.objects.delete"
@@ -44,10 +44,10 @@ class Permission(enum.Enum):
 class StorageCalls:
     """Calls to one bucket.
 
-    The storage client blocks; it runs on bounded threads of its own, never on asyncio's default ones, with
-    a connection for each. Its retries are off: :mod:`gcp_adk_store.cloud.retry` acts. A call that is
-    cancelled, or that is over its deadline, is not waited for any longer; its thread is free again when the
-    server answers or is silent for ``request_timeout_s``.
+    The storage client blocks, so it runs on a bounded number of own threads, each with a connection, never on
+    asyncio's default threads. Its retries are off: :mod:`gcp_adk_store.cloud.retry` repeats. A caller
+    stops waiting at its cancellation or deadline; the thread is free again when the server answers or is
+    silent for ``request_timeout_s``.
     """
 
     def __init__(
@@ -64,16 +64,16 @@ class StorageCalls:
         self._credentials = StoreCredentials.of(credentials)
         self._limits = limits
         self._policy = retry.RetryPolicy(attempt_s=limits.request_timeout_s, deadline_s=limits.deadline_s)
-        # As many as there are threads: none waits where it could not be told that it was never sent.
+        # As many permits as threads: a call never waits in the executor, where its state is unknown.
         self._limiter = Limiter(
             at_once=limits.max_workers, max_waiting=limits.max_waiting, longest_wait_s=limits.deadline_s
         )
         self._lent = client
-        self._seen = False  # whether the bucket has ever answered
+        self._seen = False  # whether the bucket has answered before
         forks.begin(self)
 
     def begin(self) -> None:
-        """Have neither threads nor connections: those of the parent are not those of its child."""
+        """Forget threads and connections: those of a parent process do not work in its child."""
         self._opening = threading.Lock()
         self._threads: ThreadPoolExecutor | None = None
         self._client: StorageClient | None = self._lent
@@ -82,11 +82,11 @@ class StorageCalls:
 
     @property
     def is_borrowed(self) -> bool:
-        """Whether the client is one that the caller lent."""
+        """Whether the caller lent the client."""
         return self._lent is not None
 
     async def read(self, work: Callable[[Any, float], T], permission: Permission) -> T:
-        """Run *work*, which changes nothing, with the bucket and the seconds one request may be silent.
+        """Run *work*, which only reads, with the bucket and the longest silence of a request in seconds.
 
         Raises:
             UnavailableError: not answered before the deadline.
@@ -96,25 +96,25 @@ class StorageCalls:
         return await self._call(work, permission, error=translate.storage_read_error)
 
     async def work(self, work: Callable[[Any, float], T], permission: Permission) -> T:
-        """Run *work*, which sends nothing to the bucket, as :meth:`read` does; without a token for it."""
+        """Run *work* as :meth:`read` does, but without a token: it sends nothing to the bucket."""
         with part_of(self._limits.deadline_s):
             return await self._run(work, permission, error=translate.storage_read_error)
 
     async def write(self, work: Callable[[Any, float], T], permission: Permission, *, conditional: bool) -> T:
-        """Run *work*, which is harmless or recognised when it runs twice, as :meth:`read` does.
+        """Run *work* as :meth:`read` does; a second run of it must be harmless or recognised.
 
-        *conditional* says that it requires an object to be absent, or of a version.
+        *conditional* says that it requires an object to be absent, or to have a certain version.
 
         Raises:
-            OutcomeUnknownError: sent and not answered before the deadline.
-            ConditionFailedError: answered 412, where it is *conditional*.
+            OutcomeUnknownError: the request was sent and not answered before the deadline.
+            ConditionFailedError: the answer to a *conditional* request is 412.
             UnavailableError, NotProvisionedError, AccessDeniedError: nothing was written.
         """
         error = translate.storage_condition_error if conditional else translate.storage_write_error
         return await self._call(work, permission, error=error)
 
     async def require_bucket(self) -> None:
-        """Tell a missing bucket from a missing object, which answer alike; asked once, until it is seen.
+        """Distinguish a missing bucket from a missing object, which answer alike; ask until it answers.
 
         Raises:
             NotProvisionedError: the bucket does not exist.
@@ -130,7 +130,7 @@ class StorageCalls:
             await self.read(look, Permission.LIST)
 
     async def close(self) -> None:
-        """Let running requests finish, then close what was opened here; a later call opens it anew."""
+        """Let running requests finish, then close own connections; a later call opens them again."""
         with self._opening:
             threads, self._threads = self._threads, None
             client = self._client
@@ -146,7 +146,7 @@ class StorageCalls:
     ) -> T:
         with part_of(self._limits.deadline_s):
             if not self.is_borrowed and settings.storage_emulator_url() is None:
-                # Here, so that no thread waits for it, and that one that is refused is not asked for again.
+                # Here, so that threads do not wait for the token, and a refused one is not requested again.
                 await self._credentials.ready()
             return await self._run(work, permission, error=error)
 
@@ -155,7 +155,7 @@ class StorageCalls:
     ) -> T:
         loop = asyncio.get_running_loop()
         run = self._guarded(work, permission, error=error)
-        begun: list[float] = []  # the time that each attempt was given, once it runs
+        begun: list[float] = []  # the time limit of each attempt, once it runs
 
         def begin(timeout_s: float) -> T:
             begun.append(timeout_s)
@@ -165,14 +165,14 @@ class StorageCalls:
 
         async def attempt(timeout_s: float) -> T:
             async with self._limiter.permit(self.bucket):
-                # With the caller's context: what is counted or traced on the thread is of its operation.
+                # With the caller's context, so that the thread's counts and spans belong to its operation.
                 in_context = contextvars.copy_context().run
                 return await loop.run_in_executor(self._executor(), in_context, begin, timeout_s)
 
         try:
-            # A server that sends a byte now and then is never silent: this bounds it.
+            # Limits also a server that sends a byte now and then and so is never silent.
             async with asyncio.timeout(at_most(self._limits.deadline_s)):
-                # Whatever runs twice is recognised or harmless: a create or a copy finds its own object by
+                # A second run is recognised or harmless: a create or a copy finds its own object by
                 # its save id or its content, a piece of an upload asks how much arrived.
                 return await retry.call(attempt, policy=self._policy, repeatable_when_unanswered=True)
         except TimeoutError as exc:
@@ -201,7 +201,7 @@ class StorageCalls:
         return run
 
     def client(self) -> StorageClient:
-        """Return the client, made at its first use; blocks."""
+        """Return the client, created at its first use; blocks."""
         with self._opening:
             if self._client is None:
                 self._client = self._connect()
@@ -223,7 +223,7 @@ class StorageCalls:
             options = {"api_endpoint": url if "://" in url else f"http://{url}"}
         else:
             credentials = self._credentials.find().shared
-            # Objects are named by their bucket: which project acts says little, and is not worth a request.
+            # The bucket alone identifies objects, so the client's project is not worth a request.
             project = self._project or settings.default_project() or self._credentials.find().project
             options = {"universe_domain": credentials.universe_domain}
         session = _CountedSession(credentials)  # type: ignore[no-untyped-call]  # google-auth types half
@@ -234,7 +234,7 @@ class StorageCalls:
 
 
 def _reconnect(session: requests.Session) -> None:
-    """Let *session* open connections of its own, as one that was unpickled does; locks nothing."""
+    """Let *session* open connections of its own, as after unpickling; takes no lock."""
     for adapter in session.adapters.values():
         if isinstance(adapter, HTTPAdapter):
             adapter.__setstate__(adapter.__getstate__())  # type: ignore[attr-defined]  # of pickle
@@ -244,15 +244,15 @@ def _reconnect(session: requests.Session) -> None:
 
 
 class _CountedSession(AuthorizedSession):
-    """Counts each request where it is sent: one call of the client may send several.
+    """Counts each request when it is sent: one call of the client may send several.
 
-    Refuses answers that are no JSON objects, which the client would read as if they were.
+    Refuses answers that are not JSON objects, which the client would accept.
     """
 
     def request(self, *args: Any, **kwargs: Any) -> Any:
         telemetry.count_storage_request()
         answer = super().request(*args, **kwargs)  # type: ignore[no-untyped-call]  # google-auth types half
-        # The bytes of objects are streamed, and checked where they are read; a begun upload is a location.
+        # Bytes of objects are streamed and checked by their reader; a started upload answers with a location.
         is_json = not kwargs.get("stream") and "Location" not in answer.headers
         if answer.status_code == HTTPStatus.OK and is_json and not answer.content.lstrip().startswith(b"{"):
             raise requests.exceptions.InvalidJSONError("the answer is no JSON object", response=answer)

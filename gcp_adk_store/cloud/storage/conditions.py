@@ -1,7 +1,7 @@
-"""Tell a condition of a write that did not hold from a policy that forbids the write.
+"""Distinguish a failed condition of a write from a policy that forbids the write.
 
-Cloud Storage answers 412 to both, and names the reason of both ``conditionNotMet``. What tells them apart is
-the object: after a condition that did not hold it is not as the condition required.
+Cloud Storage answers 412 to both, with the reason ``conditionNotMet``. Only the object distinguishes them:
+after a failed condition it differs from what the condition requires.
 """
 
 from collections.abc import Awaitable, Callable
@@ -19,11 +19,11 @@ from gcp_adk_store.errors import OutcomeUnknownError, StoreError
 T = TypeVar("T")
 
 _TRIES_TO_MAKE: Final = 2
-"""Between a refusal and the look another writer may remove what it made: hardly twice in a row."""
+"""Between a refusal and the check another writer may remove its object, but hardly twice in a row."""
 
 
 class ObjectExistsError(TargetExistsError):
-    """An object that was to be made is there already: what the look *found*. Never leaves the services."""
+    """The object exists already; *found* is the check's result. The services never raise it to callers."""
 
     def __init__(self, found: Any) -> None:
         super().__init__(found)
@@ -37,12 +37,12 @@ class Conditions:
         self._calls = calls
 
     async def make(self, write: Callable[[], Awaitable[T]], look: Callable[[], Awaitable[object]]) -> T:
-        """Run *write*, which requires that there is no object; *look* gives something true if there is one.
+        """Run *write*, which requires that the object is absent; *look* returns a true value if it exists.
 
         Raises:
-            ObjectExistsError: there is one.
-            AccessDeniedError: there is none, and *write* is refused all the same.
-            OutcomeUnknownError: the same, but an earlier try of *write* was not answered.
+            ObjectExistsError: the object exists.
+            AccessDeniedError: the object is absent, and *write* is refused nevertheless.
+            OutcomeUnknownError: the same, but an earlier attempt of *write* was not answered.
         """
         unsure = False
         tries_left = _TRIES_TO_MAKE
@@ -66,11 +66,11 @@ class Conditions:
     async def explained(
         self, refused: ConditionFailedError, name: str, generation: int | None, metageneration: int | None
     ) -> Any:
-        """Return the object that a *refused* write required to be of another version; ``None`` if it is gone.
+        """Return the object whose version differs from that of a *refused* write; ``None`` if it is gone.
 
         Raises:
-            AccessDeniedError: it is of the version that was required, of which ``None`` is any.
-            OutcomeUnknownError: the same, but an earlier try of the write was not answered.
+            AccessDeniedError: it has the required version, where ``None`` stands for any.
+            OutcomeUnknownError: the same, but an earlier attempt of the write was not answered.
         """
         found = await self._settled(self.find(name), refused)
         if (
@@ -82,7 +82,7 @@ class Conditions:
         return found
 
     async def find(self, name: str) -> Any:
-        """Return the client's handle of an object with its metadata, ``None`` if there is none of *name*."""
+        """Return the client's handle of the object *name* with its metadata; ``None`` if it is missing."""
 
         def stat(bucket: Any, timeout_s: float) -> Any:
             return bucket.get_blob(name, timeout=timeout_s, retry=None)

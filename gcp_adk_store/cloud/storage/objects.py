@@ -1,4 +1,4 @@
-"""Read and write objects of one bucket, on threads of this library's own."""
+"""Read and write objects of one bucket on this library's own threads."""
 
 import operator
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -29,7 +29,7 @@ _INFOS_WITH_HASHES: Final = f"items({_INFO},crc32c,md5Hash),nextPageToken"
 
 
 class ObjectGoneError(RefusedError):
-    """An object was removed or replaced before it could be used. Never leaves the services."""
+    """An object was removed or replaced before its use. The services never raise it to callers."""
 
 
 class Objects:
@@ -42,7 +42,7 @@ class Objects:
 
     @property
     def kms_key_name(self) -> str | None:
-        """What encrypts new objects, if not the bucket's own."""
+        """The key that encrypts new objects; ``None`` takes the bucket's."""
         return self._kms_key_name
 
     @property
@@ -53,11 +53,11 @@ class Objects:
     async def create(self, name: str, upload: Upload, *, marks: Mapping[str, str] | None = None) -> None:
         """Write an object that must not exist yet; durable on return.
 
-        One that exists is given *marks* as its metadata, if there are any.
+        An existing object gets *marks*, if any, as its metadata.
 
         Raises:
-            ObjectExistsError: it exists; it may be this call's own, whose answer was lost.
-            OutcomeUnknownError: sent and not answered before the deadline.
+            ObjectExistsError: it exists, perhaps from this call, whose answer was lost.
+            OutcomeUnknownError: the request was sent and not answered before the deadline.
             UnavailableError, NotProvisionedError, AccessDeniedError: nothing was written.
         """
 
@@ -111,7 +111,7 @@ class Objects:
                 raise ObjectGoneError from exc
             return True, following
 
-        # A large object may take several requests, each of which goes on from the one before.
+        # A large object may take several requests, each of which continues the one before.
         while True:
             try:
                 _, token = await self._calls.write(rewrite, Permission.CREATE, conditional=True)
@@ -122,28 +122,28 @@ class Objects:
                 return
 
     async def names(self, prefix: str, *, delimiter: str | None) -> list[str]:
-        """Return the names that start with *prefix*, without those that have *delimiter* after it."""
+        """Return the names that start with *prefix* and lack *delimiter* after it."""
         blobs = await self._list(prefix, delimiter=delimiter, fields=_NAMES)
         return [blob.name for blob in blobs]
 
     async def infos(self, prefix: str, *, delimiter: str | None, hashes: bool = False) -> list[StoredObject]:
-        """Return the objects that :meth:`names` names, with their metadata, and checksums if asked for."""
+        """Return the objects of :meth:`names` with their metadata, and with checksums if *hashes*."""
         fields = _INFOS_WITH_HASHES if hashes else _INFOS
         return [stored(blob) for blob in await self._list(prefix, delimiter=delimiter, fields=fields)]
 
     async def greatest(
         self, prefix: str, order: Callable[[str], int | None], *, delimiter: str | None
     ) -> StoredObject | None:
-        """Return the one of the objects that :meth:`names` names whose name is greatest by *order*.
+        """Return the object of :meth:`names` with the greatest *order*, with its checksums.
 
-        With its checksums; ``None`` where *order* has a place for none.
+        ``None`` if *order* returns ``None`` for all.
         """
         blobs = await self._list(prefix, delimiter=delimiter, fields=_INFOS_WITH_HASHES)
         placed = [(number, blob) for blob in blobs if (number := order(blob.name)) is not None]
         return stored(max(placed, key=operator.itemgetter(0))[1]) if placed else None
 
     async def info(self, name: str) -> StoredObject | None:
-        """Return one object with its checksums, ``None`` if there is none of that name."""
+        """Return one object with its checksums, ``None`` if it does not exist."""
         blob = await self._conditions.find(name)
         return None if blob is None else stored(blob)
 
@@ -152,21 +152,21 @@ class Objects:
     ) -> tuple[bytes, int] | None:
         """Return an object's bytes and their generation; ``None`` if gone.
 
-        They are checked against the object's CRC32C; where only a *part* is asked for, the first byte and the
-        one after the last, against its length.
+        It checks them against the object's CRC32C, or against the length of a *part*, which is the first byte
+        and the one after the last.
         """
 
         def download(bucket: Any, timeout_s: float) -> tuple[bytes, int] | None:
             blob = bucket.blob(name, generation=generation)
             asked: dict[str, Any] = {"checksum": "crc32c"}
             if part is not None:
-                # A part is one of the stored bytes, whatever their encoding.
+                # A part counts stored bytes, regardless of their encoding.
                 asked = {"checksum": None, "raw_download": True, "start": part[0], "end": part[1] - 1}
             try:
                 data = blob.download_as_bytes(**asked, timeout=timeout_s, retry=None)
             except api.NotFound:
                 return None
-            # No header says so where a proxy answers, and no checksum where a part is cut.
+            # A proxy's answer lacks the header, and a cut part lacks a checksum.
             if blob.generation is None or (part is not None and len(data) != part[1] - part[0]):
                 raise requests.exceptions.ContentDecodingError("the answer is not what was asked for")
             return data, blob.generation
@@ -185,11 +185,11 @@ class Objects:
             earlier = [blob for blob in blobs if blob.custom_time is not None and blob.custom_time < time]
             if not earlier:
                 return
-            # Where another call came first, the next look tells how far it moved them.
+            # If another call came first, the next listing shows its time.
             await fan_out(self._set_custom_time(blob, time) for blob in earlier)
 
     async def scan(self, prefix: str) -> AsyncIterator[list[ScannedObject]]:
-        """Yield the objects that start with *prefix*, by name, some at a time."""
+        """Yield the objects that start with *prefix*, ordered by name, in pages."""
         after: str | None = None
 
         def page(bucket: Any, timeout_s: float) -> list[Any]:
@@ -197,7 +197,7 @@ class Objects:
                 bucket,
                 prefix=prefix,
                 start_offset=after,
-                # The first of them is the last one of the page before.
+                # The first object of a page is the last one of the page before.
                 max_results=_SCANNED_AT_ONCE + 1,
                 fields=_SCANNED,
                 timeout=timeout_s,
@@ -213,7 +213,7 @@ class Objects:
             after = blobs[-1].name
 
     async def mark(self, name: str, metadata: Mapping[str, str]) -> bool:
-        """Change an object's *metadata*, which gives it another version; tell whether it is there."""
+        """Change an object's *metadata*, which changes its version; return whether it exists."""
 
         def patch(bucket: Any, timeout_s: float) -> bool:
             blob = bucket.blob(name)
@@ -230,7 +230,7 @@ class Objects:
         return there
 
     async def delete_unchanged(self, name: str, version: str) -> bool:
-        """Remove an object that is of the *version* that a scan saw; tell whether it is gone."""
+        """Remove an object if it still has the *version* of a scan; return whether it is gone."""
         generation, metageneration = (int(number) for number in version.split("/"))
 
         def remove(bucket: Any, timeout_s: float) -> bool:
@@ -251,24 +251,24 @@ class Objects:
             return found is None
 
     async def delete(self, name: str, *, generation: int | None) -> None:
-        """Remove an object of this *generation*, of any if ``None``; what is gone already is no error."""
+        """Remove an object of this *generation*, or of any if ``None``; a missing object is accepted."""
 
         def remove(bucket: Any, timeout_s: float) -> None:
-            with suppress(api.NotFound):  # removed already
+            with suppress(api.NotFound):  # removed before
                 bucket.delete_blob(name, if_generation_match=generation, timeout=timeout_s, retry=None)
 
         try:
             await self._calls.write(remove, Permission.DELETE, conditional=generation is not None)
         except ConditionFailedError as refused:
-            # Removed already, too, where what is there was made later.
+            # The generation is gone if the existing object is newer.
             await self._conditions.explained(refused, name, generation, None)
 
     async def close(self) -> None:
-        """Let running requests finish, then close what was opened here; a later call opens it anew."""
+        """Let running requests finish, then close own connections; a later call opens them again."""
         await self._calls.close()
 
     def blob_of(self, bucket: Any, name: str, fields: ObjectFields) -> Any:
-        """Return the client's handle of an object that is to be made."""
+        """Return the client's handle of an object to create."""
         blob = bucket.blob(name, kms_key_name=self._kms_key_name)
         blob.metadata = dict(fields.metadata)
         if fields.custom_time is not None:
@@ -287,7 +287,7 @@ class Objects:
         try:
             await self._calls.write(patch, Permission.UPDATE, conditional=True)
         except ConditionFailedError as refused:
-            # Moved by another call, or by this one, whose answer was lost.
+            # Moved by another call, or by an unanswered attempt of this one.
             await self._conditions.explained(refused, seen.name, seen.generation, seen.metageneration)
 
     async def _list(self, prefix: str, *, delimiter: str | None, fields: str) -> list[Any]:

@@ -1,4 +1,4 @@
-"""Read what the client has of an object into values of this library."""
+"""Convert the client's resources of objects to values of this library."""
 
 from typing import Any
 
@@ -7,10 +7,10 @@ from gcp_adk_store.errors import StoredDataError
 
 
 def stored(blob: Any) -> StoredObject:
-    """Return an object that was listed or read.
+    """Return an object from a listing or a read.
 
     Raises:
-        StoredDataError: its resource lacks what every object has.
+        StoredDataError: its resource lacks a field that every object has.
     """
     return StoredObject(
         name=blob.name,
@@ -26,7 +26,7 @@ def stored(blob: Any) -> StoredObject:
 
 
 def scanned(blob: Any) -> ScannedObject:
-    """Return an object as a scan over many finds it.
+    """Return an object from a scan.
 
     Raises:
         StoredDataError: as :func:`stored`.

@@ -1,4 +1,4 @@
-"""Upload large objects piece by piece: what is lost on the way is asked for and sent again, not the whole."""
+"""Upload large objects in pieces; after a lost request only the missing bytes are sent again."""
 
 import base64
 import re
@@ -17,30 +17,30 @@ from gcp_adk_store.errors import StoredDataError, UnavailableError
 from gcp_adk_store.operations import telemetry
 
 CHUNK_BYTES: Final = 8 * 1024 * 1024
-"""Bytes of one request: a multiple of 256 KiB, as Cloud Storage demands."""
+"""Bytes of one request: a multiple of 256 KiB, as Cloud Storage requires."""
 
 _LONGEST_STALL: Final = 5
-"""Pieces in a row after which Cloud Storage has no more of an upload than before."""
+"""The limit of consecutive pieces without progress."""
 
 _RANGE: Final = re.compile(r"bytes=0-(\d+)")
 
 ReadAt = Callable[[int, int], Awaitable[bytes]]
-"""Gives so many bytes (the second number) from a place on (the first)."""
+"""Return bytes from an offset (first argument), as many as the second argument says."""
 
 
 class RunningChecksum:
-    """CRC32C of bytes that come piece by piece."""
+    """CRC32C of bytes that come in pieces."""
 
     def __init__(self) -> None:
         self._sum = google_crc32c.Checksum()
 
     def update(self, data: bytes) -> None:
-        """Go on with *data*."""
+        """Add *data*."""
         self._sum.update(data)
 
     @property
     def base64(self) -> str:
-        """The checksum as Cloud Storage spells it."""
+        """The checksum in Cloud Storage's base64 form."""
         return base64.b64encode(self._sum.digest()).decode()
 
 
@@ -61,18 +61,18 @@ class ResumableUploads:
         read_at: ReadAt,
         on_progress: Callable[[int], None],
     ) -> None:
-        """Write an object that must not exist yet; its CRC32C is compared with that of what was read.
+        """Write an object that must not exist yet, and compare its CRC32C with that of the read bytes.
 
         Args:
             name: The object's name.
-            fields: What it is to be.
-            size: Bytes of it, above 0.
-            read_at: Gives its bytes, some of them perhaps twice.
-            on_progress: Told how many bytes Cloud Storage has.
+            fields: Its properties.
+            size: Its size in bytes, above 0.
+            read_at: Returns its bytes; it may be called twice for some of them.
+            on_progress: Called with the number of bytes that Cloud Storage has.
 
         Raises:
             ObjectExistsError: it exists; it may be this call's own, whose answer was lost.
-            StoredDataError: Cloud Storage has other bytes than were read; they are removed.
+            StoredDataError: Cloud Storage received other bytes, which were removed again.
             OutcomeUnknownError: the last piece was sent and not answered before the deadline.
             UnavailableError, NotProvisionedError, AccessDeniedError: nothing was written.
         """
@@ -93,7 +93,7 @@ class ResumableUploads:
         read_at: ReadAt,
         on_progress: Callable[[int], None],
     ) -> tuple[dict[str, Any], str]:
-        """Return the resource of what was stored, and the CRC32C of what was read."""
+        """Return the resource of the stored object, and the CRC32C of the read bytes."""
         url = await self._begin(name, fields, size=size)
         checksum, hashed = RunningChecksum(), 0
         have = furthest = stalled = 0
@@ -125,12 +125,12 @@ class ResumableUploads:
             )
             return url
 
-        # Begun twice, one of the two is never finished, and goes by itself after a week.
+        # If it starts twice, Cloud Storage drops the unfinished upload after a week.
         return await self._calls.write(begin, Permission.CREATE, conditional=True)
 
 
 class _Piece:
-    """Sends one piece; called again, it first asks how much of it has arrived."""
+    """Sends one piece; a repeated call first asks how much of it has arrived."""
 
     def __init__(self, url: str, data: bytes, *, have: int, size: int) -> None:
         self._url = url
@@ -145,7 +145,7 @@ class _Piece:
         place = f"bytes */{self._size}" if self._unsure else f"bytes {self._have}-{end - 1}/{self._size}"
         data = b"" if self._unsure else self._data
         self._unsure = True
-        # The client's session, with its credentials: it has no public way to send a piece.
+        # The client's session with its credentials, because the client cannot send a single piece publicly.
         answer = bucket.client._http.request(  # noqa: SLF001
             "PUT", self._url, data=data, headers={"Content-Range": place}, timeout=timeout_s
         )
@@ -160,7 +160,7 @@ class _Piece:
 
 
 def _resource(answer: Any) -> dict[str, Any]:
-    """Return the resource of a finished object; an answer that is cut or another's says nothing."""
+    """Return the resource of a finished object; refuse a truncated or foreign answer."""
     resource = answer.json()
     if not (
         isinstance(resource, dict)

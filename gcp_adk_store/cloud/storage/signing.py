@@ -1,4 +1,4 @@
-"""Sign URLs that let a browser read or put one object: with a key, or through IAM without one."""
+"""Sign URLs that let a browser read or upload one object: with a key, or through IAM without one."""
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
@@ -26,9 +26,9 @@ _EMULATOR_EMAIL: Final = "emulator@adk-store.invalid"
 class UrlSigner:
     """Makes signed URLs of the objects of one bucket.
 
-    A service account's key signs by itself. Credentials without a key, such as those of Cloud Run and GKE,
-    let IAM sign for their service account, which needs ``iam.serviceAccounts.signBlob`` on itself; those that
-    act as another account let it sign for that one.
+    A service account's key signs locally. Credentials without a key, such as those of Cloud Run and GKE, let
+    IAM sign for their service account, which needs ``iam.serviceAccounts.signBlob`` on itself. Impersonating
+    credentials let IAM sign for the impersonated account.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class UrlSigner:
         forks.begin(self)
 
     def begin(self) -> None:
-        """Forget who signs: it may have a connection, which a child must not share with its parent."""
+        """Forget the signer: it may have a connection, which a child must not share with its parent."""
         self._signing: Signing | None = None
 
     async def sign(
@@ -58,11 +58,11 @@ class UrlSigner:
         headers: Mapping[str, str] | None = None,
         options: Mapping[str, Any] | None = None,
     ) -> str:
-        """Return a URL for the object *name*; nothing is asked of Cloud Storage.
+        """Return a URL for the object *name*, without a request to Cloud Storage.
 
         Raises:
-            InvalidInputError: an option is none, or *expiration* is more than 7 days away.
-            AccessDeniedError: the credentials can sign nothing, or IAM does not let them.
+            InvalidInputError: an option is invalid, or *expiration* is more than 7 days away.
+            AccessDeniedError: the credentials cannot sign, or IAM refuses.
         """
         given = _OURS & (options or {}).keys()
         if given:
@@ -72,7 +72,7 @@ class UrlSigner:
             )
 
         def work(bucket: Any, timeout_s: float) -> str:
-            del timeout_s  # the signature is made here, or by IAM with a time limit of its own
+            del timeout_s  # this process signs, or IAM does with a time limit of its own
             arguments = {"version": "v4", "credentials": self._signer(bucket.client), **(options or {})}
             try:
                 url: str = bucket.blob(name).generate_signed_url(
@@ -100,7 +100,7 @@ class UrlSigner:
             credentials, acts_as = found.source, found.acts_as
         if acts_as is None and isinstance(credentials, Signing):
             return credentials
-        # For another account IAM signs, which says why it does not; a key would sign for its own.
+        # For another account IAM signs and explains a refusal; a key would sign for its own account.
         signer = signing_credentials(credentials)
         return _IamSigner(signer, self._service_account or acts_as, self._transport or Request())
 
@@ -118,7 +118,7 @@ class _IamSigner(Signing):
     def signer_email(self) -> str:
         email = self._service_account or getattr(self._credentials, "service_account_email", None)
         if email == "default":
-            # The metadata server tells it with the first token.
+            # The metadata server returns it with the first token.
             self._credentials.refresh(self._watched)
             email = self._credentials.service_account_email
         if not email:
@@ -145,7 +145,7 @@ class _IamSigner(Signing):
             raise UnavailableError(f"IAM did not sign for {self.signer_email}; try again later") from exc
         except NO_TOKEN as exc:
             if self._status != HTTPStatus.OK:
-                raise  # no answer is to blame
+                raise  # the failure does not come from an answer
             raise UnavailableError(
                 f"IAM gave no signature for {self.signer_email}, with the status of success: does a proxy "
                 "answer? try again later"
@@ -153,14 +153,14 @@ class _IamSigner(Signing):
         return signature
 
     def _watched(self, *args: Any, **kwargs: Any) -> Any:
-        # The library's error says in its message only what the answer was.
+        # The library's error has the answer only in its message.
         response = self._transport(*args, **{"timeout": LONGEST_SILENCE_S, **kwargs})
         self._status = response.status
         return response
 
 
 class _EmulatorSigner(Signing):
-    """Signs for emulators, which look at no signature."""
+    """Signs for emulators, which ignore signatures."""
 
     @property
     def signer_email(self) -> str:
