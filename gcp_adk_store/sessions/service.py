@@ -1,12 +1,10 @@
 """Offer the recorded sessions as ADK's session service."""
 
-import asyncio
 import logging
-from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import AsyncIterator, Sequence
 from functools import partial
 from types import TracebackType
-from typing import Any, Literal, Self, TypeVar
+from typing import Any, Literal, Self
 
 from google.adk.events import Event
 from google.adk.platform import time as platform_time
@@ -19,21 +17,15 @@ from gcp_adk_store import settings
 from gcp_adk_store.cloud.auth.credentials import StoreCredentials
 from gcp_adk_store.cloud.firestore.channels import ClientInterceptor, FirestoreClient
 from gcp_adk_store.cloud.storage.calls import StorageClient
-from gcp_adk_store.codec.events import EncodedEvent, EventLimits, encode_event
-from gcp_adk_store.codec.spilling import Spilled, spill_scopes
 from gcp_adk_store.errors import InvalidInputError, StoreError
 from gcp_adk_store.model.expiry import Expiry
 from gcp_adk_store.model.garbage import DEFAULT_AGE_S, Garbage
 from gcp_adk_store.model.keys import SessionKey, UserKey
-from gcp_adk_store.model.sessions import Append, Marker
-from gcp_adk_store.model.state import persistent, split_scopes
-from gcp_adk_store.model.weights import is_light
-from gcp_adk_store.operations import forks, telemetry
+from gcp_adk_store.model.sessions import Marker
+from gcp_adk_store.operations import telemetry
 from gcp_adk_store.operations.bounds import Bounds, operation
 from gcp_adk_store.operations.forks import OfOneProcess
-from gcp_adk_store.operations.limiter import Limiter, Permit
-from gcp_adk_store.operations.operation import label
-from gcp_adk_store.operations.pauses import apart
+from gcp_adk_store.operations.limiter import Limiter
 from gcp_adk_store.sessions.creation import SessionCreator
 from gcp_adk_store.sessions.deletion import SessionRemover
 from gcp_adk_store.sessions.garbage import Collector
@@ -43,12 +35,12 @@ from gcp_adk_store.sessions.reader import SessionReader
 from gcp_adk_store.sessions.recorder import SessionRecorder
 from gcp_adk_store.sessions.redelivery import DeliveredEvents, HeldEvents
 from gcp_adk_store.sessions.segment_cache import SegmentCache
+from gcp_adk_store.sessions.spelling import Spelling
 from gcp_adk_store.sessions.storage import open_storage
+from gcp_adk_store.sessions.under_way import UnderWay
 from gcp_adk_store.settings import SessionLimits, StoreSettings
 
 logger = logging.getLogger(__name__)
-
-T = TypeVar("T")
 
 
 class FirestoreSessionService(OfOneProcess, BaseSessionService):
@@ -132,13 +124,7 @@ class FirestoreSessionService(OfOneProcess, BaseSessionService):
             interceptors=interceptors,
             limits=self._limits,
         )
-        self._event_limits = EventLimits(
-            inline_bytes=self._limits.inline_bytes,
-            text_bytes=self._limits.event_text_bytes,
-            payload_bytes=self._limits.max_payload_bytes,
-            place=self._storage.payloads.place,
-            values=self._limits.max_values,
-        )
+        self._spelling = Spelling(self._limits, self._storage.payloads.place)
         self._reader = SessionReader(
             self._storage,
             SegmentCache(self._limits.segment_cache_bytes),
@@ -163,19 +149,7 @@ class FirestoreSessionService(OfOneProcess, BaseSessionService):
         self._limiter = limiter()
         self._delivered = DeliveredEvents(self._limits.delivered_events)
         self._held = HeldEvents()
-        self._under_way: dict[asyncio.AbstractEventLoop, set[asyncio.Task[Any]]] = {}
-        forks.begin(self)
-
-    def begin(self) -> None:
-        """Have no appends under way: those of the parent do not run in its child."""
-        if self._under_way:
-            forks.keep(self._under_way)  # thrown away, their calls would wait for gRPC
-        self._under_way = {}
-
-    def let_go(self) -> None:
-        """Drop the appends of loops that have ended: nothing but this service holds them."""
-        for loop in [loop for loop in self._under_way.copy() if loop.is_closed()]:
-            self._under_way.pop(loop, None)
+        self._under_way = UnderWay(self._limiter)
 
     @operation
     async def create_session(
@@ -213,8 +187,7 @@ class FirestoreSessionService(OfOneProcess, BaseSessionService):
             session_id = platform_uuid.new_uuid()
         key = SessionKey(app=app_name, user=user_id, session=session_id)
         now = platform_time.get_time()
-        light = is_light(state)
-        _, initial = await apart(lambda: self._spill(state or {}, light=light), light=light)
+        initial = await self._spelling.of_state(state or {})
         marker, merged = await self._creator.create(
             key,
             epoch=platform_uuid.new_uuid().replace("-", ""),
@@ -265,7 +238,9 @@ class FirestoreSessionService(OfOneProcess, BaseSessionService):
             return event
         key = SessionKey(app=session.app_name, user=session.user_id, session=session.id)
         permit = await self._limiter.acquire(key)  # cancelled here, nothing was sent
-        return await self._see_through(permit, self.bounds.run(lambda: self._append(key, session, event)))
+        return await self._under_way.see_through(
+            permit, self.bounds.run(lambda: self._append(key, session, event))
+        )
 
     @operation
     async def list_sessions(self, *, app_name: str, user_id: str | None = None) -> ListSessionsResponse:
@@ -407,9 +382,7 @@ class FirestoreSessionService(OfOneProcess, BaseSessionService):
 
         ADK's servers call it when they end, and close nothing. Every acknowledged write is durable already.
         """
-        mine = self._under_way.get(asyncio.get_running_loop())
-        if mine:
-            await asyncio.wait(mine.copy())
+        await self._under_way.wait()
 
     async def close(self) -> None:
         """Wait as :meth:`flush` does, then close own connections."""
@@ -426,36 +399,25 @@ class FirestoreSessionService(OfOneProcess, BaseSessionService):
 
     async def _append(self, key: SessionKey, session: Session, event: Event) -> Event:
         self._apply_temp_state(session, event)
-        light = is_light(event)
-        delta, encoded, change = await apart(lambda: self._encode(event, light=light), light=light)
-        if encoded.payloads:
-            change = replace(change, session=[*change.session, *encoded.payloads])
-        append = Append(
-            text=encoded.text,
-            timestamp=encoded.event.timestamp,
-            delta=change.state,
-            spilled=frozenset(payload.ref.place for payload in change.session),
-        )
+        spelled = await self._spelling.of_event(event)
         # An event of an id that is known may have been delivered before; whether it was, storage tells.
         in_handle = self._held.holds(session, event.id)
         known = in_handle or (key, event.id) in self._delivered
-        if known and await self._recorder.holds(key, append):
+        if known and await self._recorder.holds(key, spelled.append):
             return self._trim_temp_delta_state(event)
         marker = marker_of(session)
         merging = self._on_conflict == "merge"
-        appended = await self._recorder.append(key, append, marker, change, merging=merging)
+        appended = await self._recorder.append(key, spelled.append, marker, spelled.change, merging=merging)
         missed = await self._missed(key, marker) if appended.merged and marker is not None else None
         self._delivered.add(key, event.id)
         # Nothing awaits until the caller's session is as storage is.
         event = self._trim_temp_delta_state(event)
-        event.actions.state_delta = delta
+        event.actions.state_delta = spelled.delta
         self._update_session_state(session, event)
-        # As it will be read: where JSON changes nothing in it, that is the very event. To compare a large one
-        # would hold up the loop.
-        held = event if not encoded.is_payload and event == encoded.event else encoded.event
+        held = spelled.held(event)
         if not (in_handle and any(one is event for one in session.events)):
             session.events.append(held)
-        session.last_update_time = append.timestamp
+        session.last_update_time = spelled.append.timestamp
         if missed is not None:
             learn(session, missed, held)
         else:
@@ -478,52 +440,3 @@ class FirestoreSessionService(OfOneProcess, BaseSessionService):
             )
             found = None
         return Missed(marker=marker, found=found)
-
-    def _encode(self, event: Event, *, light: bool) -> tuple[dict[str, Any], EncodedEvent, Spilled]:
-        """Return the stored part of an event's change of state, the event, and the change as it is stored."""
-        delta, change = self._spill(event.actions.state_delta, light=light)
-        encoded = encode_event(event, state_delta=delta, limits=self._event_limits, light=light)
-        return delta, encoded, change
-
-    def _spill(self, state: Mapping[str, Any], *, light: bool) -> tuple[dict[str, Any], Spilled]:
-        """Return what of *state* is stored, and as it is stored."""
-        limits = self._limits
-        kept = persistent(state, bounds=self._event_limits.bounds, light=light)
-        return kept, spill_scopes(
-            split_scopes(kept),
-            over=limits.state_value_bytes,
-            limit=limits.max_payload_bytes,
-            place=self._storage.payloads.place,
-            light=light,
-        )
-
-    async def _see_through(self, permit: Permit, work: Coroutine[Any, Any, T]) -> T:
-        """Await *work*, then release its *permit*; cancelling the caller does not cancel it."""
-        self.let_go()
-        task = asyncio.create_task(work)
-        mine = self._under_way.setdefault(permit.loop, set())
-        mine.add(task)
-
-        def end(done: asyncio.Task[T]) -> None:
-            mine.discard(done)
-            if not mine:
-                self._under_way.pop(permit.loop, None)
-            self._limiter.release(permit)
-
-        # A callback, not a block around the work: a task that is cancelled before it starts runs no block.
-        task.add_done_callback(end)
-        try:
-            return await asyncio.shield(task)
-        except asyncio.CancelledError:
-            task.add_done_callback(_report_unawaited)
-            raise
-
-
-def _report_unawaited(task: asyncio.Task[Any]) -> None:
-    if not task.cancelled() and (failure := task.exception()) is not None:
-        logger.warning(
-            "%sfailed after its caller was cancelled: %s",
-            label(),
-            type(failure).__name__,
-            extra=telemetry.log_fields(failure),
-        )
