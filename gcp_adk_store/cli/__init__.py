@@ -9,7 +9,7 @@ from gcp_adk_store.extras import how_to_install
 
 @contextmanager
 def or_end_without_extra() -> Iterator[None]:
-    """Import what the extra ``cli`` brings, or end the process with how to get it."""
+    """Import the packages of the extra ``cli``, or end the process with the command that installs it."""
     try:
         yield
     except ModuleNotFoundError as exc:

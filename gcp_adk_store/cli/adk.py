@@ -1,4 +1,4 @@
-"""The command that hands over to ADK's."""
+"""The command that runs ADK's own command."""
 
 import asyncio
 import difflib
@@ -22,7 +22,7 @@ SCHEMES: Final[Mapping[str, Sequence[str]]] = {
     "artifact": ("file", "gs", "memory"),
     "memory": ("agentengine", "memory", "rag", "sqlite"),
 }
-"""ADK's and this store's, by the kind of service; for sessions there are SQLAlchemy's beside them."""
+"""URI schemes of ADK and of this store by the kind of service; sessions also accept SQLAlchemy's."""
 
 _SERVERS: Final = ("api_server", "run", "web")
 """Commands of ADK that use the services in this process."""
@@ -40,10 +40,10 @@ def adk(ctx: click.Context, arguments: tuple[str, ...]) -> None:
 
     For instance: gcp-adk-store adk web --session_service_uri 'firestore://PROJECT/(default)' agents
 
-    Before web, api_server and run it looks whether the bucket is there, for 5 seconds at most. Ends with 2 if
-    it is missing, or a URI has a scheme that nobody knows.
+    Before web, api_server and run it checks that the bucket exists, for 5 seconds at most. Ends with 2 if
+    it is missing, or a URI has an unknown scheme.
     """
-    # Here: it brings half of ADK.
+    # Imported here: it loads half of ADK.
     from google.adk.cli import main  # noqa: PLC0415
 
     register()
@@ -54,12 +54,12 @@ def adk(ctx: click.Context, arguments: tuple[str, ...]) -> None:
         main.main(args=list(arguments), prog_name=ctx.command_path)
     except InvalidInputError as exc:
         if exc.operation:
-            raise  # of a turn of `adk run`, not of an argument
+            raise  # from a turn of `adk run`, not from an argument
         raise click.UsageError(str(exc)) from exc
 
 
 def _read_as_adk_does(main: click.Group, arguments: Sequence[str]) -> dict[str, str]:
-    """Return the texts among the arguments of a command that serves; empty where it will serve nothing."""
+    """Return the texts among the arguments of a serving command; empty if the command serves nothing."""
     name, *rest = arguments or ("",)
     command = main.get_command(click.Context(main), name)
     if name not in _SERVERS or command is None:
@@ -67,7 +67,7 @@ def _read_as_adk_does(main: click.Group, arguments: Sequence[str]) -> dict[str, 
     try:
         said, _, _ = command.make_parser(click.Context(command)).parse_args(list(rest))
     except click.UsageError:
-        return {}  # ADK's command says so itself
+        return {}  # ADK's command reports the error itself
     helps = {"help", "_click_default_help"}
     return {} if helps & set(said) or said.get("in_memory") else _texts(said)
 
@@ -77,10 +77,10 @@ def _texts(said: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _require_schemes(said: Mapping[str, str]) -> None:
-    """Refuse a scheme that nobody knows: ADK takes it for a SQL database, or keeps things in memory.
+    """Refuse an unknown scheme, for which ADK uses a SQL database or memory.
 
     Raises:
-        CannotLookError: the message names the scheme that may have been meant.
+        CannotLookError: the scheme is unknown; the message suggests a similar one.
     """
     if _has_services_of_its_own(Path(said.get("agents_dir") or said.get("agent") or ".")):
         return
@@ -98,18 +98,18 @@ def _require_schemes(said: Mapping[str, str]) -> None:
             if close
             else f"there are {', '.join(f'{each}://' for each in known)}"
         )
-        told = f"there is no scheme {scheme[:40]}://" if scheme else "it begins with no scheme"
+        told = f"unknown scheme {scheme[:40]}://" if scheme else "the scheme is missing"
         raise CannotLookError(f"--{option}: {told}; {hint}")
 
 
 def _has_services_of_its_own(folder: Path) -> bool:
-    """Return whether ADK finds registrations there, which may be of any scheme."""
+    """Return whether ADK finds registrations there, which may add any scheme."""
     named = any((folder / f"services.{kind}").exists() for kind in ("yaml", "yml", "py"))
     return named or importlib.util.find_spec("services") is not None
 
 
 def _is_sql(scheme: str) -> bool:
-    """Return whether SQLAlchemy knows the scheme, which ADK gives it all others of sessions."""
+    """Return whether SQLAlchemy knows the scheme; ADK passes it all other schemes of sessions."""
     try:
         from sqlalchemy.engine import make_url  # noqa: PLC0415  # not needed for this store
         from sqlalchemy.exc import ArgumentError  # noqa: PLC0415
@@ -118,17 +118,17 @@ def _is_sql(scheme: str) -> bool:
     try:
         make_url(f"{scheme}://").get_dialect()
     except ArgumentError:
-        return False  # no URL, or no such dialect
+        return False  # a malformed URL, or an unknown dialect
     except ImportError:
-        pass  # known, and not wholly installed: ADK says what is missing
+        pass  # known, but not fully installed: ADK names the missing package
     return True
 
 
 def _require_bucket(said: Mapping[str, str]) -> None:
-    """Tell a missing bucket now rather than at the first save; warn of one that could not be seen.
+    """Report a missing bucket before the first save; warn of one that could not be checked.
 
     Raises:
-        CannotLookError: a bucket is missing; the message has the command that makes it.
+        CannotLookError: a bucket is missing; the message has the command that creates it.
     """
     try:
         missing = asyncio.run(
@@ -137,7 +137,7 @@ def _require_bucket(said: Mapping[str, str]) -> None:
             )
         )
     except InvalidInputError:
-        return  # ADK's command makes the service, and says so
+        return  # ADK's command creates the service and reports the error
     except StoreError as exc:
         click.echo(visible(f"Warning: {exc}; adk starts anyway"), err=True)
         return
@@ -146,7 +146,7 @@ def _require_bucket(said: Mapping[str, str]) -> None:
 
 
 def _making(bucket: str) -> str:
-    """Return the command that makes a bucket: Google's, or one that any emulator takes."""
+    """Return the command that creates a bucket: Google's, or one for any emulator."""
     emulator = storage_emulator_url()
     if emulator is None:
         return f"gcloud storage buckets create gs://{bucket}"

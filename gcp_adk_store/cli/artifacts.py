@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from gcp_adk_store.store import Store
 
 _AT_ONCE: Final = 16
-"""Artifacts whose versions are listed side by side: as many requests as the service has threads for."""
+"""Concurrent listings of versions: as many as the service has threads."""
 
 _SCOPE: Final = ("app", "user", "session")
 
@@ -58,7 +58,7 @@ def list_(
 ) -> None:
     """List the artifacts of a user, or of a session and its user, with all their versions.
 
-    Takes 1 listing for the names and 1 for each artifact. Ends with 0, also if there are none, or with 2 if
+    Takes 1 listing for the names and 1 for each artifact. Ends with 0, also for an empty list, or with 2 if
     it cannot look.
     """
     scope: dict[str, Any] = {"app_name": app, "user_id": user, "session_id": session}
@@ -133,7 +133,7 @@ def get(
 
     async def work(store: "Store", settings: StoreSettings) -> "StoredArtifactVersion":
         service = _service(ctx, store)
-        # Before a file is opened: what is not there leaves no trace.
+        # Before it opens a file, so that a missing artifact leaves no file.
         found = await service.get_artifact_version(**named, version=version)
         if found is not None:
             with progress("getting: bytes", total=found.size) as bar:
@@ -195,7 +195,7 @@ def delete(
                 gone = await _delete_one(service, app, user, session, filename, dry_run=dry_run)
         if not gone:
             raise _not_there(
-                ctx, "there is none" if filename is None else f"there is no artifact {filename!r}"
+                ctx, "no artifacts exist" if filename is None else f"the artifact {filename!r} does not exist"
             )
         return gone, settings
 
@@ -212,7 +212,7 @@ def delete(
 async def _delete_one(
     service: "GcsArtifactService", app: str, user: str, session: str | None, filename: str, *, dry_run: bool
 ) -> list[str]:
-    """Delete all versions of an artifact unless *dry_run*; return its name, or nothing if it has none."""
+    """Delete all versions of an artifact unless *dry_run*; return its name, or nothing without versions."""
     named: dict[str, Any] = {"app_name": app, "user_id": user, "session_id": session, "filename": filename}
     if not await service.list_versions(**named):
         return []
@@ -236,7 +236,7 @@ def _service(ctx: click.Context, store: "Store") -> "GcsArtifactService":
     """Return the service of the artifacts.
 
     Raises:
-        CannotLookError: nothing names a bucket.
+        CannotLookError: neither an option nor the environment names a bucket.
     """
     if not store.has_artifacts:
         named = command_line(ctx, bucket="NAME")

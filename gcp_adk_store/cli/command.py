@@ -1,4 +1,4 @@
-"""Put the groups of the command together."""
+"""The command and its groups."""
 
 import importlib
 from typing import Any, Final
@@ -10,11 +10,11 @@ import gcp_adk_store
 from gcp_adk_store.cli import or_end_without_extra
 
 _PARTS: Final = ("adk", "artifacts", "ces", "cost", "doctor", "emulators", "gc", "sessions", "template")
-"""Modules beside this one, each with the command of its name."""
+"""Modules of this package, each with the command of its name."""
 
 
 class _Parts(click.Group):
-    """Imports a part when it is asked for: most bring ADK and Google's clients, which take a second."""
+    """Imports a subcommand at its use: most load ADK and Google's clients, which takes a second."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return [*_PARTS, *super().list_commands(ctx)]
@@ -28,7 +28,7 @@ class _Parts(click.Group):
         return found
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Return the parts by their names alone: what each is for would take its import, at each Tab."""
+        """Return the subcommands by name alone: their help texts need an import at each Tab."""
         parts = [CompletionItem(name) for name in self.list_commands(ctx) if name.startswith(incomplete)]
         return [*parts, *click.Command.shell_complete(self, ctx, incomplete)]
 

@@ -1,4 +1,4 @@
-"""The command that says what agents cost a month."""
+"""The command that estimates the monthly cost of agents."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -27,7 +27,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 def _number(option: str, **attributes: Any) -> Callable[[Command], Command]:
-    """Return an option of a number between the bounds of the workload's field of that name."""
+    """Return an option for a number within the bounds of the workload's field of that name."""
     least, most = BOUNDS[option.strip("-").replace("-", "_")]
     whole = attributes.pop("whole", False)
     kind = click.IntRange(int(least), int(most)) if whole else click.FloatRange(least, most)
@@ -71,7 +71,7 @@ def cost(
 ) -> None:
     """Estimate what 30 days cost, beside the services that ADK ships.
 
-    Contacts nothing. Without network, indexes, backups and point-in-time recovery, whose prices depend on
+    Contacts nothing. Omits network, indexes, backups and point-in-time recovery, whose prices depend on
     more than turns.
     """
     workload = _workload(used, scopes)
@@ -96,7 +96,7 @@ def _workload(used: dict[str, Any], scopes: str) -> Workload:
 
 
 def _as_option(message: str) -> str:
-    """Return a message about a field with the option's name in its place."""
+    """Return a message about a field with the option's name instead."""
     field, space, rest = message.partition(" ")
     return f"--{field.replace('_', '-')}{space}{rest}"
 
@@ -172,7 +172,7 @@ def _quantity(number: float) -> str:
 
 
 def _bars(curves: Sequence[Curve]) -> Table:
-    """Return the curves as bars, one below the other for each length of the conversation."""
+    """Return the curves as bars, one row for each length of the conversation."""
     most = max(point.operations for one in curves for point in one.points)
     table = Table("events before", "", _TITLE, "", box=None)
     for points in zip(*(one.points for one in curves), strict=True):

@@ -1,4 +1,4 @@
-"""The command that says what is wrong with a deployment, and how to put it right."""
+"""The command that finds the problems of a deployment and their remedies."""
 
 import asyncio
 import json
@@ -68,7 +68,7 @@ def _probes(examination: "Examination") -> list[tuple[str, Probe]]:
 
 def _show(examination: "Examination", chosen: StoreSettings) -> None:
     facts = examination.facts
-    if not facts.refusal:  # else the project may be unknown
+    if not facts.refusal:  # otherwise the project may be unknown
         chosen = replace(chosen, project=facts.place.project)
     show(where(chosen))
     table = Table(box=None, show_header=False)
@@ -94,7 +94,7 @@ def _show(examination: "Examination", chosen: StoreSettings) -> None:
 
 
 def _asides(findings: Sequence[Finding]) -> dict[str, list[str]]:
-    """Return the checks that do not apply, by where they do not."""
+    """Return the checks that do not apply, by the reason."""
     found: dict[str, list[str]] = {}
     for finding in findings:
         if finding.aside:
@@ -113,7 +113,7 @@ def _bars(title: str, samples_ms: Sequence[float]) -> Table:
 
 
 def _show_fixes(findings: Sequence[Finding]) -> None:
-    """Print what to do; commands as they are, on a line each, to be copied."""
+    """Print the remedy, with each command unchanged on a line of its own, to be copied."""
     for finding in findings:
         click.echo(f"\n{finding.check}:")
         for command in finding.commands:

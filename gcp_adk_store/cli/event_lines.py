@@ -1,4 +1,4 @@
-"""Tell events and state in lines that a terminal shows and that steer nothing."""
+"""Format events and state as lines that are safe for a terminal."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
@@ -13,19 +13,19 @@ if TYPE_CHECKING:
     from google.genai import types
 
 _CUT: Final = 2_000
-"""Characters of one text or value that are shown."""
+"""The limit of shown characters of one text or value."""
 
 _TOLD: Final = frozenset(
     {"id", "invocation_id", "author", "timestamp", "content", "actions", "error_code", "error_message"}
     | {"node_info", "partial", "turn_complete", "branch"}
 )
-"""Fields of an event that have a line of their own, or say nothing once it is stored."""
+"""Fields of an event that have their own line, or have no meaning after storage."""
 
 
 def event_lines(event: "Event") -> Iterator[str]:
-    """Yield lines about an event: who and when, then what it says and changes, indented.
+    """Yield lines about an event: author and time, then its content and changes, indented.
 
-    Texts of more than 2,000 characters are cut, which is told; fields that are not shown are named.
+    A text of more than 2,000 characters is cut, with a note; a line names the fields without a line.
     """
     yield f"{moment(event.timestamp)} {in_one_line(event.author)}"
     parts = (event.content.parts if event.content else None) or []
@@ -78,5 +78,5 @@ def _cut(text: str) -> str:
 
 
 def _more(told: Any, known: Iterable[str]) -> list[str]:
-    """Return the names of fields with a value that have no line."""
+    """Return the names of fields that have a value but no line."""
     return [name for name in type(told).model_fields if name not in known and getattr(told, name)]

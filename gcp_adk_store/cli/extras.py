@@ -1,4 +1,4 @@
-"""Say which extra a command needs that is not installed."""
+"""Name the missing extra of a command."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,10 +11,10 @@ _PYDANTIC = (2, 11)
 
 @contextmanager
 def needs_ces() -> Iterator[None]:
-    """Import what the extra ``ces`` brings.
+    """Import the packages of the extra ``ces``.
 
     Raises:
-        CannotLookError: something of it is missing, or too old.
+        CannotLookError: one of them is missing or too old.
     """
     try:
         import pydantic  # noqa: PLC0415  # what is asked for here
@@ -28,5 +28,5 @@ def needs_ces() -> Iterator[None]:
         if (exc.name or "").partition(".")[0] == "gcp_adk_store":
             raise
         raise CannotLookError(
-            f"there is no module {exc.name}; this command needs an extra: {how_to_install('ces')}"
+            f"the module {exc.name} is missing; this command needs an extra: {how_to_install('ces')}"
         ) from exc

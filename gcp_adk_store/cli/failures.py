@@ -1,4 +1,4 @@
-"""Say how a command ends that could not do its work."""
+"""Errors that end a command."""
 
 import click
 
@@ -6,16 +6,16 @@ from gcp_adk_store.cli.terminal import visible
 
 
 class CannotLookError(click.ClickException):
-    """Says why there is nothing to look at; what is looked at and found wrong ends with 1."""
+    """The command cannot do its work and ends with 2; a problem that it finds ends with 1."""
 
     exit_code = 2
 
     def format_message(self) -> str:
-        """Return what is shown: it may name what others wrote."""
+        """Return the message, made safe for a terminal: it may contain other people's names."""
         return visible(self.message)
 
 
 class NotThereError(CannotLookError):
-    """Says that the store answers, and does not have what was named."""
+    """The store answers, but lacks the named item; the command ends with 1."""
 
     exit_code = 1

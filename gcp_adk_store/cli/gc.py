@@ -1,4 +1,4 @@
-"""The command that removes what nothing uses."""
+"""The command that removes garbage."""
 
 import json
 import sys
@@ -60,8 +60,8 @@ class _Run:
 def gc(*, older_than: float, dry_run: bool, as_json: bool, **place: str | None) -> None:
     """Remove what nothing uses: rests of deletions, payloads that nothing refers to, old uploads.
 
-    Safe while agents run. Reads the names of all payloads, and says where it looked. Ends with 1 if something
-    was left that should not be there, with 2 if it cannot look or nothing names a project.
+    Safe while agents run. Reads the names of all payloads, and shows the place. Ends with 1 if garbage
+    remains, with 2 if it cannot look or no project is named.
     """
 
     async def work(store: "Store", settings: StoreSettings) -> _Run:

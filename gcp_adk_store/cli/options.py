@@ -1,4 +1,4 @@
-"""Options that several commands have."""
+"""Options of several commands."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -12,7 +12,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 def given_id(name: str, *, required: bool = False, says: str) -> Callable[[Command], Command]:
-    """Return an option that names an app, a user or a session, by its id as it is."""
+    """Return an option for the unchanged id of an app, a user or a session."""
     return click.option(name, metavar="ID", required=required, help=says)
 
 
@@ -31,7 +31,7 @@ def require_decision(ctx: click.Context, *, dry_run: bool, yes: bool) -> None:
     """Refuse a deletion that has neither ``--dry-run`` nor ``--yes``, or both.
 
     Raises:
-        CannotLookError: so it is; nothing was deleted.
+        CannotLookError: the options do not decide; nothing was deleted.
     """
     if dry_run == yes:
         said = "both are given" if yes else "neither is given"

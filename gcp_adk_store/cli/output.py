@@ -17,7 +17,7 @@ _STANDARD: Final = "-"
 
 
 def called(out: Path) -> str:
-    """Return what people call the file that a command writes to."""
+    """Return the readable name of the output file."""
     return "standard output" if str(out) == _STANDARD else in_one_line(str(out))
 
 
@@ -40,7 +40,7 @@ async def opened_file(ctx: click.Context, out: Path) -> AsyncIterator[BinaryIO]:
             file.flush()
     except OSError as exc:
         if standard and exc.errno == errno.EPIPE:
-            raise  # who reads has seen enough, for which click has a silent end
+            raise  # the reader closed the pipe, for which click ends silently
         again = command_line(ctx, out="FILE")
         raise CannotLookError(
             f"{called(out)} cannot be written: {exc.strerror}; name another file: {again}"

@@ -1,4 +1,4 @@
-"""Take where a command looks from its options and the environment, open it, and say where it was."""
+"""Read a command's place from its options and the environment, open it, and name it in messages."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
@@ -29,7 +29,7 @@ T = TypeVar("T")
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 PLACE: Final = ("project", "database", "bucket", "prefix")
-"""What says where a store is; parameters of each command with :func:`place_options`."""
+"""Parameters that name a store, of each command with :func:`place_options`."""
 
 _HELPS: Final = {
     "project": ("ID", "Google Cloud project"),
@@ -38,7 +38,7 @@ _HELPS: Final = {
     "prefix": ("TEXT", "Start of the collections' names"),
 }
 _READS_ONCE: Final = SessionLimits(segment_cache_bytes=0)
-"""A command reads each segment once: what it kept of it would only take memory."""
+"""A command reads each segment once, so a cache would only take memory."""
 
 
 def place_options(command: Command) -> Command:
@@ -54,14 +54,14 @@ def chosen_settings(place: Mapping[str, str | None]) -> StoreSettings:
     """Return the settings of the environment, with the options of :func:`place_options` in their place.
 
     Raises:
-        InvalidInputError: a setting cannot be such a name.
+        InvalidInputError: a setting is malformed.
     """
     given: dict[str, Any] = {name: place[name] for name in PLACE if place[name]}
     return replace(StoreSettings.from_env(), **given)
 
 
 def where(settings: StoreSettings) -> str:
-    """Return where a store is, in one line; of what has no project, the bucket alone."""
+    """Return the place of a store in one line; without a project, only the bucket."""
     names, emulators = [], []
     if settings.project:
         names += [f"project {settings.project}", f"database {settings.database}", f"prefix {settings.prefix}"]
@@ -74,7 +74,7 @@ def where(settings: StoreSettings) -> str:
 
 
 def described(settings: StoreSettings) -> dict[str, Any]:
-    """Return where a store is, for programs."""
+    """Return the place of a store as JSON values."""
     return {name: getattr(settings, name) for name in PLACE}
 
 
@@ -84,15 +84,15 @@ def at_store(
     *,
     needs_project: bool = True,
 ) -> T:
-    """Return what *work* returns for the store that the options name, which is open meanwhile.
+    """Open the store that the options name, run *work* with it, and return the result.
 
     Args:
         place: The options of :func:`place_options`.
-        work: Gets the store, and where it is.
-        needs_project: Whether that has the name of a project; objects are found by their bucket alone.
+        work: Receives the store and its place.
+        needs_project: Whether *work* needs a project's name; a bucket's name suffices for objects.
 
     Raises:
-        CannotLookError: nothing names a project, or the store refused or did not answer; the message ends
+        CannotLookError: the project is missing, or the store refused or did not answer; the message ends
             with the command that helps.
     """
 
@@ -109,29 +109,29 @@ def at_store(
 
 @contextmanager
 def told_with_remedy() -> Iterator[None]:
-    """End the command where the block raises a `StoreError`.
+    """End the command if the block raises a `StoreError`.
 
     Raises:
-        CannotLookError: in its place, with a message that ends with the command that helps.
+        CannotLookError: instead of it, with a message that ends with the command that helps.
     """
     try:
         yield
     except StoreError as exc:
         remedy = _remedy(exc, click.get_current_context())
-        says = in_one_line(str(exc))  # of ids as they are
+        says = in_one_line(str(exc))  # for ids, which stay unchanged
         raise CannotLookError(f"{says}; {remedy}" if remedy else says) from exc
 
 
 def command_line(
     ctx: click.Context, path: str | None = None, *, only: Iterable[str] | None = None, **changes: str
 ) -> str:
-    """Return the command that runs, as it was given, or another one for the same place; for a shell.
+    """Return the running command for a shell, or another command for the same place.
 
     Args:
-        ctx: Of the command that runs.
+        ctx: The context of the running command.
         path: The other command, such as ``sessions list``.
         only: Names of the parameters to keep, beside the place; by default all.
-        changes: Options that get another value.
+        changes: Options with another value.
     """
     words = [ctx.command_path if path is None else f"{ctx.find_root().info_name} {path}"]
     kept = None if only is None else {*PLACE, *only}
@@ -157,18 +157,18 @@ async def _with_project(settings: StoreSettings) -> StoreSettings:
     """Return *settings* with a project.
 
     Raises:
-        NotProvisionedError: nothing names one.
+        NotProvisionedError: neither the settings nor the credentials name one.
     """
     if settings.project:
         return settings
     if environment.firestore_emulator_host():
-        # A store would take this one, unsaid: what is meant may be in another.
+        # A store takes this project silently, but the caller may mean another one.
         raise NotProvisionedError(
             "no Google Cloud project: set ADK_STORE_PROJECT or pass --project; on the emulator a store "
             f"without one keeps its data in {environment.EMULATOR_PROJECT}: "
             + command_line(click.get_current_context(), project=environment.EMULATOR_PROJECT)
         )
-    # Here: it brings half of Google's clients, as below.
+    # Imported here: it loads half of Google's clients, as below.
     from gcp_adk_store.cloud.auth.credentials import StoreCredentials  # noqa: PLC0415
 
     project = await asyncio.to_thread(StoreCredentials.from_settings(settings).find_project)
@@ -194,7 +194,7 @@ async def _opened(settings: StoreSettings) -> AsyncIterator["Store"]:
 
 
 def _remedy(exc: StoreError, ctx: click.Context) -> str:
-    """Return what helps against *exc*, where its message does not end with a command itself."""
+    """Return a remedy for *exc*, unless its message ends with a command itself."""
     program = ctx.find_root().info_name
     if "gcloud " in str(exc) or f"{program} " in str(exc):
         return ""

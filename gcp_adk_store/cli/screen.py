@@ -1,4 +1,4 @@
-"""Print tables, and how far long work is."""
+"""Print tables, and the progress of long work."""
 
 import sys
 from collections.abc import Iterator
@@ -20,8 +20,8 @@ _WIDEST: Final = 100_000
 def show(*shown: RenderableType) -> None:
     """Print tables and lines on standard output.
 
-    On a terminal they are as wide as it is. In a pipe or a file each row of a table is one line, of any
-    width, so that other programs read whole rows. A text is printed as it is, without rich's markup.
+    A terminal's width limits them. In a pipe or a file each row of a table is one line of any width, so that
+    other programs read whole rows. A text is printed as it is, without rich's markup.
     """
     if sys.stdout.isatty():
         Console().print(*shown, sep="\n", markup=False, emoji=False, highlight=False)
@@ -34,22 +34,22 @@ def show(*shown: RenderableType) -> None:
 
 
 def cell(name: str, style: str = "") -> Text:
-    """Return a cell with a name that others gave: its markup is text, and it steers no terminal."""
+    """Return a cell with an untrusted name: its markup is text, and control characters are escaped."""
     return Text(in_one_line(name), style=style, overflow="fold")
 
 
 def waiting(what: str) -> Status:
-    """Show on standard error, where that is a terminal, that *what* is done while a block runs."""
+    """Show *what* on standard error while a block runs, if that is a terminal."""
     return Console(stderr=True).status(what)
 
 
 @contextmanager
 def progress(what: str, *, total: int | None = None) -> Iterator["Bar"]:
-    """Show a bar on standard error while a block runs, where that is a terminal.
+    """Show a bar on standard error while a block runs, if that is a terminal.
 
     Args:
-        what: What is done.
-        total: Steps until it is done; ``None`` where nobody knows.
+        what: The label.
+        total: The number of steps; ``None`` if unknown.
     """
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed:,}"))
@@ -60,12 +60,12 @@ def progress(what: str, *, total: int | None = None) -> Iterator["Bar"]:
 
 
 class Bar:
-    """A bar that a block moves."""
+    """A progress bar of a block."""
 
     def __init__(self, running: Progress, what: str, total: int | None) -> None:
         self._running = running
         self._task = running.add_task(what, total=total)
 
     def move_to(self, done: int, total: int | None = None) -> None:
-        """Show that so many steps are done, of *total* where that is known by now."""
+        """Show the number of finished steps, and *total* once it is known."""
         self._running.update(self._task, completed=done, total=total)

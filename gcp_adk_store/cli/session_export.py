@@ -1,4 +1,4 @@
-"""Write a session as lines of JSON: itself, its events in their order, and their number."""
+"""Write a session as JSON lines: the session, its events in order, and their number."""
 
 import json
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 FORMAT: Final = 1
 _LOOKS: Final = 10
-"""How often the state is read again because somebody writes to the session, or to what it shares."""
+"""The limit of repeated reads because of writes to the session or to its shared state."""
 
 
 async def export_session(
@@ -27,19 +27,19 @@ async def export_session(
 ) -> int:
     """Write a session to *file* and return the number of its events; a few segments are in memory at a time.
 
-    State and events are those of one moment. Everything is ASCII: other characters are escaped, as JSON does
-    it, so that the lines can be shown too.
+    State and events are those of one moment. Everything is ASCII: other characters are escaped as in
+    JSON, so that a terminal can show the lines.
 
     Args:
-        sessions: Where it is.
+        sessions: The session service.
         key: ``app_name``, ``user_id`` and ``session_id``.
-        file: Where it goes.
-        place: What the first line says beside the session.
-        on_event: Called with the number of events that are written.
+        file: The output.
+        place: More fields of the first line.
+        on_event: Called with the number of written events.
 
     Raises:
-        SessionMissingError: there is no such session, or it is deleted meanwhile.
-        SessionConflictError: it was written to at each of 10 looks.
+        SessionMissingError: the session does not exist, or is deleted meanwhile.
+        SessionConflictError: it changed during each of 10 reads.
     """
     session, first, events = await _at_one_moment(sessions, key)
     header = dict(key) | {"last_update_time": session.last_update_time, "state": session.state}
@@ -57,17 +57,17 @@ async def export_session(
 async def _at_one_moment(
     sessions: "FirestoreSessionService", key: Mapping[str, Any]
 ) -> "tuple[Session, SessionEvent | None, AsyncIterator[SessionEvent]]":
-    """Return a session without events, the first of its events and the others, all of one moment.
+    """Return a session without events, its first event and the others, all of one moment.
 
-    The events are those of the moment at which the first is asked for: where the session is the same before
-    and after, it is so then.
+    The read of the first event fixes that moment: a session that is the same before and after the read was
+    the same then.
     """
     before = await read_header(sessions, key)
     for _ in range(_LOOKS):
         events = sessions.iter_events(**key)
         first = await anext(events, None)
         after = await read_header(sessions, key)
-        if before == after:  # with the marker of its last write
+        if before == after:  # it has the marker of its last write
             return after, first, events
         before = after
     raise SessionConflictError(f"the session was written to at each of {_LOOKS} looks; export it later")
@@ -77,13 +77,13 @@ async def read_header(sessions: "FirestoreSessionService", key: Mapping[str, Any
     """Return a session without its events.
 
     Raises:
-        SessionMissingError: there is no such session.
+        SessionMissingError: the session does not exist.
     """
     from google.adk.sessions.base_session_service import GetSessionConfig  # noqa: PLC0415  # half of ADK
 
     found = await sessions.get_session(**key, config=GetSessionConfig(num_recent_events=0))
     if found is None:
-        raise SessionMissingError(f"there is no session {key['session_id']!r}")
+        raise SessionMissingError(f"the session {key['session_id']!r} does not exist")
     return found
 
 

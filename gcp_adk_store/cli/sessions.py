@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _IDS: Final = ("app", "user", "session")
 _MOST_EVENTS: Final = 10_000
-"""Events that one command shows; an export has no such limit."""
+"""The limit of events that one command shows; an export has none."""
 
 _app = given_id("--app", required=True, says="Name of the app.")
 _user = given_id("--user", required=True, says="Id of the user.")
@@ -74,7 +74,7 @@ def list_(
 ) -> None:
     """List the sessions of an app or of one user, a page at a time.
 
-    Reads the sessions of the page alone. Ends with 0, also for an empty page, or with 2 if it cannot look.
+    Reads only the sessions of the page. Ends with 0, also for an empty page, or with 2 if it cannot look.
     """
 
     async def work(store: "Store", settings: StoreSettings) -> tuple["SessionPage", StoreSettings]:
@@ -249,7 +249,7 @@ async def _artifacts_of(store: "Store", key: Mapping[str, Any]) -> list[str]:
     try:
         return await store.artifacts.delete_session_artifacts(**key, dry_run=True)
     except InvalidInputError:
-        return []  # an id of a session that no artifact can have
+        return []  # artifacts cannot have this session's id
 
 
 def _ids(session: "Session") -> dict[str, str]:
@@ -258,10 +258,10 @@ def _ids(session: "Session") -> dict[str, str]:
 
 @contextmanager
 def _or_not_there(ctx: click.Context) -> Iterator[None]:
-    """End the command where the block finds no session.
+    """End the command if the block finds no session.
 
     Raises:
-        NotThereError: so it is.
+        NotThereError: the session does not exist.
     """
     try:
         yield

@@ -39,9 +39,9 @@ def template() -> None:
 @click.option("--literal-braces", is_flag=True, help="Two braces or more stand for themselves.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 def lint(source: str, session: str | None, extended: bool, literal_braces: bool, as_json: bool) -> None:  # noqa: FBT001  # click's
-    """List the placeholders of a template, and what of it may surprise.
+    """List the placeholders of a template, and its surprises.
 
-    Ends with 1 if there is a placeholder that nothing is known for, with 2 if it cannot look.
+    Ends with 1 if a placeholder has an unknown name, with 2 if it cannot look.
     """
     text = _template(source)
     settings = TemplateSettings(
@@ -72,9 +72,9 @@ def _template(source: str) -> str:
             raise CannotLookError(f"{source} is no UTF-8: {exc.reason} at byte {exc.start}") from exc
     module, colon, attribute = source.partition(":")
     if not colon:
-        raise CannotLookError(f"there is no file {source}; name a file, or MODULE:ATTRIBUTE")
+        raise CannotLookError(f"the file {source} does not exist; name a file, or MODULE:ATTRIBUTE")
     if "" not in sys.path:
-        sys.path.insert(0, "")  # where the command is run, as for python -m
+        sys.path.insert(0, "")  # the current folder, as for python -m
     try:
         found = importlib.import_module(module)
         for name in attribute.split("."):
@@ -83,7 +83,7 @@ def _template(source: str) -> str:
         raise CannotLookError(f"{source} cannot be imported: {exc}") from exc
     text = getattr(found, "instruction", found)
     if not isinstance(text, str):
-        raise CannotLookError(f"{source} is no text but a {type(text).__name__}")
+        raise CannotLookError(f"{source} is not a text but a {type(text).__name__}")
     return text
 
 
@@ -96,7 +96,9 @@ async def _known(session: str) -> tuple[set[str], set[str] | None]:
     async with Store.from_env() as store:
         found = await store.sessions.get_session(app_name=app, user_id=user, session_id=session_id)
         if found is None:
-            raise CannotLookError(f"there is no session {session}; list_sessions shows those there are")
+            raise CannotLookError(
+                f"the session {session} does not exist; list_sessions shows the existing ones"
+            )
         if not store.has_artifacts:
             return set(found.state), None
         names = await store.artifacts.list_artifact_keys(app_name=app, user_id=user, session_id=session_id)

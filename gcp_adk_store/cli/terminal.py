@@ -1,4 +1,4 @@
-"""Show what others wrote without letting it steer the terminal."""
+"""Show untrusted text without control of the terminal."""
 
 import shlex
 import unicodedata
@@ -8,29 +8,29 @@ from typing import Final
 _KEPT: Final = "\n\t"
 _STEERING: Final = frozenset({"Cc", "Cs", "Zl", "Zp"})
 _TURNING: Final = frozenset({"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"})
-"""Characters that let text be seen in another order than it has."""
+"""Characters that change the displayed order of text."""
 
 
 def visible(text: str) -> str:
-    r"""Return *text* with control characters as they are escaped in Python, such as ``\x1b``.
+    r"""Return *text* with control characters escaped as in Python, such as ``\x1b``.
 
-    The ends of lines and tabs stay; what no terminal can encode is escaped too.
+    Line ends and tabs stay; characters that a terminal cannot encode are escaped too.
     """
     text = text.replace("\r\n", "\n")
     return "".join(each if each in _KEPT or not _steers(each) else _escaped(each) for each in text)
 
 
 def in_one_line(text: str) -> str:
-    """Return a name in one line: each character that cannot be seen is escaped as Python does it.
+    """Return a name in one line, with each invisible character escaped as in Python.
 
-    That are the ends of lines, tabs and characters without width too, so that no name looks like another one
+    These include line ends, tabs and characters without width, so that a name cannot look like another one
     or like the next row of a table.
     """
     return "".join(each if each.isprintable() else _escaped(each) for each in text)
 
 
 def quoted(word: str) -> str:
-    """Return *word* as bash and zsh take it, with each character that cannot be seen escaped."""
+    """Return *word* quoted for bash and zsh, with each invisible character escaped."""
     if word.isprintable():
         return shlex.quote(word)
     escapes = {"\\": r"\\", "'": r"\'"}
@@ -41,7 +41,7 @@ def quoted(word: str) -> str:
 
 
 def moment(timestamp: float) -> str:
-    """Return Unix time in seconds as date and time in UTC; a number that is no such time as it is."""
+    """Return Unix time in seconds as date and time in UTC; a number out of range stays as it is."""
     try:
         return f"{datetime.fromtimestamp(timestamp, UTC):%Y-%m-%d %H:%M:%S}Z"
     except (ValueError, OverflowError, OSError):
@@ -60,6 +60,6 @@ def _escaped(character: str) -> str:
 
 
 def _escaped_for_shell(character: str) -> str:
-    r"""Return the escape of a character; ``\x`` names a byte there, so what is not ASCII takes ``\U``."""
+    r"""Return the escape of a character; ``\x`` names a byte there, so other characters take ``\U``."""
     number = ord(character)
     return f"\\x{number:02x}" if character.isascii() else f"\\U{number:08x}"

@@ -1,5 +1,5 @@
-"""Say what agents cost a month: billed operations as functions of how agents are used, and prices as data.
+"""Estimate the monthly cost of agents: billed operations as functions of a workload, and prices as data.
 
-Pure: nothing here asks Google. ``counts`` are held to what the emulators' meters bill by
-``tests/costs/test_counts.py``; docs/costs.md says what is left out.
+Pure: this package never asks Google. ``tests/costs/test_counts.py`` compares ``counts`` with the emulators'
+meters; docs/costs.md says what the estimate omits.
 """

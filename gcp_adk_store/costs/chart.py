@@ -15,7 +15,7 @@ _WIDTH, _HEIGHT = 640, 360
 _LEFT, _RIGHT, _TOP, _BOTTOM = 64, 24, 48, 56
 _LEAST_STEPS: Final = 4
 _ROUNDING: Final = 1e-9
-"""What the quotient of two numbers may lack for a whole one."""
+"""The tolerance of a quotient that counts as whole."""
 _COLORS: Final = ("#1a73e8", "#d93025", "#188038")
 
 
@@ -30,14 +30,14 @@ class Point(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Curve:
-    """What turns of a growing conversation take from one kind of services."""
+    """The operations of turns in a growing conversation, for one kind of services."""
 
     services: str
     points: Sequence[Point]
 
 
 def curve(services: Services, workload: Workload) -> Curve:
-    """Return twelve points over a conversation of the workload's length, and of twelve turns at least."""
+    """Return twelve points over a conversation of the workload's length, at least twelve turns."""
     turns = max(POINTS, workload.conversation_turns)
     edges = [turns * number // POINTS for number in range(POINTS + 1)]
     points = [
@@ -51,7 +51,7 @@ def curve(services: Services, workload: Workload) -> Curve:
 
 
 def ticks(most: float) -> list[float]:
-    """Return round numbers from 0 to *most*, which is above 0: four steps or more of 1, 2 or 5 times 10^n."""
+    """Return round numbers from 0 to *most*, above 0, in at least four steps of 1, 2 or 5 times 10^n."""
     unit = 10.0 ** math.floor(math.log10(most))
     step = next(unit * factor for factor in (1.0, 0.5, 0.2) if most / (unit * factor) >= _LEAST_STEPS)
     return [number * step for number in range(math.floor(most / step + _ROUNDING) + 1)]

@@ -13,7 +13,7 @@ BUILTIN_ADK: Final = "2.13"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operations:
-    """Operations as Google bills them; a mean of several turns has fractions."""
+    """Operations as Google bills them; a mean over turns has fractions."""
 
     reads: float = 0
     """Documents read, missing ones included; a query that finds none counts one."""
@@ -41,7 +41,7 @@ class Operations:
         )
 
     def times(self, factor: float) -> "Operations":
-        """Return as many of each, *factor* times."""
+        """Return these operations times *factor*."""
         return Operations(
             reads=self.reads * factor,
             writes=self.writes * factor,
@@ -64,9 +64,9 @@ class Turn:
     scopes: frozenset[Scope] = frozenset()
     """Scopes of state that the turn changes, each in one of its events."""
     saves: float = 0
-    """Artifacts that are saved, under names not saved before, in one request: up to 8 MiB each."""
+    """Artifacts that the turn saves, under new names, in one request each: up to 8 MiB."""
     loads: float = 0
-    """Artifacts whose latest version is loaded."""
+    """Artifacts whose latest version the turn loads."""
 
     @property
     def shared_scopes(self) -> int:
@@ -75,25 +75,25 @@ class Turn:
 
 
 class Services(Protocol):
-    """What a session service and an artifact service are billed for."""
+    """The billed operations of a session service and an artifact service."""
 
     @property
     def name(self) -> str:
-        """What they are called in tables and plots."""
+        """Their name in tables and plots."""
         ...
 
     def turn(self, turn: Turn, *, cold: bool) -> Operations:
         """Return the operations of one turn.
 
         Args:
-            turn: What is done.
-            cold: Whether the process has not read the session before; if it has, it took the turn before
-                this one, of as many events.
+            turn: The turn.
+            cold: Whether the process has not read the session before; a warm process took the previous turn,
+                with as many events.
         """
         ...
 
     def create_session(self) -> Operations:
-        """Return the operations of making a session without initial state."""
+        """Return the operations of creating a session without initial state."""
         ...
 
     def delete_session(self, events: float, *, event_bytes: int) -> Operations:
@@ -103,14 +103,14 @@ class Services(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class StoreServices:
-    """This store: the tail of a session lies in its document, older events in sealed segments."""
+    """This store: the session document holds the tail, sealed segments hold older events."""
 
     segment_bytes: int = SessionLimits().seal_tail_bytes
     """``SessionLimits.seal_tail_bytes``."""
 
     @property
     def name(self) -> str:
-        """The package."""
+        """The package's name."""
         return "gcp_adk_store"
 
     def segments(self, events: float, *, event_bytes: int) -> int:
@@ -121,9 +121,9 @@ class StoreServices:
     def turn(self, turn: Turn, *, cold: bool) -> Operations:
         """Return the operations of one turn.
 
-        Reads session, user and app, and the segments that the process does not know: all if it is *cold*,
-        else those sealed since it last read. An append is a write, and one for each of app and user state
-        that it changes; sealing is a read and two writes.
+        A turn reads session, user and app, and the segments that the process does not know: all if it is
+        *cold*, otherwise those sealed since its last read. An append is a write, and one more for each of app
+        and user state that it changes; a seal is a read and two writes.
         """
 
         def sealed(events: int) -> int:
@@ -139,11 +139,11 @@ class StoreServices:
         )
 
     def create_session(self) -> Operations:
-        """Return the operations of a create: the session, beside a read of app and user state."""
+        """Return the operations of a creation: a write of the session, and a read of app and user state."""
         return Operations(reads=2, writes=1)
 
     def delete_session(self, events: float, *, event_bytes: int) -> Operations:
-        """Return the operations of a deletion: of the document, of the segments and of a note of them."""
+        """Return the operations of a deletion: those of the document, the segments and their note."""
         segments = self.segments(events, event_bytes=event_bytes)
         noted = bool(segments)
         return Operations(reads=2, writes=noted, deletes=1 + segments + noted)
@@ -155,14 +155,14 @@ class BuiltinServices:
 
     @property
     def name(self) -> str:
-        """The release that was measured."""
+        """The measured release."""
         return f"ADK {BUILTIN_ADK}'s own"
 
     def turn(self, turn: Turn, *, cold: bool) -> Operations:  # noqa: ARG002  # it keeps nothing between turns
         """Return the operations of one turn, of a *cold* process or not.
 
-        Reads session, user and app, and every event. An append reads the session and writes it and the
-        event, and reads and writes each of app and user state that it changes.
+        A turn reads session, user and app, and every event. An append reads the session and writes it and
+        the event, and reads and writes each of app and user state that it changes.
         """
         return Operations(
             reads=3 + max(1, turn.history) + turn.events + turn.shared_scopes,
@@ -172,7 +172,7 @@ class BuiltinServices:
         )
 
     def create_session(self) -> Operations:
-        """Return the operations of a create: a transaction that reads session, app and user."""
+        """Return the operations of a creation: a transaction that reads session, app and user."""
         return Operations(reads=3, writes=1)
 
     def delete_session(self, events: float, *, event_bytes: int) -> Operations:  # noqa: ARG002  # any size

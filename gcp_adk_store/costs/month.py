@@ -1,4 +1,4 @@
-"""Add up what a month of 30 days costs, from how agents are used."""
+"""Add up the cost of a month of 30 days for a workload."""
 
 import math
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ _GIB: Final = 2**30
 
 
 class Bounds(NamedTuple):
-    """The least and the most that a field of :class:`Workload` may be."""
+    """The least and the greatest value of each field of :class:`Workload`."""
 
     least: float
     most: float
@@ -24,10 +24,10 @@ BOUNDS: Final = {
     "turns_per_day": Bounds(1, 1e9),
     "events_per_turn": Bounds(1, 1_000),
     "history": Bounds(0, 100_000),
-    "event_bytes": Bounds(1, 256 * 1024),  # beyond it an event is a payload
+    "event_bytes": Bounds(1, 256 * 1024),  # a larger event becomes a payload
     "artifacts_per_turn": Bounds(0, 1_000),
     "artifact_loads_per_turn": Bounds(0, 1_000),
-    "artifact_bytes": Bounds(0, 8 * 2**20),  # beyond it an upload takes more requests
+    "artifact_bytes": Bounds(0, 8 * 2**20),  # a larger upload takes more requests
     "sessions_per_day": Bounds(0.001, 1e9),
     "retention_days": Bounds(1, 36_500),
     "cold_share": Bounds(0, 1),
@@ -37,10 +37,10 @@ _WHOLE: Final = frozenset({"events_per_turn", "history", "event_bytes", "artifac
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
-    """How agents are used, day by day alike.
+    """The use of agents, the same every day.
 
     Raises:
-        InvalidInputError: a number is beyond its :data:`BOUNDS`, or a scope is none.
+        InvalidInputError: a number is outside of its :data:`BOUNDS`, or a scope is unknown.
     """
 
     turns_per_day: float
@@ -51,15 +51,15 @@ class Workload:
     scopes: frozenset[Scope] = frozenset()
     """Scopes of state that each turn changes, once."""
     artifacts_per_turn: float = 0
-    """Artifacts that are saved."""
+    """Artifacts that each turn saves."""
     artifact_loads_per_turn: float = 0
     artifact_bytes: int = 100_000
     sessions_per_day: float | None = None
-    """Sessions that are made; by default as many as conversations of :attr:`conversation_turns` need."""
+    """New sessions a day; by default as many as conversations of :attr:`conversation_turns` need."""
     retention_days: float = 30
-    """A session and its artifacts are deleted so long after it was made."""
+    """Days from the creation of a session to its deletion, with its artifacts."""
     cold_share: float = 1
-    """The share of the turns that a process takes which does not know the session; by default the worst."""
+    """The share of turns in processes that do not know the session; by default the worst, 1."""
 
     def __post_init__(self) -> None:
         for name, (least, most) in BOUNDS.items():
@@ -82,7 +82,7 @@ class Workload:
 
     @property
     def new_sessions(self) -> float:
-        """Sessions that are made, and deleted, in a day."""
+        """Sessions that are created, and deleted, in a day."""
         if self.sessions_per_day is None:
             return self.turns_per_day / self.conversation_turns
         return self.sessions_per_day
@@ -107,16 +107,16 @@ class Line:
     quantity: float
     """Operations, or GiB, in the month."""
     billed: float
-    """What of it is not free."""
+    """The part that is not free."""
     unit: str
-    """What the price is for."""
+    """The quantity of one price."""
     price: float
     cost: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bill:
-    """What one kind of services costs in a month."""
+    """The monthly cost of one kind of services."""
 
     services: str
     operations: Operations
@@ -124,22 +124,22 @@ class Bill:
 
     @property
     def total(self) -> float:
-        """The lines together."""
+        """The sum of the lines."""
         return sum(line.cost for line in self.lines)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Saving:
-    """How much less one bill is than another."""
+    """The difference of two bills."""
 
     amount: float
-    """Per month, in the currency of the prices; negative where it is more."""
+    """Per month, in the currency of the prices; negative if the bill is higher."""
     percent: float | None
-    """Of the other bill; ``None`` where that is nothing."""
+    """The share of the other bill; ``None`` if that bill is 0."""
 
     @classmethod
     def between(cls, bill: Bill, other: Bill) -> Self:
-        """Return what *bill* saves against *other*."""
+        """Return the savings of *bill* against *other*."""
         amount = other.total - bill.total
         return cls(amount=amount, percent=100 * amount / other.total if other.total else None)
 
@@ -151,12 +151,12 @@ class Saving:
 
 
 def mean_turn(services: Services, workload: Workload, turns: range) -> Operations:
-    """Return the mean over some turns of a conversation, of cold and warm processes in their shares.
+    """Return the mean over turns of a conversation, weighted by the shares of cold and warm processes.
 
     Args:
-        services: What is billed.
-        workload: How it is used.
-        turns: Numbers of the turns, one at least; 0 is the first of a conversation.
+        services: The billed services.
+        workload: Their use.
+        turns: Numbers of the turns, at least one; 0 is the first of a conversation.
     """
     total = Operations()
     for number in turns:
@@ -167,7 +167,7 @@ def mean_turn(services: Services, workload: Workload, turns: range) -> Operation
 
 
 def operations_of_a_month(services: Services, workload: Workload) -> Operations:
-    """Return all operations of 30 days in which as many sessions are deleted as are made."""
+    """Return all operations of 30 days with as many deleted sessions as new ones."""
     turns = mean_turn(services, workload, range(workload.conversation_turns)).times(workload.turns_per_day)
     events = workload.turns_per_day * workload.events_per_turn / workload.new_sessions
     sessions = services.create_session() + services.delete_session(events, event_bytes=workload.event_bytes)
@@ -175,10 +175,10 @@ def operations_of_a_month(services: Services, workload: Workload) -> Operations:
 
 
 def stored_gib(workload: Workload) -> tuple[float, float]:
-    """Return GiB of documents and of objects, once sessions are deleted as fast as they are made.
+    """Return GiB of documents and of objects, once as many sessions are deleted as created.
 
-    The events' JSON and the artifacts alone. Both kinds of services store as much of these: what compresses
-    sealed segments, and what names and indexes add, is left out.
+    The estimate counts the events' JSON and the artifacts, which both kinds of services store. It omits the
+    compression of sealed segments, names and indexes.
     """
     turns = workload.turns_per_day * workload.retention_days
     documents = turns * workload.events_per_turn * workload.event_bytes
@@ -189,7 +189,7 @@ def stored_gib(workload: Workload) -> tuple[float, float]:
 def bill_of_a_month(
     services: Services, workload: Workload, prices: Prices, free: FreeQuota = NOTHING_FREE
 ) -> Bill:
-    """Return what 30 days cost."""
+    """Return the bill of 30 days."""
     used = operations_of_a_month(services, workload)
     documents, objects = stored_gib(workload)
     lines = [

@@ -1,4 +1,4 @@
-"""Hold prices as data: the list of one location, and what is free."""
+"""Prices as data: the list of one location, and the free quota."""
 
 import json
 import math
@@ -14,16 +14,17 @@ class Prices:
     """List prices of one location, in one currency.
 
     Raises:
-        InvalidInputError: a price is no number of 0 or more, *as_of* is no date, or another field no text.
+        InvalidInputError: a price is not a number of at least 0, *as_of* is not a date, or another field is
+            not a text.
     """
 
     location: str
     """Of the database and the bucket, as ``us-central1``."""
     currency: str
     as_of: str
-    """When they were the list's, ``YYYY-MM-DD``."""
+    """Date of the list, ``YYYY-MM-DD``."""
     source: str
-    """Where they were read."""
+    """The source of the prices."""
     reads_per_100k: float
     """100,000 documents read, Firestore Standard edition in native mode."""
     writes_per_100k: float
@@ -51,10 +52,10 @@ class Prices:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read a JSON object that has every field of this class, and no other.
+        """Read a JSON object with exactly the fields of this class.
 
         Raises:
-            InvalidInputError: it has not, or a value cannot be that field's.
+            InvalidInputError: a field is missing, unknown or has a wrong value.
         """
         try:
             given: Any = json.loads(text)
@@ -96,7 +97,7 @@ US_CENTRAL1: Final = Prices(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FreeQuota:
-    """What is not billed: of Firestore a day, and of documents and Cloud Storage a month."""
+    """The free quota: of Firestore operations a day, of stored documents and Cloud Storage a month."""
 
     reads_per_day: float = 0
     writes_per_day: float = 0

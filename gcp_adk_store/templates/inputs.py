@@ -1,7 +1,7 @@
-"""Fill prompts from inputs, before anything is run: the input dialect.
+"""Fill prompts from inputs before a run: the input dialect.
 
 ``{name}`` stands for an input, ``{{name}}`` for the text ``{name}``; a name is one or more of
-``A-Z a-z 0-9 _``. Each value is put in once and never looked through: ``{other}`` in it stays as it is.
+``A-Z a-z 0-9 _``. A value is inserted once and never parsed: ``{other}`` in it stays as it is.
 """
 
 import logging
@@ -24,17 +24,17 @@ _AGENT_TEXTS = ("description", "instruction", "global_instruction", "static_inst
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptTask:
-    """A task as templates, or with its templates resolved; never changed."""
+    """A task as templates, or with resolved templates; immutable."""
 
     description: str | None = None
-    """What is to be done."""
+    """The task's description."""
     expected_output: str | None = None
-    """What is to come of it."""
+    """The expected result."""
     name: str | None = None
     agent: Any = None
-    """Who is to do it; taken along as it is."""
+    """The agent of the task; kept unchanged."""
     metadata: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
-    """Whatever else belongs to it; taken along as it is."""
+    """Other data of the task; kept unchanged."""
 
 
 @overload
@@ -45,11 +45,11 @@ def resolve_template(template: str | None, inputs: Mapping[str, Any] | None) -> 
     """Return *template* with its variables replaced by *inputs*.
 
     Args:
-        template: ``None`` and blank ones are returned as they are.
-        inputs: Value by name; ``None`` is none at all. A value of ``None`` is empty, any other its ``str``.
+        template: The template; ``None`` and a blank one are returned unchanged.
+        inputs: Values by name, or ``None``. A value of ``None`` becomes empty, any other its ``str``.
 
     Raises:
-        PromptTemplateError: variables have no input; it names all of them.
+        PromptTemplateError: variables have no input; the error names all of them.
     """
     if template is None or not template.strip():
         return template
@@ -66,7 +66,7 @@ def resolve_template(template: str | None, inputs: Mapping[str, Any] | None) -> 
 
 
 def resolve_tasks(tasks: Iterable[PromptTask], inputs: Mapping[str, Any] | None) -> list[PromptTask]:
-    """Return *tasks* with their texts resolved, all of them before any is run; they themselves stay.
+    """Return copies of *tasks* with resolved texts; the tasks themselves stay unchanged.
 
     Raises:
         PromptTemplateError: a text of a task has a variable without input.
@@ -82,10 +82,10 @@ def resolve_tasks(tasks: Iterable[PromptTask], inputs: Mapping[str, Any] | None)
 
 
 def resolve_agent(agent: Agent, inputs: Mapping[str, Any] | None) -> Agent:
-    """Return a copy of *agent* and all below it with descriptions and instructions resolved.
+    """Return a copy of *agent* and its sub-agents with resolved descriptions and instructions.
 
-    Instructions that are functions stay as they are. ``{user:name}``, which is no name of an input, and
-    ``{{name}}``, which becomes ``{name}``, are left for the session's state when the agent runs.
+    Instructions that are functions stay as they are. ``{user:name}``, which cannot name an input, and
+    ``{{name}}``, which becomes ``{name}``, stay for the session's state when the agent runs.
 
     Raises:
         PromptTemplateError: a text has a variable without input.

@@ -1,4 +1,4 @@
-"""Look over an instruction template without filling it: what stands for what, and what may surprise."""
+"""Check an instruction template without filling it: list its placeholders and their surprises."""
 
 import re
 from collections.abc import Collection
@@ -10,7 +10,7 @@ from gcp_adk_store.templates.state import ADK_SETTINGS, TemplateSettings
 
 Kind = Literal["state", "artifact", "unknown", "literal", "json"]
 
-# Braces with something in them that was not read as a placeholder.
+# Nonempty braces that are not a placeholder.
 _BRACES: Final = re.compile(r"(?:[$\\]|(?<!\{))\{+[^{}]*\}+")
 _JSON_LIKE: Final = re.compile(r"\{+\s*[\"']")
 
@@ -24,9 +24,9 @@ class Finding:
     column: int
     """Counted from 1."""
     text: str
-    """As it is written."""
+    """The placeholder's own text."""
     kind: Kind
-    """``state`` and ``artifact`` are filled; ``unknown`` would be, but there is nothing of the name;
+    """``state`` and ``artifact`` are filled; ``unknown`` has a name without a value;
     ``literal`` and ``json`` stay as they are."""
     says: str
 
@@ -38,13 +38,13 @@ def lint_template(
     filenames: Collection[str] | None = None,
     settings: TemplateSettings = ADK_SETTINGS,
 ) -> list[Finding]:
-    """Return what is found in *template*, in order.
+    """Return the braces of *template*, in order.
 
     Args:
         template: The instruction.
-        state_keys: Keys that there are; ``None`` where it is not known.
-        filenames: Artifacts that there are; ``None`` where it is not known.
-        settings: How placeholders will be read.
+        state_keys: The existing keys; ``None`` if unknown.
+        filenames: The existing artifacts; ``None`` if unknown.
+        settings: The rules for placeholders.
     """
     found: list[tuple[int, str, Kind, str]] = []
     position = 0
@@ -107,4 +107,4 @@ def _of_literal(text: str) -> tuple[Kind, str]:
         return "literal", f"{text[0]} before the brace keeps it as it is"
     if _JSON_LIKE.match(text):
         return "json", "reads as JSON and stays; {name} inside it would be filled"
-    return "literal", "is no state key and no artifact, and stays"
+    return "literal", "names neither a state key nor an artifact, and stays"

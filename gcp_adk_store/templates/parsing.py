@@ -1,48 +1,48 @@
-"""Take templates apart, once: what stands for itself, and what stands for a value."""
+"""Parse templates once into literal text and placeholders."""
 
 import functools
 import re
 from dataclasses import dataclass
 from typing import Final
 
-# A pair of braces, or several, around anything without one; not after a sign that makes a brace ordinary.
+# One or more pairs of braces around text without braces; not after $ or \, which make them literal.
 _STATE_PLACEHOLDER: Final = re.compile(r"(?<![${\\])(?P<open>\{+)(?P<inner>[^{}]*)(?P<close>\}+)")
 
-# As in Java, where this dialect comes from, a word is of ASCII.
+# As in Java, the origin of this dialect, a word is ASCII.
 _INPUT_PLACEHOLDER: Final = re.compile(r"\{\{(?P<escaped>\w+)\}\}|\{(?P<name>\w+)\}", re.ASCII)
 
 _CACHED: Final = 512
-"""Templates whose pieces are kept: an application has some dozens."""
+"""Templates whose pieces stay in the cache: an application has some dozens."""
 
 ARTIFACT: Final = "artifact."
-"""Start of the name of a placeholder that stands for an artifact."""
+"""Prefix of the name of a placeholder for an artifact."""
 
 PREFIXES: Final = ("app", "user", "temp")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placeholder:
-    """What stands for a value in an instruction."""
+    """A placeholder of an instruction."""
 
     text: str
-    """As it is written, braces included."""
+    """Its own text, braces included."""
     start: int
     """Index of its first character in the template."""
     name: str
     """A state key, or an artifact's filename."""
     is_artifact: bool
     optional: bool
-    """Whether a ``?`` says that it may be missing."""
+    """Whether a ``?`` makes it optional."""
     braces: int
-    """How many open it."""
+    """Number of its opening braces."""
     path: tuple[str, ...] = ()
-    """What leads from the value of the key to the one that is meant; only in extended templates."""
+    """The path from the key's value to the meant value; only in extended templates."""
     default: str | None = None
-    """What stands in for a missing value; only in extended templates."""
+    """The default of a missing value; only in extended templates."""
 
     @property
     def closing(self) -> int:
-        """How many braces close it; all of them are part of it."""
+        """Number of its closing braces, all part of it."""
         return len(self.text) - len(self.text.rstrip("}"))
 
 
@@ -63,8 +63,8 @@ class InputPieces:
 def parse_state_template(template: str, *, extended: bool) -> StatePieces:
     """Return the pieces of an instruction; adjacent literal text is one piece.
 
-    A placeholder whose name is no state key and no artifact stands for itself. Linear in the length of
-    *template*, whatever it holds.
+    A placeholder whose name is neither a state key nor an artifact is literal text. The time is linear in the
+    length of every *template*.
 
     Args:
         template: The instruction.
@@ -100,13 +100,13 @@ def parse_input_template(template: str) -> InputPieces:
 
 
 def line_and_column(template: str, start: int) -> tuple[int, int]:
-    """Return where the character at *start* stands, both counted from 1."""
+    """Return the line and column of the character at *start*, both counted from 1."""
     before = template[:start]
     return before.count("\n") + 1, start - (before.rfind("\n") + 1) + 1
 
 
 def is_state_key(name: str) -> bool:
-    """Tell whether *name* is one that a placeholder may have: an identifier, perhaps of a scope."""
+    """Return whether *name* is valid for a placeholder: an identifier, perhaps with a scope."""
     prefix, colon, rest = name.rpartition(":")
     return rest.isidentifier() and (prefix in PREFIXES if colon else True)
 

@@ -27,10 +27,10 @@ from gcp_adk_store.templates.parsing import (
 )
 
 TemplateContext: TypeAlias = ReadonlyContext | InvocationContext | Session
-"""Where an instruction takes its values from."""
+"""The source of an instruction's values."""
 
 InstructionProvider: TypeAlias = Callable[[ReadonlyContext], Awaitable[str]]
-"""What ADK calls for an agent's instruction."""
+"""The function that ADK calls for an agent's instruction."""
 
 _MISSING: Final = object()
 _CUT: Final = "…"
@@ -39,27 +39,26 @@ _INDEX: Final = re.compile(r"[0-9]{1,9}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TemplateSettings:
-    """How placeholders are read and filled; by default as ADK 2.13 does, but for ``{{key}}`` without a value.
+    """Rules for placeholders; the defaults are those of ADK 2.13, except for ``{{key}}`` without a value.
 
     Raises:
-        InvalidInputError: a setting is none that there is.
+        InvalidInputError: the value of a setting is unknown.
     """
 
     double_braces: Literal["substitute", "literal"] = "substitute"
-    """What two braces or more mean: the same as one, or that the placeholder stands for itself."""
+    """The meaning of two or more braces: the same as one, or literal text."""
     missing: Literal["error", "keep", "empty"] = "error"
-    """What a placeholder without a value becomes that is not optional: an error, itself, or nothing."""
+    """The result of a required placeholder without a value: an error, its own text, or empty text."""
     strict: bool = False
-    """Whether a missing value is treated alike behind two braces or more; else such a placeholder stays."""
+    """Whether this also applies to two or more braces; otherwise such a placeholder stays."""
     extended: bool = False
     """Whether ``{order.items.0.name}`` leads into a value, and ``{tone|friendly}`` has a default."""
     max_value_chars: int | None = None
-    """Characters of one value at most; a longer one is cut, which a ``…`` shows."""
+    """The limit of characters of one value; a longer one is cut and ends with ``…``."""
     allowed_keys: Collection[str] | None = None
-    """Keys that may be filled, ``artifact.NAME`` for artifacts; a last ``*`` is any end, as in ``app:*``.
+    """Allowed keys, with ``artifact.NAME`` for artifacts; a final ``*`` matches any ending, as in ``app:*``.
 
-    State that users write ends up in the instruction as it is: a list of what may be there keeps the rest
-    out."""
+    State that users write enters the instruction unchanged; a list of allowed keys keeps the rest out."""
 
     def __post_init__(self) -> None:
         if self.double_braces not in ("substitute", "literal"):
@@ -76,11 +75,11 @@ class TemplateSettings:
             raise InvalidInputError("allowed_keys is a text, it must be a collection of keys")
 
     def means_itself(self, placeholder: Placeholder) -> bool:
-        """Tell whether *placeholder* is never filled."""
+        """Return whether *placeholder* is never filled."""
         return placeholder.braces > 1 and self.double_braces == "literal"
 
     def allows(self, placeholder: Placeholder) -> bool:
-        """Tell whether *placeholder* may be filled."""
+        """Return whether *placeholder* may be filled."""
         if self.allowed_keys is None:
             return True
         name = f"artifact.{placeholder.name}" if placeholder.is_artifact else placeholder.name
@@ -103,18 +102,18 @@ async def inject_session_state(
 ) -> str:
     """Return *template* with its placeholders filled from a session.
 
-    Artifacts are loaded side by side, each once, the latest version. A template without braces is returned as
-    it is.
+    It loads the latest version of each artifact once, concurrently. It returns a template without braces
+    unchanged.
 
     Args:
         template: The instruction.
         context: ADK's context; or a session, read with ``get_session``, so that no runner is needed.
-        artifact_service: Where artifacts are, by default the context's.
-        settings: How placeholders are read and filled.
+        artifact_service: The artifact service, by default the context's.
+        settings: The rules for placeholders.
 
     Raises:
-        TemplateKeyError: a value is missing and not optional, or may not be filled.
-        InvalidInputError: *template* or *context* is none, or an artifact is asked for where no service is.
+        TemplateKeyError: a required value is missing, or a key is not allowed.
+        InvalidInputError: *template* or *context* has a wrong type, or an artifact needs a missing service.
     """
     if not isinstance(template, str):
         raise InvalidInputError(f"template must be a text, not {type(template).__name__}")
@@ -151,10 +150,10 @@ def session_instruction(
     artifact_service: BaseArtifactService | None = None,
     settings: TemplateSettings = ADK_SETTINGS,
 ) -> InstructionProvider:
-    """Return what an agent takes as its ``instruction``: *template*, filled anew for every call of the model.
+    """Return an agent's ``instruction`` that fills *template* again for every call of the model.
 
     Raises:
-        InvalidInputError: *template* is no text.
+        InvalidInputError: *template* is not a text.
     """
     if not isinstance(template, str):
         raise InvalidInputError(f"template must be a text, not {type(template).__name__}")
@@ -171,7 +170,7 @@ def _source(
     context: TemplateContext | None, given: BaseArtifactService | None
 ) -> tuple[Session, BaseArtifactService | None]:
     if isinstance(context, ReadonlyContext):
-        # ADK's place for the services of a run; no public way leads to them.
+        # ADK keeps the services of a run here, without public access.
         context = context._invocation_context  # noqa: SLF001
     if isinstance(context, Session):
         return context, given
@@ -187,7 +186,7 @@ def _source(
 async def _load(
     names: Sequence[str], session: Session, service: BaseArtifactService | None
 ) -> dict[str, types.Part | None] | None:
-    """Return artifacts by name; ``None`` without a service, which is told where one is to be filled."""
+    """Return artifacts by name; ``None`` without a service, for an error at the placeholder."""
     if service is None:
         return None
     once = list(dict.fromkeys(names))
@@ -217,7 +216,7 @@ def _value(
 
 
 def _inner(value: Any, step: str) -> Any:
-    """Return what *step* leads to in a map or a list."""
+    """Return the item *step* of a map or a list."""
     if isinstance(value, Mapping):
         return value.get(step, _MISSING)
     if isinstance(value, Sequence) and not isinstance(value, (str, bytes)) and _INDEX.fullmatch(step):
@@ -233,7 +232,7 @@ def _shown(value: Any, settings: TemplateSettings) -> str:
 
 
 def _without_value(piece: Placeholder, settings: TemplateSettings) -> str | None:
-    """Return what stands in for a missing value; ``None`` where it is an error."""
+    """Return the replacement of a missing value; ``None`` if it is an error."""
     if piece.default is not None:
         return piece.default
     if piece.optional:

@@ -1,1 +1,1 @@
-"""Run the public emulators, and meter what a store does to them: for users' tests as for this project's."""
+"""Run the public emulators and count a store's requests to them, for users' tests and this project's."""

@@ -67,7 +67,7 @@ def port(text: str) -> int:
     """Return the port that *text* names; argparse shows this function's name in its message."""
     number = int(text)
     if not 0 <= number <= _LAST_PORT:
-        raise argparse.ArgumentTypeError(f"{text} is no port: 0 to {_LAST_PORT}")
+        raise argparse.ArgumentTypeError(f"{text} is not a port: 0 to {_LAST_PORT}")
     return number
 
 

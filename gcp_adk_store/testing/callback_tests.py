@@ -74,7 +74,7 @@ class _Loader(SourceFileLoader):
 
 
 class _Finder(MetaPathFinder):
-    """Finds the callback of the test file that is at work."""
+    """Finds the callback of the running test file."""
 
     def __init__(self) -> None:
         self.folder = Path()
@@ -114,13 +114,13 @@ class _Channel:
         """Tell the command something.
 
         Raises:
-            TypeError: it is no JSON.
+            TypeError: JSON cannot hold it.
         """
         line = json.dumps(message).encode()
         self._socket.sendall(line + b"\n")
 
     def listen(self) -> Any:
-        """Wait for the command's word."""
+        """Wait for the command's message."""
         return json.loads(self._lines.readline())
 
 
@@ -130,7 +130,7 @@ _channels: list[_Channel] = []
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add what the command tells."""
+    """Add the command's settings."""
     group = parser.getgroup("callbacks of agents")
     group.addoption("--ces-channel", type=int, help="Number of the socket that the command listens to.")
     group.addoption("--ces-walled", action="store_true", help="Allow what user code may do alone.")
@@ -165,7 +165,7 @@ def _make_importable() -> None:
 
 
 def pytest_collectstart(collector: pytest.Collector) -> None:
-    """Turn to the callback of a test file before it is imported."""
+    """Select the callback of a test file before the file's import."""
     if isinstance(collector, pytest.Module):
         _finder.turn_to(collector.path.parent)
         _tell("began", _outcome(collector.nodeid, "error", line=1, name="the file"))
@@ -173,21 +173,21 @@ def pytest_collectstart(collector: pytest.Collector) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Turn to the callback of a test before it runs: it may import it then."""
+    """Select the callback of a test before it runs, because the test may import it then."""
     _finder.turn_to(item.path.parent)
     name = item.nodeid.partition("::")[2]
     _tell("began", _outcome(item.nodeid, "error", line=(item.location[1] or 0) + 1, name=name))
 
 
 def pytest_collectreport(report: pytest.CollectReport) -> None:
-    """Tell what kept a file from being collected."""
+    """Report the error that kept pytest from collecting a file."""
     if not report.passed:
         status: Status = "skipped" if report.skipped else "error"
         _tell("outcome", _of_report(report, status, line=1, name="the file"))
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Tell what became of a test."""
+    """Report the outcome of a test."""
     if report.when == "call" or not report.passed:
         status = cast("Status", report.outcome) if report.when == "call" or report.skipped else "error"
         name = report.nodeid.partition("::")[2]
@@ -195,7 +195,7 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 
 def pytest_sessionfinish(exitstatus: int) -> None:
-    """Tell that there is no more."""
+    """Tell the command that the run ended."""
     for channel in _channels:
         channel.say(done=int(exitstatus))
 
@@ -284,7 +284,7 @@ def _hear(channel: _Channel, functions: Mapping[str, Callable[[Mapping[str, Any]
                 try:
                     answer = functions[name](args)
                     channel.say(answer=asyncio.run(answer) if inspect.iscoroutine(answer) else answer)
-                except Exception as exc:  # noqa: BLE001  # whatever it is, it is the test's, and is raised there
+                except Exception as exc:  # noqa: BLE001  # the test raises it
                     raised = exc
                     channel.say(raised=True)
             case {"failed": why}:

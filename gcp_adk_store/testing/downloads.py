@@ -31,7 +31,7 @@ _LOOKS_AGAIN_S: Final = 0.2
 _SHOWN_CHARS: Final = 100
 _MOVED: Final = frozenset({301, 302, 303, 307, 308})
 _WORTH_ANOTHER_TRY: Final = frozenset({408, 416, 429, 500, 502, 503, 504})
-"""Statuses that another try may not meet. 416 says that what is there is of another file: it is dropped."""
+"""Statuses that a repeated request may avoid. 416 means that the partial download is of another file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +54,7 @@ class DownloadLimits:
     stall_s: float = 30.0
     """Seconds without a byte, after which a try ends."""
     total_s: float = 1800.0
-    """Seconds for everything, the wait for another process included; 137 MB at 0.6 Mbit/s take as long."""
+    """Seconds for everything, with the wait for another process; 137 MB at 0.6 Mbit/s take as long."""
     pause_s: float = 1.0
     """Seconds before the second try; twice as many before each further one that follows upon nothing."""
 
@@ -124,7 +124,7 @@ def _alone(target: Path, deadline: float, told: Callable[[int], None]) -> Iterat
 
 
 class _BrokenOffError(Exception):
-    """An answer that another try may better; what came of it is kept."""
+    """An answer that ended early; a further request continues it."""
 
 
 @dataclass(slots=True)
@@ -149,7 +149,7 @@ class _Transfer:
         return _part_of(self.target)
 
     def run(self) -> None:
-        """Bring the file into its place."""
+        """Download the file and move it into its place."""
         self.mixed = self.part.exists()
         self._complete()
         found = self._digest()
@@ -306,7 +306,7 @@ class _Transfer:
 
 @contextlib.contextmanager
 def _network() -> Iterator[None]:
-    """Tell what goes wrong between here and the server from what goes wrong with the disk."""
+    """Distinguish network errors from disk errors."""
     try:
         yield
     except urllib.error.HTTPError:
@@ -360,7 +360,7 @@ def _cut_after(
 
 
 def in_megabytes(size: int) -> str:
-    """Return a number of bytes for people to read."""
+    """Return a number of bytes in a readable form."""
     return f"{size / _MEGABYTE:.1f} MB"
 
 

@@ -1,4 +1,4 @@
-"""Start the Firestore and Cloud Storage emulators, and stop them with the process that did."""
+"""Start the Firestore and Cloud Storage emulators, and stop them with the starting process."""
 
 import contextlib
 import http.client

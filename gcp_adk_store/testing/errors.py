@@ -7,7 +7,7 @@ FROM_A_CLONE: Final = "pip install '.[testing]'    # in a clone of the project"
 
 TO_INSTALL: Final = """\
 This command installs what is missing:    python -m gcp_adk_store.testing --install
-It downloads the emulator, and Java where there is none. Or install them yourself, one of:
+It downloads the emulator, and Java if it is missing. Or install them yourself, one of:
   - the Cloud SDK's component:   gcloud components install cloud-firestore-emulator
                                  (Debian package: google-cloud-cli-firestore-emulator)
   - firebase-tools' copy:        npx firebase-tools setup:emulators:firestore

@@ -14,9 +14,9 @@ from gcp_adk_store.testing.errors import TO_INSTALL, EmulatorError
 from gcp_adk_store.testing.java import JAVA_AT_LEAST
 
 JAR_VARIABLE: Final = "ADK_STORE_FIRESTORE_EMULATOR_JAR"
-"""Path of the Firestore emulator's jar, where it is in no usual place."""
+"""Variable with the path of the Firestore emulator's jar, if it is not in a usual place."""
 CACHE_VARIABLE: Final = "ADK_STORE_CACHE"
-"""Folder for what is downloaded, instead of the usual one."""
+"""Variable with the folder of downloads, instead of the usual one."""
 
 VERSION: Final = "1.22.0"
 # As firebase-tools 15.34.2 has it in lib/emulator/downloadableEmulatorInfo.json.
@@ -27,7 +27,7 @@ RELEASE: Final = PinnedFile(
     size=136_707_194,
     sha256="9b6498b7f62714d67f48f59b3818883cd682dbcd46b9f59511de81c97bb5166c",
 )
-"""What is downloaded where the emulator is in no usual place."""
+"""The download for a machine without the emulator in a usual place."""
 
 _CLONE: Final = Path(__file__).parents[2]
 _JAR_OF_SDK: Final = "platform/cloud-firestore-emulator/cloud-firestore-emulator.jar"
@@ -42,12 +42,12 @@ def find_firestore_jar(environ: Mapping[str, str] = os.environ) -> Path:
     """Return the emulator's jar: as set, of the Cloud SDK, of firebase-tools' cache, or as downloaded.
 
     Raises:
-        EmulatorError: it is in none of these places, or the variable names no file.
+        EmulatorError: none of these places has it, or the variable does not name a file.
     """
     named = environ.get(JAR_VARIABLE)
     if named:
         if not Path(named).is_file():
-            raise EmulatorError(f"{JAR_VARIABLE} names {named}, which is no file.\n{TO_INSTALL}")
+            raise EmulatorError(f"{JAR_VARIABLE} names {named}, which is not a file.\n{TO_INSTALL}")
         return Path(named)
     for sdk in _cloud_sdks(environ):
         if (sdk / _JAR_OF_SDK).is_file():
@@ -81,7 +81,7 @@ def cache_folder(environ: Mapping[str, str] = os.environ) -> Path:
     cache = environ.get("XDG_CACHE_HOME") or (home and f"{home}/.cache")
     if not cache:
         raise EmulatorError(
-            f"There is no folder for the Firestore emulator: set {CACHE_VARIABLE}, XDG_CACHE_HOME or HOME."
+            f"The Firestore emulator needs a folder: set {CACHE_VARIABLE}, XDG_CACHE_HOME or HOME."
         )
     return Path(cache).absolute() / "gcp-adk-store/emulators"
 
@@ -111,7 +111,7 @@ def start_of(jar: Path) -> list[str]:
     """Return Java's arguments for *jar*: firebase-tools' copy names its main class, the SDK's does not.
 
     Raises:
-        EmulatorError: the file is no jar.
+        EmulatorError: the file is not a jar.
     """
     return ["-jar", str(jar)] if _named_main_class(jar) else ["-cp", str(jar), _MAIN_CLASS, "start"]
 
@@ -120,7 +120,7 @@ def java_needed_by(jar: Path) -> int:
     """Return the oldest Java that can run *jar*, at least 17: its main class says what it was compiled for.
 
     Raises:
-        EmulatorError: the file is no jar.
+        EmulatorError: the file is not a jar.
     """
     path = f"{(_named_main_class(jar) or _MAIN_CLASS).replace('.', '/')}.class"
     try:
@@ -136,7 +136,7 @@ def _named_main_class(jar: Path) -> str | None:
         with zipfile.ZipFile(jar) as archive:
             manifest = archive.read("META-INF/MANIFEST.MF").decode(errors="replace")
     except (OSError, KeyError, zipfile.BadZipFile) as exc:
-        raise EmulatorError(f"{jar} is no jar ({type(exc).__name__}).\n{TO_INSTALL}") from exc
+        raise EmulatorError(f"{jar} is not a jar ({type(exc).__name__}).\n{TO_INSTALL}") from exc
     named = re.search(r"^Main-Class: *(\S+)", manifest, re.MULTILINE)
     return named[1] if named else None
 

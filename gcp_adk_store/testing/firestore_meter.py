@@ -1,4 +1,4 @@
-"""Count what reaches a Firestore emulator: RPCs, billed operations, bytes.
+"""Count the RPCs, billed operations and bytes that reach a Firestore emulator.
 
 A proxy in front of the emulator, so that any client is measured by the same meter: ours, ADK's, a user's.
 """
@@ -22,7 +22,7 @@ _ANSWERS: Final = {
 
 @dataclass(slots=True)
 class FirestoreFigures:
-    """What was asked of Firestore, counted as Google bills it."""
+    """The requests to Firestore, counted as Google bills them."""
 
     rpcs: Counter[str] = field(default_factory=Counter)
     """RPC's name -> how often."""

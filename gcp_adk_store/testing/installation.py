@@ -1,4 +1,4 @@
-"""Say what the emulators lack on this machine, and install it.
+"""List what the emulators lack on this machine, and install it.
 
 pip installs into the environment of the running interpreter, and the Firestore emulator's jar goes into
 :func:`~gcp_adk_store.testing.firestore_jar.cache_folder`; nothing else is written.
@@ -37,13 +37,13 @@ class _Lack:
     """One thing that an emulator lacks."""
 
     says: str
-    """What it is, and what would be installed where."""
+    """Its name, and the place of its installation."""
     install: _Install | None
-    """What installs it; ``None`` for what the caller has to mend."""
+    """Installs it; ``None`` if the caller must repair it."""
 
 
 def missing(environ: Mapping[str, str] = os.environ, *, url: str | None = None) -> list[str]:
-    """Say of each thing that the emulators lack what would be installed, from where, and to where.
+    """Return each missing thing, with the source and the target of its installation.
 
     An emulator that runs already, which a variable names, lacks nothing.
 

@@ -44,7 +44,7 @@ def _of_the_machine(environ: Mapping[str, str]) -> str:
     java = f"{home}/bin/java" if home else shutil.which("java", path=environ.get("PATH", ""))
     if java is None or not os.access(java, os.X_OK):
         where = f"at {java}, where JAVA_HOME leads" if home else "on PATH"
-        raise EmulatorError(f"The Firestore emulator needs Java, and there is none {where}.\n{TO_INSTALL}")
+        raise EmulatorError(f"The Firestore emulator needs Java, which is missing {where}.\n{TO_INSTALL}")
     return java
 
 

@@ -62,7 +62,7 @@ def adk_store(firestore_emulator: emulators.Emulator, adk_store_bucket: str) -> 
 def ces_sandbox() -> "Iterator[Sandbox]":
     """The sandbox of this run's runtimes of customer-engagement agents; needs the extra ``ces``.
 
-    What it needs is said where it cannot start: a failure, since a skipped test shows nothing.
+    If it cannot start, the test fails with the missing requirements; a skipped test would hide them.
     """
     try:
         from gcp_adk_store.ces import RuntimeSettings  # noqa: PLC0415  # of an extra, where it is used

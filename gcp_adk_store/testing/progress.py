@@ -1,4 +1,4 @@
-"""Show how far a download is: a bar on a terminal, else a line at each tenth."""
+"""Show the progress of a download: a bar on a terminal, otherwise a line at each tenth."""
 
 import importlib.util
 from collections.abc import Callable, Iterator
@@ -12,7 +12,7 @@ _STEPS: Final = 10
 
 @contextmanager
 def progress_of(total: int, out: TextIO) -> Iterator[Callable[[int], None]]:
-    """Give a function that is to be told how many bytes of *total* are there.
+    """Provide a function to call with the number of downloaded bytes of *total*.
 
     The bar needs rich, which the extra ``cli`` brings.
     """

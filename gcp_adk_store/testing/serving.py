@@ -1,4 +1,4 @@
-"""Run both emulators by hand, and print what leads Google's clients to them."""
+"""Run both emulators by hand, and print the variables for Google's clients."""
 
 import json
 import shlex
@@ -13,7 +13,7 @@ from gcp_adk_store.testing.emulators import Emulator, firestore_emulator, storag
 from gcp_adk_store.testing.installation import require_installed
 
 PROJECT: Final = "demo-adk-store"
-"""The project of whoever works by hand; emulators know any."""
+"""The project for manual use; emulators accept any."""
 
 _ENDINGS: Final = (signal.SIGINT, signal.SIGTERM)
 
@@ -55,7 +55,7 @@ def serve(
             )
             sys.stdout.write(announcement)
             sys.stdout.flush()
-            # From here on a signal is waited for and interrupts nothing, least of all the stopping.
+            # From here on a signal ends the wait and interrupts nothing else, above all not the stop.
             signal.pthread_sigmask(signal.SIG_BLOCK, _ENDINGS)
             signal.sigwait(_ENDINGS)
     except KeyboardInterrupt:

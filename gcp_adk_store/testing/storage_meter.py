@@ -16,7 +16,7 @@ _KINDS: Final = frozenset({"upload", "list", "metadata", "media", "delete"})
 
 @dataclass(slots=True)
 class StorageFigures:
-    """What was asked of Cloud Storage."""
+    """The requests to Cloud Storage."""
 
     requests: Counter[str] = field(default_factory=Counter)
     """Kind of request (``upload``, ``list``, ``metadata``, ``media``, ``delete``, ``other``) -> how often.
@@ -54,7 +54,7 @@ class MeteredSession(AuthorizedSession):
             taken, self._figures = self._figures, StorageFigures()
         return taken
 
-    def request(self, method: str, url: str, *args: Any, **kwargs: Any) -> requests.Response:  # type: ignore[override]  # whatever the client passes
+    def request(self, method: str, url: str, *args: Any, **kwargs: Any) -> requests.Response:  # type: ignore[override]  # any arguments of the client
         """Send a request, and count it."""
         if not is_bucket_look(method, url):
             kind = request_kind(method, url)

@@ -98,7 +98,7 @@ def test_a_scheme_that_nobody_knows_is_one_line_with_the_right_one(
     run = adk(server, f"{option}={uri}", "echo")
 
     assert 2 == run.exit_code
-    assert f"Error: {option}: there is no scheme {told}" in run.output
+    assert f"Error: {option}: unknown scheme {told}" in run.output
     assert 1 == len(run.output.splitlines())
 
 
@@ -108,9 +108,8 @@ def test_what_is_no_uri_is_one_line_too(uri: str) -> None:
     run = adk("run", f"--artifact_service_uri={uri}", "echo", "hello")
 
     assert 2 == run.exit_code
-    assert (
-        "Error: --artifact_service_uri: it begins with no scheme; there are file://, gs://, memory://\n"
-        == (run.output)
+    assert "Error: --artifact_service_uri: the scheme is missing; there are file://, gs://, memory://\n" == (
+        run.output
     )
 
 
@@ -120,7 +119,7 @@ def test_schemes_of_the_agents_own_are_left_to_adk(name: str, tmp_path: Path) ->
     (tmp_path / name).write_text("" if name.endswith("py") else "services: []\n")
     run = adk("api_server", "--session_service_uri=firestor://p", str(tmp_path))
 
-    assert "there is no scheme" not in run.output
+    assert "unknown scheme" not in run.output
     assert "Invalid database URL format or argument 'firestor://p'" in str(run.exception)
 
 
@@ -129,7 +128,7 @@ def test_sql_databases_are_left_to_adk(scheme: str) -> None:
     """It takes every scheme that SQLAlchemy knows, with or without a driver, and says what is missing."""
     run = adk("api_server", f"--session_service_uri={scheme}://host/db")
 
-    assert "there is no scheme" not in run.output
+    assert "unknown scheme" not in run.output
     assert "database" in str(run.exception).lower(), run.exception
 
 

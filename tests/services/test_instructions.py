@@ -97,4 +97,4 @@ async def test_the_command_compares_a_template_with_a_stored_session(
     assert 1 == found.returncode, found.stderr
     assert ["state", "unknown", "artifact", "unknown"] == [one["kind"] for one in json.loads(found.stdout)]
     assert 2 == nowhere.returncode
-    assert f"there is no session {APP}/nobody/{SESSION}" in nowhere.stderr
+    assert f"the session {APP}/nobody/{SESSION} does not exist" in nowhere.stderr

@@ -159,8 +159,8 @@ def test_a_module_of_the_working_directory_is_found(tmp_path: Path, monkeypatch:
 @pytest.mark.parametrize(
     ("attribute", "says"),
     [
-        ("provided", "is no text but a function"),
-        ("NUMBER", "is no text but a int"),
+        ("provided", "is not a text but a function"),
+        ("NUMBER", "is not a text but a int"),
         ("missing", "cannot be imported"),
         ("Texts.missing", "cannot be imported"),
         ("", "cannot be imported"),
@@ -203,11 +203,14 @@ def test_a_file_that_there_is_not_is_an_error(tmp_path: Path) -> None:
     """It says what can be named instead; a directory is no file either."""
     missing, directory = lint(str(tmp_path / "gone.txt")), lint(str(tmp_path))
 
-    assert (2, f"Error: there is no file {tmp_path / 'gone.txt'}; name a file, or MODULE:ATTRIBUTE\n") == (
+    assert (
+        2,
+        f"Error: the file {tmp_path / 'gone.txt'} does not exist; name a file, or MODULE:ATTRIBUTE\n",
+    ) == (
         missing.exit_code,
         missing.output,
     )
-    assert (2, f"Error: there is no file {tmp_path}; name a file, or MODULE:ATTRIBUTE\n") == (
+    assert (2, f"Error: the file {tmp_path} does not exist; name a file, or MODULE:ATTRIBUTE\n") == (
         directory.exit_code,
         directory.output,
     )

@@ -84,7 +84,7 @@ class NamingArtifacts:
     async def test_a_name_is_listed_once_however_many_versions_it_has(
         self, artifact_service: BaseArtifactService, place: Ids
     ) -> None:
-        """Sorted, whatever the order of saves."""
+        """Sorted, regardless of the order of saves."""
         for name in ("b", "user:c", "a", "b", "user:c"):
             await artifact_service.save_artifact(**place, filename=name, artifact=text("x"))
 

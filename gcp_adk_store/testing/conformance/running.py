@@ -1,4 +1,4 @@
-"""Run each test of a suite in an event loop of its own, whatever plugins the user has."""
+"""Run each test of a suite in an event loop of its own, regardless of the user's plugins."""
 
 import asyncio
 import contextlib

@@ -94,7 +94,7 @@ class ListingSessions:
     async def test_listings_of_the_unknown_are_empty(
         self, session_service: BaseSessionService, who: Ids
     ) -> None:
-        """Unknown users and apps are no errors."""
+        """Unknown users and apps raise no errors."""
         await session_service.create_session(**who)
         unknown = {"app_name": f"{who['app_name']}-2"}
 

@@ -1,4 +1,4 @@
-"""Let chosen calls fail, get lost, hang or wait."""
+"""Inject faults: let chosen calls fail, get lost, hang or wait."""
 
 from gcp_adk_store.testing.faults.plans import (
     Call,

@@ -1,4 +1,4 @@
-"""Stand before a Firestore emulator and let chosen RPCs go wrong.
+"""A proxy for a Firestore emulator that injects faults into chosen RPCs.
 
 Messages pass as bytes, so that any client can be tested: ours, ADK's, a user's.
 """
@@ -61,7 +61,7 @@ class FirestoreProxy:
     """A proxy whose *plan* says which RPCs go wrong; ``with`` starts and stops it.
 
     Point ``FIRESTORE_EMULATOR_HOST`` at :attr:`address` for the clients that are to suffer. Calls are
-    numbered by project, those of ``Listen`` and ``Write`` not at all: a plan does not meet them.
+    numbered by project; a plan never applies to ``Listen`` and ``Write``.
     """
 
     def __init__(self, upstream: str, plan: Plan = no_faults, *, observe: Observe | None = None) -> None:
@@ -80,7 +80,7 @@ class FirestoreProxy:
 
     @property
     def plan(self) -> Plan:
-        """What goes wrong with which call; it may be exchanged at any time."""
+        """The plan of faults; it may be replaced at any time."""
         return self._injector.plan
 
     @plan.setter
@@ -89,7 +89,7 @@ class FirestoreProxy:
 
     @property
     def figures(self) -> FaultFigures:
-        """How many calls came and what went wrong with how many."""
+        """The number of calls and of injected faults."""
         return self._injector.figures
 
     def cut_connections(self) -> int:

@@ -1,4 +1,4 @@
-"""Say which calls go wrong, and how: values and plans that proxies and wrapped services follow.
+"""Faults and plans for proxies and wrapped services.
 
 ::
 
@@ -23,7 +23,7 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar, Final, Literal, TypeAlias
 
 Service: TypeAlias = Literal["firestore", "storage", "sessions", "artifacts"]
-"""What is called: one of Google's services through a proxy, or a wrapped service of ADK."""
+"""The called service: one of Google's through a proxy, or a wrapped service of ADK."""
 
 _HTTP: Final = {
     "CANCELLED": 499,
@@ -69,7 +69,7 @@ class Call:
     method: str
     """An RPC such as ``Commit``, a kind of request such as ``upload``, a method such as ``append_event``."""
     number: int
-    """How many calls of this owner came before it, whatever their methods."""
+    """The number of earlier calls of this owner, of all methods."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class Refuse:
     """Answer with an error; nothing is done.
 
     Raises:
-        ValueError: *status* is none that is known.
+        ValueError: *status* is unknown.
     """
 
     kind: ClassVar[str] = "refuse"
@@ -91,7 +91,7 @@ class Refuse:
 
     def __post_init__(self) -> None:
         if self.status not in (_HTTP if isinstance(self.status, str) else _GRPC):
-            raise ValueError(f"{self.status!r} is no status to refuse a call with")
+            raise ValueError(f"{self.status!r} is not a status that refuses a call")
 
     @property
     def grpc_code(self) -> str:
@@ -132,15 +132,15 @@ class Garble:
     """Let it be done, then change the body of the answer: its status stays, and its length fits the change.
 
     So does a proxy that ends an answer early, or gives a page of its own: the client cannot tell by the
-    length. An answer that can have no body stays as it is. Where answers are no bodies, it is lost.
+    length. An answer that can have no body stays as it is. In a service without bodies, the answer is lost.
     """
 
     kind: ClassVar[str] = "garble"
 
     change: Callable[[bytes], bytes] = field(default=first_half, repr=False)
-    """What becomes of the body."""
+    """Returns the changed body."""
     with_headers: bool = True
-    """Whether the service's headers stay; else there is none but the length."""
+    """Whether the service's headers stay; otherwise only the length does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +197,7 @@ COMMON_FAULTS: Final[Sequence[Fault]] = (
     Cut("request"),
     Delay(0.05),
 )
-"""What networks do every day."""
+"""Common network faults."""
 
 
 def no_faults(call: Call) -> Fault | None:
@@ -237,7 +237,7 @@ class RandomFaults:
     """A plan that picks calls and faults by chance.
 
     What a call meets depends on nothing but *seed* and the call itself: the same calls with the same seed
-    meet the same faults, in whatever order other owners' calls come between.
+    meet the same faults, regardless of other owners' calls.
     """
 
     def __init__(self, seed: int, rate: float, faults: Sequence[Fault] = COMMON_FAULTS) -> None:
@@ -289,7 +289,7 @@ class Plans:
 
 @dataclass(slots=True)
 class FaultFigures:
-    """How many calls came, and what went wrong with how many."""
+    """The number of calls, and of injected faults."""
 
     calls: Counter[str] = field(default_factory=Counter)
     """Method -> how often."""

@@ -1,4 +1,4 @@
-"""Let chosen calls of ADK's services go wrong, whatever they store in: for tests of agents and apps.
+"""Inject faults into chosen calls of any ADK service, for tests of agents and apps.
 
 An agent's own tests need no network for that. A wrapped service is one of ADK's, so it goes where the
 service itself goes: ``Runner(session_service=FaultySessionService(InMemorySessionService(), plan))``.
@@ -54,7 +54,7 @@ class FaultySessionService(BaseSessionService):
 
     @property
     def plan(self) -> Plan:
-        """What goes wrong with which call; it may be exchanged at any time."""
+        """The plan of faults; it may be replaced at any time."""
         return self._calls.injector.plan
 
     @plan.setter
@@ -63,7 +63,7 @@ class FaultySessionService(BaseSessionService):
 
     @property
     def figures(self) -> FaultFigures:
-        """How many calls came, by method, and what went wrong with how many."""
+        """The number of calls by method, and of injected faults."""
         return self._calls.injector.figures
 
     async def create_session(
@@ -159,7 +159,7 @@ class FaultyArtifactService(BaseArtifactService):
 
     @property
     def plan(self) -> Plan:
-        """What goes wrong with which call; it may be exchanged at any time."""
+        """The plan of faults; it may be replaced at any time."""
         return self._calls.injector.plan
 
     @plan.setter
@@ -168,7 +168,7 @@ class FaultyArtifactService(BaseArtifactService):
 
     @property
     def figures(self) -> FaultFigures:
-        """How many calls came, by method, and what went wrong with how many."""
+        """The number of calls by method, and of injected faults."""
         return self._calls.injector.figures
 
     async def save_artifact(

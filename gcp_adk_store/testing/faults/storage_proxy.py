@@ -1,4 +1,4 @@
-"""Stand before a Cloud Storage emulator and let chosen requests go wrong.
+"""A proxy for a Cloud Storage emulator that injects faults into chosen requests.
 
 Requests pass with the ``Host`` that the client sent, so the links that the emulator makes of it, such as
 those of resumable uploads, lead back through the proxy, and signed URLs stay as they were signed.
@@ -77,7 +77,7 @@ class StorageProxy:
 
     @property
     def plan(self) -> Plan:
-        """What goes wrong with which call; it may be exchanged at any time."""
+        """The plan of faults; it may be replaced at any time."""
         return self._injector.plan
 
     @plan.setter
@@ -86,7 +86,7 @@ class StorageProxy:
 
     @property
     def figures(self) -> FaultFigures:
-        """How many calls came and what went wrong with how many."""
+        """The number of calls and of injected faults."""
         return self._injector.figures
 
     def cut_connections(self) -> int:
@@ -345,7 +345,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _wait_for_the_client_to_go(self) -> None:
         self.connection.settimeout(None)
         with suppress(OSError):
-            # Whatever comes, or the end of the connection: a client that waits sends nothing.
+            # Any data, or the end of the connection: a waiting client sends nothing.
             self.connection.recv(1, socket.MSG_PEEK)
 
 

@@ -34,7 +34,7 @@ def answer_batch(storage: StrictStorage, request: Request) -> Response:
     """Answer every part in order; each succeeds or fails by itself.
 
     Raises:
-        ApiError: 400 when the body is no batch, or one of more than 100 calls.
+        ApiError: 400 when the body is not a batch, or one of more than 100 calls.
     """
     header = f"Content-Type: {request.header('Content-Type')}\r\n\r\n"
     outer = message_from_bytes(header.encode() + request.body)

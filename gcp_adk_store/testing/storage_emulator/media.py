@@ -55,7 +55,7 @@ def download(storage: StrictStorage, request: Request) -> Response:
 def media_headers(resource: JsonObject) -> dict[str, str]:
     """Return the headers that describe an object beside its bytes.
 
-    What a header cannot carry (names that are no tokens, values outside printable ASCII) is
+    What a header cannot carry (names that are not tokens, values outside printable ASCII) is
     left out: sending it would break the response.
     """
     hashes = {"crc32c": resource.get("crc32c"), "md5": resource.get("md5Hash")}

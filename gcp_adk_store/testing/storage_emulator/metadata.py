@@ -98,7 +98,7 @@ def _merge(current: JsonObject, changes: object) -> JsonObject:
 
 
 def _utc(value: object) -> str:
-    """Return a custom time in the one form clients read, whatever its offset was."""
+    """Return a custom time in the one form that clients read, regardless of its offset."""
     if isinstance(value, str) and _RFC_3339.fullmatch(value):
         with suppress(ValueError, OverflowError):
             moment = datetime.fromisoformat(value.upper()).astimezone(UTC)

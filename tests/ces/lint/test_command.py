@@ -97,7 +97,7 @@ def test_without_the_extra_it_says_how_to_get_it(folder: Path) -> None:
     )
 
     assert 2 == result.returncode
-    assert "there is no module yaml" in result.stderr
+    assert "the module yaml is missing" in result.stderr
     assert "pip install '.[ces]' in a clone" in result.stderr
 
 
