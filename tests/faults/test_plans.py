@@ -145,7 +145,7 @@ def test_a_refusal_has_both_forms(refuse: Refuse, code: str, status: int) -> Non
 @pytest.mark.parametrize("status", ["unavailable", "OK", 200, 999])
 def test_a_status_that_refuses_nothing_is_an_error(status: str | int) -> None:
     """At once, not in the middle of a test."""
-    with pytest.raises(ValueError, match="no status"):
+    with pytest.raises(ValueError, match="is not a status that refuses a call"):
         Refuse(status)
 
 

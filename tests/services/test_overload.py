@@ -114,6 +114,8 @@ async def test_a_thousand_appends_at_once_leave_the_event_loop_alive(connect: Co
     for handle in handles:
         await service.append_event(handle, event("warm"))
     events = [event(f"{number}") for number in range(APPENDS)]
+    gc.collect()
+    gc.freeze()  # the collector would go through what other tests left
     ticker = Ticker()
     ticking = asyncio.create_task(ticker.run())
     await asyncio.sleep(0)  # lets it begin

@@ -234,7 +234,7 @@ def beginning_of(value: Any, most: int = _SHOWN_CHARACTERS) -> tuple[Any, bool]:
         left -= 1
         return left > 0
 
-    return taken(value), left >= 0
+    return taken(value), left > 0
 
 
 def _characters(reply: Reply) -> int:

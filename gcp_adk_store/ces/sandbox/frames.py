@@ -74,9 +74,10 @@ class FrameReader:
         found: list[Frame] = []
         while len(self._buffer) >= HEADER_BYTES:
             size = int.from_bytes(self._buffer[:HEADER_BYTES], "big")
-            if size > self._limits.frame_bytes:
+            most = self._limits.sent_frame_bytes
+            if size > most:
                 raise SandboxProtocolError(
-                    f"a frame of {size} bytes is more than the {self._limits.frame_bytes} of frame_bytes"
+                    f"a frame of {size} bytes is more than the {most} of sent_frame_bytes"
                 )
             end = HEADER_BYTES + size
             if len(self._buffer) < end:

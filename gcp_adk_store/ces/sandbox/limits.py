@@ -38,9 +38,11 @@ class Limits:
     output_bytes: int = 2 * _MIB
     """What it writes to standard output and error: beyond, it is killed, a SandboxOutputError. What tools and
     callbacks print is cut before, at ``max_stdout_chars`` of the runtime."""
-    frame_bytes: int = 12 * _MIB
-    """Its request, its result, one host call or answer, as JSON: a larger result is a SandboxOutputError.
-    The host reads a frame in one step, some 50 ms of this size."""
+    frame_bytes: int = 24 * _MIB
+    """Its request, or one answer of the host, as JSON: a larger one is an InvalidInputError."""
+    sent_frame_bytes: int = 12 * _MIB
+    """Its result, or one host call, as JSON: a larger result is a SandboxOutputError. The host reads a frame
+    in one step, some 50 ms of this size."""
     frame_values: int = 50_000
     """Values in one frame that it sends, some 50 ms as well: beyond, a SandboxProtocolError."""
     frame_depth: int = 100

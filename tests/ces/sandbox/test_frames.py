@@ -12,7 +12,7 @@ from gcp_adk_store.ces.sandbox.frames import Failed, Frame, FrameReader, HostCal
 from gcp_adk_store.ces.sandbox.limits import Limits
 
 LIMITS = Limits(
-    frame_bytes=4096, received_bytes=64 * 1024, frame_depth=20, frame_values=500, received_values=1500
+    sent_frame_bytes=4096, received_bytes=64 * 1024, frame_depth=20, frame_values=500, received_values=1500
 )
 
 values = st.recursive(

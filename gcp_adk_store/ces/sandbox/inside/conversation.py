@@ -81,7 +81,7 @@ class Conversation:
         text = json.dumps(frame, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
         if len(text) > self._frame_bytes:
             raise FrameTooLargeError(
-                f"{len(text)} bytes are more than the {self._frame_bytes} of frame_bytes"
+                f"{len(text)} bytes are more than the {self._frame_bytes} of sent_frame_bytes"
             )
         rest = memoryview(len(text).to_bytes(_HEADER_BYTES, "big") + text)
         with self._writing:

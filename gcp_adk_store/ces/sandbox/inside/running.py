@@ -56,7 +56,7 @@ def forget() -> None:
 
 def run(entry: Entry, reads: int, writes: int, limits: Mapping[str, Any]) -> NoReturn:
     """Answer one request of the host, and end this process."""
-    conversation = Conversation(reads, writes, frame_bytes=limits["frame_bytes"])
+    conversation = Conversation(reads, writes, frame_bytes=limits["sent_frame_bytes"])
     outlets = _open_outlets()
     try:
         _answer(entry, conversation, outlets)
