@@ -137,7 +137,7 @@ class FileMethods(ArtifactMethods):
         stored = await self._content(key, version, session_id)
         if stored is None:
             return None
-        reader = ArtifactReader(self._objects, stored, key=str(key))
+        reader = ArtifactReader(self._objects, stored)
         described = self._describe(stored)  # before the target is replaced: the version may be damaged
         async with opened_target(target) as file:
             packed = stored.content_encoding == "gzip"
@@ -168,7 +168,7 @@ class FileMethods(ArtifactMethods):
             return None
         if stored.content_encoding is not None:
             raise InvalidInputError(f"it is stored as {stored.content_encoding}; load it as a whole")
-        return ArtifactReader(self._objects, stored, key=str(key))
+        return ArtifactReader(self._objects, stored)
 
     async def _content(
         self, key: ArtifactKey, version: int | None, session: str | None

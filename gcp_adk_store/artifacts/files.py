@@ -66,12 +66,11 @@ class ArtifactReader:
     ``async with`` gives the reader itself: it holds nothing between two requests, so it needs no closing.
     """
 
-    def __init__(self, objects: Objects, stored: StoredObject, *, key: str) -> None:
+    def __init__(self, objects: Objects, stored: StoredObject) -> None:
         self._objects = objects
         self._stored = stored
-        self._key = key
-        opening = running()
-        self._app = None if opening is None else opening.app
+        opening = running() or Operation("open_artifact")
+        self._app, self._ids, self._key = opening.app, opening.ids, opening.key
         self._position = 0
         self._checksum: RunningChecksum | None = RunningChecksum()
 
@@ -114,7 +113,7 @@ class ArtifactReader:
         """
         if running() is not None:  # a part of writing the whole to a file
             return await self._read(size)
-        reading = Operation("read_artifact", telemetry.STORAGE, self._app, lambda: self._key)
+        reading = Operation("read_artifact", telemetry.STORAGE, self._app, self._ids)
         telemetry.begin(reading)
         with Entered(reading, ends=True):
             return await self._read(size)

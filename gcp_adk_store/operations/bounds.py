@@ -9,6 +9,8 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from types import TracebackType
 from typing import Any, Final, TypeVar, cast, overload
 
+from google.adk.sessions import Session
+
 from gcp_adk_store.errors import InvalidInputError, StoreError
 from gcp_adk_store.operations import telemetry
 from gcp_adk_store.operations.limiter import Limiter
@@ -64,14 +66,15 @@ class Bounds:
     ) -> Operation:
         """Return the operation that a call of *method* is, with its deadline from now on."""
         session = kwargs.get("session")
-        if session is None and len(args) > 1:
+        if session is None and len(args) > 1 and isinstance(args[1], Session):
             session = args[1]
-        app = kwargs.get("app_name") if session is None else getattr(session, "app_name", None)
+        ids = _ids(session, kwargs)
+        app = ids.get("app_name")
         operation = Operation(
             method.__name__,
             self._system,
             app if isinstance(app, str) else None,
-            lambda: _ids(inspect.signature(method).bind(*args, **kwargs).arguments),
+            ids,
             # No longer than an operation that it is a part of.
             time.monotonic() + at_most(self._deadlines_s.get(method.__name__, math.inf)),
         )
@@ -79,8 +82,8 @@ class Bounds:
         if operation.span is not None and operation.span.is_recording() and self._names_ids():
             telemetry.name_ids(
                 operation,
-                user=kwargs.get("user_id", getattr(session, "user_id", None)),
-                session=kwargs.get("session_id", getattr(session, "id", None)),
+                user=ids.get("user_id"),
+                session=ids.get("session_id"),
             )
         return operation
 
@@ -171,7 +174,7 @@ class Entered:
     ) -> None:
         if isinstance(failure, StoreError):
             failure.operation = self._operation.name
-            failure.key = self._operation.ids()
+            failure.key = self._operation.key
         is_thrown_away = isinstance(failure, GeneratorExit)  # the task is gone, and its context with it
         telemetry.detach(self._operation, in_context=not is_thrown_away)
         if not is_thrown_away:
@@ -180,8 +183,8 @@ class Entered:
             telemetry.finish(self._operation, failure)
 
 
-def _ids(arguments: Mapping[str, Any]) -> str:
-    session = arguments.get("session")
+def _ids(session: Session | None, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the ids alone: tasks that outlive the call, such as those of a channel, keep them in memory."""
     if session is not None:
-        arguments = {"app_name": session.app_name, "user_id": session.user_id, "session_id": session.id}
-    return " ".join(f"{name}={arguments[name]!r}" for name in _IDS if arguments.get(name) is not None)
+        return {"app_name": session.app_name, "user_id": session.user_id, "session_id": session.id}
+    return {name: arguments[name] for name in _IDS if arguments.get(name) is not None}

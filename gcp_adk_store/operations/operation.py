@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar, Token
 from dataclasses import dataclass, field
@@ -43,8 +43,8 @@ class Operation:
     system: str = ""
     """The service behind it, as telemetry names it."""
     app: str | None = None
-    ids: Callable[[], str] = str
-    """Return the ids for an error, never content; only failures need them."""
+    ids: Mapping[str, object] = field(default_factory=dict)
+    """Its ids by the name of the argument, never content."""
     ends_at: float = math.inf
     """Its deadline, on the clock of ``time.monotonic``."""
     counts: Counts = field(default_factory=Counts)
@@ -54,6 +54,11 @@ class Operation:
     since: float = 0.0
     elapsed_s: float = 0.0
     """Its running time in seconds, without the caller's time between two items."""
+
+    @property
+    def key(self) -> str:
+        """Its ids as errors and log lines show them."""
+        return " ".join(f"{name}={value!r}" for name, value in self.ids.items())
 
     def until(self, ends_at: float) -> "Operation":
         """Return the same operation with a deadline of its own."""
@@ -73,7 +78,7 @@ def running() -> Operation | None:
 def label() -> str:
     """Return the start of a log line about the running operation: its name and its ids."""
     operation = running()
-    return "" if operation is None else f"{operation.name} {operation.ids()}: "
+    return "" if operation is None else f"{operation.name} {operation.key}: "
 
 
 def enter(operation: Operation) -> Token[Operation | None]:
