@@ -11,7 +11,6 @@ from typing import Any, Final
 from google.adk.platform import time as platform_time
 
 from gcp_adk_store.artifacts.methods import ArtifactMethods, custom_time
-from gcp_adk_store.cloud.storage.objects import ObjectGoneError
 from gcp_adk_store.codec.objects import UPLOADS, encode_file, is_upload_name, object_name, upload_name
 from gcp_adk_store.errors import InvalidInputError, StoreError, UploadMissingError
 from gcp_adk_store.model.garbage import DEFAULT_AGE_S, Garbage, GarbageKind, require_age
@@ -20,6 +19,7 @@ from gcp_adk_store.model.payloads import PayloadPlace
 from gcp_adk_store.operations import telemetry
 from gcp_adk_store.operations.bounds import operation
 from gcp_adk_store.operations.operation import label
+from gcp_adk_store.ports.refusals import ObjectGoneError
 
 logger = logging.getLogger(__name__)
 

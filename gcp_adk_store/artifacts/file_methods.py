@@ -15,12 +15,12 @@ from gcp_adk_store.artifacts.files import (
 )
 from gcp_adk_store.artifacts.methods import ArtifactMethods, custom_time
 from gcp_adk_store.artifacts.stored_version import StoredArtifactVersion
-from gcp_adk_store.cloud.storage.resumable import CHUNK_BYTES
 from gcp_adk_store.codec.objects import StoredObject, encode_file, in_one
 from gcp_adk_store.errors import InvalidInputError
 from gcp_adk_store.model.artifacts import require_storage_class
 from gcp_adk_store.model.keys import ArtifactKey
 from gcp_adk_store.operations.bounds import operation
+from gcp_adk_store.ports.objects import CHUNK_BYTES
 
 
 class FileMethods(ArtifactMethods):
@@ -89,7 +89,7 @@ class FileMethods(ArtifactMethods):
                     upload = in_one(fields, await opened.read_at(0, opened.size))
                     await self._objects.create(name, upload)
                 else:
-                    await self._resumable.create(
+                    await self._uploads.create(
                         name, fields, size=opened.size, read_at=opened.read_at, on_progress=progress
                     )
 

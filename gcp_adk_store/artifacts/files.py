@@ -13,13 +13,13 @@ from functools import partial
 from types import TracebackType
 from typing import Any, BinaryIO, Final, Self, TypeVar
 
-from gcp_adk_store.cloud.storage.objects import Objects
-from gcp_adk_store.cloud.storage.resumable import RunningChecksum
+from gcp_adk_store.codec.checksums import RunningChecksum
 from gcp_adk_store.codec.objects import StoredObject
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
 from gcp_adk_store.operations import telemetry
 from gcp_adk_store.operations.bounds import Entered
 from gcp_adk_store.operations.operation import Operation, running
+from gcp_adk_store.ports.objects import Objects
 
 logger = logging.getLogger(__name__)
 

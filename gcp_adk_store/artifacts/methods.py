@@ -6,12 +6,10 @@ from google.adk.platform import time as platform_time
 
 from gcp_adk_store.artifacts.stored_version import StoredArtifactVersion
 from gcp_adk_store.artifacts.versions import ArtifactVersions
-from gcp_adk_store.cloud.storage.objects import Objects
-from gcp_adk_store.cloud.storage.resumable import ResumableUploads
-from gcp_adk_store.cloud.storage.signing import UrlSigner
 from gcp_adk_store.codec.objects import StoredObject, decode_artifact, version_of
 from gcp_adk_store.model.artifacts import time_after
 from gcp_adk_store.model.keys import ArtifactKey, ArtifactScope
+from gcp_adk_store.ports.objects import Objects, Signer, Uploads
 
 
 class ArtifactMethods:
@@ -22,8 +20,8 @@ class ArtifactMethods:
 
     _objects: Objects
     _versions: ArtifactVersions
-    _resumable: ResumableUploads
-    _signer: UrlSigner
+    _uploads: Uploads
+    _signer: Signer
     _storage_class: str | None
 
     @property

@@ -19,7 +19,7 @@ from gcp_adk_store.artifacts.stored_version import StoredArtifactVersion
 from gcp_adk_store.artifacts.versions import ArtifactVersions
 from gcp_adk_store.cloud.auth.credentials import StoreCredentials
 from gcp_adk_store.cloud.storage.calls import StorageCalls, StorageClient
-from gcp_adk_store.cloud.storage.objects import ObjectGoneError, Objects
+from gcp_adk_store.cloud.storage.objects import Objects
 from gcp_adk_store.cloud.storage.resumable import ResumableUploads
 from gcp_adk_store.cloud.storage.signing import UrlSigner
 from gcp_adk_store.codec.objects import (
@@ -42,6 +42,7 @@ from gcp_adk_store.operations import telemetry
 from gcp_adk_store.operations.bounds import Bounds, operation
 from gcp_adk_store.operations.fan_out import fan_out
 from gcp_adk_store.operations.forks import OfOneProcess
+from gcp_adk_store.ports.refusals import ObjectGoneError
 from gcp_adk_store.settings import ArtifactLimits, StoreSettings
 
 
@@ -112,7 +113,7 @@ class GcsArtifactService(FileMethods, LinkMethods, UploadMethods, OfOneProcess, 
             bucket_name, project=project, client=client, credentials=credentials, limits=limits
         )
         self._objects = Objects(calls, kms_key_name=kms_key_name)
-        self._resumable = ResumableUploads(calls, self._objects)
+        self._uploads = ResumableUploads(calls, self._objects)
         self._versions = ArtifactVersions(self._objects, limits)
         self._signer = UrlSigner(calls, credentials=credentials, service_account=signing_service_account)
 

@@ -5,9 +5,6 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from typing import Any, TypeVar
 
 from gcp_adk_store.artifacts.latest_versions import LatestVersions
-from gcp_adk_store.cloud import retry
-from gcp_adk_store.cloud.storage.conditions import ObjectExistsError
-from gcp_adk_store.cloud.storage.objects import ObjectGoneError, Objects
 from gcp_adk_store.codec.objects import (
     StoredObject,
     following_object_name,
@@ -33,6 +30,9 @@ from gcp_adk_store.model.keys import ArtifactKey, ArtifactScope
 from gcp_adk_store.operations import telemetry
 from gcp_adk_store.operations.fan_out import beside, fan_out
 from gcp_adk_store.operations.limiter import Limiter
+from gcp_adk_store.operations.rereads import jitter
+from gcp_adk_store.ports.objects import Objects
+from gcp_adk_store.ports.refusals import ObjectExistsError, ObjectGoneError
 from gcp_adk_store.settings import ArtifactLimits
 
 T = TypeVar("T")
@@ -86,7 +86,7 @@ class ArtifactVersions:
                         telemetry.count_conflict()
                         # The writer that won knows the next number, the others have to list: a random
                         # wait gives all of them a chance.
-                        await asyncio.sleep(retry.jitter(attempt))
+                        await asyncio.sleep(jitter(attempt))
                         version = next_version([version, *await self.numbers(key)])
                         continue
                     # This save made the object, and only the answer was lost.

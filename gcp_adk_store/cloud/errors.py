@@ -31,32 +31,12 @@ from gcp_adk_store.errors import (
     StoreError,
     UnavailableError,
 )
-
-
-class RefusedError(Exception):
-    """A condition of a write did not hold; nothing was written. The services never raise it to callers.
-
-    Attributes:
-        perhaps_own: Whether an earlier attempt of the same write was not answered and may have changed what
-            the condition requires.
-        attempts: The attempts of the write.
-    """
-
-    perhaps_own = False
-    attempts = 0
-
-
-class ConditionFailedError(RefusedError):
-    """A document or object differs from the write's requirement."""
-
-
-class TargetExistsError(RefusedError):
-    """A document or object that the write required to be absent exists."""
-
-
-class TargetMissingError(RefusedError):
-    """A document that the write required to exist does not."""
-
+from gcp_adk_store.ports.refusals import (
+    ConditionFailedError,
+    RefusedError,
+    TargetExistsError,
+    TargetMissingError,
+)
 
 _READ: Final[Mapping[grpc.StatusCode, type[StoreError]]] = {
     grpc.StatusCode.ABORTED: UnavailableError,

@@ -4,7 +4,6 @@ The SDKs' own retries are off wherever this loop runs, so that loops never nest.
 """
 
 import logging
-import random
 import time
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
@@ -13,10 +12,10 @@ from typing import Any, Final, TypeVar
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_before_delay
 from tenacity.wait import wait_base, wait_random_exponential
 
-from gcp_adk_store.cloud.errors import RefusedError
 from gcp_adk_store.errors import OutcomeUnknownError, OverloadedError, StoreError, UnavailableError
 from gcp_adk_store.operations import telemetry
 from gcp_adk_store.operations.operation import at_most, label
+from gcp_adk_store.ports.refusals import RefusedError
 
 logger = logging.getLogger(__name__)
 
@@ -24,7 +23,6 @@ T = TypeVar("T")
 
 _FIRST_WAIT_S: Final = 0.05
 _LONGEST_WAIT_S: Final = 5.0
-_LONGEST_RACE_S: Final = 0.25
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,12 +125,6 @@ class _Waits(wait_base):
         failure = retry_state.outcome and retry_state.outcome.exception()
         asked = failure.retry_after_s if isinstance(failure, StoreError) else None
         return self._jitter(retry_state) + (asked or 0.0)
-
-
-def jitter(attempt: int, *, longest_s: float = _LONGEST_RACE_S) -> float:
-    """Return the seconds to wait after conflict number *attempt*, counted from 0."""
-    bound = min(_FIRST_WAIT_S * attempt, longest_s)
-    return random.uniform(0, bound)  # noqa: S311  # spreads load, keeps no secret
 
 
 def _report_first(state: RetryCallState) -> None:

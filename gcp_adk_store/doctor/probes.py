@@ -7,15 +7,14 @@ from contextlib import suppress
 from dataclasses import replace
 
 from gcp_adk_store.cloud.auth.credentials import StoreCredentials
-from gcp_adk_store.cloud.errors import RefusedError
 from gcp_adk_store.cloud.firestore.documents import Documents
 from gcp_adk_store.cloud.storage.calls import StorageCalls
-from gcp_adk_store.cloud.storage.conditions import ObjectExistsError
 from gcp_adk_store.cloud.storage.objects import Objects
 from gcp_adk_store.codec.objects import Upload
 from gcp_adk_store.codec.writes import Delete, Page, Write
 from gcp_adk_store.doctor.measures import Probe
 from gcp_adk_store.errors import OutcomeUnknownError, StoreError
+from gcp_adk_store.ports.refusals import ObjectExistsError, RefusedError
 from gcp_adk_store.settings import ArtifactLimits
 
 _FOLDER = "adk-store-doctor"

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Sequence
 
-from gcp_adk_store.cloud.errors import RefusedError, TargetExistsError
 from gcp_adk_store.codec.spilling import Spilled
 from gcp_adk_store.codec.writes import Write
 from gcp_adk_store.errors import NotProvisionedError, OutcomeUnknownError, SessionExistsError, StoreError
@@ -12,10 +11,10 @@ from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.sessions import Marker, StoredSession
 from gcp_adk_store.model.state import ScopedState, overlay
 from gcp_adk_store.operations.pauses import apart
+from gcp_adk_store.operations.rereads import Rereads
+from gcp_adk_store.ports.refusals import RefusedError, TargetExistsError, settling
 from gcp_adk_store.sessions.deletion import SessionRemover
 from gcp_adk_store.sessions.reader import SessionReader
-from gcp_adk_store.sessions.refusals import settling
-from gcp_adk_store.sessions.rereads import Rereads
 from gcp_adk_store.sessions.storage import SessionStorage
 
 

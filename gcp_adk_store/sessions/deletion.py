@@ -3,7 +3,6 @@
 import logging
 from collections.abc import Sequence
 
-from gcp_adk_store.cloud.errors import RefusedError
 from gcp_adk_store.codec.documents import Deletion
 from gcp_adk_store.codec.stored import read_deletions
 from gcp_adk_store.errors import (
@@ -17,9 +16,9 @@ from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.operations import telemetry
 from gcp_adk_store.operations.fan_out import beside
 from gcp_adk_store.operations.operation import label
+from gcp_adk_store.operations.rereads import Rereads
+from gcp_adk_store.ports.refusals import RefusedError, settling
 from gcp_adk_store.sessions.reader import SessionReader
-from gcp_adk_store.sessions.refusals import settling
-from gcp_adk_store.sessions.rereads import Rereads
 from gcp_adk_store.sessions.storage import SessionStorage
 
 logger = logging.getLogger(__name__)

@@ -12,9 +12,9 @@ from gcp_adk_store.errors import PayloadMissingError, StoredDataError
 from gcp_adk_store.model.garbage import Garbage, GarbageKind, StoredPayload, require_age
 from gcp_adk_store.model.payloads import PayloadOwner, PayloadPlace, PayloadRef
 from gcp_adk_store.model.sessions import StoredSession
+from gcp_adk_store.operations.rereads import Rereads
 from gcp_adk_store.sessions.deletion import SessionRemover
 from gcp_adk_store.sessions.reader import SessionReader
-from gcp_adk_store.sessions.rereads import Rereads
 from gcp_adk_store.sessions.storage import SessionStorage
 
 _NOTES_AT_ONCE: Final = 500

@@ -32,9 +32,9 @@ from gcp_adk_store.model.state import ScopedState
 from gcp_adk_store.model.weights import is_light
 from gcp_adk_store.operations.fan_out import beside, fan_out
 from gcp_adk_store.operations.pauses import Pauses, apart, paced
+from gcp_adk_store.operations.rereads import Rereads
 from gcp_adk_store.sessions.handle import to_session
 from gcp_adk_store.sessions.reader import Found, SessionReader, decode_events, decoded, refers
-from gcp_adk_store.sessions.rereads import Rereads
 from gcp_adk_store.sessions.storage import SessionStorage
 
 MAX_PAGE_SIZE: Final = 1000

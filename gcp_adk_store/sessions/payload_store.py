@@ -13,10 +13,7 @@ from google.adk.platform import time as platform_time
 from google.auth.credentials import Credentials
 
 from gcp_adk_store.cloud.auth.credentials import StoreCredentials
-from gcp_adk_store.cloud.errors import RefusedError
-from gcp_adk_store.cloud.firestore.documents import Documents
 from gcp_adk_store.cloud.storage.calls import StorageCalls, StorageClient
-from gcp_adk_store.cloud.storage.conditions import ObjectExistsError
 from gcp_adk_store.cloud.storage.objects import Objects
 from gcp_adk_store.codec.documents import Layout
 from gcp_adk_store.codec.objects import DEFAULT_CONTENT_TYPE, ScannedObject, Upload
@@ -33,7 +30,8 @@ from gcp_adk_store.model.garbage import StoredPayload, Versions
 from gcp_adk_store.model.payloads import Payload, PayloadOwner, PayloadPlace, PayloadRef
 from gcp_adk_store.operations import telemetry
 from gcp_adk_store.operations.fan_out import fan_out
-from gcp_adk_store.sessions.refusals import settling
+from gcp_adk_store.ports.documents import Documents
+from gcp_adk_store.ports.refusals import ObjectExistsError, RefusedError, settling
 from gcp_adk_store.sessions.renewals import renew
 from gcp_adk_store.settings import ArtifactLimits, SessionLimits
 

@@ -32,7 +32,7 @@ from gcp_adk_store.model.state import ScopedState
 from gcp_adk_store.operations import telemetry
 from gcp_adk_store.operations.fan_out import fan_out
 from gcp_adk_store.operations.pauses import Pauses, apart
-from gcp_adk_store.sessions.rereads import Rereads
+from gcp_adk_store.operations.rereads import Rereads
 from gcp_adk_store.sessions.segment_cache import SegmentCache
 from gcp_adk_store.sessions.storage import SessionStorage
 

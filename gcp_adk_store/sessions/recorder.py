@@ -3,7 +3,6 @@
 import logging
 from dataclasses import replace
 
-from gcp_adk_store.cloud.errors import RefusedError
 from gcp_adk_store.codec.events import event_timestamp
 from gcp_adk_store.codec.spilling import Spilled
 from gcp_adk_store.codec.writes import Write
@@ -22,10 +21,11 @@ from gcp_adk_store.model.sessions import (
 from gcp_adk_store.operations import telemetry
 from gcp_adk_store.operations.operation import label
 from gcp_adk_store.operations.pauses import apart
+from gcp_adk_store.operations.rereads import Rereads
+from gcp_adk_store.ports.refusals import RefusedError, settling
 from gcp_adk_store.sessions.lifetimes import Lifetimes
 from gcp_adk_store.sessions.reader import SessionReader
-from gcp_adk_store.sessions.refusals import Appended, Settled, resolve, session_missing, settling
-from gcp_adk_store.sessions.rereads import Rereads
+from gcp_adk_store.sessions.refusals import Appended, Settled, resolve, session_missing
 from gcp_adk_store.sessions.storage import SessionStorage
 
 logger = logging.getLogger(__name__)

@@ -1,13 +1,11 @@
 """Decide what a refused write means: whether it is stored, goes again, or fails, and with which error."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 
-from gcp_adk_store.cloud.errors import RefusedError
-from gcp_adk_store.errors import OutcomeUnknownError, SessionConflictError, SessionMissingError, StoreError
+from gcp_adk_store.errors import OutcomeUnknownError, SessionConflictError, SessionMissingError
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.sessions import Append, Marker, Settlement, StoredSession
+from gcp_adk_store.ports.refusals import RefusedError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,26 +67,6 @@ def resolve(
     # This document exactly: the next commit meets no other session, and storage refuses an earlier commit
     # that arrives late.
     return stored.marker
-
-
-@contextmanager
-def settling(refused: RefusedError, *, advice: str = "read before repeating it") -> Iterator[None]:
-    """Report an unknown outcome if the block fails and the *refused* write may have been stored.
-
-    The block reads what became of that write. Its own error would say that nothing was written.
-
-    Raises:
-        OutcomeUnknownError: an attempt of the write was not answered, and the block raised a StoreError;
-            the message ends with *advice*.
-    """
-    try:
-        yield
-    except StoreError as exc:
-        if not refused.perhaps_own:
-            raise
-        raise OutcomeUnknownError.since(
-            exc, f"sent and not answered, and what became of it could not be read; {advice}"
-        ) from exc
 
 
 def session_missing(key: SessionKey) -> SessionMissingError:

@@ -2,11 +2,11 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 
-from gcp_adk_store.cloud.errors import RefusedError
-from gcp_adk_store.cloud.firestore.documents import Documents
 from gcp_adk_store.codec.documents import Layout
 from gcp_adk_store.codec.writes import Document
-from gcp_adk_store.sessions.rereads import Rereads
+from gcp_adk_store.operations.rereads import Rereads
+from gcp_adk_store.ports.documents import Documents
+from gcp_adk_store.ports.refusals import RefusedError
 
 
 async def renew(

@@ -5,12 +5,13 @@ import gc
 import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from google.adk.sessions import Session
 
 from gcp_adk_store import ArtifactLimits, OverloadedError, SessionLimits, Store
+from gcp_adk_store.cloud.storage.objects import Objects
 from gcp_adk_store.operations.operation import part_of
 from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, STORAGE_VARIABLE, Emulator
 from gcp_adk_store.testing.faults.firestore_proxy import FirestoreProxy
@@ -168,7 +169,7 @@ def leftovers(place: Place) -> tuple[int, int]:
     limiters = [
         sessions._limiter,
         sessions.bounds._limiter,
-        artifacts._objects._calls._limiter,
+        cast("Objects", artifacts._objects)._calls._limiter,
         artifacts._versions._limiter,
     ]
     return sum(len(one._queues) for one in limiters if one is not None), len(sessions._under_way)

@@ -3,11 +3,13 @@
 import random
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from gcp_adk_store.cloud.errors import ConditionFailedError
 from gcp_adk_store.errors import UnavailableError
 from gcp_adk_store.operations.operation import part_of
-from gcp_adk_store.sessions.rereads import Rereads
+from gcp_adk_store.operations.rereads import Rereads, jitter
+from gcp_adk_store.ports.refusals import ConditionFailedError
 
 
 async def test_the_first_turn_has_no_pause_and_the_others_stay_short(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -51,3 +53,38 @@ async def test_a_loop_ends_with_the_running_operation() -> None:
         rereads = Rereads(30)
         with pytest.raises(UnavailableError, match="others came first"):
             await rereads.again()
+
+
+@pytest.mark.parametrize(
+    ("attempt", "bound"), [(0, 0.0), (1, 0.05), (2, 0.1), (4, 0.2), (5, 0.25), (6, 0.25), (10**9, 0.25)]
+)
+def test_who_loses_a_race_waits_longer_each_time(
+    attempt: int, bound: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Up to a quarter of a second, however often: who waits longer than the others loses again."""
+    bounds: list[tuple[float, float]] = []
+
+    def uniform(low: float, high: float) -> float:
+        bounds.append((low, high))
+        return high
+
+    monkeypatch.setattr(random, "uniform", uniform)
+    waited_s = jitter(attempt)
+
+    assert [(0, waited_s)] == bounds
+    assert bound == pytest.approx(waited_s)
+
+
+@given(st.integers(0, 2**70))
+def test_no_wait_after_a_race_is_out_of_bounds(attempt: int) -> None:
+    """It is never negative and never beyond the bound, whatever chance says."""
+    assert 0 <= jitter(attempt) <= min(0.05 * attempt, 0.25)
+
+
+def test_losers_of_a_race_do_not_meet_again() -> None:
+    """Chance spreads them over the whole of the wait, not only over its end."""
+    waits = [jitter(5) for _ in range(1000)]
+
+    assert min(waits) < 0.05
+    assert max(waits) > 0.2
+    assert len(set(waits)) > 900

@@ -1,15 +1,11 @@
 """Show what is repeated, for how long, and what ends it."""
 
 import asyncio
-import random
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from gcp_adk_store.cloud import retry
-from gcp_adk_store.cloud.errors import ConditionFailedError
 from gcp_adk_store.cloud.retry import RetryPolicy
 from gcp_adk_store.errors import (
     AccessDeniedError,
@@ -21,6 +17,7 @@ from gcp_adk_store.errors import (
     UnavailableError,
 )
 from gcp_adk_store.operations.operation import part_of
+from gcp_adk_store.ports.refusals import ConditionFailedError
 
 QUICK = RetryPolicy(attempt_s=20.0, deadline_s=30.0, first_wait_s=0.0001, longest_wait_s=0.001)
 HANGS_S = 20.0
@@ -231,38 +228,3 @@ async def test_a_cancelled_caller_waits_no_longer() -> None:
     await asyncio.wait([task], timeout=HANGS_S)
 
     assert (True, 1) == (task.cancelled(), runs)
-
-
-@pytest.mark.parametrize(
-    ("attempt", "bound"), [(0, 0.0), (1, 0.05), (2, 0.1), (4, 0.2), (5, 0.25), (6, 0.25), (10**9, 0.25)]
-)
-def test_who_loses_a_race_waits_longer_each_time(
-    attempt: int, bound: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Up to a quarter of a second, however often: who waits longer than the others loses again."""
-    bounds: list[tuple[float, float]] = []
-
-    def uniform(low: float, high: float) -> float:
-        bounds.append((low, high))
-        return high
-
-    monkeypatch.setattr(random, "uniform", uniform)
-    waited_s = retry.jitter(attempt)
-
-    assert [(0, waited_s)] == bounds
-    assert bound == pytest.approx(waited_s)
-
-
-@given(st.integers(0, 2**70))
-def test_no_wait_after_a_race_is_out_of_bounds(attempt: int) -> None:
-    """It is never negative and never beyond the bound, whatever chance says."""
-    assert 0 <= retry.jitter(attempt) <= min(0.05 * attempt, 0.25)
-
-
-def test_losers_of_a_race_do_not_meet_again() -> None:
-    """Chance spreads them over the whole of the wait, not only over its end."""
-    waits = [retry.jitter(5) for _ in range(1000)]
-
-    assert min(waits) < 0.05
-    assert max(waits) > 0.2
-    assert len(set(waits)) > 900

@@ -24,10 +24,6 @@ from grpc.aio import Metadata
 
 from gcp_adk_store.cloud.errors import (
     FIRESTORE_FAILURES,
-    ConditionFailedError,
-    RefusedError,
-    TargetExistsError,
-    TargetMissingError,
     firestore_read_error,
     firestore_write_error,
     project_error,
@@ -44,6 +40,12 @@ from gcp_adk_store.errors import (
     OutcomeUnknownError,
     StoreError,
     UnavailableError,
+)
+from gcp_adk_store.ports.refusals import (
+    ConditionFailedError,
+    RefusedError,
+    TargetExistsError,
+    TargetMissingError,
 )
 from gcp_adk_store.settings import ArtifactLimits
 

@@ -7,27 +7,14 @@ after a failed condition it differs from what the condition requires.
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, TypeVar
 
-from gcp_adk_store.cloud.errors import (
-    ConditionFailedError,
-    RefusedError,
-    TargetExistsError,
-    unexplained,
-)
+from gcp_adk_store.cloud.errors import unexplained
 from gcp_adk_store.cloud.storage.calls import Permission, StorageCalls
-from gcp_adk_store.errors import OutcomeUnknownError, StoreError
+from gcp_adk_store.ports.refusals import ConditionFailedError, ObjectExistsError, RefusedError, settling
 
 T = TypeVar("T")
 
 _TRIES_TO_MAKE: Final = 2
 """Between a refusal and the check another writer may remove its object, but hardly twice in a row."""
-
-
-class ObjectExistsError(TargetExistsError):
-    """The object exists already; *found* is the check's result. The services never raise it to callers."""
-
-    def __init__(self, found: Any) -> None:
-        super().__init__(found)
-        self.found = found
 
 
 class Conditions:
@@ -55,7 +42,8 @@ class Conditions:
                 unsure = refused.perhaps_own = unsure or refused.perhaps_own
                 if not isinstance(refused, ConditionFailedError):
                     raise
-            found = await self._settled(look(), refused)
+            with settling(refused):
+                found = await look()
             if found:
                 exists = ObjectExistsError(found)
                 exists.perhaps_own = unsure
@@ -72,7 +60,8 @@ class Conditions:
             AccessDeniedError: it has the required version, where ``None`` stands for any.
             OutcomeUnknownError: the same, but an earlier attempt of the write was not answered.
         """
-        found = await self._settled(self.find(name), refused)
+        with settling(refused):
+            found = await self.find(name)
         if (
             found is not None
             and generation in (None, found.generation)
@@ -91,14 +80,3 @@ class Conditions:
         if found is None:
             await self._calls.require_bucket()
         return found
-
-    async def _settled(self, look: Awaitable[T], refused: RefusedError) -> T:
-        try:
-            return await look
-        except StoreError as exc:
-            if not refused.perhaps_own:
-                raise
-            raise OutcomeUnknownError.since(
-                exc,
-                "sent and not answered, and what became of it could not be read; read before repeating it",
-            ) from exc

@@ -9,13 +9,13 @@ from typing import Any, Final, TypeVar
 import requests
 from google.api_core import exceptions as api
 
-from gcp_adk_store.cloud.errors import ConditionFailedError, RefusedError
 from gcp_adk_store.cloud.storage.calls import Permission, StorageCalls
 from gcp_adk_store.cloud.storage.conditions import Conditions
 from gcp_adk_store.cloud.storage.resources import scanned, stored
 from gcp_adk_store.codec.objects import ObjectFields, ScannedObject, StoredObject, Upload
 from gcp_adk_store.operations import telemetry
 from gcp_adk_store.operations.fan_out import fan_out
+from gcp_adk_store.ports.refusals import ConditionFailedError, ObjectGoneError
 
 T = TypeVar("T")
 
@@ -26,10 +26,6 @@ _INFOS: Final = f"items({_INFO}),nextPageToken"
 _SCANNED: Final = "items(name,generation,metageneration,size,metadata,updated),nextPageToken"
 _SCANNED_AT_ONCE: Final = 1000
 _INFOS_WITH_HASHES: Final = f"items({_INFO},crc32c,md5Hash),nextPageToken"
-
-
-class ObjectGoneError(RefusedError):
-    """An object was removed or replaced before its use. The services never raise it to callers."""
 
 
 class Objects:

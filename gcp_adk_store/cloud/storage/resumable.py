@@ -1,47 +1,25 @@
 """Upload large objects in pieces; after a lost request only the missing bytes are sent again."""
 
-import base64
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any, Final
 
-import google_crc32c
 from google.cloud.storage.exceptions import InvalidResponse
 
 from gcp_adk_store.cloud.storage.calls import Permission, StorageCalls
 from gcp_adk_store.cloud.storage.conditions import Conditions
 from gcp_adk_store.cloud.storage.objects import Objects
+from gcp_adk_store.codec.checksums import RunningChecksum
 from gcp_adk_store.codec.objects import ObjectFields
 from gcp_adk_store.errors import StoredDataError, UnavailableError
 from gcp_adk_store.operations import telemetry
-
-CHUNK_BYTES: Final = 8 * 1024 * 1024
-"""Bytes of one request: a multiple of 256 KiB, as Cloud Storage requires."""
+from gcp_adk_store.ports.objects import CHUNK_BYTES, ReadAt
 
 _LONGEST_STALL: Final = 5
 """The limit of consecutive pieces without progress."""
 
 _RANGE: Final = re.compile(r"bytes=0-(\d+)")
-
-ReadAt = Callable[[int, int], Awaitable[bytes]]
-"""Return bytes from an offset (first argument), as many as the second argument says."""
-
-
-class RunningChecksum:
-    """CRC32C of bytes that come in pieces."""
-
-    def __init__(self) -> None:
-        self._sum = google_crc32c.Checksum()
-
-    def update(self, data: bytes) -> None:
-        """Add *data*."""
-        self._sum.update(data)
-
-    @property
-    def base64(self) -> str:
-        """The checksum in Cloud Storage's base64 form."""
-        return base64.b64encode(self._sum.digest()).decode()
 
 
 class ResumableUploads:

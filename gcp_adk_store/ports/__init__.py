@@ -1,0 +1,1 @@
+"""What sessions and artifacts require of a backend: documents, objects, and how they refuse a write."""

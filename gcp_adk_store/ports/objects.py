@@ -1,0 +1,155 @@
+"""The ports for objects: what artifacts and payloads require of a bucket."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from datetime import datetime, timedelta
+from typing import Any, Final, Protocol
+
+from gcp_adk_store.codec.objects import ObjectFields, ScannedObject, StoredObject, Upload
+
+CHUNK_BYTES: Final = 8 * 1024 * 1024
+"""Bytes of one request of an upload: a multiple of 256 KiB, as Cloud Storage requires."""
+
+ReadAt = Callable[[int, int], Awaitable[bytes]]
+"""Return bytes from an offset (first argument), as many as the second argument says."""
+
+
+class Objects(Protocol):
+    """The objects of one bucket."""
+
+    @property
+    def bucket(self) -> str:
+        """The bucket's name."""
+        ...
+
+    @property
+    def kms_key_name(self) -> str | None:
+        """The key that encrypts new objects; ``None`` takes the bucket's."""
+        ...
+
+    async def create(self, name: str, upload: Upload, *, marks: Mapping[str, str] | None = None) -> None:
+        """Write an object that must not exist yet; durable on return.
+
+        An existing object gets *marks*, if any, as its metadata.
+
+        Raises:
+            ObjectExistsError: it exists, perhaps from this call, whose answer was lost.
+            OutcomeUnknownError: the request was sent and not answered before the deadline.
+            UnavailableError, NotProvisionedError, AccessDeniedError: nothing was written.
+        """
+        ...
+
+    async def copy(self, source: StoredObject, name: str, fields: ObjectFields) -> None:
+        """Write an object that must not exist yet from the bytes of *source*, within the bucket.
+
+        Raises:
+            ObjectGoneError: *source* was replaced or removed; nothing was written.
+            ObjectExistsError: as :meth:`create`.
+            OutcomeUnknownError, UnavailableError, NotProvisionedError, AccessDeniedError: as :meth:`create`.
+        """
+        ...
+
+    async def names(self, prefix: str, *, delimiter: str | None) -> list[str]:
+        """Return the names that start with *prefix* and lack *delimiter* after it, in order."""
+        ...
+
+    async def infos(self, prefix: str, *, delimiter: str | None, hashes: bool = False) -> list[StoredObject]:
+        """Return the objects of :meth:`names` with their metadata, and with checksums if *hashes*."""
+        ...
+
+    async def greatest(
+        self, prefix: str, order: Callable[[str], int | None], *, delimiter: str | None
+    ) -> StoredObject | None:
+        """Return the object of :meth:`names` with the greatest *order*, with its checksums.
+
+        ``None`` if *order* returns ``None`` for all.
+        """
+        ...
+
+    async def info(self, name: str) -> StoredObject | None:
+        """Return one object with its checksums, ``None`` if it does not exist."""
+        ...
+
+    async def read(
+        self, name: str, *, generation: int | None, part: tuple[int, int] | None = None
+    ) -> tuple[bytes, int] | None:
+        """Return an object's bytes and their generation; ``None`` if gone.
+
+        The bytes are checked. *part* is the first byte and the one after the last.
+        """
+        ...
+
+    async def keep_until(self, prefix: str, time: datetime) -> None:
+        """Move the custom time of the objects that start with *prefix* to *time* at least."""
+        ...
+
+    def scan(self, prefix: str) -> AsyncIterator[list[ScannedObject]]:
+        """Yield the objects that start with *prefix*, ordered by name, in pages."""
+        ...
+
+    async def mark(self, name: str, metadata: Mapping[str, str]) -> bool:
+        """Change an object's *metadata*, which changes its version; return whether it exists."""
+        ...
+
+    async def delete_unchanged(self, name: str, version: str) -> bool:
+        """Remove an object if it still has the *version* of a scan; return whether it is gone."""
+        ...
+
+    async def delete(self, name: str, *, generation: int | None) -> None:
+        """Remove an object of this *generation*, or of any if ``None``; a missing object is accepted."""
+        ...
+
+    async def close(self) -> None:
+        """Let running requests finish, then close own connections; a later call opens them again."""
+        ...
+
+
+class Uploads(Protocol):
+    """Uploads of any size, some megabytes in memory at a time."""
+
+    async def create(
+        self,
+        name: str,
+        fields: ObjectFields,
+        *,
+        size: int,
+        read_at: ReadAt,
+        on_progress: Callable[[int], None],
+    ) -> None:
+        """Write an object that must not exist yet, and compare its CRC32C with that of the read bytes.
+
+        Args:
+            name: The object's name.
+            fields: Its properties.
+            size: Its size in bytes, above 0.
+            read_at: Returns its bytes; it may be called twice for some of them.
+            on_progress: Called with the number of bytes that the bucket has.
+
+        Raises:
+            ObjectExistsError: it exists; it may be this call's own, whose answer was lost.
+            StoredDataError: the bucket received other bytes, which were removed again.
+            OutcomeUnknownError: the last piece was sent and not answered before the deadline.
+            UnavailableError, NotProvisionedError, AccessDeniedError: nothing was written.
+        """
+        ...
+
+
+class Signer(Protocol):
+    """Signs URLs of objects."""
+
+    async def sign(
+        self,
+        name: str,
+        *,
+        method: str,
+        expiration: datetime | timedelta | int,
+        headers: Mapping[str, str] | None = None,
+        options: Mapping[str, Any] | None = None,
+    ) -> str:
+        """Return a URL for the object *name*, without a request to the bucket.
+
+        Raises:
+            InvalidInputError: an option is invalid, *expiration* is more than 7 days away, or the backend has
+                no URLs.
+            AccessDeniedError: the credentials cannot sign, or IAM refuses.
+        """
+        ...
