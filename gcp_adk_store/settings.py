@@ -1,12 +1,11 @@
-"""Hold settings and limits; the only reader of the environment and of service URIs."""
+"""Hold settings and limits; the only reader of the environment."""
 
-import difflib
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, Final, NamedTuple, Self
-from urllib.parse import quote, unquote
+from typing import Any, Final, Literal, NamedTuple, Self, TypedDict
+from urllib.parse import quote
 
 from gcp_adk_store.errors import InvalidInputError
 
@@ -14,46 +13,36 @@ EMULATOR_PROJECT: Final = "demo-adk-store"
 """The project used on an emulator when none is given; ``demo-`` never names a real project."""
 
 
-class _Form(NamedTuple):
+class Form(NamedTuple):
+    """The form of a setting's text, and its name in an error."""
+
     shape: re.Pattern[str]
     says: str
 
 
-_FORMS: Final = {
-    "project": _Form(re.compile(r"[A-Za-z0-9][A-Za-z0-9.:_-]{0,127}"), "a Google Cloud project's id"),
-    "database": _Form(
+FORMS: Final = {
+    "project": Form(re.compile(r"[A-Za-z0-9][A-Za-z0-9.:_-]{0,127}"), "a Google Cloud project's id"),
+    "database": Form(
         re.compile(r"\(default\)|[a-z][a-z0-9-]{2,61}[a-z0-9]"),
         "'(default)' or a Firestore database's id: 4 to 63 lower-case letters, digits or '-'",
     ),
-    "bucket": _Form(
+    "bucket": Form(
         re.compile(r"[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]"),
         "a bucket's name alone, without gs:// and folders: lower-case letters, digits, '-', '_' or '.'",
     ),
-    "prefix": _Form(
+    "prefix": Form(
         re.compile(r"[A-Za-z][A-Za-z0-9-]{0,31}"),
         "1 to 32 letters, digits or '-', starting with a letter",
     ),
-    "credentials_file": _Form(re.compile(r"[^\x00]+"), "a path"),
-    "impersonate_service_account": _Form(
+    "credentials_file": Form(re.compile(r"[^\x00]+"), "a path"),
+    "impersonate_service_account": Form(
         re.compile(r"[A-Za-z0-9._-]+@[A-Za-z0-9.-]+"), "the email of a service account"
     ),
-    "quota_project": _Form(re.compile(r"[A-Za-z0-9][A-Za-z0-9.:_-]{0,127}"), "a Google Cloud project's id"),
-    "universe_domain": _Form(
+    "quota_project": Form(re.compile(r"[A-Za-z0-9][A-Za-z0-9.:_-]{0,127}"), "a Google Cloud project's id"),
+    "universe_domain": Form(
         re.compile(r"[a-z0-9-]+(\.[a-z0-9-]+)+"), "a domain alone, such as googleapis.com"
     ),
 }
-
-
-_ARTIFACT_FORMS: Final = {
-    "kms_key_name": _Form(
-        re.compile(r"projects/[\w.:-]+/locations/[\w-]+/keyRings/[\w-]+/cryptoKeys/[\w-]+", re.ASCII),
-        "the full name of a key, projects/P/locations/L/keyRings/R/cryptoKeys/K",
-    ),
-    "signing_service_account": _Form(
-        re.compile(r"[A-Za-z0-9.+_-]+@[A-Za-z0-9.-]+"), "the email of a service account"
-    ),
-}
-"""Forms of URI parameters that a service passes on unchecked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +72,7 @@ class StoreSettings:
     """``None`` takes that of the credentials, usually ``googleapis.com``."""
 
     def __post_init__(self) -> None:
-        _require_forms({name: getattr(self, name) for name in _FORMS}, _FORMS)
+        require_forms({name: getattr(self, name) for name in FORMS})
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str] | None = None) -> Self:
@@ -193,139 +182,31 @@ class ArtifactLimits:
         )
 
 
-def session_service_arguments(uri: str) -> dict[str, Any]:
-    """Parse ``firestore://PROJECT/DATABASE?...`` into arguments of the session service.
+class SessionOptions(TypedDict, total=False):
+    """Options of every session service, whatever its backend."""
 
-    Both names may be left out, as in ``firestore:///``. Parameters: *prefix*, *bucket*, *on_conflict*,
-    *on_missing_payload*, *default_ttl_seconds* and the numbers of :class:`SessionLimits`, by their names.
-    Percent-encoding is decoded everywhere; ``+`` stays a plus.
-
-    Raises:
-        InvalidInputError: a part of it is unknown, repeated, empty or malformed.
-    """
-    parts = _ServiceUri.parse(uri, "firestore")
-    project, database = parts.authority, parts.path.removeprefix("/")
-    given = parts.typed(
-        {
-            "prefix": str,
-            "bucket": str,
-            "on_conflict": str,
-            "on_missing_payload": str,
-            "default_ttl_seconds": _decimal,
-        },
-        SessionLimits,
-    )
-    named = {"project": project, "database": database}
-    arguments = {name: value for name, value in named.items() if value} | given
-    StoreSettings(**{name: value for name, value in arguments.items() if name in _FORMS})
-    return arguments
+    on_conflict: Literal["raise", "merge"]
+    """What an append does when another writer was first: ``raise`` (default) raises SessionConflictError;
+    ``merge`` stores the event after the others', and the caller's session learns them."""
+    on_missing_payload: Literal["raise", "placeholder"]
+    """What reading an event does when large content of it is gone or damaged: ``raise`` (default) raises
+    PayloadMissingError; ``placeholder`` puts a text in its place that names it, and logs a warning. A state
+    value that is gone is always an error."""
+    default_ttl_seconds: float | None
+    """*ttl_seconds* of sessions that are made without one, such as those that ADK's servers make; ``None``
+    (default) keeps them for good."""
+    limits: SessionLimits | None
+    """Sizes and deadlines."""
 
 
-def artifact_service_arguments(uri: str) -> dict[str, Any]:
-    """Parse ``gs://BUCKET?...`` into arguments of the artifact service.
+class StoreOptions(TypedDict, total=False):
+    """Options of every store: those of :class:`SessionOptions`, and the limits of both services."""
 
-    Parameters: *project*, *kms_key_name*, *storage_class*, *signing_service_account* and the numbers of
-    :class:`ArtifactLimits`, by their names.
-
-    Raises:
-        InvalidInputError: as for :func:`session_service_arguments`, or the URI has a folder: ADK alone
-            names the artifacts within a bucket.
-    """
-    parts = _ServiceUri.parse(uri, "gs")
-    if parts.path not in ("", "/"):
-        raise InvalidInputError(f"gs://{parts.authority} is a whole bucket; {parts.path!r} cannot follow it")
-    given = parts.typed(
-        {"project": str, "kms_key_name": str, "storage_class": str, "signing_service_account": str},
-        ArtifactLimits,
-    )
-    StoreSettings(bucket=parts.authority, project=given.get("project"))
-    _require_forms(given, _ARTIFACT_FORMS)
-    return {"bucket_name": parts.authority} | given
-
-
-def require_known(names: Iterable[str], known: Iterable[str], *, of: str) -> None:
-    """Check that all *names* are among *known*.
-
-    Raises:
-        InvalidInputError: a name is unknown; the message suggests a similar known name.
-    """
-    known = sorted(known)
-    for name in names:
-        if name not in known:
-            close = difflib.get_close_matches(name, known, n=1)
-            hint = f"did you mean {close[0]!r}?" if close else f"it has {', '.join(known)}"
-            raise InvalidInputError(f"{of} has no {name[:80]!r}; {hint}")
-
-
-_URI: Final = re.compile(r"([a-z]+)://([^/?#]*)([^?#]*)(?:\?([^#]*))?", re.IGNORECASE)
-_USER: Final = re.compile(r"//[^/?#]*@")
-"""The user part of other services' URIs, which may hold a password."""
-_NOT_ENCODED: Final = re.compile(r"%(?![0-9A-Fa-f]{2})")
-
-
-class _ServiceUri(NamedTuple):
-    scheme: str
-    authority: str
-    path: str
-    query: Mapping[str, str]
-
-    @classmethod
-    def parse(cls, uri: str, scheme: str) -> Self:
-        # Not urlsplit(): it drops line breaks and blanks, and reads a port in example.com:project.
-        found = _URI.fullmatch(uri)
-        fits = found is not None and found[1].lower() == scheme and "@" not in found[2]
-        if found is None or not fits or not uri.isprintable() or " " in uri:
-            shown = _USER.sub("//...@", uri)[:80]
-            raise InvalidInputError(f"{shown!r} is not a URI of the form {scheme}://...?name=value&...")
-        query: dict[str, str] = {}
-        for pair in (found[4] or "").split("&") if found[4] else []:
-            name, _, value = (_decoded(text) for text in pair.partition("="))
-            if not name or not value:
-                raise InvalidInputError(f"{scheme}://: the parameter {name[:80]!r} has no name or no value")
-            if name in query:
-                raise InvalidInputError(f"{scheme}://: the parameter {name[:80]!r} is there twice")
-            query[name] = value
-        return cls(scheme, _decoded(found[2]), _decoded(found[3]), query)
-
-    def typed(self, parameters: Mapping[str, Callable[[str], Any]], limits: type[Any]) -> dict[str, Any]:
-        """Return the converted parameters, with all limits in one ``limits`` object."""
-        numbers = {
-            each.name: _whole if each.type is int else _decimal
-            for each in fields(limits)
-            if each.type in (int, float)
-        }
-        kinds = {**parameters, **numbers}
-        require_known(self.query, kinds, of=f"a URI {self.scheme}://")
-        values = {}
-        for name, text in self.query.items():
-            try:
-                values[name] = kinds[name](text)
-            except ValueError as exc:
-                raise InvalidInputError(f"{self.scheme}://: {name} is {text[:80]!r}, {exc}") from exc
-        given = {name: value for name, value in values.items() if name in parameters}
-        own = {name: value for name, value in values.items() if name in numbers}
-        return given | ({"limits": limits(**own)} if own else {})
-
-
-def _decoded(text: str) -> str:
-    if _NOT_ENCODED.search(text):
-        raise InvalidInputError(f"in {text[:80]!r} a % is not followed by two hexadecimal digits")
-    try:
-        return unquote(text, errors="strict")
-    except UnicodeDecodeError as exc:
-        raise InvalidInputError(f"{text[:80]!r} is not percent-encoded UTF-8") from exc
-
-
-def _whole(text: str) -> int:
-    if not re.fullmatch(r"[0-9]{1,18}", text):
-        raise ValueError("it must be a whole number")
-    return int(text)
-
-
-def _decimal(text: str) -> float:
-    if not re.fullmatch(r"[0-9]{1,18}(\.[0-9]{1,18})?", text):
-        raise ValueError("it must be a number such as 30 or 0.5")
-    return float(text)
+    on_conflict: Literal["raise", "merge"]
+    on_missing_payload: Literal["raise", "placeholder"]
+    default_ttl_seconds: float | None
+    session_limits: SessionLimits | None
+    artifact_limits: ArtifactLimits | None
 
 
 def firestore_emulator_host() -> str | None:
@@ -361,7 +242,12 @@ def universe_domain() -> str | None:
     return os.environ.get("GOOGLE_CLOUD_UNIVERSE_DOMAIN") or None
 
 
-def _require_forms(values: Mapping[str, Any], forms: Mapping[str, _Form]) -> None:
+def require_forms(values: Mapping[str, Any], forms: Mapping[str, Form] = FORMS) -> None:
+    """Check the *values* that are given.
+
+    Raises:
+        InvalidInputError: a value does not have its form.
+    """
     for name, form in forms.items():
         value = values.get(name)
         if value is None:

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator
 from types import TracebackType
-from typing import Literal, Self
+from typing import Self, Unpack
 
 from google.auth.credentials import Credentials
 
@@ -14,7 +14,7 @@ from gcp_adk_store.errors import InvalidInputError
 from gcp_adk_store.model.garbage import DEFAULT_AGE_S, Garbage, GarbageKind
 from gcp_adk_store.operations.forks import OfOneProcess
 from gcp_adk_store.sessions.service import FirestoreSessionService
-from gcp_adk_store.settings import ArtifactLimits, SessionLimits, StoreSettings
+from gcp_adk_store.settings import ArtifactLimits, SessionLimits, SessionOptions, StoreOptions, StoreSettings
 
 
 class Store(OfOneProcess):
@@ -40,16 +40,13 @@ class Store(OfOneProcess):
         prefix: str = "adk",
         credentials: StoreCredentials | Credentials | None = None,
         impersonate_service_account: str | None = None,
-        on_conflict: Literal["raise", "merge"] = "raise",
-        on_missing_payload: Literal["raise", "placeholder"] = "raise",
-        default_ttl_seconds: float | None = None,
-        session_limits: SessionLimits | None = None,
-        artifact_limits: ArtifactLimits | None = None,
+        **options: Unpack[StoreOptions],
     ) -> Self:
         """Return a store with connections of its own; it contacts nothing before the first call.
 
-        The arguments are those of :class:`~gcp_adk_store.StoreSettings`, and of the two services, whose
-        clients share one token. *impersonate_service_account* is short for the *credentials*
+        The arguments are those of :class:`~gcp_adk_store.StoreSettings` and
+        :class:`~gcp_adk_store.settings.StoreOptions`. The clients of both services share one token.
+        *impersonate_service_account* is short for the *credentials*
         ``StoreCredentials(impersonate_service_account=...)``.
 
         Raises:
@@ -67,7 +64,10 @@ class Store(OfOneProcess):
         artifacts = None
         if place.bucket is not None:
             artifacts = GcsArtifactService(
-                place.bucket, project=place.project, credentials=credentials, limits=artifact_limits
+                place.bucket,
+                project=place.project,
+                credentials=credentials,
+                limits=options.get("artifact_limits"),
             )
         sessions = FirestoreSessionService(
             project=place.project,
@@ -75,10 +75,7 @@ class Store(OfOneProcess):
             prefix=place.prefix,
             bucket=place.bucket,
             credentials=credentials,
-            on_conflict=on_conflict,
-            on_missing_payload=on_missing_payload,
-            default_ttl_seconds=default_ttl_seconds,
-            limits=session_limits,
+            **_of_sessions(**options),
         )
         return cls(sessions=sessions, artifacts=artifacts)
 
@@ -87,11 +84,7 @@ class Store(OfOneProcess):
         cls,
         *,
         credentials: StoreCredentials | Credentials | None = None,
-        on_conflict: Literal["raise", "merge"] = "raise",
-        on_missing_payload: Literal["raise", "placeholder"] = "raise",
-        default_ttl_seconds: float | None = None,
-        session_limits: SessionLimits | None = None,
-        artifact_limits: ArtifactLimits | None = None,
+        **options: Unpack[StoreOptions],
     ) -> Self:
         """Return the store that ``ADK_STORE_PROJECT``, ``_DATABASE``, ``_BUCKET`` and ``_PREFIX`` name.
 
@@ -108,11 +101,7 @@ class Store(OfOneProcess):
             bucket=place.bucket,
             prefix=place.prefix,
             credentials=StoreCredentials.from_settings(place) if credentials is None else credentials,
-            on_conflict=on_conflict,
-            on_missing_payload=on_missing_payload,
-            default_ttl_seconds=default_ttl_seconds,
-            session_limits=session_limits,
-            artifact_limits=artifact_limits,
+            **options,
         )
 
     @classmethod
@@ -123,9 +112,7 @@ class Store(OfOneProcess):
         storage: StorageClient | None = None,
         bucket: str | None = None,
         prefix: str = "adk",
-        on_conflict: Literal["raise", "merge"] = "raise",
-        on_missing_payload: Literal["raise", "placeholder"] = "raise",
-        default_ttl_seconds: float | None = None,
+        **options: Unpack[StoreOptions],
     ) -> Self:
         """Return a store over clients that the caller owns and closes.
 
@@ -140,11 +127,11 @@ class Store(OfOneProcess):
                 prefix=prefix,
                 bucket=bucket,
                 storage=storage,
-                on_conflict=on_conflict,
-                on_missing_payload=on_missing_payload,
-                default_ttl_seconds=default_ttl_seconds,
+                **_of_sessions(**options),
             ),
-            artifacts=None if bucket is None else GcsArtifactService(bucket, client=storage),
+            artifacts=None
+            if bucket is None
+            else GcsArtifactService(bucket, client=storage, limits=options.get("artifact_limits")),
         )
 
     @property
@@ -199,3 +186,13 @@ class Store(OfOneProcess):
         self, kind: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
     ) -> None:
         await self.close()
+
+
+def _of_sessions(
+    *,
+    session_limits: SessionLimits | None = None,
+    artifact_limits: ArtifactLimits | None = None,  # noqa: ARG001  # of the other service
+    **options: Unpack[SessionOptions],
+) -> SessionOptions:
+    """Return a store's options as the session service names them."""
+    return {**options, "limits": session_limits}

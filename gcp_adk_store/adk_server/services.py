@@ -4,6 +4,7 @@ import asyncio
 import inspect
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from gcp_adk_store.adk_server.uris import artifact_service_arguments, require_known, session_service_arguments
 from gcp_adk_store.artifacts.service import GcsArtifactService
 from gcp_adk_store.cloud.auth.credentials import StoreCredentials
 from gcp_adk_store.cloud.storage.calls import StorageCalls
@@ -11,13 +12,7 @@ from gcp_adk_store.errors import InvalidInputError, NotProvisionedError
 from gcp_adk_store.operations.forks import Guard
 from gcp_adk_store.operations.operation import part_of
 from gcp_adk_store.sessions.service import FirestoreSessionService
-from gcp_adk_store.settings import (
-    ArtifactLimits,
-    StoreSettings,
-    artifact_service_arguments,
-    require_known,
-    session_service_arguments,
-)
+from gcp_adk_store.settings import ArtifactLimits, SessionOptions, StoreSettings
 
 if TYPE_CHECKING:
     from google.adk.cli.service_registry import ServiceRegistry
@@ -64,7 +59,7 @@ def session_service(
     of :meth:`~gcp_adk_store.Store.from_env` name.
 
     Args:
-        uri: As :func:`~gcp_adk_store.settings.session_service_arguments` reads it.
+        uri: As :func:`~gcp_adk_store.adk_server.uris.session_service_arguments` reads it.
         agents_dir: The agents' folder; sessions do not depend on it.
         options: Other arguments of :class:`~gcp_adk_store.FirestoreSessionService`, such as *credentials*,
             from ``get_fast_api_app(session_db_kwargs=...)``.
@@ -84,7 +79,7 @@ def artifact_service(
     """Return the artifact service of a URI; also a ``class:`` of ADK's ``services.yaml``.
 
     Args:
-        uri: As :func:`~gcp_adk_store.settings.artifact_service_arguments` reads it.
+        uri: As :func:`~gcp_adk_store.adk_server.uris.artifact_service_arguments` reads it.
         agents_dir: The agents' folder; artifacts do not depend on it.
         options: Other arguments of :class:`~gcp_adk_store.GcsArtifactService`; ADK passes none.
 
@@ -146,7 +141,7 @@ async def close_services() -> None:
 
 
 def _service(kind: type[Service], arguments: dict[str, Any], options: dict[str, Any]) -> Service:
-    require_known(options, inspect.signature(kind).parameters, of=kind.__name__)
+    require_known(options, _arguments(kind), of=kind.__name__)
     for name in options:
         if name in arguments:
             raise InvalidInputError(f"{name} is in the URI and in an option; say it once")
@@ -161,6 +156,11 @@ def _service(kind: type[Service], arguments: dict[str, Any], options: dict[str, 
         made = kind(**asked)
         _made.append((arguments | options, made))
         return made
+
+
+def _arguments(kind: type[Any]) -> set[str]:
+    shared = SessionOptions.__annotations__.keys() if kind is FirestoreSessionService else set()
+    return (inspect.signature(kind).parameters.keys() | shared) - {"options"}
 
 
 def _credentials() -> StoreCredentials:

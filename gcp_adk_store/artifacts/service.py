@@ -19,7 +19,7 @@ from gcp_adk_store.artifacts.stored_version import StoredArtifactVersion
 from gcp_adk_store.artifacts.versions import ArtifactVersions
 from gcp_adk_store.cloud.auth.credentials import StoreCredentials
 from gcp_adk_store.cloud.storage.calls import StorageCalls, StorageClient
-from gcp_adk_store.cloud.storage.objects import Objects
+from gcp_adk_store.cloud.storage.objects import Objects as CloudObjects
 from gcp_adk_store.cloud.storage.resumable import ResumableUploads
 from gcp_adk_store.cloud.storage.signing import UrlSigner
 from gcp_adk_store.codec.objects import (
@@ -42,6 +42,7 @@ from gcp_adk_store.operations import telemetry
 from gcp_adk_store.operations.bounds import Bounds, operation
 from gcp_adk_store.operations.fan_out import fan_out
 from gcp_adk_store.operations.forks import OfOneProcess
+from gcp_adk_store.ports.objects import Objects, Signer, Uploads
 from gcp_adk_store.ports.refusals import ObjectGoneError
 from gcp_adk_store.settings import ArtifactLimits, StoreSettings
 
@@ -98,8 +99,35 @@ class GcsArtifactService(FileMethods, LinkMethods, UploadMethods, OfOneProcess, 
         """
         StoreSettings(bucket=bucket_name)  # refuses an invalid name
         require_storage_class(storage_class)
-        self._storage_class = storage_class
         limits = limits or ArtifactLimits()
+        credentials = StoreCredentials.of(credentials)
+        calls = StorageCalls(
+            bucket_name, project=project, client=client, credentials=credentials, limits=limits
+        )
+        objects = CloudObjects(calls, kms_key_name=kms_key_name)
+        signer = UrlSigner(calls, credentials=credentials, service_account=signing_service_account)
+        self._begin(objects, ResumableUploads(calls, objects), signer, limits, storage_class)
+
+    @classmethod
+    def over(cls, objects: Objects, uploads: Uploads, signer: Signer, limits: ArtifactLimits) -> Self:
+        """Return the service over another backend than Cloud Storage; it closes *objects*."""
+        service = cls.__new__(cls)
+        service._begin(objects, uploads, signer, limits, None)  # noqa: SLF001  # its own class
+        return service
+
+    def _begin(
+        self,
+        objects: Objects,
+        uploads: Uploads,
+        signer: Signer,
+        limits: ArtifactLimits,
+        storage_class: str | None,
+    ) -> None:
+        self._objects = objects
+        self._uploads = uploads
+        self._signer = signer
+        self._storage_class = storage_class
+        self._versions = ArtifactVersions(objects, limits)
         # The number of threads for requests bounds how many operations run.
         self.bounds = Bounds(
             GcsArtifactService,
@@ -108,14 +136,6 @@ class GcsArtifactService(FileMethods, LinkMethods, UploadMethods, OfOneProcess, 
             limiter=None,
             names_ids=settings.names_ids,
         )
-        credentials = StoreCredentials.of(credentials)
-        calls = StorageCalls(
-            bucket_name, project=project, client=client, credentials=credentials, limits=limits
-        )
-        self._objects = Objects(calls, kms_key_name=kms_key_name)
-        self._uploads = ResumableUploads(calls, self._objects)
-        self._versions = ArtifactVersions(self._objects, limits)
-        self._signer = UrlSigner(calls, credentials=credentials, service_account=signing_service_account)
 
     @operation
     async def save_artifact(

@@ -4,7 +4,7 @@ import logging
 from collections.abc import AsyncIterator, Sequence
 from functools import partial
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, Unpack
 
 from google.adk.events import Event
 from google.adk.platform import time as platform_time
@@ -36,9 +36,9 @@ from gcp_adk_store.sessions.recorder import SessionRecorder
 from gcp_adk_store.sessions.redelivery import DeliveredEvents, HeldEvents
 from gcp_adk_store.sessions.segment_cache import SegmentCache
 from gcp_adk_store.sessions.spelling import Spelling
-from gcp_adk_store.sessions.storage import open_storage
+from gcp_adk_store.sessions.storage import SessionStorage, open_storage
 from gcp_adk_store.sessions.under_way import UnderWay
-from gcp_adk_store.settings import SessionLimits, StoreSettings
+from gcp_adk_store.settings import SessionLimits, SessionOptions, StoreSettings
 
 logger = logging.getLogger(__name__)
 
@@ -71,11 +71,8 @@ class FirestoreSessionService(OfOneProcess, BaseSessionService):
         client: FirestoreClient | None = None,
         storage: StorageClient | None = None,
         credentials: StoreCredentials | Credentials | None = None,
-        on_conflict: Literal["raise", "merge"] = "raise",
-        on_missing_payload: Literal["raise", "placeholder"] = "raise",
-        default_ttl_seconds: float | None = None,
-        limits: SessionLimits | None = None,
         interceptors: Sequence[ClientInterceptor] = (),
+        **options: Unpack[SessionOptions],
     ) -> None:
         """Prepare the service; nothing is contacted before the first call.
 
@@ -90,21 +87,43 @@ class FirestoreSessionService(OfOneProcess, BaseSessionService):
             storage: A ``google.cloud.storage.Client`` to borrow for the *bucket*.
             credentials: Of ``google.auth``, or a :class:`~gcp_adk_store.StoreCredentials` to share; by
                 default those of the environment.
-            on_conflict: What an append does when another writer was first: ``raise`` tells the caller,
-                ``merge`` stores the event after the others' and lets the caller's session learn them.
-            on_missing_payload: What reading an event does when large content of it is gone or damaged:
-                ``raise`` tells the caller, ``placeholder`` puts a text in its place that names it, with a
-                warning in the log. A state value that is gone is always an error.
-            default_ttl_seconds: *ttl_seconds* of sessions that are made without one, such as those that ADK's
-                servers make.
-            limits: Sizes and deadlines.
             interceptors: gRPC client interceptors that see every RPC, for tracing or metering.
+            options: As :class:`~gcp_adk_store.settings.SessionOptions` describes them.
 
         Raises:
-            InvalidInputError: a name cannot be one, *on_conflict* or *on_missing_payload* is neither of the
-                two, or *default_ttl_seconds* is no time to live.
+            InvalidInputError: a name or an option is malformed.
         """
         place = StoreSettings(project=project, database=database, bucket=bucket, prefix=prefix)
+        storage_of_place = open_storage(
+            place,
+            client=client,
+            bucket_client=storage,
+            credentials=credentials,
+            interceptors=interceptors,
+            limits=options.get("limits") or SessionLimits(),
+        )
+        self._begin(storage_of_place, **options)
+
+    @classmethod
+    def over(cls, storage: SessionStorage, **options: Unpack[SessionOptions]) -> Self:
+        """Return the service over another *storage* than Firestore; it closes it.
+
+        Raises:
+            InvalidInputError: an option is malformed.
+        """
+        service = cls.__new__(cls)
+        service._begin(storage, **options)  # noqa: SLF001  # its own class
+        return service
+
+    def _begin(
+        self,
+        storage: SessionStorage,
+        *,
+        on_conflict: Literal["raise", "merge"] = "raise",
+        on_missing_payload: Literal["raise", "placeholder"] = "raise",
+        default_ttl_seconds: float | None = None,
+        limits: SessionLimits | None = None,
+    ) -> None:
         if on_conflict not in ("raise", "merge"):
             raise InvalidInputError(f"on_conflict is {on_conflict!r}, it must be 'raise' or 'merge'")
         if on_missing_payload not in ("raise", "placeholder"):
@@ -116,14 +135,7 @@ class FirestoreSessionService(OfOneProcess, BaseSessionService):
         self._default_ttl_s = default_ttl_seconds
         self._on_conflict = on_conflict
         self._limits = limits or SessionLimits()
-        self._storage = open_storage(
-            place,
-            client=client,
-            bucket_client=storage,
-            credentials=credentials,
-            interceptors=interceptors,
-            limits=self._limits,
-        )
+        self._storage = storage
         self._spelling = Spelling(self._limits, self._storage.payloads.place)
         self._reader = SessionReader(
             self._storage,

@@ -1,0 +1,157 @@
+"""Read the URIs of ADK's servers: the only reader of service URIs."""
+
+import difflib
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import fields
+from typing import Any, Final, NamedTuple, Self
+from urllib.parse import unquote
+
+from gcp_adk_store.errors import InvalidInputError
+from gcp_adk_store.settings import FORMS, ArtifactLimits, Form, SessionLimits, StoreSettings, require_forms
+
+_ARTIFACT_FORMS: Final = {
+    "kms_key_name": Form(
+        re.compile(r"projects/[\w.:-]+/locations/[\w-]+/keyRings/[\w-]+/cryptoKeys/[\w-]+", re.ASCII),
+        "the full name of a key, projects/P/locations/L/keyRings/R/cryptoKeys/K",
+    ),
+    "signing_service_account": Form(
+        re.compile(r"[A-Za-z0-9.+_-]+@[A-Za-z0-9.-]+"), "the email of a service account"
+    ),
+}
+"""Forms of URI parameters that a service passes on unchecked."""
+
+
+def session_service_arguments(uri: str) -> dict[str, Any]:
+    """Parse ``firestore://PROJECT/DATABASE?...`` into arguments of the session service.
+
+    Both names may be left out, as in ``firestore:///``. Parameters: *prefix*, *bucket*, *on_conflict*,
+    *on_missing_payload*, *default_ttl_seconds* and the numbers of :class:`SessionLimits`, by their names.
+    Percent-encoding is decoded everywhere; ``+`` stays a plus.
+
+    Raises:
+        InvalidInputError: a part of it is unknown, repeated, empty or malformed.
+    """
+    parts = _ServiceUri.parse(uri, "firestore")
+    project, database = parts.authority, parts.path.removeprefix("/")
+    given = parts.typed(
+        {
+            "prefix": str,
+            "bucket": str,
+            "on_conflict": str,
+            "on_missing_payload": str,
+            "default_ttl_seconds": _decimal,
+        },
+        SessionLimits,
+    )
+    named = {"project": project, "database": database}
+    arguments = {name: value for name, value in named.items() if value} | given
+    StoreSettings(**{name: value for name, value in arguments.items() if name in FORMS})
+    return arguments
+
+
+def artifact_service_arguments(uri: str) -> dict[str, Any]:
+    """Parse ``gs://BUCKET?...`` into arguments of the artifact service.
+
+    Parameters: *project*, *kms_key_name*, *storage_class*, *signing_service_account* and the numbers of
+    :class:`ArtifactLimits`, by their names.
+
+    Raises:
+        InvalidInputError: as for :func:`session_service_arguments`, or the URI has a folder: ADK alone
+            names the artifacts within a bucket.
+    """
+    parts = _ServiceUri.parse(uri, "gs")
+    if parts.path not in ("", "/"):
+        raise InvalidInputError(f"gs://{parts.authority} is a whole bucket; {parts.path!r} cannot follow it")
+    given = parts.typed(
+        {"project": str, "kms_key_name": str, "storage_class": str, "signing_service_account": str},
+        ArtifactLimits,
+    )
+    StoreSettings(bucket=parts.authority, project=given.get("project"))
+    require_forms(given, _ARTIFACT_FORMS)
+    return {"bucket_name": parts.authority} | given
+
+
+def require_known(names: Iterable[str], known: Iterable[str], *, of: str) -> None:
+    """Check that all *names* are among *known*.
+
+    Raises:
+        InvalidInputError: a name is unknown; the message suggests a similar known name.
+    """
+    known = sorted(known)
+    for name in names:
+        if name not in known:
+            close = difflib.get_close_matches(name, known, n=1)
+            hint = f"did you mean {close[0]!r}?" if close else f"it has {', '.join(known)}"
+            raise InvalidInputError(f"{of} has no {name[:80]!r}; {hint}")
+
+
+_URI: Final = re.compile(r"([a-z]+)://([^/?#]*)([^?#]*)(?:\?([^#]*))?", re.IGNORECASE)
+_USER: Final = re.compile(r"//[^/?#]*@")
+"""The user part of other services' URIs, which may hold a password."""
+_NOT_ENCODED: Final = re.compile(r"%(?![0-9A-Fa-f]{2})")
+
+
+class _ServiceUri(NamedTuple):
+    scheme: str
+    authority: str
+    path: str
+    query: Mapping[str, str]
+
+    @classmethod
+    def parse(cls, uri: str, scheme: str) -> Self:
+        # Not urlsplit(): it drops line breaks and blanks, and reads a port in example.com:project.
+        found = _URI.fullmatch(uri)
+        fits = found is not None and found[1].lower() == scheme and "@" not in found[2]
+        if found is None or not fits or not uri.isprintable() or " " in uri:
+            shown = _USER.sub("//...@", uri)[:80]
+            raise InvalidInputError(f"{shown!r} is not a URI of the form {scheme}://...?name=value&...")
+        query: dict[str, str] = {}
+        for pair in (found[4] or "").split("&") if found[4] else []:
+            name, _, value = (_decoded(text) for text in pair.partition("="))
+            if not name or not value:
+                raise InvalidInputError(f"{scheme}://: the parameter {name[:80]!r} has no name or no value")
+            if name in query:
+                raise InvalidInputError(f"{scheme}://: the parameter {name[:80]!r} is there twice")
+            query[name] = value
+        return cls(scheme, _decoded(found[2]), _decoded(found[3]), query)
+
+    def typed(self, parameters: Mapping[str, Callable[[str], Any]], limits: type[Any]) -> dict[str, Any]:
+        """Return the converted parameters, with all limits in one ``limits`` object."""
+        numbers = {
+            each.name: _whole if each.type is int else _decimal
+            for each in fields(limits)
+            if each.type in (int, float)
+        }
+        kinds = {**parameters, **numbers}
+        require_known(self.query, kinds, of=f"a URI {self.scheme}://")
+        values = {}
+        for name, text in self.query.items():
+            try:
+                values[name] = kinds[name](text)
+            except ValueError as exc:
+                raise InvalidInputError(f"{self.scheme}://: {name} is {text[:80]!r}, {exc}") from exc
+        given = {name: value for name, value in values.items() if name in parameters}
+        own = {name: value for name, value in values.items() if name in numbers}
+        return given | ({"limits": limits(**own)} if own else {})
+
+
+def _decoded(text: str) -> str:
+    if _NOT_ENCODED.search(text):
+        raise InvalidInputError(f"in {text[:80]!r} a % is not followed by two hexadecimal digits")
+    try:
+        return unquote(text, errors="strict")
+    except UnicodeDecodeError as exc:
+        raise InvalidInputError(f"{text[:80]!r} is not percent-encoded UTF-8") from exc
+
+
+def _whole(text: str) -> int:
+    if not re.fullmatch(r"[0-9]{1,18}", text):
+        raise ValueError("it must be a whole number")
+    return int(text)
+
+
+def _decimal(text: str) -> float:
+    if not re.fullmatch(r"[0-9]{1,18}(\.[0-9]{1,18})?", text):
+        raise ValueError("it must be a number such as 30 or 0.5")
+    return float(text)
