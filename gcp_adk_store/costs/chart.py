@@ -1,4 +1,7 @@
-"""Draw operations on documents per turn against the length of the conversation, as numbers and as SVG."""
+"""Draw operations on documents per turn against the length of the conversation, as numbers and as SVG.
+
+The SVG is written by hand: pygal or matplotlib would save 30 lines, and ask users for one more extra.
+"""
 
 import math
 from collections.abc import Sequence

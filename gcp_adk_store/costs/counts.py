@@ -1,7 +1,8 @@
 """Count the billed operations of turns and sessions, for this store and for the services that ADK ships."""
 
-from dataclasses import dataclass
-from typing import Final, Literal, Protocol
+import operator
+from dataclasses import astuple, dataclass
+from typing import Final, Literal, TypeAlias
 
 from gcp_adk_store.settings import SessionLimits
 
@@ -11,7 +12,7 @@ BUILTIN_ADK: Final = "2.13"
 """The release of ADK whose services are counted."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Operations:
     """Operations as Google bills them; a mean over turns has fractions."""
 
@@ -32,23 +33,11 @@ class Operations:
         return self.reads + self.writes + self.deletes
 
     def __add__(self, other: "Operations") -> "Operations":
-        return Operations(
-            reads=self.reads + other.reads,
-            writes=self.writes + other.writes,
-            deletes=self.deletes + other.deletes,
-            class_a=self.class_a + other.class_a,
-            class_b=self.class_b + other.class_b,
-        )
+        return Operations(*map(operator.add, astuple(self), astuple(other)))
 
     def times(self, factor: float) -> "Operations":
         """Return these operations times *factor*."""
-        return Operations(
-            reads=self.reads * factor,
-            writes=self.writes * factor,
-            deletes=self.deletes * factor,
-            class_a=self.class_a * factor,
-            class_b=self.class_b * factor,
-        )
+        return Operations(*(count * factor for count in astuple(self)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,33 +63,6 @@ class Turn:
         return len(self.scopes - {"session"})
 
 
-class Services(Protocol):
-    """The billed operations of a session service and an artifact service."""
-
-    @property
-    def name(self) -> str:
-        """Their name in tables and plots."""
-        ...
-
-    def turn(self, turn: Turn, *, cold: bool) -> Operations:
-        """Return the operations of one turn.
-
-        Args:
-            turn: The turn.
-            cold: Whether the process has not read the session before; a warm process took the previous turn,
-                with as many events.
-        """
-        ...
-
-    def create_session(self) -> Operations:
-        """Return the operations of creating a session without initial state."""
-        ...
-
-    def delete_session(self, events: float, *, event_bytes: int) -> Operations:
-        """Return the operations of deleting a session with so many events."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class StoreServices:
     """This store: the session document holds the tail, sealed segments hold older events."""
@@ -122,8 +84,8 @@ class StoreServices:
         """Return the operations of one turn.
 
         A turn reads session, user and app, and the segments that the process does not know: all if it is
-        *cold*, otherwise those sealed since its last read. An append is a write, and one more for each of app
-        and user state that it changes; a seal is a read and two writes.
+        *cold*, otherwise those sealed since its last read, one turn of as many events before. An append is
+        a write, and one more for each of app and user state that it changes; a seal is a read and two writes.
         """
 
         def sealed(events: int) -> int:
@@ -178,3 +140,7 @@ class BuiltinServices:
     def delete_session(self, events: float, *, event_bytes: int) -> Operations:  # noqa: ARG002  # any size
         """Return the operations of a deletion: it marks the session, then reads and deletes every event."""
         return Operations(reads=1 + max(1, events), writes=1, deletes=1 + events)
+
+
+Services: TypeAlias = StoreServices | BuiltinServices
+"""A session service and an artifact service whose operations are counted."""

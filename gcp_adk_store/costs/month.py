@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple, Self
+from typing import Final, Self
 
 from gcp_adk_store.costs.counts import Operations, Scope, Services, Turn
 from gcp_adk_store.costs.prices import NOTHING_FREE, FreeQuota, Prices
@@ -13,25 +13,19 @@ DAYS: Final = 30
 _GIB: Final = 2**30
 
 
-class Bounds(NamedTuple):
-    """The least and the greatest value of each field of :class:`Workload`."""
-
-    least: float
-    most: float
-
-
-BOUNDS: Final = {
-    "turns_per_day": Bounds(1, 1e9),
-    "events_per_turn": Bounds(1, 1_000),
-    "history": Bounds(0, 100_000),
-    "event_bytes": Bounds(1, 256 * 1024),  # a larger event becomes a payload
-    "artifacts_per_turn": Bounds(0, 1_000),
-    "artifact_loads_per_turn": Bounds(0, 1_000),
-    "artifact_bytes": Bounds(0, 8 * 2**20),  # a larger upload takes more requests
-    "sessions_per_day": Bounds(0.001, 1e9),
-    "retention_days": Bounds(1, 36_500),
-    "cold_share": Bounds(0, 1),
+BOUNDS: Final[dict[str, tuple[float, float]]] = {
+    "turns_per_day": (1, 1e9),
+    "events_per_turn": (1, 1_000),
+    "history": (0, 100_000),
+    "event_bytes": (1, 256 * 1024),  # a larger event becomes a payload
+    "artifacts_per_turn": (0, 1_000),
+    "artifact_loads_per_turn": (0, 1_000),
+    "artifact_bytes": (0, 8 * 2**20),  # a larger upload takes more requests
+    "sessions_per_day": (0.001, 1e9),
+    "retention_days": (1, 36_500),
+    "cold_share": (0, 1),
 }
+"""The least and the greatest value of each number of :class:`Workload`."""
 _WHOLE: Final = frozenset({"events_per_turn", "history", "event_bytes", "artifact_bytes"})
 
 
@@ -64,14 +58,12 @@ class Workload:
     def __post_init__(self) -> None:
         for name, (least, most) in BOUNDS.items():
             value = getattr(self, name)
+            kinds, kind = (int, "a whole number") if name in _WHOLE else ((int, float), "a number")
             if value is None and name == "sessions_per_day":
                 continue
-            kinds = int if name in _WHOLE else (int, float)
             if isinstance(value, bool) or not isinstance(value, kinds) or not least <= value <= most:
-                kind = "a whole number" if name in _WHOLE else "a number"
-                raise InvalidInputError(
-                    f"{name} is {value!r}, it must be {kind} from {least:,.12g} to {most:,.12g}"
-                )
+                says = f"it must be {kind} from {least:,.12g} to {most:,.12g}"
+                raise InvalidInputError(f"{name} is {value!r}, {says}")
         if unknown := sorted(self.scopes - {"session", "user", "app"}):
             raise InvalidInputError(f"scopes has {unknown[0]!r}, it may have 'session', 'user' and 'app'")
 
@@ -151,12 +143,9 @@ class Saving:
 
 
 def mean_turn(services: Services, workload: Workload, turns: range) -> Operations:
-    """Return the mean over turns of a conversation, weighted by the shares of cold and warm processes.
+    """Return the mean over *turns*, weighted by the shares of cold and warm processes.
 
-    Args:
-        services: The billed services.
-        workload: Their use.
-        turns: Numbers of the turns, at least one; 0 is the first of a conversation.
+    *turns* are numbers of turns of a conversation, at least one; 0 is the first.
     """
     total = Operations()
     for number in turns:
@@ -192,34 +181,21 @@ def bill_of_a_month(
     """Return the bill of 30 days."""
     used = operations_of_a_month(services, workload)
     documents, objects = stored_gib(workload)
-    lines = [
-        _line("documents read", used.reads, free.reads_per_day * DAYS, prices.reads_per_100k, per=100_000),
-        _line(
-            "documents written", used.writes, free.writes_per_day * DAYS, prices.writes_per_100k, per=100_000
-        ),
-        _line(
-            "documents deleted",
-            used.deletes,
-            free.deletes_per_day * DAYS,
-            prices.deletes_per_100k,
-            per=100_000,
-        ),
-        _line("documents stored", documents, free.firestore_gib, prices.firestore_gib_month),
-        _line("Class A operations", used.class_a, free.class_a_per_month, prices.class_a_per_1k, per=1_000),
-        _line("Class B operations", used.class_b, free.class_b_per_month, prices.class_b_per_1k, per=1_000),
-        _line("objects stored", objects, free.storage_gib, prices.storage_gib_month),
-    ]
-    return Bill(services=services.name, operations=used, lines=lines)
+    rows = (
+        ("documents read", used.reads, free.reads_per_day * DAYS, prices.reads_per_100k, 100_000),
+        ("documents written", used.writes, free.writes_per_day * DAYS, prices.writes_per_100k, 100_000),
+        ("documents deleted", used.deletes, free.deletes_per_day * DAYS, prices.deletes_per_100k, 100_000),
+        ("documents stored", documents, free.firestore_gib, prices.firestore_gib_month, 1),
+        ("Class A operations", used.class_a, free.class_a_per_month, prices.class_a_per_1k, 1_000),
+        ("Class B operations", used.class_b, free.class_b_per_month, prices.class_b_per_1k, 1_000),
+        ("objects stored", objects, free.storage_gib, prices.storage_gib_month, 1),
+    )
+    return Bill(services=services.name, operations=used, lines=[_line(*row) for row in rows])
 
 
-def _line(item: str, quantity: float, free: float, price: float, *, per: int = 0) -> Line:
+def _line(item: str, quantity: float, free: float, price: float, per: int) -> Line:
     billed = max(0.0, quantity - free)
-    unit = f"{per:,}" if per else "GiB-month"
+    unit = f"{per:,}" if per > 1 else "GiB-month"
     return Line(
-        item=item,
-        quantity=quantity,
-        billed=billed,
-        unit=unit,
-        price=price,
-        cost=billed / (per or 1) * price,
+        item=item, quantity=quantity, billed=billed, unit=unit, price=price, cost=billed / per * price
     )

@@ -1,54 +1,45 @@
 """Prices as data: the list of one location, and the free quota."""
 
-import json
-import math
-from dataclasses import dataclass, fields
 from datetime import date
-from typing import Any, Final, Self
+from typing import Annotated, Final, Self
+
+from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic.dataclasses import dataclass
 
 from gcp_adk_store.errors import InvalidInputError
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+def _dated(text: str) -> str:
+    date.fromisoformat(text)
+    return text
+
+
+Text = Annotated[str, Field(min_length=1)]
+Price = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=ConfigDict(strict=True, extra="forbid"))
 class Prices:
-    """List prices of one location, in one currency.
+    """List prices of one location, in one currency."""
 
-    Raises:
-        InvalidInputError: a price is not a number of at least 0, *as_of* is not a date, or another field is
-            not a text.
-    """
-
-    location: str
+    location: Text
     """Of the database and the bucket, as ``us-central1``."""
-    currency: str
-    as_of: str
+    currency: Text
+    as_of: Annotated[str, AfterValidator(_dated)]
     """Date of the list, ``YYYY-MM-DD``."""
-    source: str
+    source: Text
     """The source of the prices."""
-    reads_per_100k: float
+    reads_per_100k: Price
     """100,000 documents read, Firestore Standard edition in native mode."""
-    writes_per_100k: float
-    deletes_per_100k: float
-    firestore_gib_month: float
+    writes_per_100k: Price
+    deletes_per_100k: Price
+    firestore_gib_month: Price
     """A GiB of documents for a month."""
-    class_a_per_1k: float
+    class_a_per_1k: Price
     """1,000 operations of Class A, Standard storage."""
-    class_b_per_1k: float
-    storage_gib_month: float
+    class_b_per_1k: Price
+    storage_gib_month: Price
     """A GiB of objects of Standard storage for a month."""
-
-    def __post_init__(self) -> None:
-        for name in (field.name for field in fields(self)):
-            value = getattr(self, name)
-            if name in _TEXTS:
-                if not isinstance(value, str) or not value:
-                    raise InvalidInputError(f"{name} must be a text, not {str(value)[:80]!r}")
-            elif isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < math.inf:
-                raise InvalidInputError(f"{name} is {str(value)[:80]!r}, it must be a number of 0 or more")
-        try:
-            date.fromisoformat(self.as_of)
-        except ValueError as exc:
-            raise InvalidInputError(f"as_of is {self.as_of[:80]!r}, it must be a date, YYYY-MM-DD") from exc
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -58,22 +49,13 @@ class Prices:
             InvalidInputError: a field is missing, unknown or has a wrong value.
         """
         try:
-            given: Any = json.loads(text)
-        except ValueError as exc:
-            raise InvalidInputError(f"no JSON: {exc}") from exc
-        if not isinstance(given, dict):
-            raise InvalidInputError(f"must be a JSON object, not of type {type(given).__name__}")
-        names = [field.name for field in fields(cls)]
-        if missing := [name for name in names if name not in given]:
-            raise InvalidInputError(f"lacks {', '.join(missing)}")
-        if unknown := sorted(name[:80] for name in given if name not in names):
-            raise InvalidInputError(
-                f"has {', '.join(unknown)}, which no price is; it may have {', '.join(names)}"
-            )
-        return cls(**given)
+            return TypeAdapter(cls).validate_json(text)
+        except ValidationError as exc:
+            problem = exc.errors(include_context=False, include_url=False)[0]
+            where = ".".join(str(step)[:80] for step in problem["loc"]) or "the list of prices"
+            held = "" if problem["type"] == "missing" else f" (found {problem['input']!r:.80})"
+            raise InvalidInputError(f"{where}: {problem['msg']}{held}") from exc
 
-
-_TEXTS: Final = frozenset({"location", "currency", "as_of", "source"})
 
 US_CENTRAL1: Final = Prices(
     location="us-central1",
