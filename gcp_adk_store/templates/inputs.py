@@ -5,17 +5,20 @@
 """
 
 import logging
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any, TypeVar, overload
+from typing import Any, Final, TypeVar, overload
 
 from google.adk.agents import BaseAgent
 
 from gcp_adk_store.errors import PromptTemplateError
-from gcp_adk_store.templates.parsing import parse_input_template
 
 logger = logging.getLogger(__name__)
+
+# As in Java, the origin of this dialect, a word is ASCII.
+_PLACEHOLDER: Final = re.compile(r"\{\{(?P<escaped>\w+)\}\}|\{(?P<name>\w+)\}", re.ASCII)
 
 Agent = TypeVar("Agent", bound=BaseAgent)
 
@@ -55,14 +58,15 @@ def resolve_template(template: str | None, inputs: Mapping[str, Any] | None) -> 
         return template
     given = inputs or {}
     logger.debug("Resolving template (%d chars) with %d variables", len(template), len(given))
-    parsed = parse_input_template(template)
-    missing = [name for name in parsed.names if name not in given]
+    names = dict.fromkeys(match["name"] for match in _PLACEHOLDER.finditer(template) if match["name"])
+    missing = [name for name in names if name not in given]
     if missing:
         raise PromptTemplateError.of(missing, template)
-    pieces = list(parsed.pieces)
-    pieces[1::2] = ["" if (value := given[name]) is None else str(value) for name in pieces[1::2]]
-    logger.debug("Resolved %d variables in template", len(parsed.names))
-    return "".join(pieces)
+    texts = {name: "" if given[name] is None else str(given[name]) for name in names}
+    logger.debug("Resolved %d variables in template", len(texts))
+    return _PLACEHOLDER.sub(
+        lambda match: texts[match["name"]] if match["name"] else f"{{{match['escaped']}}}", template
+    )
 
 
 def resolve_tasks(tasks: Iterable[PromptTask], inputs: Mapping[str, Any] | None) -> list[PromptTask]:

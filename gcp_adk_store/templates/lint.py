@@ -5,7 +5,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from gcp_adk_store.templates.parsing import Placeholder, parse_state_template
+from gcp_adk_store.templates.parsing import Placeholder, lines_and_columns, parse_state_template
 from gcp_adk_store.templates.state import ADK_SETTINGS, TemplateSettings
 
 Kind = Literal["state", "artifact", "unknown", "literal", "json"]
@@ -58,18 +58,11 @@ def lint_template(
             (position + match.start(), match[0], *_of_literal(match[0])) for match in _BRACES.finditer(piece)
         ]
         position += len(piece)
-    return _placed(template, found)
-
-
-def _placed(template: str, found: list[tuple[int, str, Kind, str]]) -> list[Finding]:
-    findings = []
-    line, line_start, looked = 1, 0, 0
-    for start, text, kind, says in found:
-        line += template.count("\n", looked, start)
-        line_start = max(line_start, template.rfind("\n", looked, start) + 1)
-        looked = start
-        findings.append(Finding(line=line, column=start - line_start + 1, text=text, kind=kind, says=says))
-    return findings
+    places = lines_and_columns(template, (start for start, *_ in found))
+    return [
+        Finding(line=line, column=column, text=text, kind=kind, says=says)
+        for (line, column), (_, text, kind, says) in zip(places, found, strict=True)
+    ]
 
 
 def _meaning(
@@ -93,11 +86,14 @@ def _meaning(
     return what, f"{what} {piece.name!r}{optional}{lost}"
 
 
-def _without_value(piece: Placeholder, what: str, lost: str, settings: TemplateSettings) -> tuple[Kind, str]:
+def _without_value(
+    piece: Placeholder, what: Literal["artifact", "state"], lost: str, settings: TemplateSettings
+) -> tuple[Kind, str]:
     says = f"there is no {what} {piece.name!r}"
-    if piece.optional or settings.missing == "empty":
-        return ("artifact" if piece.is_artifact else "state"), f"{says}: it is left empty{lost}"
-    if settings.missing == "keep" or (piece.braces > 1 and not settings.strict):
+    text = settings.without_value(piece)
+    if text == "":
+        return what, f"{says}: it is left empty{lost}"
+    if text is not None:
         return "literal", f"{says}: it stays as it is"
     return "unknown", f"{says}: it is an error when it is filled{lost}"
 

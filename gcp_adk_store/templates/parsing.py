@@ -1,18 +1,14 @@
-"""Parse templates once into literal text and placeholders."""
+"""Parse instructions once into literal text and placeholders."""
 
 import functools
 import re
+from bisect import bisect_right
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
 # One or more pairs of braces around text without braces; not after $ or \, which make them literal.
 _STATE_PLACEHOLDER: Final = re.compile(r"(?<![${\\])(?P<open>\{+)(?P<inner>[^{}]*)(?P<close>\}+)")
-
-# As in Java, the origin of this dialect, a word is ASCII.
-_INPUT_PLACEHOLDER: Final = re.compile(r"\{\{(?P<escaped>\w+)\}\}|\{(?P<name>\w+)\}", re.ASCII)
-
-_CACHED: Final = 512
-"""Templates whose pieces stay in the cache: an application has some dozens."""
 
 ARTIFACT: Final = "artifact."
 """Prefix of the name of a placeholder for an artifact."""
@@ -41,34 +37,23 @@ class Placeholder:
     """The default of a missing value; only in extended templates."""
 
     @property
+    def key(self) -> str:
+        """Its name as :attr:`~gcp_adk_store.templates.state.TemplateSettings.allowed_keys` has it."""
+        return f"{ARTIFACT}{self.name}" if self.is_artifact else self.name
+
+    @property
     def closing(self) -> int:
         """Number of its closing braces, all part of it."""
         return len(self.text) - len(self.text.rstrip("}"))
 
 
-StatePieces = tuple[str | Placeholder, ...]
-"""The pieces of an instruction, in order."""
+@functools.lru_cache(512)  # an application has some dozens of templates
+def parse_state_template(template: str, *, extended: bool) -> tuple[str | Placeholder, ...]:
+    """Return the pieces of an instruction, in order; adjacent literal text is one piece.
 
-
-@dataclass(frozen=True, slots=True)
-class InputPieces:
-    """The pieces of a prompt: literal text at even places, names of variables at odd ones."""
-
-    pieces: tuple[str, ...]
-    names: tuple[str, ...]
-    """Each variable once, in the order of appearance."""
-
-
-@functools.lru_cache(_CACHED)
-def parse_state_template(template: str, *, extended: bool) -> StatePieces:
-    """Return the pieces of an instruction; adjacent literal text is one piece.
-
-    A placeholder whose name is neither a state key nor an artifact is literal text. The time is linear in the
+    A placeholder whose name is neither a state key nor an artifact is literal text. In an *extended* template
+    ``{order.items.0}`` leads into a value, and ``{tone|friendly}`` has a default. The time is linear in the
     length of every *template*.
-
-    Args:
-        template: The instruction.
-        extended: Whether ``{order.items.0}`` leads into a value, and ``{tone|friendly}`` has a default.
     """
     pieces: list[str | Placeholder] = []
     end = 0
@@ -81,28 +66,11 @@ def parse_state_template(template: str, *, extended: bool) -> StatePieces:
     return tuple(piece for piece in pieces if piece)
 
 
-@functools.lru_cache(_CACHED)
-def parse_input_template(template: str) -> InputPieces:
-    """Return the pieces of a prompt; ``{{name}}`` is the literal text ``{name}``."""
-    pieces: list[str] = []
-    literal: list[str] = []
-    end = 0
-    for match in _INPUT_PLACEHOLDER.finditer(template):
-        literal.append(template[end : match.start()])
-        if match["escaped"] is not None:
-            literal.append(f"{{{match['escaped']}}}")
-        else:
-            pieces += ["".join(literal), match["name"]]
-            literal = []
-        end = match.end()
-    pieces.append("".join([*literal, template[end:]]))
-    return InputPieces(pieces=tuple(pieces), names=tuple(dict.fromkeys(pieces[1::2])))
-
-
-def line_and_column(template: str, start: int) -> tuple[int, int]:
-    """Return the line and column of the character at *start*, both counted from 1."""
-    before = template[:start]
-    return before.count("\n") + 1, start - (before.rfind("\n") + 1) + 1
+def lines_and_columns(template: str, starts: Iterable[int]) -> list[tuple[int, int]]:
+    """Return the line and column of the character at each of *starts*, all counted from 1."""
+    begins = [0, *(match.end() for match in re.finditer("\n", template))]
+    lines = [(bisect_right(begins, start), start) for start in starts]
+    return [(line, start - begins[line - 1] + 1) for line, start in lines]
 
 
 def is_state_key(name: str) -> bool:

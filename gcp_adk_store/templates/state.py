@@ -19,12 +19,7 @@ from google.genai import types
 
 from gcp_adk_store.errors import InvalidInputError, TemplateKeyError
 from gcp_adk_store.operations.fan_out import fan_out
-from gcp_adk_store.templates.artifact_text import artifact_text
-from gcp_adk_store.templates.parsing import (
-    Placeholder,
-    line_and_column,
-    parse_state_template,
-)
+from gcp_adk_store.templates.parsing import Placeholder, lines_and_columns, parse_state_template
 
 TemplateContext: TypeAlias = ReadonlyContext | InvocationContext | Session
 """The source of an instruction's values."""
@@ -35,6 +30,14 @@ InstructionProvider: TypeAlias = Callable[[ReadonlyContext], Awaitable[str]]
 _MISSING: Final = object()
 _CUT: Final = "…"
 _INDEX: Final = re.compile(r"[0-9]{1,9}")
+
+_BYTES: Final = "application/octet-stream"
+_TEXT_TYPES: Final = frozenset(
+    {f"application/{name}" for name in ("csv", "json", "svg+xml", "xml")}
+    | {f"image/{name}" for name in ("svg", "svg+xml", "xml")}
+)
+"""Types that ADK gives a model as text, beside text/*."""
+_TEXT_ENDINGS: Final = (".txt", ".csv", ".json", ".xml")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,12 +64,12 @@ class TemplateSettings:
     State that users write enters the instruction unchanged; a list of allowed keys keeps the rest out."""
 
     def __post_init__(self) -> None:
-        if self.double_braces not in ("substitute", "literal"):
-            raise InvalidInputError(
-                f"double_braces is {self.double_braces!r:.40}, it must be 'substitute' or 'literal'"
-            )
-        if self.missing not in ("error", "keep", "empty"):
-            raise InvalidInputError(f"missing is {self.missing!r:.40}, it must be 'error', 'keep' or 'empty'")
+        for name, known in (
+            ("double_braces", ("substitute", "literal")),
+            ("missing", ("error", "keep", "empty")),
+        ):
+            if (given := getattr(self, name)) not in known:
+                raise InvalidInputError(f"{name} is {given!r:.40}, it must be one of {', '.join(known)}")
         if self.max_value_chars is not None and self.max_value_chars < 1:
             raise InvalidInputError(
                 f"max_value_chars is {self.max_value_chars}, it must be 1 or more, or None"
@@ -82,11 +85,21 @@ class TemplateSettings:
         """Return whether *placeholder* may be filled."""
         if self.allowed_keys is None:
             return True
-        name = f"artifact.{placeholder.name}" if placeholder.is_artifact else placeholder.name
+        key = placeholder.key
         return any(
-            name.startswith(allowed[:-1]) if allowed.endswith("*") else name == allowed
+            key.startswith(allowed[:-1]) if allowed.endswith("*") else key == allowed
             for allowed in self.allowed_keys
         )
+
+    def without_value(self, placeholder: Placeholder) -> str | None:
+        """Return the replacement of *placeholder* if its value is missing; ``None`` if that is an error."""
+        if placeholder.default is not None:
+            return placeholder.default
+        if placeholder.optional:
+            return ""
+        if self.missing == "keep" or (placeholder.braces > 1 and not self.strict):
+            return placeholder.text
+        return "" if self.missing == "empty" else None
 
 
 ADK_SETTINGS: Final = TemplateSettings()
@@ -126,7 +139,8 @@ async def inject_session_state(
     ]
     for placeholder in filled:
         if not settings.allows(placeholder):
-            raise _not_allowed(template, placeholder)
+            where = f"`{placeholder.key}`, at {_place(template, placeholder)}"
+            raise TemplateKeyError(f"{where}, is not among allowed_keys")
     artifacts = await _load([piece.name for piece in filled if piece.is_artifact], session, service)
     texts: list[str] = []
     for piece in pieces:
@@ -136,7 +150,7 @@ async def inject_session_state(
             texts.append(piece.text)
         else:
             value = _value(piece, session.state, artifacts)
-            text = _without_value(piece, settings) if value is _MISSING else _shown(value, settings)
+            text = settings.without_value(piece) if value is _MISSING else _shown(value, settings)
             if text is None:
                 there = await _filenames(session, service) if piece.is_artifact else session.state
                 raise _missing(template, piece, there)
@@ -183,6 +197,10 @@ def _source(
     return session, given or getattr(context, "artifact_service", None)
 
 
+def _ids(session: Session) -> dict[str, Any]:
+    return {"app_name": session.app_name, "user_id": session.user_id, "session_id": session.id}
+
+
 async def _load(
     names: Sequence[str], session: Session, service: BaseArtifactService | None
 ) -> dict[str, types.Part | None] | None:
@@ -190,12 +208,7 @@ async def _load(
     if service is None:
         return None
     once = list(dict.fromkeys(names))
-    parts = await fan_out(
-        service.load_artifact(
-            app_name=session.app_name, user_id=session.user_id, session_id=session.id, filename=name
-        )
-        for name in once
-    )
+    parts = await fan_out(service.load_artifact(**_ids(session), filename=name) for name in once)
     return dict(zip(once, parts, strict=True))
 
 
@@ -208,7 +221,7 @@ def _value(
                 "Artifact service is not initialized; pass artifact_service=, or give it to the Runner"
             )
         part = artifacts[piece.name]
-        return _MISSING if part is None else artifact_text(part, piece.name)
+        return _MISSING if part is None else _artifact_text(part, piece.name)
     value = state.get(piece.name, _MISSING)
     for step in piece.path:
         value = _inner(value, step)
@@ -231,45 +244,40 @@ def _shown(value: Any, settings: TemplateSettings) -> str:
     return text if limit is None or len(text) <= limit else f"{text[:limit]}{_CUT}"
 
 
-def _without_value(piece: Placeholder, settings: TemplateSettings) -> str | None:
-    """Return the replacement of a missing value; ``None`` if it is an error."""
-    if piece.default is not None:
-        return piece.default
-    if piece.optional:
-        return ""
-    if settings.missing == "keep" or (piece.braces > 1 and not settings.strict):
-        return piece.text
-    return "" if settings.missing == "empty" else None
-
-
 async def _filenames(session: Session, service: BaseArtifactService | None) -> Collection[str]:
     if service is None:
         return ()
-    return await service.list_artifact_keys(
-        app_name=session.app_name, user_id=session.user_id, session_id=session.id
-    )
+    return await service.list_artifact_keys(**_ids(session))
 
 
 def _missing(template: str, piece: Placeholder, there: Collection[str]) -> TemplateKeyError:
-    line, column = line_and_column(template, piece.start)
-    where = f"line {line}, column {column}"
     near = difflib.get_close_matches(piece.name, there, n=3)
     hint = f"; there are {', '.join(near)}" if near else ""
-    if piece.is_artifact:
-        return TemplateKeyError(
-            f"Artifact '{piece.name}' not found, at {where} of the template{hint}; save it, or make it "
-            f"optional: {{artifact.{piece.name}?}}"
-        )
-    name = ".".join((piece.name, *piece.path))
-    return TemplateKeyError(
-        f"Context variable not found: `{name}`, at {where} of the template{hint}; set it, or make it "
-        f"optional: {{{name}?}}"
+    name = ".".join((piece.key, *piece.path))
+    what = (
+        f"Artifact '{piece.name}' not found" if piece.is_artifact else f"Context variable not found: `{name}`"
     )
+    way_out = f"{'save' if piece.is_artifact else 'set'} it, or make it optional: {{{name}?}}"
+    return TemplateKeyError(f"{what}, at {_place(template, piece)}{hint}; {way_out}")
 
 
-def _not_allowed(template: str, piece: Placeholder) -> TemplateKeyError:
-    line, column = line_and_column(template, piece.start)
-    name = f"artifact.{piece.name}" if piece.is_artifact else piece.name
-    return TemplateKeyError(
-        f"`{name}`, at line {line}, column {column} of the template, is not among allowed_keys"
-    )
+def _place(template: str, piece: Placeholder) -> str:
+    ((line, column),) = lines_and_columns(template, [piece.start])
+    return f"line {line}, column {column} of the template"
+
+
+def _artifact_text(part: types.Part, name: str) -> str:
+    """Return the text of *part*, or its type and size or its place, never its bytes."""
+    if part.text is not None:
+        return part.text
+    if part.inline_data is not None:
+        data = part.inline_data.data or b""
+        kind = (part.inline_data.mime_type or _BYTES).split(";", 1)[0].strip().lower()
+        # As in ADK, the filename tells the type of bytes without one.
+        named = kind == _BYTES and name.lower().endswith(_TEXT_ENDINGS)
+        if kind.startswith("text/") or kind in _TEXT_TYPES or named:
+            return data.decode(errors="replace")
+        return f"[artifact {name}: {kind}, {len(data)} bytes]"
+    if part.file_data is not None:
+        return f"[artifact {name}: {part.file_data.mime_type or 'a file'} at {part.file_data.file_uri}]"
+    return f"[artifact {name}]"

@@ -17,8 +17,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gcp_adk_store.errors import InvalidInputError, TemplateKeyError
+from gcp_adk_store.templates.inputs import resolve_template
 from gcp_adk_store.templates.lint import lint_template
-from gcp_adk_store.templates.parsing import parse_input_template, parse_state_template
+from gcp_adk_store.templates.parsing import parse_state_template
 from gcp_adk_store.templates.state import TemplateSettings, inject_session_state
 
 KEPT: Final = "a missing value behind several braces: ADK raises, here the placeholder stays unless strict"
@@ -270,7 +271,7 @@ def _extended(template: str) -> object:
 
 
 def _prompt(template: str) -> object:
-    return parse_input_template.__wrapped__(template)
+    return resolve_template(template, {"a": 1})
 
 
 @pytest.mark.parametrize(

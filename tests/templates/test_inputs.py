@@ -59,6 +59,7 @@ def test_the_edge_case_matrix_that_resolves(
         pytest.param("{a} and {b}", {"a": "X"}, ("b",), id="09 one of two missing"),
         pytest.param("{a} and {b}", {}, ("a", "b"), id="10 all missing are reported"),
         pytest.param("Hello {name}!", None, ("name",), id="16 null inputs are empty"),
+        pytest.param("{a}{b}{a}{{c}}", {}, ("a", "b"), id="each is named once"),
     ],
 )
 def test_the_edge_case_matrix_that_fails(

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gcp_adk_store.templates.lint import Finding, lint_template
-from gcp_adk_store.templates.parsing import line_and_column
+from gcp_adk_store.templates.parsing import lines_and_columns
 from gcp_adk_store.templates.state import TemplateSettings
 
 TEMPLATES = st.text(st.sampled_from("{}{}$\\ ?:.ab-\n\"'"), max_size=30)
@@ -157,7 +157,8 @@ def test_literal_text_in_several_braces_is_found_whole() -> None:
 def test_every_finding_stands_where_it_says(template: str) -> None:
     """Its text is in the template at its line and column, and findings come in order."""
     found = lint_template(template)
-    places = {line_and_column(template, start): start for start in range(len(template))}
+    every = range(len(template))
+    places = dict(zip(lines_and_columns(template, every), every, strict=True))
     starts = [places[finding.line, finding.column] for finding in found]
 
     assert sorted(set(starts)) == starts
@@ -176,3 +177,11 @@ def test_looking_over_takes_time_in_proportion_to_the_length() -> None:
         return time.process_time() - began
 
     assert min(seconds(64_000) for _ in range(3)) < 24 * min(seconds(8_000) for _ in range(3))
+
+
+def test_doubled_braces_without_a_value_stay_as_filling_leaves_them() -> None:
+    """``missing="empty"`` is for one pair of braces, unless the rules are strict."""
+    lenient, strict = (TemplateSettings(missing="empty", strict=strict) for strict in (False, True))
+
+    assert [("{{gone}}", "literal")] == kinds("{{gone}}", state_keys=(), settings=lenient)
+    assert [("{{gone}}", "state")] == kinds("{{gone}}", state_keys=(), settings=strict)

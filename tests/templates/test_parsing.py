@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from gcp_adk_store.templates.parsing import (
     Placeholder,
     is_state_key,
-    line_and_column,
-    parse_input_template,
+    lines_and_columns,
     parse_state_template,
 )
 
@@ -212,31 +211,9 @@ def test_adjacent_literal_text_is_one_piece(template: str, extended: bool) -> No
 
 
 @pytest.mark.parametrize(
-    ("template", "pieces", "names"),
-    [
-        ("", ("",), ()),
-        ("plain", ("plain",), ()),
-        ("{a}", ("", "a", ""), ("a",)),
-        ("x{a}y{b}z{a}", ("x", "a", "y", "b", "z", "a", ""), ("a", "b")),
-        ("{{a}}", ("{a}",), ()),
-        ("x{{a}}y{b}", ("x{a}y", "b", ""), ("b",)),
-        ("{{{a}}}", ("{{a}}",), ()),
-        ("{{a}", ("{", "a", ""), ("a",)),
-        ("{a}}", ("", "a", "}"), ("a",)),
-        ("{a b}{}{a-b}{ a }{größe}{a:b}{a?}", ("{a b}{}{a-b}{ a }{größe}{a:b}{a?}",), ()),
-    ],
-)
-def test_a_prompt_is_taken_apart(template: str, pieces: tuple[str, ...], names: tuple[str, ...]) -> None:
-    """A variable is ``A-Z a-z 0-9 _`` in one pair of braces; two pairs are one literal pair."""
-    parsed = parse_input_template(template)
-
-    assert (pieces, names) == (parsed.pieces, parsed.names)
-
-
-@pytest.mark.parametrize(
     ("start", "place"),
     [(0, (1, 1)), (2, (1, 3)), (3, (2, 1)), (4, (3, 1)), (6, (3, 3))],
 )
 def test_a_place_is_counted_from_one(start: int, place: tuple[int, int]) -> None:
     """Lines end with a newline, which is the last character of its line."""
-    assert place == line_and_column("ab\n\ncd{", start)
+    assert [place] == lines_and_columns("ab\n\ncd{", [start])
