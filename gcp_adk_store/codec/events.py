@@ -5,7 +5,6 @@ bytes, then the whole compressed text if it is still too long.
 """
 
 import json
-import logging
 import math
 import zlib
 from collections.abc import Mapping, Sequence
@@ -35,9 +34,6 @@ from gcp_adk_store.errors import InvalidInputError, StoredDataError
 from gcp_adk_store.model.halves import map_texts, read_halves, spell_halves
 from gcp_adk_store.model.payloads import MAX_PAYLOAD_BYTES, Payload, PayloadPlace, PayloadRef
 from gcp_adk_store.model.weights import Bounds, is_light, weigh
-from gcp_adk_store.operations import telemetry
-
-logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +75,8 @@ class StoredEvent:
 
     event: Event
     missing: Mapping[Place, PayloadRef]
+    left_out: str = ""
+    """The keys that a newer ADK wrote and that the installed one forbids, for a warning."""
 
     @property
     def timestamp(self) -> float:
@@ -114,7 +112,7 @@ def encode_event(
         text = _dump(slim)
         read = _read_back(slim, text)
     else:
-        halves = weigh(slim, bounds=limits.bounds, what=f"event {event.id!r}").halves
+        _, halves = weigh(slim, bounds=limits.bounds, what=f"event {event.id!r}")
         text, read = _spell(slim, halves=halves)
     payloads = {place: Payload.of(data, place=limits.place) for place, data in taken.items()}
     text = referring(text, {place: payload.ref for place, payload in payloads.items()})
@@ -139,14 +137,15 @@ def encode_event(
 def decode_event(text: str) -> StoredEvent:
     """Return the event that *text* holds, and its references.
 
-    Keys that the installed ADK forbids are dropped, with a warning that names them. A newer ADK writes such
-    keys, for example during a rollout, and the rest of the event stays readable.
+    Keys that the installed ADK forbids are left out, and named. A newer ADK writes such keys, for example
+    during a rollout, and the rest of the event stays readable.
 
     Raises:
         StoredDataError: the installed ADK cannot read *text* as an event.
     """
     large = LargeMaps()
     text = large.take_from_json(text)
+    left_out = ""
     try:
         event = Event.model_validate_json(text)
     except ValidationError as exc:
@@ -156,9 +155,7 @@ def decode_event(text: str) -> StoredEvent:
             raise StoredDataError(
                 f"a stored event does not fit the installed google-adk at: {_places(exc)}"
             ) from None
-        logger.warning(
-            "a newer google-adk wrote an event; left out: %s", _places(exc), extra=telemetry.log_fields()
-        )
+        left_out = _places(exc)
         event = Event.model_validate_json(pruned)
     if "timestamp" not in event.model_fields_set or not math.isfinite(event.timestamp):
         # ADK would set the time of the read.
@@ -166,7 +163,7 @@ def decode_event(text: str) -> StoredEvent:
     event = large.put_into(event)
     if spells_halves(text):
         event = map_texts(event, read_halves)
-    return StoredEvent(event=event, missing=references(text))
+    return StoredEvent(event=event, missing=references(text), left_out=left_out)
 
 
 def complete_event(stored: StoredEvent, found: Mapping[PayloadRef, bytes]) -> StoredEvent:

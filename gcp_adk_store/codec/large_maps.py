@@ -13,7 +13,7 @@ from google.adk.events import Event
 from google.genai import types
 
 from gcp_adk_store.codec.texts import from_json, to_json
-from gcp_adk_store.model.plain import to_plain
+from gcp_adk_store.model.state import to_plain
 from gcp_adk_store.model.weights import is_light
 
 _IN_ONE: Final = 256 * 1024

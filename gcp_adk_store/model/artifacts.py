@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
-from typing import Final, Self
+from typing import Final, NamedTuple, Self
 
 from google.genai import types
 
@@ -28,14 +28,11 @@ _REFERENCE: Final = re.compile(
 _TOMBSTONE: Final = types.Part(inline_data=types.Blob(mime_type="application/octet-stream", data=b""))
 
 
-class ArtifactReference:
+class ArtifactReference(NamedTuple):
     """The target of an ``artifact://`` URI: an artifact's key and one version of it."""
 
-    __slots__ = ("key", "version")
-
-    def __init__(self, key: ArtifactKey, version: int) -> None:
-        self.key = key
-        self.version = version
+    key: ArtifactKey
+    version: int
 
     @classmethod
     def parse(cls, uri: str, *, within: ArtifactScope) -> Self:

@@ -44,15 +44,11 @@ def read_halves(text: str) -> str:
 
 def has_halves(value: Any) -> bool:
     """Return whether a text or a key anywhere in *value* holds half of a surrogate pair."""
-    found = False
-
-    def look(text: str) -> str:
-        nonlocal found
-        found = found or not is_unicode(text)
-        return text
-
-    map_texts(value, look)
-    return found
+    try:
+        map_texts(value, lambda text: text.encode().decode())
+    except UnicodeEncodeError:
+        return True
+    return False
 
 
 def map_texts(value: Any, change: Callable[[str], str]) -> Any:  # noqa: PLR0911  # one for each kind

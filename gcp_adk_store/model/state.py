@@ -1,23 +1,21 @@
 """Split state into its scopes, and merge them again."""
 
-import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from math import isfinite
 from typing import Any, Final
 
 from google.adk.sessions import State
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from gcp_adk_store.errors import InvalidInputError
-from gcp_adk_store.model.plain import to_jsonable
+from gcp_adk_store.model.halves import has_halves, map_texts, read_halves, spell_halves
 from gcp_adk_store.model.weights import MAX_VALUE_DEPTH, Bounds, is_light, weigh
-from gcp_adk_store.operations import telemetry
-
-logger = logging.getLogger(__name__)
 
 _BOUNDS: Final = Bounds()
+_PLAIN: Final = frozenset({str, int, bool, type(None)})
 _MANY: Final = 1000
-_SHOWN: Final = 40  # characters of a key in errors and logs
+_SHOWN: Final = 40  # characters of a key in errors and warnings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,8 +64,10 @@ def overlay(state: ScopedState, delta: ScopedState) -> ScopedState:
     )
 
 
-def persistent(delta: Mapping[str, Any], *, bounds: Bounds = _BOUNDS, light: bool = False) -> dict[str, Any]:
-    """Return the stored form of *delta*: JSON values, without ``temp:`` keys.
+def persistent(
+    delta: Mapping[str, Any], *, bounds: Bounds = _BOUNDS, light: bool = False
+) -> tuple[dict[str, Any], list[str]]:
+    """Return the stored form of *delta*, which is JSON values without ``temp:`` keys, and warnings to log.
 
     Datetimes, pydantic models and the like become what ADK makes of them. A value that JSON cannot
     hold becomes its text, with a warning that names the key and the type, as in ADK's own services. A
@@ -81,31 +81,52 @@ def persistent(delta: Mapping[str, Any], *, bounds: Bounds = _BOUNDS, light: boo
         if not isinstance(key, str):
             raise InvalidInputError(f"a state key must be a string, not {type(key).__name__}")
     kept = {key: value for key, value in delta.items() if not key.startswith(State.TEMP_PREFIX)}
-    light = light or is_light(kept)
-    if not light:
+    warnings: list[str] = []
+    if not (light := light or is_light(kept)):
         values = 0
         for key, value in kept.items():
             what = f"state key {key[:_SHOWN]!r}"
-            values = weigh(value, bounds=bounds, what=what, max_depth=MAX_VALUE_DEPTH, beside=values).values
-    return {key: _json_or_text(key, value, light=light) for key, value in kept.items()}
+            values, _ = weigh(value, bounds=bounds, what=what, max_depth=MAX_VALUE_DEPTH, beside=values)
+    return {key: _json_or_text(key, value, warnings, light=light) for key, value in kept.items()}, warnings
 
 
-def _json_or_text(key: str, value: Any, *, light: bool) -> Any:
+def to_plain(value: Any, other: Callable[[Any], Any]) -> Any:
+    """Return a copy of *value*, which was weighed, as JSON values.
+
+    It converts one container at a time, so that other threads run meanwhile. *other* converts everything but
+    finite numbers, texts, lists, tuples and maps with text keys.
+    """
+    kind = type(value)
+    if kind in _PLAIN or (kind is float and isfinite(value)):
+        return value
+    if kind is dict and all(type(key) is str for key in value):
+        return {key: to_plain(item, other) for key, item in value.items()}
+    if kind is list or kind is tuple:
+        return [to_plain(item, other) for item in value]
+    return other(value)
+
+
+def _json_or_text(key: str, value: Any, warnings: list[str], *, light: bool) -> Any:
+    held = f"state key {key[:_SHOWN]!r} holds a {type(value).__name__}"
     try:
-        return to_jsonable_python(value) if light else to_jsonable(value)
+        return to_jsonable_python(value) if light else _to_jsonable(value)
     except (PydanticSerializationError, UnicodeError):
-        logger.warning(
-            "state key %r holds a %s, which JSON cannot hold; its text is stored instead",
-            key[:_SHOWN],
-            type(value).__name__,
-            extra=telemetry.log_fields(),
-        )
+        warnings.append(f"{held}, which JSON cannot hold; its text is stored instead")
     except (ValueError, RecursionError) as exc:
-        raise InvalidInputError(
-            f"state key {key[:_SHOWN]!r} holds a {type(value).__name__} that contains itself or is nested "
-            "too deep"
-        ) from exc
+        raise InvalidInputError(f"{held} that contains itself or is nested too deep") from exc
     try:
-        return to_jsonable(value, text_of_unknown=True)
+        return _to_jsonable(value, text_of_unknown=True)
     except ValueError:  # bytes that are not UTF-8
         return ascii(value)
+
+
+def _to_jsonable(value: Any, *, text_of_unknown: bool = False) -> Any:
+    """Return *value*, which was weighed, as ADK encodes it, with all its texts and keys."""
+
+    def other(item: Any) -> Any:
+        halves = has_halves(item)  # pydantic refuses them in keys
+        spelled = map_texts(item, spell_halves) if halves else item
+        found = to_jsonable_python(spelled, serialize_unknown=text_of_unknown)
+        return map_texts(found, read_halves) if halves else found
+
+    return to_plain(value, other)

@@ -49,20 +49,12 @@ class Bounds:
     """Advice for a caller whose value exceeds a limit."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Weight:
-    """The size of a value as JSON, with shared parts counted at each place."""
+def weigh(
+    value: Any, *, bounds: Bounds, what: str, max_depth: int = MAX_DEPTH, beside: int = 0
+) -> tuple[int, bool]:
+    """Return how many values *value* has as JSON, and whether a text or a key holds half of a surrogate pair.
 
-    values: int
-    """Its values, with those *beside* it."""
-    size: int
-    """Bytes at least: those of texts and one for each value."""
-    halves: bool
-    """Whether a text or a key holds half of a surrogate pair."""
-
-
-def weigh(value: Any, *, bounds: Bounds, what: str, max_depth: int = MAX_DEPTH, beside: int = 0) -> Weight:
-    """Return the weight of *value* as JSON, in time and memory proportional to its distinct objects.
+    Shared parts count at each place. The time and memory are proportional to the distinct objects.
 
     Args:
         value: The value to encode.
@@ -75,10 +67,9 @@ def weigh(value: Any, *, bounds: Bounds, what: str, max_depth: int = MAX_DEPTH, 
         InvalidInputError: it exceeds *bounds*, contains itself, nests too deep, or holds an integer of over
             4,300 digits.
     """
-    scale = _Scale(bounds, what, max_depth)
-    scale.values = beside
+    scale = _Scale(bounds, what, max_depth, beside)
     scale.add((value,), 0)
-    return Weight(values=scale.values, size=scale.size + scale.values, halves=scale.halves)
+    return scale.values, scale.halves
 
 
 def is_light(value: Any) -> bool:  # noqa: C901, PLR0912  # calls would take twice the time
@@ -128,9 +119,9 @@ def _is_model(kind: type) -> bool:
 
 
 class _Scale:
-    def __init__(self, bounds: Bounds, what: str, max_depth: int) -> None:
-        self.values = 0
-        self.size = 0
+    def __init__(self, bounds: Bounds, what: str, max_depth: int, values: int) -> None:
+        self.values = values
+        self.size = 0  # bytes of texts
         self.halves = False
         self._bounds = bounds
         self._what = what
@@ -167,23 +158,23 @@ class _Scale:
     def _add_other(self, item: Any, depth: int) -> int:
         if isinstance(item, enum.Enum):
             return self.add((item.value,), depth)
-        if isinstance(item, dict):
-            for key in item:
-                if isinstance(key, str):
-                    self._add_text(key)
-            return self._add_container(item, item.values(), depth)
-        if isinstance(item, (list, tuple, set, frozenset)):
-            return self._add_container(item, item, depth)
-        if isinstance(item, BaseModel):
-            fields = [*item.__dict__.values(), *(item.__pydantic_extra__ or {}).values()]
-            return self._add_container(item, fields, depth)
-        if dataclasses.is_dataclass(item) and not isinstance(item, type):
-            fields = [getattr(item, one.name) for one in dataclasses.fields(item)]
-            return self._add_container(item, fields, depth)
         if isinstance(item, str):
             self._add_text(item)
         elif isinstance(item, bytes):
             self.size += len(item)
+        elif isinstance(item, dict):
+            for key in item:
+                if isinstance(key, str):
+                    self._add_text(key)
+            return self._add_container(item, item.values(), depth)
+        elif isinstance(item, (list, tuple, set, frozenset)):
+            return self._add_container(item, item, depth)
+        elif isinstance(item, BaseModel):
+            fields = [*item.__dict__.values(), *(item.__pydantic_extra__ or {}).values()]
+            return self._add_container(item, fields, depth)
+        elif dataclasses.is_dataclass(item) and not isinstance(item, type):
+            fields = [getattr(item, one.name) for one in dataclasses.fields(item)]
+            return self._add_container(item, fields, depth)
         return 0
 
     def _add_container(self, container: Any, items: Collection[Any], depth: int) -> int:

@@ -260,6 +260,7 @@ class SessionReader:
                 ]
             except StoredDataError as exc:
                 raise StoredDataError(f"{mine.path}: {exc}") from exc.__cause__
+            selected = [_with_warning(event) for event in selected]
         return [event.event for event in selected]
 
     async def _complete_shared(
@@ -347,12 +348,20 @@ async def decode_events(
     events: list[StoredEvent] = []
     try:
         for text in texts:
-            events.append(decode_event(text))
+            events.append(_with_warning(decode_event(text)))
             if pauses.is_due:  # an event can be of 256 KB of JSON
                 await pauses.take()
     except StoredDataError as exc:
         raise StoredDataError(f"{where}: event {first + len(events)}: {exc}") from exc.__cause__
     return events
+
+
+def _with_warning(event: StoredEvent) -> StoredEvent:
+    if event.left_out:
+        logger.warning(
+            "a newer google-adk wrote an event; left out: %s", event.left_out, extra=telemetry.log_fields()
+        )
+    return event
 
 
 async def decoded(read: Callable[[Document], T], document: Document) -> T:

@@ -1,5 +1,6 @@
 """Turn events and state into what storage takes, with large values taken out as payloads."""
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -12,8 +13,11 @@ from gcp_adk_store.model.payloads import PayloadPlace
 from gcp_adk_store.model.sessions import Append
 from gcp_adk_store.model.state import persistent, split_scopes
 from gcp_adk_store.model.weights import is_light
+from gcp_adk_store.operations import telemetry
 from gcp_adk_store.operations.pauses import apart
 from gcp_adk_store.settings import SessionLimits
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +85,9 @@ class Spelling:
 
     def _spill(self, state: Mapping[str, Any], *, light: bool) -> tuple[dict[str, Any], Spilled]:
         """Return the part of *state* that is stored, and how it is stored."""
-        kept = persistent(state, bounds=self._event_limits.bounds, light=light)
+        kept, warnings = persistent(state, bounds=self._event_limits.bounds, light=light)
+        for warning in warnings:
+            logger.warning("%s", warning, extra=telemetry.log_fields())
         return kept, spill_scopes(
             split_scopes(kept),
             over=self._limits.state_value_bytes,

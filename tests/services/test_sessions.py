@@ -40,6 +40,38 @@ async def test_a_session_comes_back_equal_to_the_one_that_create_returned(
     assert made.last_update_time > 0
 
 
+async def test_state_that_json_cannot_hold_is_logged_by_its_key(
+    sessions: FirestoreSessionService, caplog: pytest.LogCaptureFixture
+) -> None:
+    """On creation and on an append; the text of such a value is stored."""
+    held = await sessions.create_session(**WHO, state={"made": Client})
+    await sessions.append_event(held, event(delta={"changed": Client}))
+
+    assert {"made": str(Client), "changed": str(Client)} == held.state
+    assert [
+        f"state key {key!r} holds a type, which JSON cannot hold; its text is stored instead"
+        for key in ("made", "changed")
+    ] == caplog.messages
+
+
+async def test_keys_of_a_newer_adk_are_logged(
+    sessions: FirestoreSessionService, raw_documents: Any, project: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The rest of the event is read."""
+    await sessions.append_event(await sessions.create_session(**WHO), event("kept"))
+    ((path, fields),) = raw_documents().items()
+    client = Client(project=project)
+    client.document(path).update(
+        {"tail": [fields["tail"][0].replace('"actions":{', '"actions":{"newer":1,')]}
+    )
+    client.close()
+    found = await sessions.get_session(**WHO)
+
+    assert found is not None
+    assert ["kept"] == texts(found.events)
+    assert ["a newer google-adk wrote an event; left out: actions.newer"] == caplog.messages
+
+
 async def test_a_session_comes_back_equal_to_the_one_that_appends_left(
     sessions: FirestoreSessionService,
 ) -> None:
