@@ -17,10 +17,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final, cast
 
-from gcp_adk_store.codec.formats import FORMAT
-from gcp_adk_store.codec.indexes import CompositeIndex, page_index
 from gcp_adk_store.codec.names import escape_name
-from gcp_adk_store.codec.segments import MAX_SEGMENTS, pack_segment
+from gcp_adk_store.codec.packing import MAX_SEGMENTS, pack_segment
 from gcp_adk_store.codec.spilling import CHUNK_BYTES
 from gcp_adk_store.codec.values import FieldValue, encode_state
 from gcp_adk_store.codec.writes import Delete, Document, FieldPath, Must, Write
@@ -30,6 +28,9 @@ from gcp_adk_store.model.keys import SessionKey, UserKey
 from gcp_adk_store.model.payloads import Payload, PayloadOwner, PayloadPlace, PayloadRef
 from gcp_adk_store.model.sessions import Append, Marker, Segment, StoredSession
 from gcp_adk_store.model.state import ScopedState
+
+FORMAT: Final = 1
+"""Number of the layout that this release writes."""
 
 _FOR_EVER: Final = "shared"  # the life of a document that the store never deletes
 
@@ -71,10 +72,6 @@ class Layout:
     def sessions_collection(self) -> str:
         """Id of the collection of a user's sessions."""
         return f"{self._prefix}_sessions"
-
-    def page_index(self, *, descending: bool) -> CompositeIndex:
-        """Return the index for pages of all sessions of an app."""
-        return page_index(self._prefix, descending=descending)
 
     @property
     def deletions_collection(self) -> str:

@@ -1,10 +1,44 @@
-"""Unpack compressed bytes up to a limit: a small stored value must not fill the memory."""
+"""Pack runs of events as the bodies of segments, and unpack compressed bytes up to a limit."""
 
+import json
 import zlib
+from collections.abc import Sequence
+from typing import Any, Final
+
+from pydantic_core import from_json
+
+from gcp_adk_store.errors import StoredDataError
+
+MAX_SEGMENTS: Final = 100_000
+"""Segments of one session at most: 6 GiB of events at the default size of a segment."""
+
+MAX_UNPACKED_BYTES: Final = 4 * 1024 * 1024
+"""A segment was the tail of a document of at most 1 MiB; JSON of JSON texts is at most twice as long."""
+
+
+def pack_segment(texts: Sequence[str]) -> bytes:
+    """Return JSON texts of events as the compressed body of a segment."""
+    return zlib.compress(json.dumps(list(texts), ensure_ascii=False, separators=(",", ":")).encode())
+
+
+def unpack_segment(body: bytes) -> list[str]:
+    """Return the texts that :func:`pack_segment` packed.
+
+    Raises:
+        StoredDataError: *body* is damaged or unpacks to over 4 MiB.
+    """
+    try:
+        # Unlike Python's own parser it refuses halves of surrogate pairs and a depth that exhausts the stack.
+        texts: Any = from_json(unpack(body, limit=MAX_UNPACKED_BYTES))
+    except ValueError as exc:
+        raise StoredDataError(f"the body of a segment ({len(body)} bytes) is damaged") from exc
+    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+        raise StoredDataError(f"the body of a segment ({len(body)} bytes) is not a list of texts")
+    return texts
 
 
 def unpack(data: bytes, *, limit: int) -> bytes:
-    """Unpack *data* of ``zlib.compress`` in little more memory than *limit*, even if it is hostile.
+    """Unpack *data* of ``zlib.compress`` in little more memory than *limit*: a small value must not fill it.
 
     Raises:
         ValueError: *data* is damaged, or unpacks to more than *limit* bytes.

@@ -1,16 +1,20 @@
-"""Read the documents of a session, as :class:`~gcp_adk_store.codec.documents.Layout` wrote them."""
+"""Read the documents of a session, as :class:`~gcp_adk_store.codec.documents.Layout` wrote them.
 
-import re
-from collections.abc import Sequence
+Only reads migrate older documents: writes change single fields and keep a document's number. A format that
+changes the meaning of such fields must rewrite a document before it writes to it.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from datetime import datetime
+from typing import Annotated, Any, Final, TypeVar
 
-from gcp_adk_store.codec.documents import Deletion
-from gcp_adk_store.codec.fields import Fields
-from gcp_adk_store.codec.formats import current_fields
+from pydantic import BaseModel, ConfigDict, Field, Strict, ValidationError
+
+from gcp_adk_store.codec.documents import FORMAT, Deletion
 from gcp_adk_store.codec.names import escape_name
-from gcp_adk_store.codec.segments import MAX_SEGMENTS, unpack_segment
-from gcp_adk_store.codec.values import decode_state
+from gcp_adk_store.codec.packing import MAX_SEGMENTS, unpack_segment
+from gcp_adk_store.codec.values import decode_state, kind_of
 from gcp_adk_store.codec.writes import Document
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
 from gcp_adk_store.model.expiry import MAX_TTL_S, Expiry
@@ -18,7 +22,15 @@ from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.payloads import PayloadPlace
 from gcp_adk_store.model.sessions import Segment, StoredSession
 
-_EPOCH: Final = re.compile(r"[^%/`\\\x00-\x1f\x7f]{1,200}")  # documents' ids contain it unchanged
+MAX_COUNT: Final = 10**18 - 1
+"""The highest count that fits the marker of a handle."""
+
+Fields = Mapping[str, Any]
+Count = Annotated[int, Field(ge=0, le=MAX_COUNT)]
+Number = Annotated[float, Field(allow_inf_nan=False)]
+
+UPCASTS: Final[Mapping[int, Callable[[Fields], Fields]]] = {}
+"""Format -> migration to the next format: one entry for each number below ``FORMAT``."""
 
 HEADER_FIELDS: Final = (
     "format",
@@ -41,20 +53,78 @@ HEADER_FIELDS: Final = (
 HEADER_WITHOUT_STATE: Final = tuple(field for field in HEADER_FIELDS if field != "state")
 
 
+class _Body(BaseModel):
+    """The fields of a chunk; as in each document here, a value of another kind is damage."""
+
+    model_config = ConfigDict(strict=True)
+
+    body: bytes
+
+
+class _Segment(_Body):
+    count: Count
+    running_max: Number
+
+
+class _State(BaseModel):
+    model_config = ConfigDict(strict=True)
+
+    state: dict[str, Any] = {}
+
+
+class _Deletion(BaseModel):
+    model_config = ConfigDict(strict=True)
+
+    epoch: Annotated[str, Field(pattern=r"^[^%/`\\\x00-\x1f\x7f]{1,200}$")]
+    """Documents' ids contain it unchanged."""
+    sealed: Annotated[int, Field(ge=0, le=MAX_SEGMENTS)]
+    spilled: Annotated[frozenset[Annotated[PayloadPlace, Strict(strict=False)]], Strict(strict=False)] = (
+        frozenset()
+    )
+
+
+class _Header(_Deletion):
+    app: str
+    user: str
+    id: str
+    rev: Count
+    last_update_time: Number
+    sealed_max: Number | None
+
+
+class _HeaderWithState(_Header):
+    state: dict[str, Any]
+
+
+class _Session(_HeaderWithState):
+    tail: list[str]
+    tail_bytes: Count
+
+
+class _Expiry(BaseModel):
+    model_config = ConfigDict(strict=True)
+
+    ttl_s: Annotated[int, Field(ge=0, le=MAX_TTL_S)]
+    expire_at: datetime
+    parts_expire_at: datetime | None = None
+
+
+Kind = TypeVar("Kind", bound=BaseModel)
+
+
 def read_session(document: Document) -> StoredSession:
     """Return the session in *document*.
 
     Raises:
         StoredDataError: it has another format, is incomplete or damaged.
     """
-    stored = read_header(document)
-    fields = _fields(document)
-    tail = fields.texts("tail")
-    if bool(tail) != bool(fields.count("tail_bytes")):  # the value before a seal emptied the tail
-        raise fields.wrong("tail_bytes")
-    if stored.revision < stored.sealed + len(tail):  # each segment holds at least one event
-        raise fields.wrong("rev")
-    return replace(stored, tail=tail)
+    fields = _read(_Session, document)
+    stored = _session(document, fields, fields.state)
+    if bool(fields.tail) != bool(fields.tail_bytes):  # the value before a seal emptied the tail
+        raise _wrong(document, "tail_bytes")
+    if fields.rev < fields.sealed + len(fields.tail):  # each segment holds at least one event
+        raise _wrong(document, "rev")
+    return replace(stored, tail=fields.tail)
 
 
 def read_header(document: Document, *, with_state: bool = True) -> StoredSession:
@@ -63,25 +133,10 @@ def read_header(document: Document, *, with_state: bool = True) -> StoredSession
     Raises:
         StoredDataError: it has another format, lacks a requested field, or is damaged.
     """
-    fields = _fields(document)
-    sealed = fields.count("sealed", limit=MAX_SEGMENTS)
-    sealed_max = fields.number_or_none("sealed_max")
-    if (sealed_max is None) != (sealed == 0):
-        raise fields.wrong("sealed_max")
-    return StoredSession(
-        key=_read_key(fields),
-        epoch=_read_epoch(fields),
-        revision=fields.count("rev"),
-        last_update_time=fields.number("last_update_time"),
-        state=_read_state(fields) if with_state else {},
-        tail=[],
-        sealed=sealed,
-        sealed_max=sealed_max,
-        spilled=_read_places(fields),
-        update_time=document.update_time,
-        read_time=document.read_time,
-        expiry=_read_expiry(fields),
-    )
+    if not with_state:
+        return _session(document, _read(_Header, document), {})
+    fields = _read(_HeaderWithState, document)
+    return _session(document, fields, fields.state)
 
 
 def read_state(document: Document | None) -> dict[str, Any]:
@@ -90,10 +145,7 @@ def read_state(document: Document | None) -> dict[str, Any]:
     Raises:
         StoredDataError: it has another format or is damaged.
     """
-    if document is None:
-        return {}
-    fields = _fields(document)
-    return _read_state(fields) if "state" in fields else {}
+    return {} if document is None else _decoded(document, _read(_State, document).state)
 
 
 def read_segment(document: Document) -> Segment:
@@ -102,17 +154,16 @@ def read_segment(document: Document) -> Segment:
     Raises:
         StoredDataError: it has another format, is damaged, or differs from its stated length.
     """
-    fields = _fields(document)
-    body, count = fields.bytes("body"), fields.count("count")
+    fields = _read(_Segment, document)
     try:
-        texts = unpack_segment(body)
+        texts = unpack_segment(fields.body)
     except StoredDataError as exc:
         raise StoredDataError(f"{document.path}: {exc}") from exc.__cause__
     if not texts:  # a seal needs a tail with events
-        raise fields.wrong("count")
-    if len(texts) != count:
-        raise StoredDataError(f"{document.path} holds {len(texts)} events, not {count}")
-    return Segment(texts=texts, running_max=fields.number("running_max"))
+        raise _wrong(document, "count")
+    if len(texts) != fields.count:
+        raise StoredDataError(f"{document.path} holds {len(texts)} events, not {fields.count}")
+    return Segment(texts=texts, running_max=fields.running_max)
 
 
 def read_chunk(document: Document) -> bytes:
@@ -121,7 +172,7 @@ def read_chunk(document: Document) -> bytes:
     Raises:
         StoredDataError: the document has another format or lacks the bytes.
     """
-    return _fields(document).bytes("body")
+    return _read(_Body, document).body
 
 
 def read_deletions(documents: Sequence[Document]) -> list[Deletion]:
@@ -130,63 +181,107 @@ def read_deletions(documents: Sequence[Document]) -> list[Deletion]:
     Raises:
         StoredDataError: one has another format or is damaged.
     """
-    return [_read_deletion(document) for document in documents]
+    deletions = []
+    for document in documents:
+        fields = _read(_Deletion, document)
+        if fields.epoch != document.path.rpartition("/")[2]:
+            # Of another life: a removal would hit the living session.
+            raise _wrong(document, "epoch")
+        deletions.append(Deletion(epoch=fields.epoch, sealed=fields.sealed, spilled=fields.spilled))
+    return deletions
 
 
-def _read_deletion(document: Document) -> Deletion:
-    fields = _fields(document)
-    epoch = _read_epoch(fields)
-    if epoch != document.path.rpartition("/")[2]:  # of another life: a removal would hit the living session
-        raise fields.wrong("epoch")
-    sealed = fields.count("sealed", limit=MAX_SEGMENTS)
-    return Deletion(epoch=epoch, sealed=sealed, spilled=_read_places(fields))
+def current_fields(
+    document: Document, *, upcasts: Mapping[int, Callable[[Fields], Fields]] = UPCASTS
+) -> Fields:
+    """Return the fields of *document* in ``FORMAT``; the stored document stays as it is.
 
-
-def _read_state(fields: Fields) -> dict[str, Any]:
-    found = fields.map("state")
-    try:
-        return decode_state(found)
-    except StoredDataError as exc:
-        raise StoredDataError(f"{fields.path}: {exc}") from exc.__cause__
-
-
-def _read_key(fields: Fields) -> SessionKey:
-    """Return the key of a session, which must lead to the same document."""
-    try:
-        key = SessionKey(app=fields.text("app"), user=fields.text("user"), session=fields.text("id"))
-        names = [escape_name(id_, what="id") for id_ in (key.app, key.user, key.session)]
-    except InvalidInputError:
-        raise fields.wrong("app, user or id") from None
-    if names != fields.path.split("/")[1::2]:
-        raise fields.wrong("app, user or id")
-    return key
-
-
-def _read_epoch(fields: Fields) -> str:
-    epoch = fields.text("epoch")
-    if not _EPOCH.fullmatch(epoch):
-        raise fields.wrong("epoch")
-    return epoch
-
-
-def _read_places(fields: Fields) -> frozenset[PayloadPlace]:
-    names = fields.texts("spilled") if "spilled" in fields else ()
-    try:
-        return frozenset(map(PayloadPlace, names))
-    except ValueError:
-        raise fields.wrong("spilled") from None
-
-
-def _read_expiry(fields: Fields) -> Expiry | None:
-    """Return a session's expiry; without a time to live, ``expire_at`` is a deployment's own field."""
-    if "ttl_s" not in fields:
-        return None
-    return Expiry(
-        ttl_s=fields.count("ttl_s", limit=MAX_TTL_S),
-        at=fields.time("expire_at"),
-        parts_at=fields.time("parts_expire_at") if "parts_expire_at" in fields else None,
+    Raises:
+        StoredDataError: its format is newer or missing.
+    """
+    fields: Fields = document.fields
+    while type(found := fields.get("format")) is int and found in upcasts and found != FORMAT:
+        fields = {**upcasts[found](fields), "format": found + 1}
+    if type(found) is int and found == FORMAT:
+        return fields
+    shown = found if found is None or type(found) is int else kind_of(found)
+    raise StoredDataError(
+        f"{document.path} has format {shown}, this release reads {FORMAT}; upgrade gcp-adk-store"
     )
 
 
-def _fields(document: Document) -> Fields:
-    return Fields(document.path, current_fields(document))
+def _read(kind: type[Kind], document: Document) -> Kind:
+    try:
+        return kind.model_validate(current_fields(document))
+    except ValidationError as exc:
+        problem = exc.errors(include_url=False, include_context=False)[0]
+    # Outside of the block: pydantic's error quotes the content.
+    name, *indexes = problem["loc"]
+    where = "".join([str(name), *(f"[{index}]" for index in indexes)])
+    if problem["type"] == "missing":
+        raise StoredDataError(f"{document.path} lacks {where}")
+    if problem["type"].endswith("_type"):
+        found = kind_of(problem["input"])
+        raise StoredDataError(f"{document.path} has a field of a wrong kind: {where} is {found}")
+    raise _wrong(document, where)
+
+
+def _wrong(document: Document, name: str) -> StoredDataError:
+    return StoredDataError(f"{document.path} has a field that cannot be right: {name}")
+
+
+def _session(document: Document, fields: _Header, state: dict[str, Any]) -> StoredSession:
+    if (fields.sealed_max is None) != (fields.sealed == 0):
+        raise _wrong(document, "sealed_max")
+    return StoredSession(
+        key=_key(document, fields),
+        epoch=fields.epoch,
+        revision=fields.rev,
+        last_update_time=fields.last_update_time,
+        state=_decoded(document, state),
+        tail=[],
+        sealed=fields.sealed,
+        sealed_max=fields.sealed_max,
+        spilled=fields.spilled,
+        update_time=document.update_time,
+        read_time=document.read_time,
+        expiry=_expiry(document),
+    )
+
+
+def _decoded(document: Document, state: dict[str, Any]) -> dict[str, Any]:
+    try:
+        return decode_state(state)
+    except StoredDataError as exc:
+        raise StoredDataError(f"{document.path}: {exc}") from exc.__cause__
+
+
+def _key(document: Document, fields: _Header) -> SessionKey:
+    """Return the key of a session, which must lead to the same document."""
+    try:
+        key = SessionKey(app=fields.app, user=fields.user, session=fields.id)
+        names = [escape_name(id_, what="id") for id_ in (key.app, key.user, key.session)]
+    except InvalidInputError:
+        raise _wrong(document, "app, user or id") from None
+    if names != document.path.split("/")[1::2]:
+        raise _wrong(document, "app, user or id")
+    return key
+
+
+def _expiry(document: Document) -> Expiry | None:
+    """Return a session's expiry; without a time to live, ``expire_at`` is a deployment's own field."""
+    if "ttl_s" not in document.fields:
+        return None
+    fields = _read(_Expiry, document)
+    parts = fields.parts_expire_at
+    return Expiry(
+        ttl_s=fields.ttl_s,
+        at=_seconds(document, "expire_at", fields.expire_at),
+        parts_at=None if parts is None else _seconds(document, "parts_expire_at", parts),
+    )
+
+
+def _seconds(document: Document, name: str, time: datetime) -> int:
+    if (seconds := int(time.timestamp())) < 0:
+        raise _wrong(document, name)
+    return seconds

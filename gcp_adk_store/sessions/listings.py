@@ -16,6 +16,7 @@ from gcp_adk_store.codec.cursors import (
     encode_cursor,
     encode_page_cursor,
 )
+from gcp_adk_store.codec.indexes import page_index
 from gcp_adk_store.codec.stored import HEADER_FIELDS, HEADER_WITHOUT_STATE, read_header
 from gcp_adk_store.codec.writes import Document, Page
 from gcp_adk_store.errors import (
@@ -238,7 +239,7 @@ class SessionBrowser:
                 "", collection, all_descendants=True, fields=fields, page=page
             )
         except NotProvisionedError as exc:
-            command = self._storage.layout.page_index(descending=page.descending).command
+            command = page_index(self._storage.layout.prefix, descending=page.descending).command
             raise NotProvisionedError(f"{exc}; pages of an app need an index: {command}") from exc
 
     async def _complete(

@@ -6,7 +6,7 @@ import time
 
 from benchmarks.profiling import profile
 from benchmarks.scenario import Step
-from gcp_adk_store.codec.segments import pack_segment
+from gcp_adk_store.codec.packing import pack_segment
 
 
 async def test_a_profile_shares_the_time_among_those_who_compute() -> None:
@@ -26,7 +26,7 @@ async def test_a_profile_shares_the_time_among_those_who_compute() -> None:
 
     assert found.shares["json"] > 0.8
     assert found.computing_ms > 0
-    assert "gcp_adk_store/codec/segments.py" not in found.shares
+    assert "gcp_adk_store/codec/packing.py" not in found.shares
 
 
 async def test_a_step_that_only_waits_has_no_shares() -> None:

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from gcp_adk_store.codec.documents import Layout
 from gcp_adk_store.codec.events import event_timestamp
 from gcp_adk_store.codec.owners import session_at
-from gcp_adk_store.codec.segments import pack_segment
+from gcp_adk_store.codec.packing import pack_segment
 from gcp_adk_store.codec.stored import (
     read_chunk,
     read_deletions,

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gcp_adk_store.codec.documents import Deletion, Layout
-from gcp_adk_store.codec.segments import pack_segment
+from gcp_adk_store.codec.packing import pack_segment
 from gcp_adk_store.codec.spilling import CHUNK_BYTES
 from gcp_adk_store.codec.stored import (
     HEADER_FIELDS,
@@ -521,7 +521,7 @@ def test_an_incomplete_session_is_refused_without_its_state_too(name: str) -> No
 @pytest.mark.parametrize("name", [name for name in HEADER_FIELDS if name not in OPTIONAL])
 def test_an_incomplete_session_is_refused(name: str) -> None:
     """A document that lacks a field is named with the field."""
-    fields = {key: value for key, value in HEADER.items() if key != name}
+    fields = {key: value for key, value in {**HEADER, "tail": [], "tail_bytes": 0}.items() if key != name}
     with pytest.raises(StoredDataError) as caught:
         read_session(document(fields))
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gcp_adk_store.codec.segments import pack_segment, unpack_segment
+from gcp_adk_store.codec.packing import pack_segment, unpack_segment
 from gcp_adk_store.errors import StoredDataError
 
 
