@@ -2,6 +2,7 @@
 
 import os
 import secrets
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any, BinaryIO
 
@@ -15,7 +16,7 @@ from gcp_adk_store.artifacts.files import (
 )
 from gcp_adk_store.artifacts.methods import ArtifactMethods, custom_time
 from gcp_adk_store.artifacts.stored_version import StoredArtifactVersion
-from gcp_adk_store.codec.objects import StoredObject, encode_file, in_one
+from gcp_adk_store.codec.objects import StoredObject, encode_file
 from gcp_adk_store.errors import InvalidInputError
 from gcp_adk_store.model.artifacts import require_storage_class
 from gcp_adk_store.model.keys import ArtifactKey
@@ -86,7 +87,7 @@ class FileMethods(ArtifactMethods):
 
             async def create(name: str) -> None:
                 if opened.size <= CHUNK_BYTES:
-                    upload = in_one(fields, await opened.read_at(0, opened.size))
+                    upload = replace(fields, data=await opened.read_at(0, opened.size))
                     await self._objects.create(name, upload)
                 else:
                     await self._uploads.create(

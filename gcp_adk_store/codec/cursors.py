@@ -1,4 +1,7 @@
-"""Encode places in listings and histories as texts that a caller can pass on."""
+"""Encode places in listings and histories as texts that a caller can pass on.
+
+A text that is malformed raises ``InvalidInputError``.
+"""
 
 import base64
 import hashlib
@@ -28,7 +31,7 @@ def decode_page_cursor(text: str, *, listing: str, app: str) -> tuple[float, Ses
     """Return the last update and the key of the last session on a page of *listing*.
 
     Raises:
-        InvalidInputError: *text* is malformed, or belongs to another listing, where it would skip sessions.
+        InvalidInputError: *text* belongs to another listing, where it would skip sessions.
     """
     name, time, user, session = _decoded(text, str, float, str, str)
     if not math.isfinite(time):
@@ -41,11 +44,7 @@ def decode_page_cursor(text: str, *, listing: str, app: str) -> tuple[float, Ses
 
 
 def decode_event_cursor(text: str) -> tuple[str, EventPlace]:
-    """Return the epoch of a session and a place in its history.
-
-    Raises:
-        InvalidInputError: *text* is malformed.
-    """
+    """Return the epoch of a session and a place in its history."""
     epoch, segment, offset = _decoded(text, str, int, int)
     if segment < 0 or offset < 0:
         raise _refused(text)

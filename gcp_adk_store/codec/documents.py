@@ -15,7 +15,7 @@ docs/data-model.md lists every field.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Final, cast
+from typing import Final
 
 from gcp_adk_store.codec.names import escape_name
 from gcp_adk_store.codec.packing import MAX_SEGMENTS, pack_segment
@@ -48,39 +48,31 @@ class Layout:
     """Paths and writes below one prefix."""
 
     def __init__(self, prefix: str) -> None:
-        self._prefix = prefix
-
-    @property
-    def prefix(self) -> str:
+        self.prefix = prefix
         """Start of the names of all collections."""
-        return self._prefix
+        self.sessions_collection = f"{prefix}_sessions"
+        """Id of the collection of a user's sessions."""
+        self.deletions_collection = f"{prefix}_deletions"
+        """Id of the collection of a deleted session's unfinished deletions."""
+        self.chunks_collection = f"{prefix}_chunks"
+        """Id of the collection of payloads below the document that refers to them."""
 
     def app(self, app: str) -> str:
         """Path of the document with the app's state."""
-        return f"{self._prefix}_apps/{escape_name(app, what='app_name')}"
+        return f"{self.prefix}_apps/{escape_name(app, what='app_name')}"
 
     def user(self, key: UserKey) -> str:
         """Path of the document with the user's state."""
-        return f"{self.app(key.app)}/{self._prefix}_users/{escape_name(key.user, what='user_id')}"
+        return f"{self.app(key.app)}/{self.prefix}_users/{escape_name(key.user, what='user_id')}"
 
     def session(self, key: SessionKey) -> str:
         """Path of the session document."""
         session = escape_name(key.session, what="session_id")
         return f"{self.user(key.owner)}/{self.sessions_collection}/{session}"
 
-    @property
-    def sessions_collection(self) -> str:
-        """Id of the collection of a user's sessions."""
-        return f"{self._prefix}_sessions"
-
-    @property
-    def deletions_collection(self) -> str:
-        """Id of the collection of a deleted session's unfinished deletions."""
-        return f"{self._prefix}_deletions"
-
     def segments(self, key: SessionKey, epoch: str, numbers: range) -> list[str]:
         """Paths of segments by number, oldest first."""
-        parent = f"{self.session(key)}/{self._prefix}_segments"
+        parent = f"{self.session(key)}/{self.prefix}_segments"
         return [f"{parent}/{epoch}-{number}" for number in numbers]
 
     def session_payloads(self, key: SessionKey, epoch: str) -> PayloadOwner:
@@ -94,11 +86,6 @@ class Layout:
     def user_payloads(self, key: UserKey) -> PayloadOwner:
         """Owner of the payloads of a user's state."""
         return PayloadOwner(path=self.user(key), life=_FOR_EVER)
-
-    @property
-    def chunks_collection(self) -> str:
-        """Id of the collection of payloads below the document that refers to them."""
-        return f"{self._prefix}_chunks"
 
     def chunks_of(self, owner: PayloadOwner) -> str:
         """Start of the paths of all chunks of *owner*."""
@@ -150,12 +137,12 @@ class Layout:
                     "rev": 0,
                     "create_time": time,
                     "last_update_time": time,
-                    "state": cast("FieldValue", encode_state(state.session)),
+                    "state": encode_state(state.session),
                     "tail": [],
                     "tail_bytes": 0,
                     "sealed": 0,
                     "sealed_max": None,
-                    **({"spilled": _places(spilled)} if spilled else {}),
+                    **_spilled(spilled),
                     **({"ttl_s": expiry.ttl_s, **_times(expiry)} if expiry else {}),
                 },
                 must=Must.BE_ABSENT,
@@ -170,19 +157,14 @@ class Layout:
 
         They require the session exactly as *marker* describes it.
         """
-        fields: dict[str, FieldValue] = {
-            "last_update_time": append.timestamp,
-            "rev": marker.revision + 1,
-        }
+        fields: dict[str, FieldValue] = {"last_update_time": append.timestamp, "rev": marker.revision + 1}
         if expiry is not None:
             fields |= _times(expiry)
         mask: list[FieldPath] = [(name,) for name in fields]
-        union: dict[str, list[FieldValue]] = {"tail": [append.text]}
-        if append.spilled:
-            union["spilled"] = _places(append.spilled)
+        union = {"tail": [append.text], **_spilled(append.spilled)}
         state = encode_state(append.delta.session)
         if state:
-            fields["state"] = cast("FieldValue", state)
+            fields["state"] = state
             mask += [("state", name) for name in state]
         return [
             Write(
@@ -252,60 +234,49 @@ class Layout:
 
     def delete(self, stored: StoredSession) -> list[Write | Delete]:
         """Return the writes that delete a session and note which of its parts remain."""
-        writes: list[Write | Delete] = [Delete(path=self.session(stored.key), must=stored.update_time)]
-        if stored.sealed or stored.spilled:
-            path = f"{self.session(stored.key)}/{self.deletions_collection}/{stored.epoch}"
-            fields: dict[str, FieldValue] = {
-                "format": FORMAT,
-                "epoch": stored.epoch,
-                "sealed": stored.sealed,
-            }
-            if stored.spilled:
-                fields["spilled"] = _places(stored.spilled)
-            writes.append(Write(path=path, fields=fields))
-        return writes
+        deletion = Delete(path=self.session(stored.key), must=stored.update_time)
+        if not stored.sealed and not stored.spilled:
+            return [deletion]
+        fields: dict[str, FieldValue] = {"format": FORMAT, "epoch": stored.epoch, "sealed": stored.sealed}
+        note = Write(path=self._note(stored.key, stored.epoch), fields=fields | _spilled(stored.spilled))
+        return [deletion, note]
 
     def finish_deletion(self, key: SessionKey, deletion: Deletion) -> list[Delete]:
         """Return the deletes that complete *deletion*; its note comes last."""
-        note = f"{self.session(key)}/{self.deletions_collection}/{deletion.epoch}"
         segments = self.segments(key, deletion.epoch, range(deletion.sealed))
-        return [Delete(path=path) for path in (*segments, note)]
+        return [Delete(path=path) for path in (*segments, self._note(key, deletion.epoch))]
+
+    def _note(self, key: SessionKey, epoch: str) -> str:
+        return f"{self.session(key)}/{self.deletions_collection}/{epoch}"
 
     def _shared_state(self, key: SessionKey, delta: ScopedState) -> list[Write]:
         """Return one masked upsert per changed scope, which never conflicts with writers of other keys."""
-        writes = []
-        for path, values in ((self.app(key.app), delta.app), (self.user(key.owner), delta.user)):
-            if not values:
-                continue
-            state = encode_state(values)
-            writes.append(
-                Write(
-                    path=path,
-                    fields={"format": FORMAT, "state": cast("FieldValue", state)},
-                    mask=[("format",), *(("state", name) for name in state)],
-                )
+        states = {self.app(key.app): encode_state(delta.app), self.user(key.owner): encode_state(delta.user)}
+        return [
+            Write(
+                path=path,
+                fields={"format": FORMAT, "state": state},
+                mask=[("format",), *(("state", name) for name in state)],
             )
-        return writes
+            for path, state in states.items()
+            if state
+        ]
 
 
 def _times(expiry: Expiry) -> dict[str, FieldValue]:
-    fields = _expiring(expiry.at)
+    fields: dict[str, FieldValue] = {"expire_at": _time(expiry.at)}
     if expiry.parts_at is not None:
         fields["parts_expire_at"] = _time(expiry.parts_at)
     return fields
 
 
-def _expiring(at: int | None) -> dict[str, FieldValue]:
-    return {} if at is None else {"expire_at": _time(at)}
-
-
 def _of_part(parts_at: int | None) -> dict[str, FieldValue]:
-    return _expiring(None if parts_at is None else parts_at + PARTS_GRACE_S)
+    return {} if parts_at is None else {"expire_at": _time(parts_at + PARTS_GRACE_S)}
 
 
 def _time(seconds: int) -> datetime:
     return datetime.fromtimestamp(seconds, UTC)
 
 
-def _places(places: frozenset[PayloadPlace]) -> list[FieldValue]:
-    return [*sorted(place.value for place in places)]
+def _spilled(places: frozenset[PayloadPlace]) -> dict[str, list[str]]:
+    return {"spilled": sorted(place.value for place in places)} if places else {}

@@ -30,14 +30,13 @@ def without_bytes(
     content: types.Content | None, *, over: int
 ) -> tuple[types.Content | None, dict[Place, bytes]]:
     """Return a copy of *content* without inline data of more than *over* bytes, and that data."""
-    taken = {
-        place: blob.data for place, blob in _blobs(content) if blob.data is not None and len(blob.data) > over
-    }
+    taken = {place: blob.data for place, blob in _blobs(content) if blob.data and len(blob.data) > over}
     if content is None or not taken:
         return content, {}
-    emptied = content.model_copy(update={"parts": list(content.parts or [])})
-    for place in taken:
-        _empty(emptied.parts or [], place)
+    emptied = content.model_copy(update={"parts": [_with_own_blobs(part) for part in _parts(content)]})
+    for place, blob in _blobs(emptied):
+        if place in taken:
+            blob.data = None
     return emptied, taken
 
 
@@ -136,21 +135,14 @@ def _blobs(content: types.Content | None) -> Iterator[tuple[Place, types.Blob | 
                 yield (number, inner), answer.inline_data
 
 
-def _empty(parts: list[types.Part], place: Place) -> None:
-    """Replace the part at *place* by a copy without inline data; the original part stays as it is."""
-    number = place[0]
-    part = parts[number]
-    if len(place) == 1:
-        parts[number] = part.model_copy(update={"inline_data": _emptied(part.inline_data)})
-        return
+def _with_own_blobs(part: types.Part) -> types.Part:
+    """Return a copy of *part* whose inline data can be changed; *part* stays as it is."""
+    update: dict[str, Any] = {"inline_data": part.inline_data and part.inline_data.model_copy()}
     response = part.function_response
-    answers = list((response.parts if response else None) or [])
-    answer = answers[place[1]]
-    answers[place[1]] = answer.model_copy(update={"inline_data": _emptied(answer.inline_data)})
-    if response is not None:
-        response = response.model_copy(update={"parts": answers})
-    parts[number] = part.model_copy(update={"function_response": response})
-
-
-def _emptied(blob: Any) -> Any:
-    return blob.model_copy(update={"data": None})
+    if response is not None and response.parts:
+        answers = [
+            answer.model_copy(update={"inline_data": answer.inline_data and answer.inline_data.model_copy()})
+            for answer in response.parts
+        ]
+        update["function_response"] = response.model_copy(update={"parts": answers})
+    return part.model_copy(update=update)

@@ -114,24 +114,19 @@ def encode_event(
     else:
         _, halves = weigh(slim, bounds=limits.bounds, what=f"event {event.id!r}")
         text, read = _spell(slim, halves=halves)
-    payloads = {place: Payload.of(data, place=limits.place) for place, data in taken.items()}
-    text = referring(text, {place: payload.ref for place, payload in payloads.items()})
+    payloads = [Payload.of(data, place=limits.place) for data in taken.values()]
+    text = referring(text, {place: payload.ref for place, payload in zip(taken, payloads, strict=True)})
     put_bytes(read.content, taken)
     whole = text.encode()
     if len(whole) <= limits.text_bytes:
-        return EncodedEvent(text=text, payloads=list(payloads.values()), event=read)
+        return EncodedEvent(text=text, payloads=payloads, event=read)
     _require_size(event, len(whole), limits)
     packed = Payload.of(zlib.compress(whole), place=limits.place)
     spelled = spell_halves if halves else str
-    stub = json.dumps(
-        {"id": spelled(event.id), "author": spelled(event.author), "timestamp": event.timestamp}
-    )
-    return EncodedEvent(
-        text=referring(with_halves(stub) if halves else stub, {WHOLE: packed.ref}),
-        payloads=[*payloads.values(), packed],
-        event=read,
-        is_payload=True,
-    )
+    held = {"id": spelled(event.id), "author": spelled(event.author), "timestamp": event.timestamp}
+    stub = json.dumps(held)
+    text = referring(with_halves(stub) if halves else stub, {WHOLE: packed.ref})
+    return EncodedEvent(text=text, payloads=[*payloads, packed], event=read, is_payload=True)
 
 
 def decode_event(text: str) -> StoredEvent:

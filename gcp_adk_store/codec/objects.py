@@ -65,21 +65,15 @@ _BOUNDS: Final = Bounds(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObjectFields:
-    """The properties of an object to write, without its bytes."""
+    """The properties of an object to write, and its bytes unless they come separately."""
 
     content_type: str
     metadata: Mapping[str, str]
+    data: bytes = b""
     custom_time: datetime | None = None
     """The time from which a bucket's lifecycle rules count."""
     storage_class: str | None = None
     """``None`` takes the bucket's."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Upload(ObjectFields):
-    """The properties and the bytes that one save uploads."""
-
-    data: bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,7 +136,7 @@ class ScannedObject:
 def scope_prefix(scope: ArtifactScope) -> str:
     """Return the prefix of the names of all artifacts of *scope*."""
     session = "user" if scope.session is None else escape_segment(scope.session)
-    return f"{escape_segment(scope.app)}/{escape_segment(scope.user)}/{session}/"
+    return f"{user_prefix(scope)}{session}/"
 
 
 def user_prefix(scope: ArtifactScope) -> str:
@@ -224,8 +218,8 @@ def encode_artifact(
     save_id: str,
     custom_time: datetime | None = None,
     storage_class: str | None = None,
-) -> Upload:
-    """Return the upload of a save of *part*.
+) -> ObjectFields:
+    """Return the object of a save of *part*.
 
     Raises:
         InvalidInputError: *part* holds neither bytes, text nor a file's URI, or the metadata is over
@@ -255,10 +249,10 @@ def encode_artifact(
         data, content_type = b"", file.mime_type
     else:
         raise InvalidInputError("Artifact must have either inline_data or text.")
-    return Upload(
+    return ObjectFields(
         data=data,
         content_type=_unicode(content_type or DEFAULT_CONTENT_TYPE, _FILE_MIME_TYPE),
-        metadata=_with_custom(metadata, custom_metadata),
+        metadata=_checked({**metadata, **_encode_custom(custom_metadata or {})}),
         custom_time=custom_time,
         storage_class=storage_class,
     )
@@ -280,25 +274,13 @@ def encode_file(
     """
     if mime_type is not None and not (mime_type.isascii() and mime_type.isprintable()):
         raise InvalidInputError(f"mime_type {ascii(mime_type)[:80]} cannot be sent as a header")
-    metadata = {_SAVE_ID: save_id}
-    if display_name:
-        metadata[_DISPLAY_NAME] = display_name
-    return ObjectFields(
-        content_type=mime_type or DEFAULT_CONTENT_TYPE,
-        metadata=_with_custom(metadata, custom_metadata),
+    blob = types.Blob.model_construct(data=b"", mime_type=mime_type, display_name=display_name)
+    return encode_artifact(
+        types.Part.model_construct(inline_data=blob),
+        custom_metadata=custom_metadata,
+        save_id=save_id,
         custom_time=custom_time,
         storage_class=storage_class,
-    )
-
-
-def in_one(fields: ObjectFields, data: bytes) -> Upload:
-    """Return *fields* with the bytes, for an upload in one request."""
-    return Upload(
-        data=data,
-        content_type=fields.content_type,
-        metadata=fields.metadata,
-        custom_time=fields.custom_time,
-        storage_class=fields.storage_class,
     )
 
 
@@ -334,11 +316,8 @@ def decode_artifact(stored: StoredObject, data: bytes) -> types.Part | None:
         except UnicodeDecodeError as exc:
             raise StoredDataError(f"object {stored.name!r} is marked as text and is no UTF-8") from exc
         return types.Part(text=read_halves(text) if stored.metadata.get(_HALVES) == "true" else text)
-    part = types.Part(
-        inline_data=types.Blob(
-            data=data, mime_type=stored.content_type, display_name=stored.metadata.get(_DISPLAY_NAME)
-        )
-    )
+    name = stored.metadata.get(_DISPLAY_NAME)
+    part = types.Part(inline_data=types.Blob(data=data, mime_type=stored.content_type, display_name=name))
     return None if is_tombstone(part) else part
 
 
@@ -347,10 +326,6 @@ def decode_file(stored: StoredObject, uri: str) -> types.Part:
     declared = stored.content_type if stored.content_type != DEFAULT_CONTENT_TYPE else None
     mime_type = stored.metadata.get(_FILE_MIME_TYPE) or declared
     return types.Part(file_data=types.FileData(file_uri=uri, mime_type=mime_type))
-
-
-def _with_custom(metadata: Mapping[str, str], custom: Mapping[str, Any] | None) -> dict[str, str]:
-    return _checked({**metadata, **_encode_custom(custom or {})})
 
 
 def _checked(whole: dict[str, str]) -> dict[str, str]:

@@ -1,5 +1,8 @@
 """Read the documents of a session, as :class:`~gcp_adk_store.codec.documents.Layout` wrote them.
 
+Each function raises ``StoredDataError`` for a document that has another format, lacks a field or is damaged.
+The error names the path, and the field with its kind, never the content.
+
 Only reads migrate older documents: writes change single fields and keep a document's number. A format that
 changes the meaning of such fields must rewrite a document before it writes to it.
 """
@@ -113,11 +116,7 @@ Kind = TypeVar("Kind", bound=BaseModel)
 
 
 def read_session(document: Document) -> StoredSession:
-    """Return the session in *document*.
-
-    Raises:
-        StoredDataError: it has another format, is incomplete or damaged.
-    """
+    """Return the session in *document*."""
     fields = _read(_Session, document)
     stored = _session(document, fields, fields.state)
     if bool(fields.tail) != bool(fields.tail_bytes):  # the value before a seal emptied the tail
@@ -128,11 +127,7 @@ def read_session(document: Document) -> StoredSession:
 
 
 def read_header(document: Document, *, with_state: bool = True) -> StoredSession:
-    """Return the session in *document* of a listing, without its tail and perhaps without its state.
-
-    Raises:
-        StoredDataError: it has another format, lacks a requested field, or is damaged.
-    """
+    """Return the session in *document* of a listing, without its tail and perhaps without its state."""
     if not with_state:
         return _session(document, _read(_Header, document), {})
     fields = _read(_HeaderWithState, document)
@@ -140,20 +135,12 @@ def read_header(document: Document, *, with_state: bool = True) -> StoredSession
 
 
 def read_state(document: Document | None) -> dict[str, Any]:
-    """Return the state of an app or a user; without a document it is empty.
-
-    Raises:
-        StoredDataError: it has another format or is damaged.
-    """
+    """Return the state of an app or a user; without a document it is empty."""
     return {} if document is None else _decoded(document, _read(_State, document).state)
 
 
 def read_segment(document: Document) -> Segment:
-    """Return the run of events in *document*.
-
-    Raises:
-        StoredDataError: it has another format, is damaged, or differs from its stated length.
-    """
+    """Return the run of events in *document*."""
     fields = _read(_Segment, document)
     try:
         texts = unpack_segment(fields.body)
@@ -167,20 +154,12 @@ def read_segment(document: Document) -> Segment:
 
 
 def read_chunk(document: Document) -> bytes:
-    """Return a part of a payload.
-
-    Raises:
-        StoredDataError: the document has another format or lacks the bytes.
-    """
+    """Return a part of a payload."""
     return _read(_Body, document).body
 
 
 def read_deletions(documents: Sequence[Document]) -> list[Deletion]:
-    """Return the unfinished deletions among *documents*.
-
-    Raises:
-        StoredDataError: one has another format or is damaged.
-    """
+    """Return the unfinished deletions among *documents*."""
     deletions = []
     for document in documents:
         fields = _read(_Deletion, document)
@@ -194,11 +173,7 @@ def read_deletions(documents: Sequence[Document]) -> list[Deletion]:
 def current_fields(
     document: Document, *, upcasts: Mapping[int, Callable[[Fields], Fields]] = UPCASTS
 ) -> Fields:
-    """Return the fields of *document* in ``FORMAT``; the stored document stays as it is.
-
-    Raises:
-        StoredDataError: its format is newer or missing.
-    """
+    """Return the fields of *document* in ``FORMAT``; the stored document stays as it is."""
     fields: Fields = document.fields
     while type(found := fields.get("format")) is int and found in upcasts and found != FORMAT:
         fields = {**upcasts[found](fields), "format": found + 1}

@@ -51,8 +51,13 @@ def encode_value(value: Any, *, what: str) -> FieldValue:
             return value
         case str() if is_unicode(value):
             return value
-        case _:
-            return {_JSON: _dump(value, what=what)}
+    try:
+        text, is_text = to_json_bytes(value, light=True)  # larger values are payloads
+    except (TypeError, ValueError, RecursionError) as exc:
+        raise InvalidInputError(f"{what} holds a {type(value).__name__} that JSON cannot hold") from exc
+    if not is_text:
+        raise InvalidInputError(f"{what} holds halves of a surrogate pair side by side; make it a payload")
+    return {_JSON: text.decode()}
 
 
 def kind_of(field: object) -> str:
@@ -79,18 +84,20 @@ def decode_value(field: FieldValue | Foreign, *, what: str) -> Any:
         raise StoredDataError(f"{what} is stored as damaged JSON") from exc
 
 
-def encode_state(state: Mapping[str, Any]) -> dict[str, FieldValue]:
+def encode_state(state: Mapping[Any, Any]) -> dict[str, FieldValue]:
     """Return a scope's state, or its state delta, as the map field ``state``.
 
     Raises:
         InvalidInputError: a key exceeds the limit of a field name, or a value is not JSON.
     """
-    return {
-        escape_name(_text(key), what=f"state key {key[:40]!r}"): encode_value(
-            value, what=f"state key {key!r}"
-        )
-        for key, value in state.items()
-    }
+    fields = {}
+    for key, value in state.items():
+        if not isinstance(key, str):
+            kind = type(key).__name__
+            raise InvalidInputError(f"a state key must be text, not {kind} {ascii(key)[:40]}")
+        name = escape_name(key, what=f"state key {key[:40]!r}")
+        fields[name] = encode_value(value, what=f"state key {key!r}")
+    return fields
 
 
 def decode_state(fields: Mapping[str, FieldValue | Foreign]) -> dict[str, Any]:
@@ -108,19 +115,3 @@ def decode_state(fields: Mapping[str, FieldValue | Foreign]) -> dict[str, Any]:
             raise StoredDataError(f"state.{name} is spelled as no state key is") from None
         state[key] = decode_value(field, what=f"state key {key!r}")
     return state
-
-
-def _dump(value: Any, *, what: str) -> str:
-    try:
-        text, is_text = to_json_bytes(value, light=True)  # larger values are payloads
-    except (TypeError, ValueError, RecursionError) as exc:
-        raise InvalidInputError(f"{what} holds a {type(value).__name__} that JSON cannot hold") from exc
-    if not is_text:
-        raise InvalidInputError(f"{what} holds halves of a surrogate pair side by side; make it a payload")
-    return text.decode()
-
-
-def _text(key: Any) -> str:
-    if isinstance(key, str):
-        return key
-    raise InvalidInputError(f"a state key must be text, not {type(key).__name__} {ascii(key)[:40]}")

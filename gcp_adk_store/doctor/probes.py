@@ -10,7 +10,7 @@ from gcp_adk_store.cloud.auth.credentials import StoreCredentials
 from gcp_adk_store.cloud.firestore.documents import Documents
 from gcp_adk_store.cloud.storage.calls import StorageCalls
 from gcp_adk_store.cloud.storage.objects import Objects
-from gcp_adk_store.codec.objects import Upload
+from gcp_adk_store.codec.objects import ObjectFields
 from gcp_adk_store.codec.writes import Delete, Page, Write
 from gcp_adk_store.doctor.measures import Probe
 from gcp_adk_store.errors import OutcomeUnknownError, StoreError
@@ -74,7 +74,7 @@ async def probe_object(objects: Objects, *, samples: int) -> Probe:
         return found is not None and found[0] == song
 
     async def write() -> None:
-        upload = Upload(data=song, content_type="application/octet-stream", metadata={})
+        upload = ObjectFields(data=song, content_type="application/octet-stream", metadata={})
         with suppress(ObjectExistsError):  # from an unanswered request of this probe: the name is random
             await objects.create(name, upload)
 

@@ -16,7 +16,7 @@ from gcp_adk_store.cloud.auth.credentials import StoreCredentials
 from gcp_adk_store.cloud.storage.calls import StorageCalls, StorageClient
 from gcp_adk_store.cloud.storage.objects import Objects
 from gcp_adk_store.codec.documents import Layout
-from gcp_adk_store.codec.objects import DEFAULT_CONTENT_TYPE, ScannedObject, Upload
+from gcp_adk_store.codec.objects import DEFAULT_CONTENT_TYPE, ObjectFields, ScannedObject
 from gcp_adk_store.codec.owners import OWNER, PUT_TIME, chunk_owner, object_owner, owner_digest
 from gcp_adk_store.codec.stored import read_chunk
 from gcp_adk_store.codec.writes import Delete, Document, Page
@@ -89,7 +89,7 @@ class BucketPayloads:
         """Write *payload* as an object of its raw bytes, unless it is there."""
         name = f"{self._folder(owner)}{payload.ref.sha256}"
         time = None if parts_at is None else _custom_time(parts_at)
-        upload = Upload(
+        upload = ObjectFields(
             data=payload.data,
             content_type=DEFAULT_CONTENT_TYPE,
             metadata={OWNER: owner.path},

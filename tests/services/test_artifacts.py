@@ -26,14 +26,14 @@ from gcp_adk_store import (
     OutcomeUnknownError,
     UnavailableError,
 )
-from gcp_adk_store.codec.objects import StoredObject, Upload
+from gcp_adk_store.codec.objects import ObjectFields, StoredObject
 from gcp_adk_store.testing.emulators import STORAGE_VARIABLE, Emulator
 from gcp_adk_store.testing.storage_meter import MeteredSession
 from tests.services.conftest import APP, USER, WHO, LosingSession, text
 
 REPORT: dict[str, Any] = {**WHO, "filename": "report.txt"}
 REFERENCES = "artifact://apps/app/users"
-UPLOAD = Upload(data=b"", content_type="a/b", metadata={})
+UPLOAD = ObjectFields(data=b"", content_type="a/b", metadata={})
 OBJECT = StoredObject(name="o", generation=1, content_type=None, metadata={}, create_time=1.0, size=0)
 
 

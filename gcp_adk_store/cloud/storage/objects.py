@@ -12,7 +12,7 @@ from google.api_core import exceptions as api
 from gcp_adk_store.cloud.storage.calls import Permission, StorageCalls
 from gcp_adk_store.cloud.storage.conditions import Conditions
 from gcp_adk_store.cloud.storage.resources import scanned, stored
-from gcp_adk_store.codec.objects import ObjectFields, ScannedObject, StoredObject, Upload
+from gcp_adk_store.codec.objects import ObjectFields, ScannedObject, StoredObject
 from gcp_adk_store.operations import telemetry
 from gcp_adk_store.operations.fan_out import fan_out
 from gcp_adk_store.ports.refusals import ConditionFailedError, ObjectGoneError
@@ -46,7 +46,9 @@ class Objects:
         """The bucket's name."""
         return self._calls.bucket
 
-    async def create(self, name: str, upload: Upload, *, marks: Mapping[str, str] | None = None) -> None:
+    async def create(
+        self, name: str, upload: ObjectFields, *, marks: Mapping[str, str] | None = None
+    ) -> None:
         """Write an object that must not exist yet; durable on return.
 
         An existing object gets *marks*, if any, as its metadata.
