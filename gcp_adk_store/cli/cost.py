@@ -1,17 +1,17 @@
 """The command that estimates the monthly cost of agents."""
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final, TypeVar, cast
 
 import click
+from rich.console import RenderableType
 from rich.table import Table
-from rich.text import Text
 
 from gcp_adk_store.cli.failures import CannotLookError
-from gcp_adk_store.cli.screen import cell, show
+from gcp_adk_store.cli.options import json_option
+from gcp_adk_store.cli.screen import Result, bar, cell, finish
 from gcp_adk_store.cli.terminal import in_one_line
 from gcp_adk_store.costs.chart import Curve, curve, svg
 from gcp_adk_store.costs.counts import BuiltinServices, Scope, Services, StoreServices
@@ -21,7 +21,6 @@ from gcp_adk_store.errors import InvalidInputError
 
 _SERVICES: Final[Sequence[Services]] = (StoreServices(), BuiltinServices())
 _TITLE: Final = "operations on documents per turn"
-_BAR: Final = 40
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -60,7 +59,7 @@ def _number(option: str, **attributes: Any) -> Callable[[Command], Command]:
     help="Prices of another location or day, as --json prints them; by default list prices of us-central1.",
 )
 @click.option("--plot", metavar="FILE", type=click.Path(path_type=Path), help="Write the plot as SVG.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")
+@json_option
 def cost(
     scopes: str,
     free_tier: bool,  # noqa: FBT001  # click's
@@ -81,10 +80,11 @@ def cost(
     curves = [curve(services, workload) for services in _SERVICES]
     if plot is not None:
         _write(plot, svg(curves, title=_TITLE))
-    if as_json:
-        click.echo(json.dumps(_described(workload, list_prices, bills, curves, free_tier=free_tier)))
-    else:
-        _show(workload, list_prices, bills, curves)
+    result = Result(
+        _described(workload, list_prices, bills, curves, free_tier=free_tier),
+        _lines(workload, list_prices, bills, curves),
+    )
+    finish(result, as_json=as_json)
 
 
 def _workload(used: dict[str, Any], scopes: str) -> Workload:
@@ -137,7 +137,9 @@ def _described(
     }
 
 
-def _show(workload: Workload, prices: Prices, bills: Sequence[Bill], curves: Sequence[Curve]) -> None:
+def _lines(
+    workload: Workload, prices: Prices, bills: Sequence[Bill], curves: Sequence[Curve]
+) -> list[RenderableType]:
     table = Table(box=None)
     quantities = [bill.services for bill in bills]
     costs = [f"{bill.services}, {prices.currency}" for bill in bills]
@@ -155,7 +157,7 @@ def _show(workload: Workload, prices: Prices, bills: Sequence[Bill], curves: Seq
         )
     table.add_row("total", *("" for _ in bills), "", *(f"{bill.total:,.2f}" for bill in bills))
     sessions = _quantity(workload.new_sessions)
-    show(
+    return [
         table,
         in_one_line(
             f"{DAYS} days of {_quantity(workload.turns_per_day)} turns and {sessions} new sessions; "
@@ -164,7 +166,7 @@ def _show(workload: Workload, prices: Prices, bills: Sequence[Bill], curves: Seq
         f"{bills[0].services} {Saving.between(*bills).says(in_one_line(prices.currency))}",
         "",
         _bars(curves),
-    )
+    ]
 
 
 def _quantity(number: float) -> str:
@@ -181,7 +183,7 @@ def _bars(curves: Sequence[Curve]) -> Table:
             table.add_row(
                 f"{point.history:,.0f}" if first else "",
                 one.services,
-                Text("█" * max(1, round(point.operations / most * _BAR)), style="blue" if first else "red"),
+                bar(point.operations, most, "blue" if first else "red"),
                 f"{point.operations:,.1f}",
             )
     return table

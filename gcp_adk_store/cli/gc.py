@@ -1,52 +1,35 @@
 """The command that removes garbage."""
 
-import json
-import sys
 import time
 from collections import Counter
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
+from rich.console import RenderableType
 from rich.filesize import decimal
 from rich.table import Table
 
-from gcp_adk_store.cli.place import at_store, place_options, where
-from gcp_adk_store.cli.screen import cell, progress, show
+from gcp_adk_store.cli.options import json_option
+from gcp_adk_store.cli.place import OpenStore, at_store
+from gcp_adk_store.cli.screen import Result, cell, progress
 from gcp_adk_store.cli.terminal import visible
 from gcp_adk_store.errors import StoreError
 from gcp_adk_store.model.garbage import Garbage, GarbageKind
-from gcp_adk_store.settings import StoreSettings
 
 if TYPE_CHECKING:
     from gcp_adk_store.store import Store
 
-_KINDS = {
+_KINDS: Final = {
     GarbageKind.DELETION: "a deletion that was interrupted",
     GarbageKind.PAYLOAD: "large content that nothing refers to",
     GarbageKind.UPLOAD: "a file that was put and never finalized",
     GarbageKind.UNREADABLE: "left alone: what it belongs to cannot be read",
 }
-_HOUR_S = 3600.0
-
-
-@dataclass(slots=True)
-class _Outcome:
-    garbage: Garbage
-    done: str
-    """``found``, ``removed``, ``in use again``, ``left alone`` or ``failed``."""
-
-
-@dataclass(slots=True)
-class _Run:
-    outcomes: list[_Outcome] = field(default_factory=list)
-
-    def count(self) -> Counter[str]:
-        return Counter(outcome.done for outcome in self.outcomes)
+_HOUR_S: Final = 3600.0
 
 
 @click.command()
-@place_options
+@at_store()
 @click.option(
     "--older-than",
     metavar="HOURS",
@@ -56,33 +39,30 @@ class _Run:
     help="Leave what was written later.",
 )
 @click.option("--dry-run", is_flag=True, help="Only list it.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
-def gc(*, older_than: float, dry_run: bool, as_json: bool, **place: str | None) -> None:
+@json_option
+async def gc(at: OpenStore, /, *, older_than: float, dry_run: bool) -> Result:
     """Remove what nothing uses: rests of deletions, payloads that nothing refers to, old uploads.
 
     Safe while agents run. Reads the names of all payloads, and shows the place. Ends with 1 if garbage
     remains, with 2 if it cannot look or no project is named.
     """
-
-    async def work(store: "Store", settings: StoreSettings) -> _Run:
-        click.echo(f"looking in {where(settings)}", err=as_json)
-        run = _Run()
-        with progress("looking: found") as bar:
-            async for garbage in store.find_garbage(older_than_s=older_than * _HOUR_S):
-                run.outcomes.append(_Outcome(garbage, await _dealt_with(store, garbage, dry_run=dry_run)))
-                bar.move_to(len(run.outcomes))
-        return run
-
-    run = at_store(place, work)
-    if as_json:
-        click.echo(json.dumps([_described(outcome) for outcome in run.outcomes]))
-    else:
-        _show(run, dry_run=dry_run)
-    counts = run.count()
-    sys.exit(bool(counts["failed"] + counts["left alone"]))
+    click.echo(f"looking in {at.where}", err=click.get_current_context().params["as_json"])
+    found: list[tuple[Garbage, str]] = []
+    with progress("looking: found") as move_to:
+        async for garbage in at.store.find_garbage(older_than_s=older_than * _HOUR_S):
+            found.append((garbage, await _outcome(at.store, garbage, dry_run=dry_run)))
+            move_to(len(found))
+    counts = Counter(outcome for _, outcome in found)
+    lines = ["nothing: all that is stored is in use, or was written too lately to tell"]
+    return Result(
+        [_described(*each) for each in found],
+        _lines(found, counts, dry_run=dry_run) if found else lines,
+        status=int(bool(counts["failed"] + counts["left alone"])),
+    )
 
 
-async def _dealt_with(store: "Store", garbage: Garbage, *, dry_run: bool) -> str:
+async def _outcome(store: "Store", garbage: Garbage, *, dry_run: bool) -> str:
+    """Remove *garbage* unless *dry_run*, and say what became of it."""
     if garbage.kind is GarbageKind.UNREADABLE:
         return "left alone"
     if dry_run:
@@ -94,8 +74,7 @@ async def _dealt_with(store: "Store", garbage: Garbage, *, dry_run: bool) -> str
         return "failed"
 
 
-def _described(outcome: _Outcome) -> dict[str, Any]:
-    garbage = outcome.garbage
+def _described(garbage: Garbage, outcome: str) -> dict[str, Any]:
     return {
         "kind": garbage.kind.value,
         "in": garbage.place.value,
@@ -103,28 +82,25 @@ def _described(outcome: _Outcome) -> dict[str, Any]:
         "since": garbage.since,
         "bytes": garbage.size,
         "reason": garbage.reason,
-        "outcome": outcome.done,
+        "outcome": outcome,
     }
 
 
-def _show(run: _Run, *, dry_run: bool) -> None:
-    if not run.outcomes:
-        show("nothing: all that is stored is in use, or was written too lately to tell")
-        return
+def _lines(found: list[tuple[Garbage, str]], counts: Counter[str], *, dry_run: bool) -> list[RenderableType]:
     table = Table("kind", "in", "name", "size", "age", "outcome", box=None)
-    for outcome in run.outcomes:
-        garbage = outcome.garbage
+    for garbage, outcome in found:
         table.add_row(
             garbage.kind.value,
             garbage.place.value,
             cell(garbage.name),
             "" if garbage.size is None else decimal(garbage.size),
             f"{(time.time() - garbage.since) / _HOUR_S:.0f} h",
-            outcome.done,
+            outcome,
         )
-    show(table)
-    for kind in dict.fromkeys(outcome.garbage.kind for outcome in run.outcomes):
-        show(f"{kind.value}: {_KINDS[kind]}")
-    show(", ".join(f"{number} {done}" for done, number in sorted(run.count().items())))
-    if dry_run and run.count()["found"]:
-        show("run it without --dry-run to remove what was found")
+    kinds = dict.fromkeys(garbage.kind for garbage, _ in found)
+    return [
+        table,
+        *(f"{kind.value}: {_KINDS[kind]}" for kind in kinds),
+        ", ".join(f"{number} {outcome}" for outcome, number in sorted(counts.items())),
+        *(["run it without --dry-run to remove what was found"] if dry_run and counts["found"] else []),
+    ]

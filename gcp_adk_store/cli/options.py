@@ -1,7 +1,7 @@
 """Options of several commands."""
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import click
 
@@ -10,15 +10,19 @@ from gcp_adk_store.cli.place import command_line
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
+IDS: Final = ("app_name", "user_id", "session_id")
+"""Parameters of the ids: ADK's names of them."""
+
 
 def given_id(name: str, *, required: bool = False, says: str) -> Callable[[Command], Command]:
-    """Return an option for the unchanged id of an app, a user or a session."""
-    return click.option(name, metavar="ID", required=required, help=says)
+    """Return ``--app``, ``--user`` or ``--session``, an id that stays unchanged."""
+    parameter = next(each for each in IDS if each.startswith(name.strip("-")))
+    return click.option(name, parameter, metavar="ID", required=required, help=says)
 
 
-def json_option(command: Command) -> Command:
-    """Add ``--json`` to *command*."""
-    return click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")(command)
+app_option = given_id("--app", required=True, says="Name of the app.")
+user_option = given_id("--user", required=True, says="Id of the user.")
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 
 
 def deletion_options(command: Command) -> Command:
@@ -27,7 +31,7 @@ def deletion_options(command: Command) -> Command:
     return click.option("--dry-run", is_flag=True, help="Only say what would be deleted.")(command)
 
 
-def require_decision(ctx: click.Context, *, dry_run: bool, yes: bool) -> None:
+def require_decision(*, dry_run: bool, yes: bool) -> None:
     """Refuse a deletion that has neither ``--dry-run`` nor ``--yes``, or both.
 
     Raises:
@@ -35,7 +39,8 @@ def require_decision(ctx: click.Context, *, dry_run: bool, yes: bool) -> None:
     """
     if dry_run == yes:
         said = "both are given" if yes else "neither is given"
-        dry = f"{command_line(ctx, only=ctx.params.keys() - {'dry_run', 'yes'})} --dry-run"
+        others = click.get_current_context().params.keys() - {"dry_run", "yes"}
         raise CannotLookError(
-            f"nothing was deleted: --yes deletes, --dry-run says what would be deleted, {said}: {dry}"
+            "nothing was deleted: --yes deletes, --dry-run says what would be deleted, "
+            f"{said}: {command_line(only=others)} --dry-run"
         )

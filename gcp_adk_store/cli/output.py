@@ -7,8 +7,6 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import BinaryIO, Final
 
-import click
-
 from gcp_adk_store.cli.failures import CannotLookError
 from gcp_adk_store.cli.place import command_line
 from gcp_adk_store.cli.terminal import in_one_line
@@ -22,7 +20,7 @@ def called(out: Path) -> str:
 
 
 @asynccontextmanager
-async def opened_file(ctx: click.Context, out: Path) -> AsyncIterator[BinaryIO]:
+async def opened_file(out: Path) -> AsyncIterator[BinaryIO]:
     """Open *out* for a block, or standard output for ``-``.
 
     A file appears, or is replaced, when the block succeeds: never a part of it.
@@ -41,7 +39,5 @@ async def opened_file(ctx: click.Context, out: Path) -> AsyncIterator[BinaryIO]:
     except OSError as exc:
         if standard and exc.errno == errno.EPIPE:
             raise  # the reader closed the pipe, for which click ends silently
-        again = command_line(ctx, out="FILE")
-        raise CannotLookError(
-            f"{called(out)} cannot be written: {exc.strerror}; name another file: {again}"
-        ) from exc
+        says = f"{called(out)} cannot be written: {exc.strerror}; name another file: "
+        raise CannotLookError(says + command_line(out="FILE")) from exc

@@ -1,22 +1,25 @@
-"""Read a command's place from its options and the environment, open it, and name it in messages."""
+"""Open the store of a command, which options and the environment name, and name it in messages."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import wraps
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 from click.core import ParameterSource
 
 from gcp_adk_store import settings as environment
-from gcp_adk_store.cli.failures import CannotLookError
+from gcp_adk_store.cli.failures import CannotLookError, NotThereError
+from gcp_adk_store.cli.screen import Result, finish
 from gcp_adk_store.cli.terminal import in_one_line, quoted
 from gcp_adk_store.errors import (
     AccessDeniedError,
     InvalidInputError,
     NotProvisionedError,
     OutcomeUnknownError,
+    SessionMissingError,
     StoreError,
     UnavailableError,
 )
@@ -25,7 +28,6 @@ from gcp_adk_store.settings import SessionLimits, StoreSettings
 if TYPE_CHECKING:
     from gcp_adk_store.store import Store
 
-T = TypeVar("T")
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 PLACE: Final = ("project", "database", "bucket", "prefix")
@@ -39,6 +41,17 @@ _HELPS: Final = {
 }
 _READS_ONCE: Final = SessionLimits(segment_cache_bytes=0)
 """A command reads each segment once, so a cache would only take memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenStore:
+    """The store that a command works on."""
+
+    store: "Store"
+    where: str
+    """Its place in one line."""
+    place: Mapping[str, Any]
+    """Its place as JSON values."""
 
 
 def place_options(command: Command) -> Command:
@@ -56,7 +69,7 @@ def chosen_settings(place: Mapping[str, str | None]) -> StoreSettings:
     Raises:
         InvalidInputError: a setting is malformed.
     """
-    given: dict[str, Any] = {name: place[name] for name in PLACE if place[name]}
+    given: dict[str, Any] = {name: value for name, value in place.items() if value}
     return replace(StoreSettings.from_env(), **given)
 
 
@@ -78,61 +91,84 @@ def described(settings: StoreSettings) -> dict[str, Any]:
     return {name: getattr(settings, name) for name in PLACE}
 
 
-def at_store(
-    place: Mapping[str, str | None],
-    work: Callable[["Store", StoreSettings], Awaitable[T]],
-    *,
-    needs_project: bool = True,
-) -> T:
-    """Open the store that the options name, run *work* with it, and return the result.
+@asynccontextmanager
+async def open_store(
+    place: Mapping[str, str | None], *, needs_project: bool = True
+) -> AsyncIterator[OpenStore]:
+    """Open the store that options and environment name: every command's store is chosen here.
 
     Args:
         place: The options of :func:`place_options`.
-        work: Receives the store and its place.
-        needs_project: Whether *work* needs a project's name; a bucket's name suffices for objects.
+        needs_project: Whether a project must be named; a bucket's name suffices for objects.
 
     Raises:
-        CannotLookError: the project is missing, or the store refused or did not answer; the message ends
-            with the command that helps.
+        StoreError: a setting is malformed, or the project is missing.
+    """
+    # Imported here: they bring half of ADK and Google's clients.
+    from gcp_adk_store.cloud.auth.credentials import StoreCredentials  # noqa: PLC0415
+    from gcp_adk_store.store import Store  # noqa: PLC0415
+
+    settings = chosen_settings(place)
+    if needs_project:
+        settings = await _with_project(settings)
+    credentials = StoreCredentials.from_settings(settings)
+    names = described(settings)
+    async with Store.connect(**names, credentials=credentials, session_limits=_READS_ONCE) as store:
+        yield OpenStore(store, where(settings), names)
+
+
+def at_store(*, needs_project: bool = True) -> Callable[[Callable[..., Awaitable[Result | None]]], Any]:
+    """Make a command of a coroutine function, which gets the open store and the command's other options.
+
+    Adds :func:`place_options`, and prints the result once the store is closed. A `StoreError` ends the
+    command as :func:`told_with_remedy` says; *needs_project* is that of :func:`open_store`.
     """
 
-    async def run() -> T:
-        settings = chosen_settings(place)
-        if needs_project:
-            settings = await _with_project(settings)
-        async with _opened(settings) as store:
-            return await work(store, settings)
+    def command(work: Callable[..., Awaitable[Result | None]]) -> Any:
+        @wraps(work)
+        def run(*, as_json: bool = False, **given: Any) -> None:
+            place = {name: given.pop(name) for name in PLACE}
 
-    with told_with_remedy():
-        return asyncio.run(run())
+            async def at_open_store() -> Result | None:
+                async with open_store(place, needs_project=needs_project) as at:
+                    return await work(at, **given)
+
+            with told_with_remedy():
+                result = asyncio.run(at_open_store())
+            if result is not None:
+                finish(result, as_json=as_json)
+
+        return place_options(run)
+
+    return command
 
 
 @contextmanager
 def told_with_remedy() -> Iterator[None]:
-    """End the command if the block raises a `StoreError`.
+    """End the command if the block raises a `StoreError`; the message ends with the command that helps.
 
     Raises:
-        CannotLookError: instead of it, with a message that ends with the command that helps.
+        NotThereError: instead of a `SessionMissingError`.
+        CannotLookError: instead of any other `StoreError`.
     """
     try:
         yield
     except StoreError as exc:
-        remedy = _remedy(exc, click.get_current_context())
+        remedy = _remedy(exc)
         says = in_one_line(str(exc))  # for ids, which stay unchanged
-        raise CannotLookError(f"{says}; {remedy}" if remedy else says) from exc
+        error = NotThereError if isinstance(exc, SessionMissingError) else CannotLookError
+        raise error(f"{says}; {remedy}" if remedy else says) from exc
 
 
-def command_line(
-    ctx: click.Context, path: str | None = None, *, only: Iterable[str] | None = None, **changes: str
-) -> str:
+def command_line(path: str | None = None, *, only: Iterable[str] | None = None, **changes: str) -> str:
     """Return the running command for a shell, or another command for the same place.
 
     Args:
-        ctx: The context of the running command.
         path: The other command, such as ``sessions list``.
         only: Names of the parameters to keep, beside the place; by default all.
         changes: Options with another value.
     """
+    ctx = click.get_current_context()
     words = [ctx.command_path if path is None else f"{ctx.find_root().info_name} {path}"]
     kept = None if only is None else {*PLACE, *only}
     arguments: list[str] = []
@@ -166,42 +202,29 @@ async def _with_project(settings: StoreSettings) -> StoreSettings:
         raise NotProvisionedError(
             "no Google Cloud project: set ADK_STORE_PROJECT or pass --project; on the emulator a store "
             f"without one keeps its data in {environment.EMULATOR_PROJECT}: "
-            + command_line(click.get_current_context(), project=environment.EMULATOR_PROJECT)
+            + command_line(project=environment.EMULATOR_PROJECT)
         )
-    # Imported here: it loads half of Google's clients, as below.
     from gcp_adk_store.cloud.auth.credentials import StoreCredentials  # noqa: PLC0415
 
     project = await asyncio.to_thread(StoreCredentials.from_settings(settings).find_project)
     if project is None:
         raise NotProvisionedError(
-            "no Google Cloud project: set ADK_STORE_PROJECT, or pass one: "
-            + command_line(click.get_current_context(), project="PROJECT")
+            "no Google Cloud project: set ADK_STORE_PROJECT, or pass one: " + command_line(project="PROJECT")
         )
     return replace(settings, project=project)
 
 
-@asynccontextmanager
-async def _opened(settings: StoreSettings) -> AsyncIterator["Store"]:
-    from gcp_adk_store.cloud.auth.credentials import StoreCredentials  # noqa: PLC0415
-    from gcp_adk_store.store import Store  # noqa: PLC0415  # brings half of ADK
-
-    async with Store.connect(
-        **described(settings),
-        credentials=StoreCredentials.from_settings(settings),
-        session_limits=_READS_ONCE,
-    ) as store:
-        yield store
-
-
-def _remedy(exc: StoreError, ctx: click.Context) -> str:
+def _remedy(exc: StoreError) -> str:
     """Return a remedy for *exc*, unless its message ends with a command itself."""
-    program = ctx.find_root().info_name
-    if "gcloud " in str(exc) or f"{program} " in str(exc):
+    ctx = click.get_current_context()
+    if "gcloud " in str(exc) or f"{ctx.find_root().info_name} " in str(exc):
         return ""
+    if isinstance(exc, SessionMissingError):
+        return f"the sessions there are: {command_line('sessions list', only=('app_name', 'user_id'))}"
     if isinstance(exc, InvalidInputError):
         return f"what the options may be: {ctx.command_path} --help"
     if isinstance(exc, OutcomeUnknownError):
-        return f"run it again: {command_line(ctx)}"
+        return f"run it again: {command_line()}"
     if isinstance(exc, (AccessDeniedError, NotProvisionedError, UnavailableError)):
-        return f"see what is wrong: {command_line(ctx, 'doctor', only=())}"
+        return f"see what is wrong: {command_line('doctor', only=())}"
     return ""

@@ -1,9 +1,11 @@
-"""Print tables, and the progress of long work."""
+"""Print a command's result as text or as JSON, and the progress of long work."""
 
+import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Final
+from dataclasses import dataclass
+from typing import Any, Final
 
 import click
 from rich.console import Console, RenderableType
@@ -17,25 +19,57 @@ _WIDEST: Final = 100_000
 """Columns of a pipe or a file: more than the cells of a row have together. An id has 1,500 bytes at most."""
 
 
-def show(*shown: RenderableType) -> None:
-    """Print tables and lines on standard output.
+_BAR: Final = 40
 
-    A terminal's width limits them. In a pipe or a file each row of a table is one line of any width, so that
-    other programs read whole rows. A text is printed as it is, without rich's markup.
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a command found."""
+
+    data: Any
+    """For programs: JSON values."""
+    lines: Sequence[RenderableType]
+    """For people: texts and tables."""
+    status: int = 0
+    """The exit status of the command."""
+
+
+def finish(result: Result, *, as_json: bool) -> None:
+    """Print *result*, as JSON or for people, and end the command with its status."""
+    if as_json:
+        click.echo(json.dumps(result.data))
+    else:
+        show(*result.lines)
+    click.get_current_context().exit(result.status)
+
+
+def show(*shown: RenderableType) -> None:
+    """Print texts and tables on standard output, each from the start of a line.
+
+    A text is printed as it is. A table fits the terminal. In a pipe or a file each of its rows is one line of
+    any width, so that other programs read whole rows.
     """
-    if sys.stdout.isatty():
-        Console().print(*shown, sep="\n", markup=False, emoji=False, highlight=False)
-        return
-    console = Console(width=_WIDEST)
-    with console.capture() as captured:
-        console.print(*shown, sep="\n", markup=False, emoji=False, highlight=False)
-    for line in captured.get().splitlines():
-        click.echo(line.rstrip())
+    for each in shown:
+        if isinstance(each, str):
+            click.echo(each)
+        elif sys.stdout.isatty():
+            Console().print(each)
+        else:
+            console = Console(width=_WIDEST)
+            with console.capture() as captured:
+                console.print(each)
+            for line in captured.get().splitlines():
+                click.echo(line.rstrip())
 
 
 def cell(name: str, style: str = "") -> Text:
     """Return a cell with an untrusted name: its markup is text, and control characters are escaped."""
     return Text(in_one_line(name), style=style, overflow="fold")
+
+
+def bar(value: float, most: float, style: str) -> Text:
+    """Return a bar whose length shows *value*, with 40 characters for *most*."""
+    return Text("█" * (max(1, round(value / most * _BAR)) if value else 0), style=style)
 
 
 def waiting(what: str) -> Status:
@@ -44,8 +78,10 @@ def waiting(what: str) -> Status:
 
 
 @contextmanager
-def progress(what: str, *, total: int | None = None) -> Iterator["Bar"]:
+def progress(what: str, *, total: int | None = None) -> Iterator[Callable[..., None]]:
     """Show a bar on standard error while a block runs, if that is a terminal.
+
+    The block gets a function that shows the number of finished steps, and the total once it is known.
 
     Args:
         what: The label.
@@ -56,16 +92,9 @@ def progress(what: str, *, total: int | None = None) -> Iterator["Bar"]:
     with Progress(
         *columns, TimeElapsedColumn(), console=console, transient=True, disable=not console.is_terminal
     ) as running:
-        yield Bar(running, what, total)
+        task = running.add_task(what, total=total)
 
+        def move_to(done: int, total: int | None = None) -> None:
+            running.update(task, completed=done, total=total)
 
-class Bar:
-    """A progress bar of a block."""
-
-    def __init__(self, running: Progress, what: str, total: int | None) -> None:
-        self._running = running
-        self._task = running.add_task(what, total=total)
-
-    def move_to(self, done: int, total: int | None = None) -> None:
-        """Show the number of finished steps, and *total* once it is known."""
-        self._running.update(self._task, completed=done, total=total)
+        yield move_to

@@ -3,9 +3,9 @@
 import asyncio
 import dataclasses
 import importlib
-import json
 import sys
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote
 
 import click
@@ -13,10 +13,10 @@ from rich.table import Table
 from rich.text import Text
 
 from gcp_adk_store.cli.failures import CannotLookError
-from gcp_adk_store.cli.screen import cell, show
-from gcp_adk_store.errors import StoreError
-from gcp_adk_store.store import Store
-from gcp_adk_store.templates.lint import Finding, lint_template
+from gcp_adk_store.cli.options import IDS, json_option
+from gcp_adk_store.cli.place import open_store, told_with_remedy
+from gcp_adk_store.cli.screen import Result, cell, finish
+from gcp_adk_store.templates.lint import lint_template
 from gcp_adk_store.templates.state import TemplateSettings
 
 _COLORS = {"state": "green", "artifact": "green", "unknown": "red", "literal": "yellow", "json": "yellow"}
@@ -37,7 +37,7 @@ def template() -> None:
 )
 @click.option("--extended", is_flag=True, help="Read dotted paths and defaults.")
 @click.option("--literal-braces", is_flag=True, help="Two braces or more stand for themselves.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+@json_option
 def lint(source: str, session: str | None, extended: bool, literal_braces: bool, as_json: bool) -> None:  # noqa: FBT001  # click's
     """List the placeholders of a template, and its surprises.
 
@@ -50,16 +50,19 @@ def lint(source: str, session: str | None, extended: bool, literal_braces: bool,
     keys: set[str] | None = None
     names: set[str] | None = None
     if session is not None:
-        try:
+        with told_with_remedy():
             keys, names = asyncio.run(_known(session))
-        except StoreError as exc:
-            raise CannotLookError(str(exc)) from exc
     findings = lint_template(text, state_keys=keys, filenames=names, settings=settings)
-    if as_json:
-        click.echo(json.dumps([dataclasses.asdict(finding) for finding in findings], ensure_ascii=False))
-    else:
-        _show(findings)
-    sys.exit(any(finding.kind == "unknown" for finding in findings))
+    table = Table("line", "column", "text", "kind", "", box=None)
+    for each in findings:
+        place, kind = (f"{each.line}", f"{each.column}"), Text(each.kind, style=_COLORS[each.kind])
+        table.add_row(*place, cell(each.text), kind, cell(each.says))
+    result = Result(
+        [dataclasses.asdict(each) for each in findings],
+        [table if findings else "no braces: the template is sent as it is"],
+        status=int(any(each.kind == "unknown" for each in findings)),
+    )
+    finish(result, as_json=as_json)
 
 
 def _template(source: str) -> str:
@@ -90,30 +93,14 @@ def _template(source: str) -> str:
 async def _known(session: str) -> tuple[set[str], set[str] | None]:
     """Return the state keys and the artifacts of a session."""
     ids = [unquote(part) for part in session.split("/")]
-    if len(ids) != 3:  # noqa: PLR2004  # app, user and id
+    if len(ids) != len(IDS):
         raise CannotLookError(f"--session {session} must be APP/USER/ID; write a / in an id as %2F")
-    app, user, session_id = ids
-    async with Store.from_env() as store:
-        found = await store.sessions.get_session(app_name=app, user_id=user, session_id=session_id)
+    key: dict[str, Any] = dict(zip(IDS, ids, strict=True))
+    async with open_store({}, needs_project=False) as at:
+        found = await at.store.sessions.get_session(**key)
         if found is None:
             raise CannotLookError(
                 f"the session {session} does not exist; list_sessions shows the existing ones"
             )
-        if not store.has_artifacts:
-            return set(found.state), None
-        names = await store.artifacts.list_artifact_keys(app_name=app, user_id=user, session_id=session_id)
-    return set(found.state), set(names)
-
-
-def _show(findings: list[Finding]) -> None:
-    table = Table("line", "column", "text", "kind", "", box=None)
-    for finding in findings:
-        color = _COLORS[finding.kind]
-        table.add_row(
-            f"{finding.line}",
-            f"{finding.column}",
-            cell(finding.text),
-            Text(finding.kind, style=color),
-            cell(finding.says),
-        )
-    show(table if findings else "no braces: the template is sent as it is")
+        names = await at.store.artifacts.list_artifact_keys(**key) if at.store.has_artifacts else None
+    return set(found.state), None if names is None else set(names)

@@ -1,11 +1,10 @@
 """Read a deployment's configuration from Google's REST APIs, without changes."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from http import HTTPStatus
-from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final
 from urllib.parse import quote
 
 import requests
@@ -13,9 +12,7 @@ from google.auth.transport.requests import AuthorizedSession
 
 from gcp_adk_store.cloud.auth.tokens import SharedCredentials
 from gcp_adk_store.doctor import access
-from gcp_adk_store.doctor.answers import Answer
-from gcp_adk_store.doctor.findings import Place
-from gcp_adk_store.doctor.report import Answers
+from gcp_adk_store.doctor.facts import Answer, Place
 
 _SILENCE_S: Final = 15.0
 _PAGES: Final = 100
@@ -23,152 +20,99 @@ _CONFIGURED: Final = "indexConfig.usesAncestorConfig:false OR ttlConfig:*"
 """The only filter for fields that the Admin API accepts: fields with a configuration of their own."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Endpoints:
-    """Base URLs of the APIs."""
+def look(
+    credentials: SharedCredentials,
+    place: Place,
+    *,
+    at_database: bool = True,
+    at_bucket: bool = True,
+    endpoint: str | None = None,
+) -> dict[str, Answer]:
+    """Return the APIs' answers about *place*, or only about its database or its bucket; it blocks.
 
-    firestore: str
-    storage: str
-    service_usage: str
-    resource_manager: str
+    Args:
+        credentials: Whose token the requests carry.
+        place: The deployment.
+        at_database: Whether to ask about the database: ``database``, ``indexes``, ``fields`` and
+            ``project_permissions``; ``services`` is always asked for.
+        at_bucket: Whether to ask about the bucket, if *place* has one: ``bucket`` and ``bucket_permissions``.
+        endpoint: The URL of the APIs, with ``{api}`` for an API's name; by default the credentials' universe.
 
-    @classmethod
-    def of(cls, universe_domain: str) -> Self:
-        """Return the URLs of a universe."""
-        return cls(
-            firestore=f"https://firestore.{universe_domain}",
-            storage=f"https://storage.{universe_domain}",
-            service_usage=f"https://serviceusage.{universe_domain}",
-            resource_manager=f"https://cloudresourcemanager.{universe_domain}",
-        )
+    Raises:
+        CredentialsError, UnavailableError: the credentials yield no token.
+    """
+    universe = credentials.universe_domain
+    services = access.services(place, universe)
+    project, database = f"v1/projects/{place.project}", f"v1/{place.database_path}"
+    groups, bucket = f"{database}/collectionGroups/-", f"storage/v1/b/{quote(place.bucket or '', safe='')}"
+    with AuthorizedSession(credentials) as session:
+        api = _Api(session, endpoint or f"https://{{api}}.{universe}")
+        names = [f"projects/{place.project}/services/{name}" for name in services]
+        found = {"services": api.get("serviceusage", f"{project}/services:batchGet", names=names)}
+        if at_database:
+            permissions = {"permissions": access.DATABASE_PERMISSIONS}
+            found |= {
+                "database": api.get("firestore", database),
+                "indexes": api.get_all("firestore", f"{groups}/indexes", "indexes"),
+                "fields": api.get_all("firestore", f"{groups}/fields", "fields", filter=_CONFIGURED),
+                "project_permissions": api.ask(
+                    "cloudresourcemanager", f"{project}:testIamPermissions", json=permissions
+                ),
+            }
+        if at_bucket and place.bucket:
+            permissions = {"permissions": access.BUCKET_PERMISSIONS}
+            found |= {
+                "bucket": api.get("storage", bucket, projection="noAcl"),
+                "bucket_permissions": api.get("storage", f"{bucket}/iam/testPermissions", **permissions),
+            }
+    return found
 
 
-class AdminApi:
-    """Requests to the APIs, which block."""
+class _Api:
+    def __init__(self, session: requests.Session, endpoint: str) -> None:
+        self._session = session
+        self._endpoint = endpoint
 
-    def __init__(self, credentials: SharedCredentials, *, endpoints: Endpoints | None = None) -> None:
-        self._endpoints = endpoints or Endpoints.of(credentials.universe_domain)
-        self._universe_domain = credentials.universe_domain
-        self._session: Any = AuthorizedSession(credentials)
-
-    def look(self, place: Place, *, at_database: bool, at_bucket: bool) -> Answers:
-        """Return the APIs' answers about *place*, or only about its database or its bucket.
-
-        Raises:
-            CredentialsError, UnavailableError: the credentials yield no token.
-        """
-        database = at_database or None
-        of_bucket = (at_bucket and place.bucket) or None
-        return Answers(
-            services=self.services(place),
-            database=database and self.database(place),
-            indexes=database and self.indexes(place),
-            fields=database and self.fields(place),
-            project_permissions=database and self.project_permissions(place),
-            bucket=of_bucket and self.bucket(of_bucket),
-            bucket_permissions=of_bucket and self.bucket_permissions(of_bucket),
-        )
-
-    def services(self, place: Place) -> Answer:
-        """Return the state of the APIs that a store calls."""
-        names = [
-            f"projects/{place.project}/services/{name}"
-            for name in access.services(place, self._universe_domain)
-        ]
-        url = f"{self._endpoints.service_usage}/v1/projects/{place.project}/services:batchGet"
-        return self._ask("GET", url, params={"names": names})
-
-    def database(self, place: Place) -> Answer:
-        """Return the database's settings."""
-        return self._ask("GET", f"{self._endpoints.firestore}/v1/{place.database_path}")
-
-    def indexes(self, place: Place) -> Answer:
-        """Return the composite indexes of all collections."""
-        url = f"{self._endpoints.firestore}/v1/{place.database_path}/collectionGroups/-/indexes"
-        return self._ask_for_all(url, "indexes", {})
-
-    def fields(self, place: Place) -> Answer:
-        """Return the fields of all collections that have a configuration of their own."""
-        url = f"{self._endpoints.firestore}/v1/{place.database_path}/collectionGroups/-/fields"
-        return self._ask_for_all(url, "fields", {"filter": _CONFIGURED})
-
-    def project_permissions(self, place: Place) -> Answer:
-        """Return which permissions these credentials have on the whole project."""
-        url = f"{self._endpoints.resource_manager}/v1/projects/{place.project}:testIamPermissions"
-        return self._ask("POST", url, body={"permissions": list(access.DATABASE_PERMISSIONS)})
-
-    def bucket(self, name: str) -> Answer:
-        """Return the bucket's settings."""
-        url = f"{self._endpoints.storage}/storage/v1/b/{quote(name, safe='')}"
-        return self._ask("GET", url, params={"projection": "noAcl"})
-
-    def bucket_permissions(self, name: str) -> Answer:
-        """Return which permissions these credentials have on the bucket."""
-        url = f"{self._endpoints.storage}/storage/v1/b/{quote(name, safe='')}/iam/testPermissions"
-        return self._ask("GET", url, params={"permissions": list(access.BUCKET_PERMISSIONS)})
-
-    def close(self) -> None:
-        """Close the connections."""
-        self._session.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def _ask_for_all(self, url: str, items: str, params: Mapping[str, str]) -> Answer:
-        """Return all pages as one; these lists refuse a page size."""
+    def get_all(self, api: str, path: str, items: str, **params: str) -> Answer:
+        """Return all pages of a list as one answer; these lists refuse a page size."""
         found: list[Any] = []
-        token: str | None = None
         for _ in range(_PAGES):
-            answer = self._ask("GET", url, params={**params, **({"pageToken": token} if token else {})})
+            answer = self.get(api, path, **params)
             if not answer.is_ok:
                 return answer
             found += answer.body.get(items, ())
-            token = answer.body.get("nextPageToken")
-            if not token:
+            params["pageToken"] = answer.body.get("nextPageToken") or ""
+            if not params["pageToken"]:
                 break
-        return Answer(
-            status=answer.status,
-            body={items: found},
-            date=answer.date,
-            asked_at=answer.asked_at,
-            answered_at=answer.answered_at,
-        )
+        return replace(answer, body={items: found})
 
-    def _ask(
-        self,
-        method: str,
-        url: str,
-        *,
-        params: Mapping[str, str | Sequence[str]] | None = None,
-        body: Mapping[str, Any] | None = None,
-    ) -> Answer:
+    def get(self, api: str, path: str, **params: str | Sequence[str]) -> Answer:
+        """Return the answer of a request that reads."""
+        return self.ask(api, path, params=params)
+
+    def ask(self, api: str, path: str, **content: Any) -> Answer:
+        """Return the answer of a request: one that reads with ``params``, or one with ``json``."""
+        method, url = "POST" if "json" in content else "GET", f"{self._endpoint.format(api=api)}/{path}"
         asked_at = time.time()
         try:
             response = self._session.request(
-                method, url, params=params, json=body, timeout=_SILENCE_S, allow_redirects=False
+                method, url, timeout=_SILENCE_S, allow_redirects=False, **content
             )
         except requests.RequestException as exc:
             return Answer(status=0, reason=type(exc).__name__)
-        body = _json(response.json)
-        if body is None and response.status_code == HTTPStatus.OK:
-            return Answer(status=0, reason="an answer that is no JSON object")
+        answered_at = time.time()
+        try:
+            body = response.json()
+        except requests.JSONDecodeError:
+            body = None
+        if not isinstance(body, Mapping):
+            if response.status_code == HTTPStatus.OK:
+                return Answer(status=0, reason="an answer that is no JSON object")
+            body = {}
         return Answer(
             status=response.status_code,
-            body=body or {},
+            body=body,
             date=response.headers.get("Date", ""),
             asked_at=asked_at,
-            answered_at=time.time(),
+            answered_at=answered_at,
         )
-
-
-def _json(read: Callable[[], Any]) -> Mapping[str, Any] | None:
-    try:
-        body = read()
-    except requests.JSONDecodeError:
-        return None
-    return body if isinstance(body, Mapping) else None

@@ -6,117 +6,97 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from gcp_adk_store.codec.indexes import TTL_FIELDS, UNINDEXED_FIELDS, CompositeIndex, page_index
-from gcp_adk_store.doctor.answers import Answer, unanswered
-from gcp_adk_store.doctor.findings import Finding, Place, fail, ok, skipped, warn
+from gcp_adk_store.doctor.facts import Body, Facts, Place
+from gcp_adk_store.doctor.findings import Finding, fail, ok, warn
 
 _PAGED: Final = ("sessions", "last_update_time")
 """The field whose automatic indexes the pages of a user's sessions need."""
 
 
-def database(answer: Answer, place: Place) -> Finding:
+def missing(place: Place) -> Finding:
+    """Name the missing database."""
+    return fail(
+        f"{place.database_path} does not exist",
+        f"gcloud firestore databases create {place.of_database} --location=LOCATION --type=firestore-native",
+        terraform='google_firestore_database: type = "FIRESTORE_NATIVE"',
+    )
+
+
+def database(body: Body, facts: Facts) -> Finding:
     """Check mode and location."""
-    check = "database"
-    if answer.is_missing:
-        return fail(
-            check,
-            f"{place.database_path} does not exist",
-            f"gcloud firestore databases create {place.of_database} --location=LOCATION "
-            "--type=firestore-native",
-            terraform='google_firestore_database: type = "FIRESTORE_NATIVE"',
-        )
-    if not answer.is_ok:
-        return unanswered(check, answer, needs="datastore.databases.get", project=place.project)
-    location = answer.body.get("locationId", "an unknown location")
-    mode = answer.body.get("type")
+    location = body.get("locationId", "an unknown location")
+    mode = body.get("type")
     if mode != "FIRESTORE_NATIVE":
         return fail(
-            check,
-            f"{place.database} in {location} is of the type {mode}; a store needs FIRESTORE_NATIVE",
+            f"{facts.place.database} in {location} is of the type {mode}; a store needs FIRESTORE_NATIVE",
             "gcloud firestore databases create --database=NEW --type=firestore-native "
-            f"--location={shlex.quote(location)} --project={place.project}",
+            f"--location={shlex.quote(location)} --project={facts.place.project}",
             terraform='google_firestore_database: type = "FIRESTORE_NATIVE"',
         )
-    if answer.body.get("databaseEdition") == "ENTERPRISE":
+    if body.get("databaseEdition") == "ENTERPRISE":
         return warn(
-            check,
-            f"{place.database} in {location} is of the Enterprise edition, which indexes nothing by itself "
-            "and which this release was not made for: use the Standard edition",
+            f"{facts.place.database} in {location} is of the Enterprise edition, which indexes nothing by "
+            "itself and which this release was not made for: use the Standard edition",
         )
-    return ok(check, f"{place.database} in {location}, native mode")
+    return ok(f"{facts.place.database} in {location}, native mode")
 
 
-def recovery(answer: Answer, place: Place) -> Finding:
+def recovery(body: Body, facts: Facts) -> Finding:
     """Check point-in-time recovery."""
-    check = "point-in-time recovery"
-    if not answer.is_ok:
-        return _without(check, answer, place)
-    if answer.body.get("pointInTimeRecoveryEnablement") == "POINT_IN_TIME_RECOVERY_ENABLED":
-        return ok(check, "on: the last seven days can be read back")
+    if body.get("pointInTimeRecoveryEnablement") == "POINT_IN_TIME_RECOVERY_ENABLED":
+        return ok("on: the last seven days can be read back")
     return warn(
-        check,
         "off: what is overwritten or deleted by mistake is gone after an hour",
-        f"gcloud firestore databases update {place.of_database} --enable-pitr",
+        f"gcloud firestore databases update {facts.place.of_database} --enable-pitr",
         terraform=(
             'google_firestore_database: point_in_time_recovery_enablement = "POINT_IN_TIME_RECOVERY_ENABLED"'
         ),
     )
 
 
-def protection(answer: Answer, place: Place) -> Finding:
+def protection(body: Body, facts: Facts) -> Finding:
     """Check delete protection."""
-    check = "delete protection"
-    if not answer.is_ok:
-        return _without(check, answer, place)
-    if answer.body.get("deleteProtectionState") == "DELETE_PROTECTION_ENABLED":
-        return ok(check, "on")
+    if body.get("deleteProtectionState") == "DELETE_PROTECTION_ENABLED":
+        return ok("on")
     return warn(
-        check,
         "off: one command deletes the database with all sessions",
-        f"gcloud firestore databases update {place.of_database} --delete-protection",
+        f"gcloud firestore databases update {facts.place.of_database} --delete-protection",
         terraform='google_firestore_database: delete_protection_state = "DELETE_PROTECTION_ENABLED"',
     )
 
 
-def indexes(answer: Answer, place: Place) -> Finding:
+def indexes(body: Body, facts: Facts) -> Finding:
     """Check the composite indexes that queries need."""
-    check = "indexes"
-    if not answer.is_ok:
-        return _without(check, answer, place, needs="datastore.indexes.list")
-    states = {key: state for key, state in map(_composite, answer.body.get("indexes", ())) if key}
-    needed = [page_index(place.prefix, descending=descending) for descending in (True, False)]
+    states = {key: state for key, state in map(_composite, body.get("indexes", ())) if key}
+    needed = [page_index(facts.place.prefix, descending=descending) for descending in (True, False)]
     broken = [index for index in needed if states.get(_key(index)) not in ("READY", "CREATING")]
     if broken:
         told = ", ".join(f"{_shown(index)} is {_state(states, index)}" for index in broken)
         return fail(
-            check,
             f"{told}; list_sessions_page over all users of an app fails without",
-            *(f"{index.command} {place.of_database}" for index in broken),
+            *(f"{index.command} {facts.place.of_database}" for index in broken),
             terraform="google_firestore_index of the module adk_store",
         )
     building = [index for index in needed if states.get(_key(index)) == "CREATING"]
     if building:
         told = ", ".join(_shown(index) for index in building)
         return warn(
-            check,
             f"{told} is still being built; wait for it",
-            f"gcloud firestore indexes composite list {place.of_database}",
+            f"gcloud firestore indexes composite list {facts.place.of_database}",
         )
-    return ok(check, f"{len(needed)} of {len(needed)} ready")
+    return ok(f"{len(needed)} of {len(needed)} ready")
 
 
-def exemptions(answer: Answer, place: Place) -> Finding:
+def exemptions(body: Body, facts: Facts) -> Finding:
     """Check the fields that should not be indexed, and the field that must be."""
-    check = "index exemptions"
-    if not answer.is_ok:
-        return _without(check, answer, place, needs="datastore.indexes.list")
-    fields = _Fields(answer.body.get("fields", ()), place.prefix)
+    prefix = facts.place.prefix
+    fields = _Fields(body.get("fields", ()), prefix)
     collection, name = _PAGED
     if not fields.is_ordered(collection, name):
         return fail(
-            check,
-            f"{name} of {place.prefix}_{collection} is exempt: list_sessions_page of a user fails",
-            f"gcloud firestore indexes fields update {name} --collection-group={place.prefix}_{collection} "
-            f"--clear-exemption {place.of_database}",
+            f"{name} of {prefix}_{collection} is exempt: list_sessions_page of a user fails",
+            f"gcloud firestore indexes fields update {name} --collection-group={prefix}_{collection} "
+            f"--clear-exemption {facts.place.of_database}",
             terraform=f'google_firestore_field: remove the one with field = "{name}"',
         )
     indexed = [
@@ -126,51 +106,46 @@ def exemptions(answer: Answer, place: Place) -> Finding:
         if fields.is_indexed(collection, field)
     ]
     if indexed:
-        told = ", ".join(f"{place.prefix}_{collection}.{field}" for collection, field in indexed)
+        told = ", ".join(f"{prefix}_{collection}.{field}" for collection, field in indexed)
         return warn(
-            check,
             f"indexed without use: {told}; each write pays for it, and large state can exceed 40,000 entries",
             *(
                 f"gcloud firestore indexes fields update {field} --disable-indexes "
-                f"--collection-group={place.prefix}_{collection} {place.of_database}"
+                f"--collection-group={prefix}_{collection} {facts.place.of_database}"
                 for collection, field in indexed
             ),
             terraform="google_firestore_field: index_config {}",
         )
     number = sum(len(names) for names in UNINDEXED_FIELDS.values())
-    return ok(check, f"{number} of {number} fields are not indexed")
+    return ok(f"{number} of {number} fields are not indexed")
 
 
-def time_to_live(answer: Answer, place: Place) -> Finding:
+def time_to_live(body: Body, facts: Facts) -> Finding:
     """Check the TTL policies."""
-    check = "time to live"
-    if not answer.is_ok:
-        return _without(check, answer, place, needs="datastore.indexes.list")
-    fields = _Fields(answer.body.get("fields", ()), place.prefix)
+    fields = _Fields(body.get("fields", ()), facts.place.prefix)
     states = {collection: fields.ttl_state(collection, name) for collection, name in TTL_FIELDS.items()}
     wrong = [name for name, state in states.items() if state not in ("ACTIVE", "CREATING")]
     if wrong:
         told = ", ".join(
-            f"{place.prefix}_{name} ({'not set' if states[name] is None else states[name]})" for name in wrong
+            f"{facts.place.prefix}_{name} ({'not set' if states[name] is None else states[name]})"
+            for name in wrong
         )
         return warn(
-            check,
             f"not active for {told}: sessions that have ended are not found, and stay and are paid for",
             *(
                 f"gcloud firestore fields ttls update {TTL_FIELDS[name]} --enable-ttl "
-                f"--collection-group={place.prefix}_{name} {place.of_database}"
+                f"--collection-group={facts.place.prefix}_{name} {facts.place.of_database}"
                 for name in wrong
             ),
             terraform="google_firestore_field: ttl_config {}",
         )
-    building = [f"{place.prefix}_{name}" for name, state in states.items() if state == "CREATING"]
+    building = [f"{facts.place.prefix}_{name}" for name, state in states.items() if state == "CREATING"]
     if building:
         return warn(
-            check,
             f"still being applied to {', '.join(building)}; wait for it",
-            f"gcloud firestore fields ttls list {place.of_database}",
+            f"gcloud firestore fields ttls list {facts.place.of_database}",
         )
-    return ok(check, f"active for {', '.join(f'{place.prefix}_{name}' for name in states)}")
+    return ok(f"active for {', '.join(f'{facts.place.prefix}_{name}' for name in states)}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,23 +185,13 @@ class _Fields:
             found = self._field(of, field)
             config = None if found is None else found.get("indexConfig")
             if config is not None and not config.get("usesAncestorConfig"):
-                return None if of == "__default__" and _is_as_shipped(config) else config
+                # A new database indexes all fields.
+                return None if of == "__default__" and config.get("indexes") else config
         return None
 
     def _field(self, group: str, name: str) -> Any:
         ending = f"/collectionGroups/{group}/fields/{name}"
         return next((field for field in self.listed if field.get("name", "").endswith(ending)), None)
-
-
-def _is_as_shipped(config: Any) -> bool:
-    """Return whether the index setting of all fields is that of a new database."""
-    return bool(config.get("indexes"))
-
-
-def _without(check: str, answer: Answer, place: Place, *, needs: str = "datastore.databases.get") -> Finding:
-    if answer.is_missing:
-        return skipped(check, "the database does not exist")
-    return unanswered(check, answer, needs=needs, project=place.project)
 
 
 _Key = tuple[str, tuple[tuple[str, str], ...]]

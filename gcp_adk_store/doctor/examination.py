@@ -1,22 +1,18 @@
-"""Examine a deployment: ask the APIs, run the probes, and run the checks."""
+"""Examine a deployment: ask the APIs and run the probes."""
 
 import asyncio
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from gcp_adk_store import settings
 from gcp_adk_store.cloud import errors as translate
 from gcp_adk_store.cloud.auth.credentials import PLATFORM_SCOPES, StoreCredentials
-from gcp_adk_store.cloud.auth.token_errors import Identity
 from gcp_adk_store.cloud.firestore.documents import open_documents
 from gcp_adk_store.cloud.storage.calls import StorageCalls
 from gcp_adk_store.cloud.storage.objects import Objects
-from gcp_adk_store.doctor.access import Whose
-from gcp_adk_store.doctor.admin_api import AdminApi, Endpoints
-from gcp_adk_store.doctor.findings import Finding, Place
-from gcp_adk_store.doctor.measures import Probe
+from gcp_adk_store.doctor import admin_api
+from gcp_adk_store.doctor.facts import Facts, Place, Probe
 from gcp_adk_store.doctor.probes import object_calls, probe_document, probe_object
-from gcp_adk_store.doctor.report import Facts, findings_of
 from gcp_adk_store.errors import CredentialsError, NotProvisionedError, StoreError, UnavailableError
 from gcp_adk_store.settings import SessionLimits, StoreSettings
 
@@ -24,26 +20,18 @@ DEADLINE_S: Final = 15.0
 SAMPLES: Final = 20
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Examination:
-    """The result of an examination."""
-
-    facts: Facts
-    findings: list[Finding]
-
-
 async def examine(
     chosen: StoreSettings,
     *,
-    endpoints: Endpoints | None = None,
+    endpoint: str | None = None,
     samples: int = SAMPLES,
     deadline_s: float = DEADLINE_S,
-) -> Examination:
-    """Examine the deployment that *chosen* names, and leave nothing behind.
+) -> Facts:
+    """Return the facts of the deployment that *chosen* names, and leave nothing behind.
 
     Args:
         chosen: The place of the deployment and the identity to use.
-        endpoints: URLs of the REST APIs; by default those of the credentials' universe.
+        endpoint: As for :func:`~gcp_adk_store.doctor.admin_api.look`.
         samples: How often each probe reads its document or object.
         deadline_s: The deadline of each request of a probe, in seconds.
 
@@ -62,12 +50,11 @@ async def examine(
         project = chosen.project or settings.default_project() or settings.EMULATOR_PROJECT
         facts = replace(facts, place=replace(place, project=project))
     else:
-        facts = await _asked(facts, chosen, endpoints)
-    facts = await _probed(facts, chosen, samples=samples, deadline_s=deadline_s)
-    return Examination(facts=facts, findings=findings_of(facts))
+        facts = await _asked(facts, chosen, endpoint)
+    return await _probed(facts, chosen, samples=samples, deadline_s=deadline_s)
 
 
-async def _asked(facts: Facts, chosen: StoreSettings, endpoints: Endpoints | None) -> Facts:
+async def _asked(facts: Facts, chosen: StoreSettings, endpoint: str | None) -> Facts:
     """Return the facts with the APIs' answers."""
     credentials = StoreCredentials.from_settings(chosen, scopes=PLATFORM_SCOPES)
     project = chosen.project or settings.default_project()
@@ -79,18 +66,19 @@ async def _asked(facts: Facts, chosen: StoreSettings, endpoints: Endpoints | Non
             raise translate.project_error()
         StoreSettings(project=project)  # refuses a malformed project of the credentials
         place = replace(facts.place, project=project)
-        with AdminApi(found.shared, endpoints=endpoints) as admin:
-            answers = await asyncio.to_thread(
-                admin.look,
-                place,
-                at_database=not facts.on_firestore_emulator,
-                at_bucket=not facts.on_storage_emulator,
-            )
+        answers = await asyncio.to_thread(
+            admin_api.look,
+            found.shared,
+            place,
+            at_database=not facts.on_firestore_emulator,
+            at_bucket=not facts.on_storage_emulator,
+            endpoint=endpoint,
+        )
     except (CredentialsError, UnavailableError) as exc:
         place = replace(facts.place, project=project or "PROJECT")
         return replace(facts, place=place, refusal=str(exc))
     # Some credentials know their account only once they have a token.
-    return replace(facts, place=place, whose=_whose(credentials.identity()), answers=answers)
+    return replace(facts, place=place, identity=credentials.identity(), answers=answers)
 
 
 async def _probed(facts: Facts, chosen: StoreSettings, *, samples: int, deadline_s: float) -> Facts:
@@ -142,13 +130,3 @@ async def _is_there(calls: StorageCalls) -> bool | None:
     except StoreError:
         return None
     return True
-
-
-def _whose(identity: Identity) -> Whose:
-    return Whose(
-        says=str(identity),
-        kind=identity.kind,
-        principal=identity.impersonates or identity.principal,
-        quota_project=identity.quota_project,
-        universe_domain=identity.universe_domain,
-    )

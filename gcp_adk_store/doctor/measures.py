@@ -2,13 +2,12 @@
 
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 from statistics import median
 from typing import Final
 
-from gcp_adk_store.doctor.answers import Answer
+from gcp_adk_store.doctor.facts import Answer, Facts, Probe
 from gcp_adk_store.doctor.findings import Finding, fail, ok, skipped, warn
 
 _SLOW_MS: Final = 100.0
@@ -17,46 +16,25 @@ _FAR_OFF_S: Final = 60.0
 _EDGES_MS: Final = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Probe:
-    """The result of a probe: one document, or one object, that it writes, reads, lists and deletes."""
-
-    samples_ms: Sequence[float] = ()
-    """Milliseconds of each read."""
-    failure: str = ""
-    """The first failure: ids and advice of the library's error."""
-    left: str = ""
-    """Its name if it could not be deleted."""
-    clock_ahead_s: float | None = None
-    """Seconds that Firestore's clock is ahead of this machine's; ``None`` if unknown."""
-
-    @property
-    def succeeded(self) -> bool:
-        """Whether every step succeeded."""
-        return not self.failure and not self.left
-
-
-def probe(check: str, found: Probe, where: str) -> Finding:
+def written(probe: Probe, where: str) -> Finding:
     """Check writing, reading, listing and deleting."""
-    if found.succeeded:
-        return ok(check, f"written, read, listed and deleted in {where}")
-    left = f"; {found.left} could not be deleted: delete it by hand" if found.left else ""
-    return fail(check, f"{found.failure or 'not deleted'}{left}")
+    if probe.succeeded:
+        return ok(f"written, read, listed and deleted in {where}")
+    left = f"; {probe.left} could not be deleted: delete it by hand" if probe.left else ""
+    return fail(f"{probe.failure or 'not deleted'}{left}")
 
 
-def latency(check: str, samples_ms: Sequence[float], *, location: str | None) -> Finding:
+def latency(probe: Probe, facts: Facts) -> Finding:
     """Check the latency of a read from this machine."""
-    if not samples_ms:
-        return skipped(check, "nothing could be read")
-    typical, worst = median(samples_ms), max(samples_ms)
-    says = f"half of {len(samples_ms)} reads took less than {typical:.1f} ms, none more than {worst:.1f} ms"
+    if not probe.samples_ms:
+        return skipped("nothing could be read")
+    typical, worst, count = median(probe.samples_ms), max(probe.samples_ms), len(probe.samples_ms)
+    says = f"half of {count} reads took less than {typical:.1f} ms, none more than {worst:.1f} ms"
     if typical <= _SLOW_MS:
-        return ok(check, says)
-    region = location or "REGION"
+        return ok(says)
     return warn(
-        check,
         f"{says}: each turn waits for several; let the agent run beside its data",
-        f"gcloud run deploy SERVICE --region={shlex.quote(region)}",
+        f"gcloud run deploy SERVICE --region={shlex.quote(facts.database_location or 'REGION')}",
     )
 
 
@@ -76,18 +54,18 @@ def clock(answers: Sequence[Answer], documents: Probe | None) -> Finding:
     if documents is not None and documents.clock_ahead_s is not None:
         skews, whose = [documents.clock_ahead_s], "Firestore's"
     if not skews:
-        return skipped("clock", "no answer had a date")
+        return skipped("no answer had a date")
     skew = min(skews, key=abs)
     if abs(skew) <= _OFF_S:
-        return ok("clock", f"agrees with {whose} within two seconds")
+        return ok(f"agrees with {whose} within two seconds")
     says = (
         f"{abs(skew):.0f} s {'behind' if skew > 0 else 'ahead of'} {whose}: "
         "sessions end by Firestore's time, but create times, expires_after of artifacts and the age of "
         "uploads are wrong"
     )
     if abs(skew) <= _FAR_OFF_S:
-        return warn("clock", says, "sudo timedatectl set-ntp true")
-    return fail("clock", f"{says}, and keys and signed URLs are refused", "sudo timedatectl set-ntp true")
+        return warn(says, "sudo timedatectl set-ntp true")
+    return fail(f"{says}, and keys and signed URLs are refused", "sudo timedatectl set-ntp true")
 
 
 def _skew_s(answer: Answer) -> float | None:

@@ -12,7 +12,7 @@ from gcp_adk_store.cloud.storage.calls import StorageCalls
 from gcp_adk_store.cloud.storage.objects import Objects
 from gcp_adk_store.codec.objects import ObjectFields
 from gcp_adk_store.codec.writes import Delete, Page, Write
-from gcp_adk_store.doctor.measures import Probe
+from gcp_adk_store.doctor.facts import Probe
 from gcp_adk_store.errors import OutcomeUnknownError, StoreError
 from gcp_adk_store.ports.refusals import ObjectExistsError, RefusedError
 from gcp_adk_store.settings import ArtifactLimits

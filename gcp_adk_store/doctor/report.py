@@ -1,157 +1,185 @@
 """Combine all findings of one deployment, and explain the checks that could not run."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Final
+import shlex
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from http import HTTPStatus
+from typing import Final, Literal
 
 from gcp_adk_store.doctor import access, bucket, database, measures
-from gcp_adk_store.doctor.access import Whose
-from gcp_adk_store.doctor.answers import Answer
-from gcp_adk_store.doctor.findings import CHECKS, Finding, Place, fail, skipped
-from gcp_adk_store.doctor.measures import Probe
+from gcp_adk_store.doctor.facts import Answer, Body, Facts, Place, Probe
+from gcp_adk_store.doctor.findings import Finding, fail, ok, skipped
 
-_OF_FIRESTORE: Final[Mapping[str, str]] = {
-    "database": "an emulator makes any database at its first use",
-    "point-in-time recovery": "an emulator has none",
-    "delete protection": "an emulator has none",
-    "indexes": "an emulator answers every query without an index",
-    "index exemptions": "an emulator knows none",
-    "time to live": "an emulator removes nothing by itself",
-    "IAM of the database": "an emulator lets everybody do everything",
-}
-_OF_STORAGE: Final[Mapping[str, str]] = {
-    "bucket": "the emulator did not say; the objects below show whether it is there",
-    "bucket location": "an emulator is nowhere",
-    "bucket access": "an emulator lets everybody do everything",
-    "bucket soft delete": "what matters is the setting of the real bucket",
-    "bucket lifecycle": "an emulator applies no rule",
-    "bucket holds": "what matters is the setting of the real bucket",
-    "IAM of the bucket": "an emulator lets everybody do everything",
-}
-_OF_BOTH: Final[Mapping[str, str]] = {
-    "credentials": "emulators take none",
-    "APIs": "emulators need none",
-    "clock": "an emulator has this machine's",
-}
-_OF_OBJECTS: Final = ("objects", "latency of objects")
-_OF_BUCKET: Final = (*_OF_STORAGE, *_OF_OBJECTS)
-_ON_EMULATORS: Final = "on an emulator"
+Look = Callable[[Facts], Finding | None]
+"""Return the finding of one check; ``None`` if the facts lack what the check needs."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answers:
-    """The APIs' answers about a deployment; ``None`` for questions that were not asked."""
-
-    services: Answer | None = None
-    database: Answer | None = None
-    indexes: Answer | None = None
-    fields: Answer | None = None
-    project_permissions: Answer | None = None
-    bucket: Answer | None = None
-    bucket_permissions: Answer | None = None
-
-    @property
-    def all(self) -> list[Answer]:
-        """The APIs that were asked for."""
-        given = (
-            self.services,
-            self.database,
-            self.indexes,
-            self.fields,
-            self.project_permissions,
-            self.bucket,
-            self.bucket_permissions,
-        )
-        return [answer for answer in given if answer is not None]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
-    """All known facts of a deployment."""
-
-    place: Place
-    on_firestore_emulator: bool = False
-    on_storage_emulator: bool = False
-    whose: Whose | None = None
-    refusal: str = ""
-    """Why the credentials yield no token."""
-    answers: Answers = Answers()
-    documents: Probe | None = None
-    objects: Probe | None = None
-    emulated_bucket: bool | None = None
-    """Whether the emulator has the bucket; ``None`` if unknown."""
+@dataclass(frozen=True, slots=True)
+class _Check:
+    of: Literal["deployment", "database", "bucket", "objects"]
+    look: Look
+    emulated: str = ""
+    """Why the check does not apply on an emulator."""
 
 
 def findings_of(facts: Facts) -> list[Finding]:
     """Return one finding for each check, in the order of the checks."""
-    found = {finding.check: finding for finding in (*_measured(facts), *_answered(facts))}
-    return [found.get(check) or _not_looked_at(check, facts) for check in CHECKS]
+    return [
+        replace(check.look(facts) or _not_looked_at(name, check, facts), check=name)
+        for name, check in _CHECKS.items()
+    ]
 
 
-def _answered(facts: Facts) -> list[Finding]:
-    """Check the answers of the APIs and the credentials."""
-    place, whose, answers = facts.place, facts.whose, facts.answers
-    if facts.refusal:
-        return [fail("credentials", facts.refusal)]
-    if whose is None:
-        return []
-    found = [access.credentials(whose, place), measures.clock(answers.all, facts.documents)]
-    if answers.services is not None:
-        found.append(access.apis(answers.services, place, whose))
-    if answers.database is not None:
-        found += [judge(answers.database, place) for judge in (database.database, database.recovery)]
-        found.append(database.protection(answers.database, place))
-    if answers.indexes is not None:
-        found.append(database.indexes(answers.indexes, place))
-    if answers.fields is not None:
-        found += [judge(answers.fields, place) for judge in (database.exemptions, database.time_to_live)]
-    if answers.project_permissions is not None:
-        works = facts.documents is not None and facts.documents.succeeded
-        found.append(access.database_access(answers.project_permissions, place, whose, works=works))
-    if answers.bucket is not None:
-        judges = (bucket.bucket, bucket.access, bucket.soft_delete, bucket.lifecycle, bucket.holds)
-        found += [judge(answers.bucket, place) for judge in judges]
-        found.append(bucket.location(answers.bucket, place, _location(answers.database)))
-    if answers.bucket_permissions is not None:
-        found.append(access.bucket_access(answers.bucket_permissions, place, whose))
-    return found
+def _not_looked_at(name: str, check: _Check, facts: Facts) -> Finding:
+    if facts.place.bucket is None and check.of in {"bucket", "objects"}:
+        aside = "" if name == "bucket" else "without a bucket"
+        return skipped("the store has no bucket; name one with --bucket or ADK_STORE_BUCKET", aside=aside)
+    on_emulator = {
+        "deployment": not facts.refusal,
+        "database": facts.on_firestore_emulator,
+        "bucket": facts.on_storage_emulator,
+    }
+    if check.emulated and on_emulator[check.of]:
+        return skipped(check.emulated, aside="on an emulator")
+    if facts.emulated_bucket is False and check.of == "objects":
+        return skipped("the bucket does not exist")
+    return skipped("the credentials are missing")
 
 
-def _measured(facts: Facts) -> list[Finding]:
-    location = _location(facts.answers.database)
-    found = []
-    if facts.emulated_bucket is not None:
-        found.append(bucket.emulated(facts.place, exists=facts.emulated_bucket))
-    if facts.documents is not None:
-        found += [
-            measures.probe("documents", facts.documents, facts.place.database_path),
-            measures.latency("latency of documents", facts.documents.samples_ms, location=location),
-        ]
-    if facts.objects is not None:
-        found += [
-            measures.probe("objects", facts.objects, f"gs://{facts.place.bucket}"),
-            measures.latency("latency of objects", facts.objects.samples_ms, location=location),
-        ]
-    return found
+def _reads(
+    name: str,
+    needs: str,
+    judge: Callable[[Body, Facts], Finding],
+    missing: Callable[[Place], Finding] | None = None,
+) -> Look:
+    """Return a check of the answer *name*, which the permission *needs* allows to read.
+
+    *judge* checks its body; *missing* returns the finding if what it describes does not exist.
+    """
+
+    def look(facts: Facts) -> Finding | None:
+        answer = facts.answers.get(name)
+        if answer is None:
+            return None
+        if answer.is_ok:
+            return judge(answer.body, facts)
+        if answer.status == HTTPStatus.NOT_FOUND and missing is not None:
+            return missing(facts.place)
+        return _unanswered(answer, needs, facts.place.project)
+
+    return look
 
 
-def _not_looked_at(check: str, facts: Facts) -> Finding:
-    if facts.place.bucket is None and check in _OF_BUCKET:
-        aside = "" if check == "bucket" else "without a bucket"
+def _unanswered(answer: Answer, needs: str, project: str) -> Finding:
+    if answer.status == 0:
+        return fail(f"the API could not be reached ({answer.reason}); try again, or look at the network")
+    if answer.disabled_service is not None:
         return skipped(
-            check, "the store has no bucket; name one with --bucket or ADK_STORE_BUCKET", aside=aside
+            f"{answer.disabled_service} is not enabled in {project}",
+            f"gcloud services enable {shlex.quote(answer.disabled_service)} --project={project}",
         )
-    if facts.on_firestore_emulator and check in _OF_FIRESTORE:
-        return skipped(check, _OF_FIRESTORE[check], aside=_ON_EMULATORS)
-    if facts.on_storage_emulator and check in _OF_STORAGE:
-        return skipped(check, _OF_STORAGE[check], aside=_ON_EMULATORS)
-    if facts.emulated_bucket is False and check in _OF_OBJECTS:
-        return skipped(check, "the bucket does not exist")
-    if check in _OF_BOTH and not facts.refusal:
-        return skipped(check, _OF_BOTH[check], aside=_ON_EMULATORS)
-    return skipped(check, "the credentials are missing")
+    if answer.status == HTTPStatus.FORBIDDEN:
+        return skipped(f"this identity may not look: it lacks {needs}; a store does not need it")
+    told = f"{answer.status} {answer.error}".strip()
+    if answer.status == HTTPStatus.UNAUTHORIZED:
+        return fail(f"the credentials are refused ({told})", "gcloud auth application-default login")
+    return fail(f"the API answered {told}; try again")
 
 
-def _location(answer: Answer | None) -> str | None:
-    told = answer.body.get("locationId") if answer is not None and answer.is_ok else None
-    return told if isinstance(told, str) else None
+def _probed(name: Literal["documents", "objects"], judge: Callable[[Probe, Facts], Finding]) -> Look:
+    """Return a check of the probe *name*."""
+
+    def look(facts: Facts) -> Finding | None:
+        probe: Probe | None = getattr(facts, name)
+        return None if probe is None else judge(probe, facts)
+
+    return look
+
+
+def _credentials(facts: Facts) -> Finding | None:
+    if facts.refusal:
+        return fail(facts.refusal)
+    return access.credentials(facts.identity, facts.place) if facts.answers else None
+
+
+def _bucket(facts: Facts) -> Finding | None:
+    if facts.emulated_bucket is not None:
+        return bucket.emulated(facts.place, exists=facts.emulated_bucket)
+    return _of_bucket(bucket.bucket, missing=bucket.missing)(facts)
+
+
+def _database_access(facts: Facts) -> Finding | None:
+    name = "project_permissions"
+    finding = _reads(name, "resourcemanager.projects.get", access.database_access)(facts)
+    if finding and facts.probe_succeeded and not facts.answers[name].is_ok:
+        return ok(f"enough for the probe; not checked: {finding.says}")
+    return finding
+
+
+def _clock(facts: Facts) -> Finding | None:
+    return measures.clock([*facts.answers.values()], facts.documents) if facts.answers else None
+
+
+def _no_database(_: Place) -> Finding:
+    return skipped("the database does not exist")
+
+
+def _no_bucket(_: Place) -> Finding:
+    return skipped("the bucket does not exist")
+
+
+_of_database = partial(_reads, "database", "datastore.databases.get", missing=_no_database)
+_of_fields = partial(_reads, "fields", "datastore.indexes.list", missing=_no_database)
+_of_bucket = partial(_reads, "bucket", "storage.buckets.get", missing=_no_bucket)
+_ALLOWS_ALL: Final = "an emulator lets everybody do everything"
+_REAL: Final = "what matters is the setting of the real bucket"
+_CHECKS: Final[Mapping[str, _Check]] = {
+    "credentials": _Check("deployment", _credentials, "emulators take none"),
+    "APIs": _Check(
+        "deployment", _reads("services", "serviceusage.services.get", access.apis), "emulators need none"
+    ),
+    "database": _Check(
+        "database",
+        _of_database(database.database, missing=database.missing),
+        "an emulator makes any database at its first use",
+    ),
+    "point-in-time recovery": _Check("database", _of_database(database.recovery), "an emulator has none"),
+    "delete protection": _Check("database", _of_database(database.protection), "an emulator has none"),
+    "indexes": _Check(
+        "database",
+        _reads("indexes", "datastore.indexes.list", database.indexes, missing=_no_database),
+        "an emulator answers every query without an index",
+    ),
+    "index exemptions": _Check("database", _of_fields(database.exemptions), "an emulator knows none"),
+    "time to live": _Check(
+        "database", _of_fields(database.time_to_live), "an emulator removes nothing by itself"
+    ),
+    "bucket": _Check(
+        "bucket", _bucket, "the emulator did not say; the objects below show whether it is there"
+    ),
+    "bucket location": _Check("bucket", _of_bucket(bucket.location), "an emulator is nowhere"),
+    "bucket access": _Check("bucket", _of_bucket(bucket.access), _ALLOWS_ALL),
+    "bucket soft delete": _Check("bucket", _of_bucket(bucket.soft_delete), _REAL),
+    "bucket lifecycle": _Check("bucket", _of_bucket(bucket.lifecycle), "an emulator applies no rule"),
+    "bucket holds": _Check("bucket", _of_bucket(bucket.holds), _REAL),
+    "IAM of the database": _Check("database", _database_access, _ALLOWS_ALL),
+    "IAM of the bucket": _Check(
+        "bucket",
+        _reads("bucket_permissions", "storage.objects.list", access.bucket_access, missing=_no_bucket),
+        _ALLOWS_ALL,
+    ),
+    "clock": _Check("deployment", _clock, "an emulator has this machine's"),
+    "documents": _Check(
+        "database",
+        _probed("documents", lambda probe, facts: measures.written(probe, facts.place.database_path)),
+    ),
+    "objects": _Check(
+        "objects",
+        _probed("objects", lambda probe, facts: measures.written(probe, f"gs://{facts.place.bucket}")),
+    ),
+    "latency of documents": _Check("database", _probed("documents", measures.latency)),
+    "latency of objects": _Check("objects", _probed("objects", measures.latency)),
+}
+CHECKS: Final = tuple(_CHECKS)
+"""The names of all checks, in the order of the report."""

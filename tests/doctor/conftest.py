@@ -8,22 +8,18 @@ import pytest
 from google.auth.credentials import Credentials
 
 from gcp_adk_store import StoreCredentials
-from gcp_adk_store.doctor.access import Whose
-from gcp_adk_store.doctor.admin_api import AdminApi, Endpoints
-from gcp_adk_store.doctor.findings import Finding, Place
-from gcp_adk_store.doctor.measures import Probe
-from gcp_adk_store.doctor.report import Facts, findings_of
+from gcp_adk_store.cloud.auth.token_errors import Identity
+from gcp_adk_store.doctor import admin_api
+from gcp_adk_store.doctor.facts import Facts, Place, Probe
+from gcp_adk_store.doctor.findings import Finding
+from gcp_adk_store.doctor.report import findings_of
 from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, STORAGE_VARIABLE
 from tests.credentials.conftest import new_private_key
 from tests.doctor.google_apis import BUCKET, DATABASE, PROJECT, GoogleApis
 
 PLACE = Place(project=PROJECT, database=DATABASE, bucket=BUCKET, prefix="adk")
-WHOSE = Whose(
-    says="metadata server of agent@demo.iam.gserviceaccount.com from the environment",
-    kind="metadata server",
-    principal="agent@demo.iam.gserviceaccount.com",
-    quota_project=None,
-    universe_domain="googleapis.com",
+IDENTITY = Identity(
+    kind="metadata server", found_in="the environment", principal="agent@demo.iam.gserviceaccount.com"
 )
 SUCCEEDED = Probe(samples_ms=[1.0, 2.0, 3.0])
 
@@ -65,26 +61,19 @@ def private_key() -> str:
 
 
 @pytest.fixture
-def endpoints(apis: GoogleApis) -> Endpoints:
-    """Where they are."""
-    return Endpoints(firestore=apis.url, storage=apis.url, service_usage=apis.url, resource_manager=apis.url)
-
-
-@pytest.fixture
-def look(endpoints: Endpoints) -> Look:
+def look(apis: GoogleApis) -> Look:
     """Ask the APIs, and return what is found by its check."""
 
     def asked(
         *,
-        whose: Whose = WHOSE,
+        identity: Identity = IDENTITY,
         documents: Probe = SUCCEEDED,
         objects: Probe = SUCCEEDED,
         place: Place = PLACE,
     ) -> dict[str, Finding]:
         shared = StoreCredentials(Fixed()).find().shared
-        with AdminApi(shared, endpoints=endpoints) as admin:
-            answers = admin.look(place, at_database=True, at_bucket=True)
-        facts = Facts(place=place, whose=whose, answers=answers, documents=documents, objects=objects)
+        answers = admin_api.look(shared, place, endpoint=apis.url)
+        facts = Facts(place=place, identity=identity, answers=answers, documents=documents, objects=objects)
         return {finding.check: finding for finding in findings_of(facts)}
 
     return asked

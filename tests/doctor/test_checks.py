@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from gcp_adk_store.doctor import measures
-from gcp_adk_store.doctor.answers import Answer
-from gcp_adk_store.doctor.findings import CHECKS, Place, Status
-from gcp_adk_store.doctor.measures import Probe, histogram
-from tests.doctor.conftest import PLACE, SUCCEEDED, WHOSE, Look
+from gcp_adk_store.doctor.facts import Answer, Place, Probe
+from gcp_adk_store.doctor.findings import Status
+from gcp_adk_store.doctor.measures import histogram
+from gcp_adk_store.doctor.report import CHECKS
+from tests.doctor.conftest import IDENTITY, PLACE, SUCCEEDED, Look
 from tests.doctor.google_apis import (
     BUCKET,
     DATABASE,
@@ -290,23 +291,23 @@ def test_a_project_that_may_not_be_asked_leaves_it_to_the_probe(
 
 
 @pytest.mark.parametrize(
-    ("whose", "status", "says"),
+    ("identity", "status", "says"),
     [
-        (WHOSE, Status.OK, "metadata server of agent@demo"),
-        (replace(WHOSE, quota_project="q"), Status.OK, "counted for q"),
-        (replace(WHOSE, universe_domain="example.test"), Status.OK, "in the universe example.test"),
-        (replace(WHOSE, kind="service account key"), Status.WARN, "a key can be lost"),
+        (IDENTITY, Status.OK, "metadata server of agent@demo"),
+        (replace(IDENTITY, quota_project="q"), Status.OK, "counted for q"),
+        (replace(IDENTITY, universe_domain="example.test"), Status.OK, "in the universe example.test"),
+        (replace(IDENTITY, kind="service account key"), Status.WARN, "a key can be lost"),
         (
-            replace(WHOSE, kind="user login", principal=None),
+            replace(IDENTITY, kind="user login", principal=None),
             Status.WARN,
             "without a quota project requests may be refused",
         ),
-        (replace(WHOSE, kind="user login", quota_project="q"), Status.OK, "counted for q"),
+        (replace(IDENTITY, kind="user login", quota_project="q"), Status.OK, "counted for q"),
     ],
 )
-def test_credentials_are_judged(look: Look, whose: Any, status: Status, says: str) -> None:
+def test_credentials_are_judged(look: Look, identity: Any, status: Status, says: str) -> None:
     """Keys, and logins that count for nobody, are remarked."""
-    finding = look(whose=whose)["credentials"]
+    finding = look(identity=identity)["credentials"]
 
     assert status is finding.status
     assert says in finding.says

@@ -14,10 +14,12 @@ from click.testing import CliRunner, Result
 
 from gcp_adk_store import StoreCredentials
 from gcp_adk_store.cli.command import command
-from gcp_adk_store.doctor.admin_api import AdminApi, Endpoints
+from gcp_adk_store.doctor import admin_api
 from gcp_adk_store.doctor.bucket import LIFECYCLE
 from gcp_adk_store.doctor.examination import examine
-from gcp_adk_store.doctor.findings import CHECKS, Finding, Place, Status
+from gcp_adk_store.doctor.facts import Place
+from gcp_adk_store.doctor.findings import Finding, Status
+from gcp_adk_store.doctor.report import CHECKS, findings_of
 from gcp_adk_store.settings import StoreSettings
 from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, Emulator
 from tests.doctor.google_apis import BUCKET, DATABASE, PROJECT, GoogleApis
@@ -168,7 +170,7 @@ def test_a_name_that_others_gave_steers_no_terminal(monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.usefixtures("in_production")
 async def test_a_deployment_is_looked_at_from_its_credentials_to_its_probes(
-    apis: GoogleApis, endpoints: Endpoints, key_file: Path
+    apis: GoogleApis, key_file: Path
 ) -> None:
     """The project is the credentials'; settings are ok, and probes that get nowhere fail, and say so."""
     chosen = StoreSettings(database=DATABASE, bucket=BUCKET, credentials_file=str(key_file))
@@ -177,23 +179,22 @@ async def test_a_deployment_is_looked_at_from_its_credentials_to_its_probes(
         for name in ("firestore", "storage")
     ]
     apis.change("services:batchGet", lambda body: body.update(services=there))
-    examination = await examine(chosen, endpoints=endpoints, samples=2, deadline_s=0.5)
+    facts = await examine(chosen, endpoint=apis.url, samples=2, deadline_s=0.5)
     by_status: dict[Status, list[str]] = {}
-    for finding in examination.findings:
+    for finding in findings_of(facts):
         by_status.setdefault(finding.status, []).append(finding.check)
 
-    assert PROJECT == examination.facts.place.project
+    assert PROJECT == facts.place.project
     assert ["documents", "objects"] == by_status[Status.FAIL]
     assert ["latency of documents", "latency of objects"] == by_status[Status.SKIPPED]
     assert ["credentials"] == by_status[Status.WARN]
     assert set(CHECKS) == {check for checks in by_status.values() for check in checks}
-    assert "agent@demo.iam.gserviceaccount.com" in finding_of(examination.findings, "credentials").says
+    assert "agent@demo.iam.gserviceaccount.com" in finding_of(findings_of(facts), "credentials").says
 
 
 @pytest.mark.usefixtures("in_production")
 async def test_a_bucket_beside_an_emulated_database_is_looked_at(
     apis: GoogleApis,
-    endpoints: Endpoints,
     key_file: Path,
     firestore_emulator: Emulator,
     monkeypatch: pytest.MonkeyPatch,
@@ -201,8 +202,8 @@ async def test_a_bucket_beside_an_emulated_database_is_looked_at(
     """Each is asked where it is."""
     monkeypatch.setenv(FIRESTORE_VARIABLE, firestore_emulator.address)
     chosen = StoreSettings(bucket=BUCKET, credentials_file=str(key_file))
-    examination = await examine(chosen, endpoints=endpoints, samples=1, deadline_s=0.5)
-    found = {finding.check: finding for finding in examination.findings}
+    facts = await examine(chosen, endpoint=apis.url, samples=1, deadline_s=0.5)
+    found = {finding.check: finding for finding in findings_of(facts)}
 
     assert (Status.OK, Status.OK) == (found["documents"].status, found["bucket"].status)
     assert (Status.SKIPPED, Status.FAIL) == (found["indexes"].status, found["objects"].status)
@@ -215,19 +216,15 @@ def finding_of(findings: list[Finding], check: str) -> Finding:
     return next(finding for finding in findings if finding.check == check)
 
 
-async def test_an_api_that_cannot_be_reached_is_told(endpoints: Endpoints, key_file: Path) -> None:
-    """By the check that asked it."""
-    nowhere = Endpoints(
-        firestore="http://127.0.0.1:9",
-        storage=endpoints.storage,
-        service_usage=endpoints.service_usage,
-        resource_manager=endpoints.resource_manager,
+def test_an_api_that_cannot_be_reached_is_told(key_file: Path) -> None:
+    """By each check that asked it."""
+    place = Place(project=PROJECT, database=DATABASE, bucket=None, prefix="adk")
+    answers = admin_api.look(
+        StoreCredentials(file=key_file).find().shared, place, endpoint="http://127.0.0.1:9"
     )
-    credentials = StoreCredentials(file=key_file)
-    with AdminApi(credentials.find().shared, endpoints=nowhere) as admin:
-        answer = admin.database(Place(project=PROJECT, database=DATABASE, bucket=None, prefix="adk"))
 
-    assert (0, "ConnectionError") == (answer.status, answer.reason)
+    assert 5 == len(answers)
+    assert {(0, "ConnectionError")} == {(answer.status, answer.reason) for answer in answers.values()}
 
 
 def test_every_check_is_explained() -> None:

@@ -11,12 +11,11 @@ from typing import Any
 import pytest
 
 from gcp_adk_store import InvalidInputError
-from gcp_adk_store.doctor.admin_api import Endpoints
 from gcp_adk_store.doctor.examination import examine
+from gcp_adk_store.doctor.facts import Probe
 from gcp_adk_store.doctor.findings import Status
-from gcp_adk_store.doctor.measures import Probe
 from gcp_adk_store.settings import StoreSettings
-from tests.doctor.conftest import WHOSE, Look
+from tests.doctor.conftest import IDENTITY, Look
 from tests.doctor.google_apis import BUCKET, GoogleApis, disabled
 from tests.doctor.wrong import (
     BUCKET_IAM,
@@ -94,19 +93,17 @@ def test_a_name_that_others_chose_is_one_word_of_a_command(
     else:
         apis.refuse(at, answer)
     slow = Probe(samples_ms=[1000.0], failure="slow")
-    whose = replace(WHOSE, kind="service account key", principal=HOSTILE)
-    (command,) = look(whose=whose, documents=slow)[check].commands
+    identity = replace(IDENTITY, kind="service account key", principal=HOSTILE)
+    (command,) = look(identity=identity, documents=slow)[check].commands
 
     assert [HOSTILE] == [word[-len(HOSTILE) :] for word in shlex.split(command) if "touch" in word]
 
 
 @pytest.mark.usefixtures("in_production")
-def test_a_project_that_cannot_be_one_is_in_no_command(
-    endpoints: Endpoints, apis: GoogleApis, key_file: Path
-) -> None:
+def test_a_project_that_cannot_be_one_is_in_no_command(apis: GoogleApis, key_file: Path) -> None:
     """It is refused where the credentials name it."""
     key_file.write_text(json.dumps({**json.loads(key_file.read_text()), "project_id": HOSTILE}))
     with pytest.raises(InvalidInputError, match="must be a Google Cloud project's id"):
-        asyncio.run(examine(StoreSettings(credentials_file=str(key_file)), endpoints=endpoints, samples=1))
+        asyncio.run(examine(StoreSettings(credentials_file=str(key_file)), endpoint=apis.url, samples=1))
 
     assert [] == apis.asked
