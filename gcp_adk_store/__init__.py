@@ -1,7 +1,8 @@
 """Sessions, state and artifacts of Google ADK agents, kept in Firestore and Cloud Storage."""
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from gcp_adk_store.lazy import importer
 
 if TYPE_CHECKING:
     from gcp_adk_store.adk_server.cloud_logging import CloudLoggingFormatter
@@ -85,36 +86,23 @@ __all__ = [
 
 __version__ = "0.1.0"
 
-_HOMES = {
-    "ArtifactLimits": "settings",
-    "ArtifactReader": "artifacts.files",
-    "CloudLoggingFormatter": "adk_server.cloud_logging",
-    "FirestoreSessionService": "sessions.service",
-    "Garbage": "model.garbage",
-    "GarbageKind": "model.garbage",
-    "PromptTask": "templates.inputs",
-    "TemplateSettings": "templates.state",
-    "inject_session_state": "templates.state",
-    "register": "adk_server.services",
-    "resolve_agent": "templates.inputs",
-    "resolve_tasks": "templates.inputs",
-    "resolve_template": "templates.inputs",
-    "session_instruction": "templates.state",
-    "GcsArtifactService": "artifacts.service",
-    "SessionEvent": "sessions.listings",
-    "SessionLimits": "settings",
-    "SessionPage": "sessions.listings",
-    "SignedUpload": "artifacts.browser_uploads",
-    "Store": "store",
-    "StoreCredentials": "cloud.auth.credentials",
-    "StoreSettings": "settings",
-    "StoredArtifactVersion": "artifacts.stored_version",
-}
-
-
-def __getattr__(name: str) -> Any:
-    # At the first use: pytest loads the plugin of this package in every run of its environment, and the
-    # emulators run from it; neither should wait for ADK and Google's clients.
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_HOMES.get(name, 'errors')}"), name)
+__getattr__ = importer(
+    __name__,
+    {
+        "errors": [name for name in __all__ if name.endswith("Error")],
+        "adk_server.cloud_logging": ("CloudLoggingFormatter",),
+        "adk_server.services": ("register",),
+        "artifacts.browser_uploads": ("SignedUpload",),
+        "artifacts.files": ("ArtifactReader",),
+        "artifacts.service": ("GcsArtifactService",),
+        "artifacts.stored_version": ("StoredArtifactVersion",),
+        "cloud.auth.credentials": ("StoreCredentials",),
+        "model.garbage": ("Garbage", "GarbageKind"),
+        "sessions.listings": ("SessionEvent", "SessionPage"),
+        "sessions.service": ("FirestoreSessionService",),
+        "settings": ("ArtifactLimits", "SessionLimits", "StoreSettings"),
+        "store": ("Store",),
+        "templates.inputs": ("PromptTask", "resolve_agent", "resolve_tasks", "resolve_template"),
+        "templates.state": ("TemplateSettings", "inject_session_state", "session_instruction"),
+    },
+)

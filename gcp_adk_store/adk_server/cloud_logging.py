@@ -1,4 +1,7 @@
-"""Write log records as JSON lines, from which Cloud Logging reads severity, trace and fields."""
+"""Write log records as JSON lines, from which Cloud Logging reads severity, trace and fields.
+
+google-cloud-logging 3.17 takes 0.6 s to import, and its StructuredLogHandler drops the fields of ``extra=``.
+"""
 
 import json
 import logging
@@ -10,13 +13,8 @@ from opentelemetry import trace
 from gcp_adk_store import settings
 
 _OF_EVERY_RECORD: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
-_SEVERITIES: Final = (
-    (logging.CRITICAL, "CRITICAL"),
-    (logging.ERROR, "ERROR"),
-    (logging.WARNING, "WARNING"),
-    (logging.INFO, "INFO"),
-    (logging.DEBUG, "DEBUG"),
-)
+_SEVERITIES: Final = ("DEFAULT", "DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
+"""Cloud Logging's severities of Python's levels 0, 10, 20 and so on; a level between two is the lower one."""
 
 
 class CloudLoggingFormatter(logging.Formatter):
@@ -28,19 +26,17 @@ class CloudLoggingFormatter(logging.Formatter):
     """
 
     def __init__(self, *, project: str | None = None) -> None:
-        """Prepare the formatter.
-
-        Args:
-            project: The project of the traces; by default ``GOOGLE_CLOUD_PROJECT``.
-        """
+        """Prepare the formatter for traces in *project*; by default ``GOOGLE_CLOUD_PROJECT``."""
         super().__init__()
         self._project = project
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line, without a line break; values that JSON cannot hold become text."""
         extra = {name: value for name, value in vars(record).items() if name not in _OF_EVERY_RECORD}
+        stack = [self.formatException(record.exc_info)] if record.exc_info else []
+        stack += [self.formatStack(record.stack_info)] if record.stack_info else []
         own = {
-            "severity": _severity(record.levelno),
+            "severity": _SEVERITIES[max(0, min(record.levelno // 10, len(_SEVERITIES) - 1))],
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(),
             "logger": record.name,
             "message": record.getMessage(),
@@ -50,7 +46,7 @@ class CloudLoggingFormatter(logging.Formatter):
                 "function": record.funcName,
             },
             **self._trace(),
-            **self._stack(record),
+            **({"stack_trace": "\n".join(stack)} if stack else {}),
         }
         try:
             return json.dumps({**extra, **own}, default=str, allow_nan=False)
@@ -70,18 +66,8 @@ class CloudLoggingFormatter(logging.Formatter):
             "logging.googleapis.com/trace_sampled": span.trace_flags.sampled,
         }
 
-    def _stack(self, record: logging.LogRecord) -> dict[str, str]:
-        stack = [self.formatException(record.exc_info)] if record.exc_info else []
-        if record.stack_info:
-            stack.append(self.formatStack(record.stack_info))
-        return {"stack_trace": "\n".join(stack)} if stack else {}
-
 
 def _plain(value: object) -> str | int:
     if isinstance(value, (str, int)):
         return value
     return repr(value) if isinstance(value, float) else type(value).__name__
-
-
-def _severity(level: int) -> str:
-    return next((name for least, name in _SEVERITIES if level >= least), "DEFAULT")

@@ -1,7 +1,8 @@
 """Run the Python tools and callbacks of customer-engagement agents as their own runtime does."""
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from gcp_adk_store.lazy import importer
 
 if TYPE_CHECKING:
     from gcp_adk_store.ces.apps.findings import Finding
@@ -43,35 +44,20 @@ __all__ = [
     "read_app",
 ]
 
-_HOMES = {
-    "AgentApp": "apps.layout",
-    "Call": "host.results",
-    "CallbackRun": "host.results",
-    "CodeFile": "tools.declarations",
-    "FakeTools": "tools.mocks",
-    "Finding": "apps.findings",
-    "HttpPolicy": "http.policy",
-    "MockConfig": "tools.mocks",
-    "MockTool": "tools.declarations",
-    "MockedCall": "tools.mocks",
-    "OpenApiTool": "tools.openapi",
-    "PythonRuntime": "host.runtime",
-    "PythonTool": "tools.declarations",
-    "RunFailure": "host.results",
-    "RuntimeSettings": "host.settings",
-    "SessionKey": "host.keys",
-    "SessionKeyLike": "host.keys",
-    "Tool": "tools.declarations",
-    "ToolRun": "host.results",
-    "lint_app": "apps.lint",
-    "load_code": "apps.loading",
-    "load_tools": "apps.loading",
-    "read_app": "apps.layout",
-}
-
-
-def __getattr__(name: str) -> Any:
-    # At the first use: the guest lies below this package and needs none of it.
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+__getattr__ = importer(
+    __name__,
+    {
+        "apps.findings": ("Finding",),
+        "apps.layout": ("AgentApp", "read_app"),
+        "apps.lint": ("lint_app",),
+        "apps.loading": ("load_code", "load_tools"),
+        "host.keys": ("SessionKey", "SessionKeyLike"),
+        "host.results": ("Call", "CallbackRun", "RunFailure", "ToolRun"),
+        "host.runtime": ("PythonRuntime",),
+        "host.settings": ("RuntimeSettings",),
+        "http.policy": ("HttpPolicy",),
+        "tools.declarations": ("CodeFile", "MockTool", "PythonTool", "Tool"),
+        "tools.mocks": ("FakeTools", "MockConfig", "MockedCall"),
+        "tools.openapi": ("OpenApiTool",),
+    },
+)
