@@ -9,6 +9,7 @@ import asyncio
 import os
 import re
 import threading
+import time
 from collections import Counter, OrderedDict, deque
 from collections.abc import AsyncIterator, Callable, Hashable
 from contextlib import AbstractContextManager, asynccontextmanager
@@ -20,6 +21,7 @@ from weakref import WeakKeyDictionary
 from gcp_adk_store.ces.host.settings import RuntimeSettings
 from gcp_adk_store.ces.sandbox import InProcessSandbox, Limits, Sandbox
 from gcp_adk_store.errors import OverloadedError
+from gcp_adk_store.operations import forks
 from gcp_adk_store.operations.limiter import Permit
 
 Waiting: TypeAlias = Callable[[], AbstractContextManager[None]]
@@ -33,6 +35,9 @@ _LEAST_BYTES: Final = 256 * 1024 * 1024
 """Of address space for a run: the interpreter and the packages take some 200 MiB."""
 _AVAILABLE: Final = re.compile(r"^MemAvailable:\s+(\d+) kB$", re.MULTILINE)
 _CGROUPS: Final = Path("/sys/fs/cgroup")
+_SWEEP_INTERVAL_S: Final = 1.0
+_STOPPED_LOOP_S: Final = 30.0
+"""How long an event loop that has stopped keeps its places; half of the default ``longest_wait_s``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,24 +117,34 @@ class Room:
         return running[depth] == 0 or beyond < most - self.levels
 
 
-@dataclass(slots=True, eq=False)
-class _Queued:
+@dataclass(frozen=True, slots=True, eq=False)
+class _Request:
+    """A run that holds a place or waits for one."""
+
     session: Hashable
     depth: int
     room: Room
     permit: Permit
-    is_given: bool = False
 
 
 class Places:
-    """Places of one sandbox; whichever session waits gets one in its turn."""
+    """Places of one sandbox; sessions that wait take turns.
+
+    A run whose event loop ends never runs again, not even to clean up. The places of a closed loop are free
+    for the next run that needs one; a loop that has stopped and may run again keeps its places for 30 s.
+    """
 
     def __init__(self) -> None:
+        forks.begin(self)
+
+    def begin(self) -> None:
+        """Forget all runs: those of a parent process do not go on in its child."""
         # Reentrant: the garbage collector may end a run of a closed loop within any block here.
         self._guard = threading.RLock()
+        self._held: set[_Request] = set()
         self._running: Counter[int] = Counter()
         self._of_session: dict[Hashable, Counter[int]] = {}
-        self._queues: OrderedDict[Hashable, deque[_Queued]] = OrderedDict()
+        self._queues: OrderedDict[Hashable, deque[_Request]] = OrderedDict()
 
     @asynccontextmanager
     async def place(
@@ -144,54 +159,67 @@ class Places:
         """Hold a place for a block.
 
         Args:
-            session: Whose run it is; sessions that wait take turns.
-            depth: Of calls, from 0.
-            room: How many there are.
+            session: The session of the run; sessions that wait take turns.
+            depth: The depth of calls, from 0.
+            room: The number of places.
             longest_wait_s: Seconds to wait at most.
             waiting: Entered while the run waits.
 
         Raises:
-            OverloadedError: there was none in time.
+            OverloadedError: no place was free in time.
         """
-        await self._take(_Queued(session, depth, room, Permit(session)), longest_wait_s, waiting)
+        request = _Request(session, depth, room, Permit(session))
+        await self._acquire(request, longest_wait_s, waiting)
         try:
             yield
         finally:
-            with self._guard:
-                self._count(session, depth, -1)
-                self._hand_out()
+            self._release(request)
 
-    async def _take(self, mine: _Queued, longest_wait_s: float, waiting: Waiting) -> None:
-        given = mine.permit.wait()
+    async def _acquire(self, request: _Request, longest_wait_s: float, waiting: Waiting) -> None:
+        granted = request.permit.wait()
         with self._guard:
-            if self._is_free(mine):
-                self._count(mine.session, mine.depth, 1)
+            self._reclaim()
+            if self._is_free(request):
+                self._hold(request)
                 return
-            self._queues.setdefault(mine.session, deque()).append(mine)
+            self._queues.setdefault(request.session, deque()).append(request)
         try:
             with waiting():
                 async with asyncio.timeout(longest_wait_s):
-                    await given
-        except BaseException as exc:  # one whose loop was closed under it ends by GeneratorExit
-            self._leave(mine)
+                    while not granted.done():
+                        await asyncio.wait([granted], timeout=_SWEEP_INTERVAL_S)
+                        with self._guard:
+                            self._reclaim()
+        except BaseException as exc:  # GeneratorExit if the loop was closed
+            self._release(request)  # also a place that was granted at the moment of the cancellation
             if isinstance(exc, TimeoutError):
                 raise OverloadedError(
                     f"no sandbox was free within the {longest_wait_s:g} s of longest_wait_s: "
-                    f"sandboxes_at_once is {mine.room.places}, sandboxes_per_session {mine.room.per_session}"
+                    f"sandboxes_at_once is {request.room.places}, "
+                    f"sandboxes_per_session {request.room.per_session}"
                 ) from exc
             raise
 
-    def _leave(self, mine: _Queued) -> None:
+    def _release(self, request: _Request) -> None:
+        """Free the place of *request*, or remove it from its queue; ignore a place that was reclaimed."""
         with self._guard:
-            if mine.is_given:  # in the moment of the cancellation
-                self._count(mine.session, mine.depth, -1)
-                self._hand_out()
-                return
-            queue = self._queues.get(mine.session, deque())
-            if mine in queue:
-                queue.remove(mine)
+            queue = self._queues.get(request.session, deque())
+            if request in self._held:
+                self._free(request)
+            elif request in queue:
+                queue.remove(request)
                 if not queue:
-                    del self._queues[mine.session]
+                    del self._queues[request.session]
+            self._hand_out()
+
+    def _reclaim(self) -> None:
+        """Free the places of runs whose event loops have ended."""
+        now = time.monotonic()
+        lost = [each for each in self._held if each.permit.is_lost(now, after_s=_STOPPED_LOOP_S)]
+        for request in lost:
+            self._free(request)
+        if lost:
+            self._hand_out()
 
     def _hand_out(self) -> None:
         """Give places to those who wait and can begin, one session after the other."""
@@ -200,34 +228,41 @@ class Places:
 
     def _give_to(self, session: Hashable) -> bool:
         queue = self._queues[session]
-        for mine in queue:
-            if self._is_free(mine):
-                queue.remove(mine)
+        for request in queue:
+            if self._is_free(request):
+                queue.remove(request)
                 self._queues.move_to_end(session)
                 if not queue:
                     del self._queues[session]
-                if mine.permit.grant():
-                    mine.is_given = True
-                    self._count(session, mine.depth, 1)
+                if request.permit.grant():
+                    self._hold(request)
                 return True
         return False
 
-    def _is_free(self, mine: _Queued) -> bool:
-        of_session = self._of_session.get(mine.session, Counter())
-        return mine.room.has_place(
-            of_session, mine.depth, most=mine.room.per_session
-        ) and mine.room.has_place(self._running, mine.depth, most=mine.room.places)
+    def _is_free(self, request: _Request) -> bool:
+        of_session = self._of_session.get(request.session, Counter())
+        return request.room.has_place(
+            of_session, request.depth, most=request.room.per_session
+        ) and request.room.has_place(self._running, request.depth, most=request.room.places)
 
-    def _count(self, session: Hashable, depth: int, change: int) -> None:
-        of_session = self._of_session.setdefault(session, Counter())
-        of_session[depth] += change
-        self._running[depth] += change
+    def _hold(self, request: _Request) -> None:
+        self._held.add(request)
+        self._count(request, 1)
+
+    def _free(self, request: _Request) -> None:
+        self._held.discard(request)
+        self._count(request, -1)
+
+    def _count(self, request: _Request, change: int) -> None:
+        of_session = self._of_session.setdefault(request.session, Counter())
+        of_session[request.depth] += change
+        self._running[request.depth] += change
         if not any(of_session.values()):
-            del self._of_session[session]
+            del self._of_session[request.session]
 
 
 _PLACES: Final[WeakKeyDictionary[Sandbox, Places]] = WeakKeyDictionary()
-_GUARD: Final = threading.Lock()
+_GUARD: Final = forks.Guard()
 
 
 def places_of(sandbox: Sandbox) -> Places:

@@ -7,7 +7,7 @@ import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 from google.adk.sessions import InMemorySessionService
@@ -207,6 +207,76 @@ def test_a_run_whose_event_loop_is_gone_gives_its_place_back() -> None:
 
     asyncio.run(leave())
     asyncio.run(take())
+
+
+def test_places_of_a_closed_event_loop_are_free_while_something_refers_to_their_runs() -> None:
+    """The garbage collector ends no such run: whoever comes next, or waits already, gets the place."""
+    places = Places()
+    room = Room(places=1, per_session=1, levels=1, memory_bytes=GIB)
+
+    async def hold() -> None:
+        async with places.place("a", 0, room, longest_wait_s=60, waiting=nullcontext):
+            await asyncio.Event().wait()
+
+    async def begin() -> asyncio.Task[None]:
+        task = asyncio.create_task(hold())
+        await settled()
+        return task
+
+    async def take(longest_wait_s: float) -> None:
+        async with places.place("b", 0, room, longest_wait_s=longest_wait_s, waiting=nullcontext):
+            pass
+
+    async def wait_while_it_closes(loop: asyncio.AbstractEventLoop) -> None:
+        taking = asyncio.create_task(take(60))
+        await settled()
+        assert not taking.done()
+        loop.close()
+        await taking
+
+    first, second = asyncio.new_event_loop(), asyncio.new_event_loop()
+    held = [first.run_until_complete(begin())]
+    first.close()
+    asyncio.run(take(0))
+    held.append(second.run_until_complete(begin()))
+    asyncio.run(wait_while_it_closes(second))
+    assert not any(task.done() for task in held)
+    for task in held:
+        task.get_coro().close()
+    asyncio.run(take(0))
+
+
+FORKING: Final = """
+import asyncio, os
+from contextlib import nullcontext
+from gcp_adk_store.ces.host.admission import Places, Room
+
+places = Places()
+room = Room(places=1, per_session=1, levels=1, memory_bytes=1)
+
+def place():
+    return places.place("a", 0, room, longest_wait_s=0, waiting=nullcontext)
+
+async def take():
+    async with place():
+        pass
+
+holding = place()
+loop = asyncio.new_event_loop()
+loop.run_until_complete(holding.__aenter__())
+child = os.fork()
+if child == 0:
+    asyncio.run(take())
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+"""
+
+
+def test_a_forked_process_has_all_places_for_itself() -> None:
+    """The runs of its parent go on in the parent alone."""
+    ended = subprocess.run([sys.executable, "-c", FORKING], capture_output=True, text=True, check=False)
+
+    assert (ended.returncode, ended.stderr) == (0, "")
 
 
 async def test_a_clock_counts_its_stops_up_to_their_bound_not() -> None:
