@@ -145,6 +145,11 @@ class Limiter:
                 operation.counts.waiting -= 1
         return mine
 
+    def waiting(self, key: Hashable) -> int:
+        """Return how many calls wait for a permit of *key*."""
+        with self._guard:
+            return len(self._queue(key).waiting)
+
     def release(self, permit: Permit) -> None:
         """Grant *permit* to the next call that waits, in any event loop; ignore a reclaimed permit."""
         with self._guard:

@@ -7,6 +7,8 @@ from typing import Any
 
 from gcp_adk_store.ces.host.keys import SessionKey
 from gcp_adk_store.ces.host.results import ToolRun
+from gcp_adk_store.ces.host.session_runs import Invocation
+from gcp_adk_store.errors import OverloadedError
 
 logger = logging.getLogger(__name__)
 
@@ -14,16 +16,33 @@ logger = logging.getLogger(__name__)
 class LateRuns:
     """Runs that their callers do not wait for; each goes on in the event loop that began it."""
 
-    def __init__(self) -> None:
-        self._tasks: set[asyncio.Task[ToolRun]] = set()
+    def __init__(self, *, per_session: int) -> None:
+        """Allow *per_session* runs for each session."""
+        self._per_session = per_session
+        self._tasks: dict[asyncio.Task[ToolRun], SessionKey] = {}
 
-    def begin(self, name: str, key: SessionKey, work: Coroutine[Any, Any, ToolRun]) -> asyncio.Task[ToolRun]:
-        """Begin *work*, which stores the response of the tool *name* in the session *key*."""
+    def begin(
+        self, name: str, invocation: Invocation, work: Coroutine[Any, Any, ToolRun]
+    ) -> asyncio.Task[ToolRun]:
+        """Begin *work*, which stores the response of the tool *name* in the session of *invocation*.
+
+        Raises:
+            OverloadedError: too many runs of the session have not ended; *work* does not begin.
+        """
+        key = invocation.key
+        if [*self._tasks.values()].count(key) >= self._per_session:
+            work.close()
+            raise OverloadedError(
+                f"{self._per_session} asynchronous tools of this session have not ended, which is the limit "
+                "(waiting_per_session); wait until one ends",
+                operation=invocation.operation,
+                key=str(key),
+            )
         task = asyncio.create_task(work)
-        self._tasks.add(task)
+        self._tasks[task] = key
 
         def tell(late: asyncio.Task[ToolRun]) -> None:
-            self._tasks.discard(late)
+            self._tasks.pop(late, None)
             # Perhaps nobody waits for it; and an event loop that ends cancels what it has.
             why = asyncio.CancelledError() if late.cancelled() else late.exception()
             if why is not None:
@@ -36,7 +55,7 @@ class LateRuns:
         """Wait for those of every event loop that still runs; what they raise is theirs to tell."""
         here = asyncio.get_running_loop()
         waits: list[asyncio.Future[Any]] = []
-        for task in self._tasks.copy():  # in one step: tasks of other loops end meanwhile
+        for task in [*self._tasks]:  # a copy: tasks of other loops end meanwhile
             loop = task.get_loop()
             if loop is here:
                 waits.append(task)

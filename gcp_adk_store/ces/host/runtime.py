@@ -63,7 +63,8 @@ class PythonRuntime:
       ``RuntimeSettings.reruns_on_conflict`` lets it run again, and what it asked of the host happen again.
       Or the session has the event of ``event_id`` already: the code has not run, unless that was stored
       while it did.
-    * ``OverloadedError``: no sandbox was free within ``longest_wait_s``; no code was run.
+    * ``OverloadedError``: no sandbox was free within ``longest_wait_s``, or ``waiting_per_session`` runs of
+      the session wait already; no code was run.
     * ``SandboxUnavailableError``: the sandbox cannot run here; no code was run.
     * ``SandboxTimeoutError``, ``SandboxMemoryError``, ``SandboxOutputError``, ``SandboxCrashError``,
       ``SandboxProtocolError``: how the code's process ended.
@@ -108,7 +109,7 @@ class PythonRuntime:
         self._settings = settings
         self._engine = Engine(self._sandbox, self._toolbox, access, settings, room)
         self._sessions = SessionRuns(session_service, artifact_service, settings)
-        self._late = LateRuns()
+        self._late = LateRuns(per_session=settings.waiting_per_session)
 
     @property
     def tool_names(self) -> tuple[str, ...]:
@@ -272,7 +273,7 @@ class PythonRuntime:
         if tool.execution == "SYNCHRONOUS":
             return _tool_run(await self._sessions.run(invocation, work), invocation)
         opened = await self._sessions.open(invocation)
-        late = self._late.begin(tool.name, invocation.key, self._finish(tool.name, invocation, opened, work))
+        late = self._late.begin(tool.name, invocation, self._finish(tool.name, invocation, opened, work))
         return ToolRun(
             error=None,
             variables=opened.state,

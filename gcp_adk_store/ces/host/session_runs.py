@@ -25,7 +25,7 @@ from gcp_adk_store.ces.host.toolbox import Situation, failure_of, new_call_id
 from gcp_adk_store.ces.host.variables import fleeting, state_delta
 from gcp_adk_store.ces.host.wire import to_object
 from gcp_adk_store.ces.tools.mocks import MockConfig
-from gcp_adk_store.errors import InvalidInputError, SessionConflictError, SessionMissingError
+from gcp_adk_store.errors import InvalidInputError, OverloadedError, SessionConflictError, SessionMissingError
 from gcp_adk_store.operations.limiter import Limiter
 
 logger = logging.getLogger(__name__)
@@ -83,6 +83,11 @@ class Invocation:
     user_content: Any
     context: Mapping[str, Any]
     mocks: MockConfig | None
+
+    @property
+    def operation(self) -> str:
+        """The public operation, such as ``run_tool``."""
+        return self.what.partition(" ")[0]
 
     @classmethod
     def of(
@@ -194,8 +199,9 @@ class SessionRuns:
         """Do *work* on a session, and append what it changed.
 
         Raises:
-            SessionMissingError: there is no such session.
+            SessionMissingError: the session does not exist.
             SessionConflictError: another writer was first, more often than ``reruns_on_conflict``.
+            OverloadedError: ``waiting_per_session`` runs of the session wait already.
         """
         started = time.monotonic()
         async with self._turn(invocation):
@@ -223,6 +229,14 @@ class SessionRuns:
         if any(turn.runs is self and turn.key == invocation.key and not turn.is_over for turn in outer):
             raise InvalidInputError(
                 f"{invocation.what} is called within a run on {invocation.key}, and would wait for its end"
+            )
+        waiting = self._limiter.waiting(invocation.key)
+        if waiting >= self.settings.waiting_per_session:
+            raise OverloadedError(
+                f"{waiting} runs of this session wait for their turn, which is the limit "
+                "(waiting_per_session); begin fewer at a time",
+                operation=invocation.operation,
+                key=str(invocation.key),
             )
         async with self._limiter.permit(invocation.key):
             mine = _Turn(self, invocation.key)
@@ -320,7 +334,7 @@ class SessionRuns:
         )
         if session is None:
             raise SessionMissingError(
-                f"there is no session {key}", operation=invocation.what.split()[0], key=str(key)
+                f"there is no session {key}", operation=invocation.operation, key=str(key)
             )
         return session
 
@@ -378,7 +392,7 @@ def _require_new(session: Session, invocation: Invocation) -> None:
     if any(event.id == invocation.event_id for event in session.events):
         raise SessionConflictError(
             f"an earlier run stored the event {invocation.event_id} in {invocation.key}",
-            operation=invocation.what.split()[0],
+            operation=invocation.operation,
             key=str(invocation.key),
         )
 

@@ -69,6 +69,9 @@ class RuntimeSettings:
     longest_wait_s: float = 60.0
     """Seconds that a run waits for its sandbox, or that runs it calls wait for theirs, together: outside of
     ``Limits.wall_s``. Then there is an OverloadedError, or time goes on."""
+    waiting_per_session: int = 32
+    """The most runs of one session that wait for their turn, and the most of its asynchronous tools that have
+    not ended. A further one is an OverloadedError, and its code does not run."""
     max_depth: int = 5
     """How deep tools may call each other; less where there are fewer sandboxes than depths."""
     appends_of_late_responses: int = 10
@@ -89,6 +92,7 @@ class RuntimeSettings:
             "sandbox_memory_bytes": 1,
             "sandboxes_per_session": 1,
             "longest_wait_s": 0,
+            "waiting_per_session": 1,
             "max_depth": 0,
             "appends_of_late_responses": 1,
         }

@@ -12,7 +12,7 @@ from google.adk.sessions import BaseSessionService, InMemorySessionService
 
 from gcp_adk_store.ces import MockTool, PythonRuntime, PythonTool, RuntimeSettings
 from gcp_adk_store.ces.sandbox import Limits, SandboxTimeoutError
-from gcp_adk_store.errors import SessionMissingError
+from gcp_adk_store.errors import OverloadedError, SessionMissingError
 from tests.ces.host.runs import KEY, MakeRuntime, stored, tool
 from tests.ces.host.test_running import contested
 
@@ -110,6 +110,30 @@ async def test_a_late_response_is_stored_after_others(
     with pytest.raises(StaleSessionError):
         await run.finished()
     assert "the response of tool was not stored in shop/ada/s1: StaleSessionError" in caplog.text
+
+
+async def test_a_session_has_a_bounded_number_of_asynchronous_tools(
+    make: MakeRuntime, sessions: BaseSessionService
+) -> None:
+    """A further one is refused before its code runs, until an earlier one has ended."""
+    gate = Gate()
+    runtime = make(
+        tools=[
+            MockTool(name="gate", response=gate),
+            PythonTool(name="late", code=tool("tools.gate({})", name="late"), execution="ASYNCHRONOUS"),
+        ],
+        settings=RuntimeSettings(waiting_per_session=2),
+    )
+    await sessions.create_session(app_name="shop", user_id="ada", session_id="s2")
+    begun = [await runtime.call_tool("late", {}, key) for key in (KEY, KEY, "shop/ada/s2")]
+
+    with pytest.raises(OverloadedError, match=f"call_tool {KEY}: 2 asynchronous .*waiting_per_session"):
+        await runtime.call_tool("late", {}, KEY)
+    gate.opened.set()
+    await asyncio.gather(*(run.finished() for run in begun))
+    again = await runtime.call_tool("late", {}, KEY)
+    assert (await again.finished()).ok
+    assert len((await stored(sessions)).events) == 3
 
 
 async def test_closing_waits_for_what_is_late(make: MakeRuntime, sessions: BaseSessionService) -> None:

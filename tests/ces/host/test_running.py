@@ -16,8 +16,8 @@ from google.genai import types
 
 from gcp_adk_store.ces import MockTool, RuntimeSettings, SessionKey
 from gcp_adk_store.ces.guest.contract import RunSettings
-from gcp_adk_store.ces.sandbox import Limits, SandboxTimeoutError
-from gcp_adk_store.errors import InvalidInputError, SessionMissingError
+from gcp_adk_store.ces.sandbox import BubblewrapSandbox, Limits, SandboxTimeoutError
+from gcp_adk_store.errors import InvalidInputError, OverloadedError, SessionMissingError
 from tests.ces.host.runs import KEY, MakeRuntime, ran, result_of, stored, tool
 
 
@@ -176,6 +176,36 @@ async def test_where_another_writer_is_first_code_runs_again_if_it_may(make: Mak
     service = await contested(3)
     with pytest.raises(StaleSessionError):
         await ran(make(sessions=service, settings=settings), SEEN)
+
+
+async def test_a_session_has_a_bounded_queue_of_runs(
+    make: MakeRuntime, sessions: BaseSessionService, bubblewrap: BubblewrapSandbox
+) -> None:
+    """A run beyond it is refused before its code runs; the runs before it, and other sessions, go on."""
+    begun, gate = asyncio.Event(), asyncio.Event()
+
+    async def wait(_: Any) -> int:
+        begun.set()
+        await gate.wait()
+        return 1
+
+    await sessions.create_session(app_name="shop", user_id="ada", session_id="s2")
+    runtime = make(
+        sandbox=bubblewrap,
+        tools=[MockTool(name="gate", response=wait)],
+        settings=RuntimeSettings(waiting_per_session=2),
+    )
+    first = asyncio.create_task(result_of(runtime, "return tools.gate({}).json()"))
+    await begun.wait()
+    waiting = [asyncio.create_task(result_of(runtime, "return 2")) for _ in range(2)]
+    await asyncio.sleep(0)
+
+    with pytest.raises(OverloadedError, match=f"run_tool {KEY}: 2 runs .*waiting_per_session"):
+        await ran(runtime, "return 3")
+    assert await result_of(runtime, "return 4", key="shop/ada/s2") == 4
+    gate.set()
+    assert await asyncio.gather(first, *waiting) == [1, 2, 2]
+    assert await result_of(runtime, "return 5") == 5
 
 
 async def test_runs_of_one_session_take_turns(make: MakeRuntime, sessions: BaseSessionService) -> None:
