@@ -19,8 +19,11 @@ from gcp_adk_store.errors import InvalidInputError
 HEADER_BYTES: Final = 4
 _LARGEST_ID: Final = 2**31
 _MESSAGE_CHARACTERS: Final = 4000
-_MARKS_OF_A_VALUE: Final = 4
-"""Quotation marks of a text that has a name."""
+_BYTES_OF_A_VALUE: Final = 80
+"""Outside of texts: Python reads a number of 4,000 digits in the time of 200 short ones."""
+
+_SCALARS: Final = (str, int, type(None))
+_LISTS: Final = (list, tuple)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,13 +60,14 @@ class FrameReader:
         self._buffer = bytearray()
         self._received = 0
         self._values = 0
+        self._count = _Count()
 
     def feed(self, data: bytes) -> list[Frame]:
         """Return the frames that *data* completes.
 
         Raises:
-            SandboxOutputError: the frames of this call are larger together than they may be.
-            SandboxProtocolError: this is no frame of an honest process.
+            SandboxOutputError: the frames of this call together exceed ``received_bytes``.
+            SandboxProtocolError: an honest process does not send this.
         """
         self._received += len(data)
         if self._received > self._limits.received_bytes:
@@ -80,32 +84,59 @@ class FrameReader:
                     f"a frame of {size} bytes is more than the {most} of sent_frame_bytes"
                 )
             end = HEADER_BYTES + size
+            self._count.add(bytes(self._buffer[HEADER_BYTES + self._count.read : end]))
+            self._require_few()
             if len(self._buffer) < end:
                 break
             text = bytes(memoryview(self._buffer)[HEADER_BYTES:end])
             del self._buffer[:end]
-            self._count_values(text)
+            self._values += self._count.values
+            self._count = _Count()
             found.append(_frame(_value(text, self._limits.frame_depth)))
         return found
 
-    def _count_values(self, text: bytes) -> None:
-        """Count the values of *text* before any is made: small as text, they are large here."""
-        values = _values(text)
-        if values > self._limits.frame_values:  # if what its texts hold were values, which it is not
-            if b"\\" in text:
-                text = text.replace(b"\\\\", b"").replace(b'\\"', b"")
-            if text.count(b'"') > _MARKS_OF_A_VALUE * self._limits.frame_values:
-                raise self._too_many("frame_values")
-            values = _values(b"".join(text.split(b'"')[::2]))
-        self._values += values
-        for name, found in (("frame_values", values), ("received_values", self._values)):
+    def _require_few(self) -> None:
+        """Refuse a frame before its values exist: small as JSON, they are large in memory."""
+        for name, found in (
+            ("frame_values", self._count.values),
+            ("received_values", self._values + self._count.values),
+        ):
             if found > getattr(self._limits, name):
-                raise self._too_many(name)
+                raise SandboxProtocolError(
+                    f"the code sent more than the {getattr(self._limits, name)} values of {name}"
+                )
+        most = _BYTES_OF_A_VALUE * self._limits.frame_values
+        if self._count.outside > most:
+            raise SandboxProtocolError(
+                f"the numbers of a frame have more than {most} characters, {_BYTES_OF_A_VALUE} for each of "
+                "frame_values; send long numbers as text"
+            )
 
-    def _too_many(self, name: str) -> SandboxProtocolError:
-        return SandboxProtocolError(
-            f"the code sent more than the {getattr(self._limits, name)} values of {name}"
-        )
+
+@dataclass(slots=True)
+class _Count:
+    """What one frame has, counted piece by piece as it arrives: one step of the event loop stays short."""
+
+    values: int = 0
+    """At most: commas and opening brackets outside of texts."""
+    outside: int = 0
+    """Bytes outside of texts."""
+    read: int = 0
+    """Bytes of the frame that were counted."""
+    _is_in_text: bool = False
+
+    def add(self, piece: bytes) -> None:
+        """Count the next *piece* of the frame; a backslash at its end waits for what it escapes."""
+        backslashes = len(piece) - len(piece.rstrip(b"\\"))
+        piece = piece[: len(piece) - backslashes % 2]
+        self.read += len(piece)
+        if b"\\" in piece:
+            piece = piece.replace(b"\\\\", b"").replace(b'\\"', b"")
+        parts = piece.split(b'"')
+        outside = b"".join(parts[self._is_in_text :: 2])
+        self._is_in_text ^= len(parts) % 2 == 0
+        self.outside += len(outside)
+        self.values += len(outside) - len(outside.translate(None, b",[{"))
 
 
 def spelled(kind: str, frame: Mapping[str, Any], limits: Limits) -> bytes:
@@ -160,25 +191,22 @@ def _levels(value: object) -> int:
     while level:
         below: list[object] = []
         for each in level:
+            if isinstance(each, _SCALARS):
+                continue
             if isinstance(each, dict):
                 if not all(isinstance(name, str) for name in each):
                     raise TypeError("a name in it is no text")
                 below.extend(each.values())
-            elif isinstance(each, list | tuple):
+            elif isinstance(each, _LISTS):
                 below.extend(each)
             elif isinstance(each, float):
                 if not math.isfinite(each):
                     raise ValueError("a number in it is not finite")
-            elif not isinstance(each, str | int | None):
+            else:
                 raise TypeError(f"{type(each).__name__} is not JSON")
         level = below
         levels += 1
     return levels
-
-
-def _values(text: bytes) -> int:
-    """Return how many values *text* has at most."""
-    return len(text) - len(text.translate(None, b",[{"))
 
 
 def _frame(value: object) -> Frame:

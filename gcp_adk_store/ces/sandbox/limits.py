@@ -42,9 +42,10 @@ class Limits:
     """Its request, or one answer of the host, as JSON: a larger one is an InvalidInputError."""
     sent_frame_bytes: int = 12 * _MIB
     """Its result, or one host call, as JSON: a larger result is a SandboxOutputError. The host reads a frame
-    in one step, some 50 ms of this size."""
+    in one step, at most some 30 ms of this size."""
     frame_values: int = 50_000
-    """Values in one frame that it sends, some 50 ms as well: beyond, a SandboxProtocolError."""
+    """Values in one frame that it sends, and 80 times as many characters outside of texts, such as those of
+    numbers: some 30 ms as well. Beyond, a SandboxProtocolError."""
     frame_depth: int = 100
     """Lists and objects within each other in one frame."""
     received_bytes: int = 64 * _MIB

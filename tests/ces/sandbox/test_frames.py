@@ -99,6 +99,34 @@ def test_a_frame_may_be_as_deep_and_as_large_as_its_limits() -> None:
         FrameReader(LIMITS).feed(bytes_of(Result({"a": "x" * 4096})))
 
 
+def test_the_numbers_of_a_frame_have_a_limit() -> None:
+    """A long number takes more time than it has characters; a long text does not."""
+    limits = Limits(frame_values=10)
+
+    assert [Result({"a": 10**700})] == FrameReader(limits).feed(bytes_of(Result({"a": 10**700})))
+    with pytest.raises(SandboxProtocolError, match="more than 800 characters, 80 for each of frame_values"):
+        FrameReader(limits).feed(bytes_of(Result({"a": 10**800})))
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    st.text('\\",[{x', max_size=20), st.lists(st.text('\\",[{x', max_size=5), max_size=5), st.integers(1, 7)
+)
+def test_texts_of_any_marks_are_one_value_each(name: str, texts: list[str], step: int) -> None:
+    """In whatever pieces they arrive: a frame with as many values as it may have is read."""
+    frame = Result({name: texts})
+    values = 3 + max(len(texts), 1)  # the frame, the result, the list
+    data = bytes_of(frame)
+
+    def read(values: int) -> list[Frame]:
+        reader = FrameReader(Limits(frame_values=values))
+        return [each for at in range(0, len(data), step) for each in reader.feed(data[at : at + step])]
+
+    assert read(values) == [frame]
+    with pytest.raises(SandboxProtocolError, match="frame_values"):
+        read(values - 1)
+
+
 def test_frames_together_have_a_limit() -> None:
     """However small each is."""
     reader = FrameReader(LIMITS)
