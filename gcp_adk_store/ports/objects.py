@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from datetime import datetime, timedelta
 from typing import Any, Final, Protocol
 
-from gcp_adk_store.codec.objects import ObjectFields, ScannedObject, StoredObject, Upload
+from gcp_adk_store.codec.objects import ObjectFields, ScannedObject, StoredObject
 
 CHUNK_BYTES: Final = 8 * 1024 * 1024
 """Bytes of one request of an upload: a multiple of 256 KiB, as Cloud Storage requires."""
@@ -26,7 +26,9 @@ class Objects(Protocol):
         """The key that encrypts new objects; ``None`` takes the bucket's."""
         ...
 
-    async def create(self, name: str, upload: Upload, *, marks: Mapping[str, str] | None = None) -> None:
+    async def create(
+        self, name: str, upload: ObjectFields, *, marks: Mapping[str, str] | None = None
+    ) -> None:
         """Write an object that must not exist yet; durable on return.
 
         An existing object gets *marks*, if any, as its metadata.
