@@ -76,15 +76,13 @@ def artifact_service(
     agents_dir: str | None = None,  # noqa: ARG001  # ADK's
     **options: Any,
 ) -> GcsArtifactService:
-    """Return the artifact service of a URI; also a ``class:`` of ADK's ``services.yaml``.
+    """Return the artifact service of a URI, as :func:`session_service` returns that of sessions.
 
-    Args:
-        uri: As :func:`~gcp_adk_store.adk_server.uris.artifact_service_arguments` reads it.
-        agents_dir: The agents' folder; artifacts do not depend on it.
-        options: Other arguments of :class:`~gcp_adk_store.GcsArtifactService`; ADK passes none.
+    *uri* is as :func:`~gcp_adk_store.adk_server.uris.artifact_service_arguments` reads it; *options* are other
+    arguments of :class:`~gcp_adk_store.GcsArtifactService`, of which ADK passes none.
 
     Raises:
-        InvalidInputError: as for :func:`session_service`.
+        InvalidInputError: the URI or an option is invalid, or both set the same argument.
     """
     return _service(GcsArtifactService, artifact_service_arguments(uri), options)
 
@@ -99,7 +97,14 @@ async def missing_bucket(*, session_uri: str | None, artifact_uri: str | None) -
         InvalidInputError: as for :func:`session_service`.
         StoreError: a bucket did not answer in time or refused this identity; it may exist.
     """
-    places = _buckets(session_uri, artifact_uri)
+    places: dict[str, str | None] = {}
+    if artifact_uri and artifact_uri.lower().startswith("gs:"):
+        arguments = artifact_service_arguments(artifact_uri)
+        places[arguments["bucket_name"]] = arguments.get("project")
+    if session_uri and session_uri.lower().startswith("firestore:"):
+        arguments = session_service_arguments(session_uri)
+        if "bucket" in arguments:
+            places.setdefault(arguments["bucket"], arguments.get("project"))
     # A thread that waits for a silent server ends by its timeout.
     limits = ArtifactLimits(request_timeout_s=LOOK_S)
     with part_of(LOOK_S):
@@ -112,19 +117,6 @@ async def missing_bucket(*, session_uri: str | None, artifact_uri: str | None) -
             except NotProvisionedError:
                 return bucket
     return None
-
-
-def _buckets(session_uri: str | None, artifact_uri: str | None) -> dict[str, str | None]:
-    """Return the buckets of this store's URIs, each with the project of its client."""
-    found: dict[str, str | None] = {}
-    if artifact_uri and artifact_uri.lower().startswith("gs:"):
-        arguments = artifact_service_arguments(artifact_uri)
-        found[arguments["bucket_name"]] = arguments.get("project")
-    if session_uri and session_uri.lower().startswith("firestore:"):
-        arguments = session_service_arguments(session_uri)
-        if "bucket" in arguments:
-            found.setdefault(arguments["bucket"], arguments.get("project"))
-    return found
 
 
 async def close_services() -> None:

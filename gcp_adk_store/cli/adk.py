@@ -4,18 +4,18 @@ import asyncio
 import difflib
 import importlib.util
 import re
-import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import click
 
 from gcp_adk_store.adk_server.services import missing_bucket, register
 from gcp_adk_store.cli.failures import CannotLookError
 from gcp_adk_store.cli.terminal import visible
+from gcp_adk_store.doctor.bucket import make_on_emulator
 from gcp_adk_store.errors import InvalidInputError, StoreError
-from gcp_adk_store.settings import storage_emulator_url
+from gcp_adk_store.settings import EMULATOR_PROJECT, storage_emulator_url
 
 SCHEMES: Final[Mapping[str, Sequence[str]]] = {
     "session": ("agentengine", "firestore", "memory", "mysql", "postgresql", "sqlite"),
@@ -68,11 +68,8 @@ def _read_as_adk_does(main: click.Group, arguments: Sequence[str]) -> dict[str, 
         said, _, _ = command.make_parser(click.Context(command)).parse_args(list(rest))
     except click.UsageError:
         return {}  # ADK's command reports the error itself
-    helps = {"help", "_click_default_help"}
-    return {} if helps & set(said) or said.get("in_memory") else _texts(said)
-
-
-def _texts(said: Mapping[str, Any]) -> dict[str, str]:
+    if {"help", "_click_default_help"} & set(said) or said.get("in_memory"):
+        return {}
     return {name: value for name, value in said.items() if isinstance(value, str) and value}
 
 
@@ -82,8 +79,10 @@ def _require_schemes(said: Mapping[str, str]) -> None:
     Raises:
         CannotLookError: the scheme is unknown; the message suggests a similar one.
     """
-    if _has_services_of_its_own(Path(said.get("agents_dir") or said.get("agent") or ".")):
-        return
+    folder = Path(said.get("agents_dir") or said.get("agent") or ".")
+    own = any((folder / f"services.{kind}").exists() for kind in ("yaml", "yml", "py"))
+    if own or importlib.util.find_spec("services") is not None:
+        return  # ADK finds registrations there, which may add any scheme
     for kind, known in SCHEMES.items():
         option = f"{kind}_service_uri"
         if option not in said:
@@ -93,19 +92,9 @@ def _require_schemes(said: Mapping[str, str]) -> None:
         if scheme in known or (kind == "session" and scheme and _is_sql(scheme)):
             continue
         close = difflib.get_close_matches(scheme, known, n=1)
-        hint = (
-            f"did you mean {close[0]}://?"
-            if close
-            else f"there are {', '.join(f'{each}://' for each in known)}"
-        )
+        hint = f"did you mean {close[0]}://?" if close else f"there are {'://, '.join(known)}://"
         told = f"unknown scheme {scheme[:40]}://" if scheme else "the scheme is missing"
         raise CannotLookError(f"--{option}: {told}; {hint}")
-
-
-def _has_services_of_its_own(folder: Path) -> bool:
-    """Return whether ADK finds registrations there, which may add any scheme."""
-    named = any((folder / f"services.{kind}").exists() for kind in ("yaml", "yml", "py"))
-    return named or importlib.util.find_spec("services") is not None
 
 
 def _is_sql(scheme: str) -> bool:
@@ -130,26 +119,16 @@ def _require_bucket(said: Mapping[str, str]) -> None:
     Raises:
         CannotLookError: a bucket is missing; the message has the command that creates it.
     """
+    session_uri, artifact_uri = said.get("session_service_uri"), said.get("artifact_service_uri")
     try:
-        missing = asyncio.run(
-            missing_bucket(
-                session_uri=said.get("session_service_uri"), artifact_uri=said.get("artifact_service_uri")
-            )
-        )
+        missing = asyncio.run(missing_bucket(session_uri=session_uri, artifact_uri=artifact_uri))
     except InvalidInputError:
         return  # ADK's command creates the service and reports the error
     except StoreError as exc:
         click.echo(visible(f"Warning: {exc}; adk starts anyway"), err=True)
         return
     if missing is not None:
-        raise CannotLookError(f"gs://{missing} does not exist; make it: {_making(missing)}")
-
-
-def _making(bucket: str) -> str:
-    """Return the command that creates a bucket: Google's, or one for any emulator."""
-    emulator = storage_emulator_url()
-    if emulator is None:
-        return f"gcloud storage buckets create gs://{bucket}"
-    body = shlex.quote(f'{{"name": "{bucket}"}}')
-    where = shlex.quote(f"{emulator.rstrip('/')}/storage/v1/b?project=demo")
-    return f"curl -H 'Content-Type: application/json' -d {body} {where}"
+        making = f"gcloud storage buckets create gs://{missing}"
+        if emulator := storage_emulator_url():
+            making = make_on_emulator(missing, EMULATOR_PROJECT, at=emulator.rstrip("/"))
+        raise CannotLookError(f"gs://{missing} does not exist; make it: {making}")

@@ -5,18 +5,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 from rich.filesize import decimal
-from rich.table import Table
+from rich.table import Column, Table
 
 from gcp_adk_store.cli.failures import CannotLookError, NotThereError
-from gcp_adk_store.cli.options import (
-    IDS,
-    app_option,
-    deletion_options,
-    given_id,
-    json_option,
-    require_decision,
-    user_option,
-)
+from gcp_adk_store.cli.options import IDS, deletion_options, given_id, json_option, user_options
 from gcp_adk_store.cli.output import called, opened_file
 from gcp_adk_store.cli.place import OpenStore, at_store, command_line
 from gcp_adk_store.cli.screen import Result, cell, progress, waiting
@@ -42,8 +34,7 @@ def artifacts() -> None:
 
 @artifacts.command("list")
 @at_store(needs_project=False)
-@app_option
-@user_option
+@user_options
 @given_id("--session", says="Id of a session, for its own too; by default the user's alone.")
 @json_option
 async def list_(at: OpenStore, /, **scope: Any) -> Result:
@@ -62,9 +53,8 @@ async def list_(at: OpenStore, /, **scope: Any) -> Result:
             move_to(len(versions))
     rows = [(name, each) for name, some in zip(names, versions, strict=True) for each in some]
     told = [{"filename": name} | _described(version) for name, version in rows]
-    table = Table("filename", "version", "size", "type", "saved", box=None)
-    for column in table.columns[1:3]:
-        column.justify = "right"
+    numbers = (Column(name, justify="right") for name in ("version", "size"))
+    table = Table("filename", *numbers, "type", "saved", box=None)
     for name, version in rows:
         kind, saved = cell(version.mime_type or ""), moment(version.create_time)
         table.add_row(cell(name), f"{version.version}", decimal(version.size), kind, saved)
@@ -73,8 +63,7 @@ async def list_(at: OpenStore, /, **scope: Any) -> Result:
 
 @artifacts.command("get")
 @at_store(needs_project=False)
-@app_option
-@user_option
+@user_options
 @given_id("--session", says='Id of the session, unless the filename begins with "user:".')
 @click.option("--filename", metavar="NAME", required=True, help="The artifact.")
 @click.option("--version", metavar="N", type=click.IntRange(min=0), help="By default the latest.")
@@ -113,22 +102,20 @@ async def get(at: OpenStore, /, *, version: int | None, out: Path, **named: Any)
 
 @artifacts.command("delete")
 @at_store(needs_project=False)
-@app_option
-@user_option
+@user_options
 @given_id("--session", says="Id of the session; with --all and without it, of all sessions of the user.")
 @click.option("--filename", metavar="NAME", help="The artifact, of which all versions are deleted.")
 @click.option("--all", "all_", is_flag=True, help="All artifacts of the session, or all that the user has.")
 @deletion_options
 @json_option
 async def delete(
-    at: OpenStore, /, *, filename: str | None, all_: bool, dry_run: bool, yes: bool, **scope: Any
+    at: OpenStore, /, *, filename: str | None, all_: bool, dry_run: bool, **scope: Any
 ) -> Result:
     """Delete an artifact, or all of a session or a user; --dry-run says what would go, --yes deletes it."""
-    require_decision(dry_run=dry_run, yes=yes)
     if (filename is None) != all_:
         raise CannotLookError(
             "nothing was deleted: name one artifact with --filename, or all with --all; those there are: "
-            + _list_line()
+            + command_line("artifacts list", only=IDS)
         )
     with waiting("deleting"):
         gone = await _delete(_service(at.store), filename, scope, dry_run=dry_run)
@@ -171,11 +158,7 @@ def _service(store: "Store") -> "GcsArtifactService":
 
 
 def _not_there(says: str) -> NotThereError:
-    return NotThereError(f"{in_one_line(says)}; those there are: {_list_line()}")
-
-
-def _list_line() -> str:
-    return command_line("artifacts list", only=IDS)
+    return NotThereError(f"{in_one_line(says)}; those there are: {command_line('artifacts list', only=IDS)}")
 
 
 def _described(version: "StoredArtifactVersion") -> dict[str, Any]:

@@ -61,12 +61,7 @@ def _number(option: str, **attributes: Any) -> Callable[[Command], Command]:
 @click.option("--plot", metavar="FILE", type=click.Path(path_type=Path), help="Write the plot as SVG.")
 @json_option
 def cost(
-    scopes: str,
-    free_tier: bool,  # noqa: FBT001  # click's
-    prices: Path | None,
-    plot: Path | None,
-    as_json: bool,  # noqa: FBT001  # click's
-    **used: Any,
+    *, scopes: str, free_tier: bool, prices: Path | None, plot: Path | None, as_json: bool, **used: Any
 ) -> None:
     """Estimate what 30 days cost, beside the services that ADK ships.
 
@@ -79,7 +74,10 @@ def cost(
     bills = [bill_of_a_month(services, workload, list_prices, free) for services in _SERVICES]
     curves = [curve(services, workload) for services in _SERVICES]
     if plot is not None:
-        _write(plot, svg(curves, title=_TITLE))
+        try:
+            plot.write_text(svg(curves, title=_TITLE), encoding="utf-8")
+        except OSError as exc:
+            raise CannotLookError(f"--plot {plot} cannot be written: {exc}") from exc
     result = Result(
         _described(workload, list_prices, bills, curves, free_tier=free_tier),
         _lines(workload, list_prices, bills, curves),
@@ -92,13 +90,8 @@ def _workload(used: dict[str, Any], scopes: str) -> Workload:
     try:
         return Workload(scopes=cast("frozenset[Scope]", named), **used)
     except InvalidInputError as exc:
-        raise CannotLookError(_as_option(str(exc))) from exc
-
-
-def _as_option(message: str) -> str:
-    """Return a message about a field with the option's name instead."""
-    field, space, rest = message.partition(" ")
-    return f"--{field.replace('_', '-')}{space}{rest}"
+        field, space, rest = str(exc).partition(" ")  # the message begins with the field
+        raise CannotLookError(f"--{field.replace('_', '-')}{space}{rest}") from exc
 
 
 def _prices(path: Path) -> Prices:
@@ -108,13 +101,6 @@ def _prices(path: Path) -> Prices:
         raise CannotLookError(f"--prices {path} cannot be read: {exc}") from exc
     except InvalidInputError as exc:
         raise CannotLookError(f"--prices {path}: {exc}") from exc
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as exc:
-        raise CannotLookError(f"--plot {path} cannot be written: {exc}") from exc
 
 
 def _described(
@@ -150,9 +136,7 @@ def _lines(
         table.add_row(
             line.item,
             *(_quantity(one.quantity) for one in lines),
-            f"{line.price:g} a {line.unit}"
-            if line.unit == "GiB-month"
-            else f"{line.price:g} for {line.unit}",
+            f"{line.price:g} {'a' if line.unit == 'GiB-month' else 'for'} {line.unit}",
             *(f"{one.cost:,.2f}" for one in lines),
         )
     table.add_row("total", *("" for _ in bills), "", *(f"{bill.total:,.2f}" for bill in bills))

@@ -4,19 +4,18 @@ import asyncio
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, replace
-from typing import Any, Final
+from typing import Final
 
 import click
 from rich.console import RenderableType
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from gcp_adk_store.cli.options import json_option
 from gcp_adk_store.cli.place import chosen_settings, place_options, told_with_remedy, where
 from gcp_adk_store.cli.screen import Result, bar, finish, waiting
 from gcp_adk_store.cli.terminal import visible
-from gcp_adk_store.doctor.facts import Facts
-from gcp_adk_store.doctor.findings import Finding, Status
+from gcp_adk_store.doctor.findings import Facts, Finding, Status
 from gcp_adk_store.doctor.measures import histogram
 from gcp_adk_store.doctor.report import findings_of
 from gcp_adk_store.settings import StoreSettings
@@ -45,7 +44,9 @@ def doctor(*, as_json: bool, **place: str | None) -> None:
         for name, probe in (("documents", facts.documents), ("objects", facts.objects))
         if probe is not None
     }
-    told = [_described(finding) for finding in findings]
+    told = [asdict(finding) | {"status": finding.status.value} for finding in findings]
+    for each in told:
+        del each["aside"]
     finish(
         Result(
             {**asdict(facts.place), "findings": told, "latency_ms": samples_ms},
@@ -56,21 +57,12 @@ def doctor(*, as_json: bool, **place: str | None) -> None:
     )
 
 
-def _described(finding: Finding) -> dict[str, Any]:
-    described = asdict(finding) | {"status": finding.status.value}
-    del described["aside"]
-    return described
-
-
 def _lines(
     facts: Facts, findings: Sequence[Finding], chosen: StoreSettings, samples_ms: dict[str, list[float]]
 ) -> list[RenderableType]:
     if not facts.refusal:  # otherwise the project may be unknown
         chosen = replace(chosen, project=facts.place.project)
-    table = Table(box=None, show_header=False)
-    table.add_column(no_wrap=True)
-    table.add_column(no_wrap=True)
-    table.add_column()
+    table = Table(Column(no_wrap=True), Column(no_wrap=True), Column(), box=None, show_header=False)
     asides: dict[str, list[str]] = {}
     counts: Counter[Status] = Counter()
     fixes: list[str] = []

@@ -1,6 +1,7 @@
 """The command that runs the emulators."""
 
 from pathlib import Path
+from typing import Any, Final
 
 import click
 
@@ -10,16 +11,12 @@ from gcp_adk_store.testing.installation import install as install_missing
 from gcp_adk_store.testing.installation import require_installed
 from gcp_adk_store.testing.serving import serve
 
-_PORT = click.IntRange(0, 65_535)
+_PORT: Final[dict[str, Any]] = {"type": click.IntRange(0, 65_535), "default": 0, "metavar": "N"}
 
 
 @click.command()
-@click.option(
-    "--firestore-port", type=_PORT, default=0, metavar="N", help="On 127.0.0.1; by default a free one."
-)
-@click.option(
-    "--storage-port", type=_PORT, default=0, metavar="N", help="On 127.0.0.1; by default a free one."
-)
+@click.option("--firestore-port", **_PORT, help="On 127.0.0.1; by default a free one.")
+@click.option("--storage-port", **_PORT, help="On 127.0.0.1; by default a free one.")
 @click.option(
     "--logs",
     type=click.Path(path_type=Path),
@@ -31,17 +28,7 @@ _PORT = click.IntRange(0, 65_535)
 @click.option("--install", is_flag=True, help="Start nothing; install what is missing.")
 @click.option("--json", "as_json", is_flag=True, help="Print the variables as one line of JSON.")
 @click.option("--jar-url", metavar="URL", help="With --install: a mirror of the Firestore emulator's jar.")
-def emulators(
-    *,
-    firestore_port: int,
-    storage_port: int,
-    logs: Path | None,
-    bucket: str | None,
-    check: bool,
-    install: bool,
-    as_json: bool,
-    jar_url: str | None,
-) -> None:
+def emulators(*, check: bool, install: bool, as_json: bool, jar_url: str | None, **served: Any) -> None:
     """Run the Firestore and Cloud Storage emulators until Ctrl-C, and print the variables that lead to them.
 
     --install downloads what they need, and says before what that is, from where, how large and to which
@@ -55,12 +42,6 @@ def emulators(
         elif install:
             install_missing(url=jar_url)
         else:
-            serve(
-                firestore_port=firestore_port,
-                storage_port=storage_port,
-                logs=logs,
-                bucket=bucket,
-                as_json=as_json,
-            )
+            serve(**served, as_json=as_json)
     except (EmulatorError, OSError) as exc:
         raise click.ClickException(visible(str(exc))) from exc

@@ -26,6 +26,8 @@ _KINDS: Final = {
     GarbageKind.UNREADABLE: "left alone: what it belongs to cannot be read",
 }
 _HOUR_S: Final = 3600.0
+_Found = tuple[Garbage, str]
+"""Garbage, and what became of it."""
 
 
 @click.command()
@@ -47,7 +49,7 @@ async def gc(at: OpenStore, /, *, older_than: float, dry_run: bool) -> Result:
     remains, with 2 if it cannot look or no project is named.
     """
     click.echo(f"looking in {at.where}", err=click.get_current_context().params["as_json"])
-    found: list[tuple[Garbage, str]] = []
+    found: list[_Found] = []
     with progress("looking: found") as move_to:
         async for garbage in at.store.find_garbage(older_than_s=older_than * _HOUR_S):
             found.append((garbage, await _outcome(at.store, garbage, dry_run=dry_run)))

@@ -1,12 +1,14 @@
 """Options of several commands."""
 
 from collections.abc import Callable
+from functools import wraps
 from typing import Any, Final, TypeVar
 
 import click
 
 from gcp_adk_store.cli.failures import CannotLookError
-from gcp_adk_store.cli.place import command_line
+from gcp_adk_store.cli.place import OpenStore, Work, command_line
+from gcp_adk_store.cli.screen import Result
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -21,26 +23,30 @@ def given_id(name: str, *, required: bool = False, says: str) -> Callable[[Comma
 
 
 app_option = given_id("--app", required=True, says="Name of the app.")
-user_option = given_id("--user", required=True, says="Id of the user.")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 
 
-def deletion_options(command: Command) -> Command:
-    """Add ``--dry-run`` and ``--yes`` to *command*, of which :func:`require_decision` takes one."""
-    command = click.option("--yes", is_flag=True, help="Delete it.")(command)
-    return click.option("--dry-run", is_flag=True, help="Only say what would be deleted.")(command)
+def user_options(command: Command) -> Command:
+    """Add ``--app`` and ``--user`` to *command*."""
+    return app_option(given_id("--user", required=True, says="Id of the user.")(command))
 
 
-def require_decision(*, dry_run: bool, yes: bool) -> None:
-    """Refuse a deletion that has neither ``--dry-run`` nor ``--yes``, or both.
+def deletion_options(work: Work) -> Work:
+    """Add ``--dry-run`` and ``--yes`` to a command at a store, which then gets *dry_run*.
 
-    Raises:
-        CannotLookError: the options do not decide; nothing was deleted.
+    With neither of them, or both, it deletes nothing and raises a `CannotLookError`.
     """
-    if dry_run == yes:
-        said = "both are given" if yes else "neither is given"
-        others = click.get_current_context().params.keys() - {"dry_run", "yes"}
-        raise CannotLookError(
-            "nothing was deleted: --yes deletes, --dry-run says what would be deleted, "
-            f"{said}: {command_line(only=others)} --dry-run"
-        )
+
+    @wraps(work)
+    async def decided(at: OpenStore, /, *, dry_run: bool, yes: bool, **given: Any) -> Result | None:
+        if dry_run == yes:
+            said = "both are given" if yes else "neither is given"
+            others = click.get_current_context().params.keys() - {"dry_run", "yes"}
+            raise CannotLookError(
+                "nothing was deleted: --yes deletes, --dry-run says what would be deleted, "
+                f"{said}: {command_line(only=others)} --dry-run"
+            )
+        return await work(at, dry_run=dry_run, **given)
+
+    with_yes = click.option("--yes", is_flag=True, help="Delete it.")(decided)
+    return click.option("--dry-run", is_flag=True, help="Only say what would be deleted.")(with_yes)

@@ -30,17 +30,20 @@ if TYPE_CHECKING:
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-PLACE: Final = ("project", "database", "bucket", "prefix")
-"""Parameters that name a store, of each command with :func:`place_options`."""
-
 _HELPS: Final = {
     "project": ("ID", "Google Cloud project"),
     "database": ("ID", "Firestore database"),
     "bucket": ("NAME", "Bucket of artifacts and payloads"),
     "prefix": ("TEXT", "Start of the collections' names"),
 }
+PLACE: Final = tuple(_HELPS)
+"""Parameters that name a store, of each command with :func:`place_options`."""
 _READS_ONCE: Final = SessionLimits(segment_cache_bytes=0)
 """A command reads each segment once, so a cache would only take memory."""
+
+
+Work = Callable[..., Awaitable[Result | None]]
+"""A command at a store: a coroutine function of the `OpenStore` and the command's options."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +59,7 @@ class OpenStore:
 
 def place_options(command: Command) -> Command:
     """Add ``--project``, ``--database``, ``--bucket`` and ``--prefix`` to *command*."""
-    for name in reversed(PLACE):
-        metavar, says = _HELPS[name]
+    for name, (metavar, says) in reversed(_HELPS.items()):
         told = f"{says}; by default ADK_STORE_{name.upper()}."
         command = click.option(f"--{name}", metavar=metavar, help=told)(command)
     return command
@@ -117,14 +119,14 @@ async def open_store(
         yield OpenStore(store, where(settings), names)
 
 
-def at_store(*, needs_project: bool = True) -> Callable[[Callable[..., Awaitable[Result | None]]], Any]:
+def at_store(*, needs_project: bool = True) -> Callable[[Work], Callable[..., None]]:
     """Make a command of a coroutine function, which gets the open store and the command's other options.
 
     Adds :func:`place_options`, and prints the result once the store is closed. A `StoreError` ends the
     command as :func:`told_with_remedy` says; *needs_project* is that of :func:`open_store`.
     """
 
-    def command(work: Callable[..., Awaitable[Result | None]]) -> Any:
+    def command(work: Work) -> Callable[..., None]:
         @wraps(work)
         def run(*, as_json: bool = False, **given: Any) -> None:
             place = {name: given.pop(name) for name in PLACE}

@@ -8,15 +8,7 @@ import click
 from rich.table import Table
 
 from gcp_adk_store.cli.event_lines import event_lines, json_lines
-from gcp_adk_store.cli.options import (
-    IDS,
-    app_option,
-    deletion_options,
-    given_id,
-    json_option,
-    require_decision,
-    user_option,
-)
+from gcp_adk_store.cli.options import IDS, app_option, deletion_options, given_id, json_option, user_options
 from gcp_adk_store.cli.output import called, opened_file
 from gcp_adk_store.cli.place import OpenStore, at_store, command_line
 from gcp_adk_store.cli.screen import Result, cell, progress, waiting
@@ -76,8 +68,7 @@ async def list_(at: OpenStore, /, *, order: Literal["newest", "oldest"], **asked
 
 @sessions.command("show")
 @at_store()
-@app_option
-@user_option
+@user_options
 @_session_option
 @click.option(
     "--limit",
@@ -116,8 +107,7 @@ async def show_(at: OpenStore, /, *, limit: int, cursor: str | None, **key: Any)
 
 @sessions.command("export")
 @at_store()
-@app_option
-@user_option
+@user_options
 @_session_option
 @click.argument("out", metavar="OUT", type=click.Path(path_type=Path, allow_dash=True))
 async def export(at: OpenStore, /, *, out: Path, **key: Any) -> None:
@@ -134,17 +124,15 @@ async def export(at: OpenStore, /, *, out: Path, **key: Any) -> None:
 
 @sessions.command("delete")
 @at_store()
-@app_option
-@user_option
+@user_options
 @_session_option
 @deletion_options
 @json_option
-async def delete(at: OpenStore, /, *, dry_run: bool, yes: bool, **key: Any) -> Result:
+async def delete(at: OpenStore, /, *, dry_run: bool, **key: Any) -> Result:
     """Delete a session with its events; --dry-run says what would go, --yes deletes it.
 
     State of the user and of the app stays, and so do the session's artifacts.
     """
-    require_decision(dry_run=dry_run, yes=yes)
     header = await read_header(at.store.sessions, key)
     if not dry_run:
         with waiting("deleting"):

@@ -5,7 +5,7 @@ import dataclasses
 import importlib
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import unquote
 
 import click
@@ -38,20 +38,16 @@ def template() -> None:
 @click.option("--extended", is_flag=True, help="Read dotted paths and defaults.")
 @click.option("--literal-braces", is_flag=True, help="Two braces or more stand for themselves.")
 @json_option
-def lint(source: str, session: str | None, extended: bool, literal_braces: bool, as_json: bool) -> None:  # noqa: FBT001  # click's
+def lint(*, source: str, session: str | None, extended: bool, literal_braces: bool, as_json: bool) -> None:
     """List the placeholders of a template, and its surprises.
 
     Ends with 1 if a placeholder has an unknown name, with 2 if it cannot look.
     """
     text = _template(source)
-    settings = TemplateSettings(
-        extended=extended, double_braces="literal" if literal_braces else "substitute"
-    )
-    keys: set[str] | None = None
-    names: set[str] | None = None
-    if session is not None:
-        with told_with_remedy():
-            keys, names = asyncio.run(_known(session))
+    braces: Literal["literal", "substitute"] = "literal" if literal_braces else "substitute"
+    settings = TemplateSettings(extended=extended, double_braces=braces)
+    with told_with_remedy():
+        keys, names = (None, None) if session is None else asyncio.run(_known(session))
     findings = lint_template(text, state_keys=keys, filenames=names, settings=settings)
     table = Table("line", "column", "text", "kind", "", box=None)
     for each in findings:

@@ -33,10 +33,12 @@ def quoted(word: str) -> str:
     """Return *word* quoted for bash and zsh, with each invisible character escaped."""
     if word.isprintable():
         return shlex.quote(word)
-    escapes = {"\\": r"\\", "'": r"\'"}
-    inner = "".join(
-        escapes.get(each, each) if each.isprintable() else _escaped_for_shell(each) for each in word
-    )
+    inner = ""
+    for each in word:
+        if each.isprintable():
+            inner += f"\\{each}" if each in "\\'" else each
+        else:  # \x names a byte there, so characters beyond ASCII take \U
+            inner += f"\\x{ord(each):02x}" if each.isascii() else f"\\U{ord(each):08x}"
     return f"$'{inner}'"
 
 
@@ -57,9 +59,3 @@ def _steers(character: str) -> bool:
 
 def _escaped(character: str) -> str:
     return character.encode("unicode_escape").decode("ascii")
-
-
-def _escaped_for_shell(character: str) -> str:
-    r"""Return the escape of a character; ``\x`` names a byte there, so other characters take ``\U``."""
-    number = ord(character)
-    return f"\\x{number:02x}" if character.isascii() else f"\\U{number:08x}"

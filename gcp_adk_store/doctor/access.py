@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from gcp_adk_store.cloud.auth.token_errors import Identity
-from gcp_adk_store.doctor.facts import Body, Facts, Place
-from gcp_adk_store.doctor.findings import Finding, fail, ok, warn
+from gcp_adk_store.doctor.findings import Body, Facts, Finding, Place, fail, ok, warn
 
 _VERBS: Final = ("create", "delete", "get", "list", "update")
 DATABASE_PERMISSIONS: Final = tuple(f"datastore.entities.{verb}" for verb in _VERBS)

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import quote
@@ -12,7 +13,7 @@ from google.auth.transport.requests import AuthorizedSession
 
 from gcp_adk_store.cloud.auth.tokens import SharedCredentials
 from gcp_adk_store.doctor import access
-from gcp_adk_store.doctor.facts import Answer, Place
+from gcp_adk_store.doctor.findings import Answer, Place
 
 _SILENCE_S: Final = 15.0
 _PAGES: Final = 100
@@ -41,78 +42,66 @@ def look(
     Raises:
         CredentialsError, UnavailableError: the credentials yield no token.
     """
-    universe = credentials.universe_domain
-    services = access.services(place, universe)
-    project, database = f"v1/projects/{place.project}", f"v1/{place.database_path}"
-    groups, bucket = f"{database}/collectionGroups/-", f"storage/v1/b/{quote(place.bucket or '', safe='')}"
+    root = endpoint or f"https://{{api}}.{credentials.universe_domain}"
+    database = f"{root.format(api='firestore')}/v1/{place.database_path}"
+    bucket = f"{root.format(api='storage')}/storage/v1/b/{quote(place.bucket or '', safe='')}"
+    services = f"{root.format(api='serviceusage')}/v1/projects/{place.project}/services:batchGet"
+    permissions = f"{root.format(api='cloudresourcemanager')}/v1/projects/{place.project}:testIamPermissions"
+    names = access.services(place, credentials.universe_domain)
     with AuthorizedSession(credentials) as session:
-        api = _Api(session, endpoint or f"https://{{api}}.{universe}")
-        names = [f"projects/{place.project}/services/{name}" for name in services]
-        found = {"services": api.get("serviceusage", f"{project}/services:batchGet", names=names)}
+        ask, ask_for_all = partial(_ask, session), partial(_ask_for_all, session)
+        found = {
+            "services": ask(services, names=[f"projects/{place.project}/services/{each}" for each in names])
+        }
         if at_database:
-            permissions = {"permissions": access.DATABASE_PERMISSIONS}
+            groups = f"{database}/collectionGroups/-"
             found |= {
-                "database": api.get("firestore", database),
-                "indexes": api.get_all("firestore", f"{groups}/indexes", "indexes"),
-                "fields": api.get_all("firestore", f"{groups}/fields", "fields", filter=_CONFIGURED),
-                "project_permissions": api.ask(
-                    "cloudresourcemanager", f"{project}:testIamPermissions", json=permissions
-                ),
+                "database": ask(database),
+                "indexes": ask_for_all(f"{groups}/indexes", "indexes"),
+                "fields": ask_for_all(f"{groups}/fields", "fields", filter=_CONFIGURED),
+                "project_permissions": ask(permissions, json={"permissions": access.DATABASE_PERMISSIONS}),
             }
         if at_bucket and place.bucket:
-            permissions = {"permissions": access.BUCKET_PERMISSIONS}
             found |= {
-                "bucket": api.get("storage", bucket, projection="noAcl"),
-                "bucket_permissions": api.get("storage", f"{bucket}/iam/testPermissions", **permissions),
+                "bucket": ask(bucket, projection="noAcl"),
+                "bucket_permissions": ask(
+                    f"{bucket}/iam/testPermissions", permissions=access.BUCKET_PERMISSIONS
+                ),
             }
     return found
 
 
-class _Api:
-    def __init__(self, session: requests.Session, endpoint: str) -> None:
-        self._session = session
-        self._endpoint = endpoint
+def _ask_for_all(session: requests.Session, url: str, items: str, **params: str) -> Answer:
+    """Return all pages of a list as one answer; these lists refuse a page size."""
+    found: list[Any] = []
+    for _ in range(_PAGES):
+        answer = _ask(session, url, **params)
+        if not answer.is_ok:
+            return answer
+        found += answer.body.get(items, ())
+        params["pageToken"] = answer.body.get("nextPageToken") or ""
+        if not params["pageToken"]:
+            break
+    return replace(answer, body={items: found})
 
-    def get_all(self, api: str, path: str, items: str, **params: str) -> Answer:
-        """Return all pages of a list as one answer; these lists refuse a page size."""
-        found: list[Any] = []
-        for _ in range(_PAGES):
-            answer = self.get(api, path, **params)
-            if not answer.is_ok:
-                return answer
-            found += answer.body.get(items, ())
-            params["pageToken"] = answer.body.get("nextPageToken") or ""
-            if not params["pageToken"]:
-                break
-        return replace(answer, body={items: found})
 
-    def get(self, api: str, path: str, **params: str | Sequence[str]) -> Answer:
-        """Return the answer of a request that reads."""
-        return self.ask(api, path, params=params)
-
-    def ask(self, api: str, path: str, **content: Any) -> Answer:
-        """Return the answer of a request: one that reads with ``params``, or one with ``json``."""
-        method, url = "POST" if "json" in content else "GET", f"{self._endpoint.format(api=api)}/{path}"
-        asked_at = time.time()
-        try:
-            response = self._session.request(
-                method, url, timeout=_SILENCE_S, allow_redirects=False, **content
-            )
-        except requests.RequestException as exc:
-            return Answer(status=0, reason=type(exc).__name__)
-        answered_at = time.time()
-        try:
-            body = response.json()
-        except requests.JSONDecodeError:
-            body = None
-        if not isinstance(body, Mapping):
-            if response.status_code == HTTPStatus.OK:
-                return Answer(status=0, reason="an answer that is no JSON object")
-            body = {}
-        return Answer(
-            status=response.status_code,
-            body=body,
-            date=response.headers.get("Date", ""),
-            asked_at=asked_at,
-            answered_at=answered_at,
+def _ask(session: requests.Session, url: str, *, json: Any = None, **params: str | Sequence[str]) -> Answer:
+    method = "GET" if json is None else "POST"
+    asked_at = time.time()
+    try:
+        response = session.request(
+            method, url, params=params, json=json, timeout=_SILENCE_S, allow_redirects=False
         )
+    except requests.RequestException as exc:
+        return Answer(status=0, reason=type(exc).__name__)
+    answered_at, status = time.time(), response.status_code
+    try:
+        body = response.json()
+    except requests.JSONDecodeError:
+        body = None
+    if not isinstance(body, Mapping):
+        if status == HTTPStatus.OK:
+            return Answer(status=0, reason="the answer is not a JSON object")
+        body = {}
+    date = response.headers.get("Date", "")
+    return Answer(status=status, body=body, date=date, asked_at=asked_at, answered_at=answered_at)

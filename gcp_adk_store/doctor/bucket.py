@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from gcp_adk_store.codec.objects import UPLOADS
-from gcp_adk_store.doctor.facts import Body, Facts, Place
-from gcp_adk_store.doctor.findings import Finding, fail, ok, skipped, warn
+from gcp_adk_store.doctor.findings import Body, Facts, Finding, Place, fail, ok, skipped, warn
 
 _DAY_S: Final = 86_400
 _OF_CUSTOM_TIME: Final = ("daysSinceCustomTime", "customTimeBefore")
@@ -21,6 +20,13 @@ _REGIONS: Final[Mapping[str, tuple[str, ...]]] = {
     "ASIA1": ("asia-northeast1", "asia-northeast2"),
 }
 """Multi-region -> prefixes of the database locations within it."""
+LIFECYCLE: Final[Mapping[str, Sequence[Mapping[str, Any]]]] = {
+    "rule": [
+        {"action": {"type": "Delete"}, "condition": {"daysSinceCustomTime": 0}},
+        {"action": {"type": "Delete"}, "condition": {"age": 1, "matchesPrefix": [f"{UPLOADS}/"]}},
+    ]
+}
+"""The rules that a store needs, in the format of ``--lifecycle-file``."""
 
 
 def missing(place: Place) -> Finding:
@@ -48,11 +54,18 @@ def emulated(place: Place, *, exists: bool) -> Finding:
     """Check that an emulator has the bucket."""
     if exists:
         return ok(f"gs://{place.bucket}")
-    body = shlex.quote(json.dumps({"name": place.bucket}))
     return fail(
         f"gs://{place.bucket} does not exist on the emulator, which forgets buckets when it ends",
+        make_on_emulator(f"{place.bucket}", place.project),
+    )
+
+
+def make_on_emulator(bucket: str, project: str, at: str = "$STORAGE_EMULATOR_HOST") -> str:
+    """Return the command that makes a bucket on any emulator, by its URL *at*; ``gcloud`` cannot."""
+    body = shlex.quote(json.dumps({"name": bucket}))
+    return (
         f"curl --silent --show-error --fail --header 'Content-Type: application/json' --data {body} "
-        f'"$STORAGE_EMULATOR_HOST/storage/v1/b?project={place.project}"',
+        f'"{at}/storage/v1/b?project={project}"'
     )
 
 
@@ -61,12 +74,12 @@ def location(body: Body, facts: Facts) -> Finding:
     database = facts.database_location
     where = str(body.get("location", "")).upper()
     if database is None:
-        return skipped(f"in {where}; where the database is, is not known")
+        return skipped(f"in {where}; the location of the database is unknown")
     regions = (body.get("customPlacementConfig") or {}).get("dataLocations") or [where]
     if any(_is_beside(str(region).upper(), database.lower()) for region in regions):
         return ok(f"in {where}, beside the database in {database}")
     return warn(
-        f"in {where}, away from the database in {database}: every payload crosses, and is paid for",
+        f"in {where}, away from the database in {database}: each payload crosses regions and costs more",
         f"gcloud storage buckets create gs://NEW --location={shlex.quote(database)} "
         f"--project={facts.place.project}",
         terraform=f'google_storage_bucket: location = "{database.upper()}"',
@@ -78,7 +91,7 @@ def access(body: Body, facts: Facts) -> Finding:
     config = body.get("iamConfiguration") or {}
     wrong, options, lines = [], [], []
     if not (config.get("uniformBucketLevelAccess") or {}).get("enabled"):
-        wrong.append("objects can have access lists of their own, past IAM")
+        wrong.append("objects can have their own access lists beside IAM")
         options.append("--uniform-bucket-level-access")
         lines.append("uniform_bucket_level_access = true")
     if config.get("publicAccessPrevention") != "enforced":
@@ -91,7 +104,7 @@ def access(body: Body, facts: Facts) -> Finding:
             f"gcloud storage buckets update gs://{facts.place.bucket} {' '.join(options)}",
             terraform=f"google_storage_bucket: {', '.join(lines)}",
         )
-    return ok("uniform, and never public")
+    return ok("uniform, without public access")
 
 
 def soft_delete(body: Body, facts: Facts) -> Finding:
@@ -136,8 +149,9 @@ def lifecycle(body: Body, facts: Facts) -> Finding:
         f"gcloud storage buckets describe gs://{facts.place.bucket} --format='default(lifecycle_config)'"
     )
     if in_use is not None:
+        shown = ", ".join(f"{name} {value}" for name, value in in_use.items()) or "without a condition"
         return fail(
-            f"a rule deletes payloads and artifacts that are in use ({_shown(in_use)}); restrict it",
+            f"a rule deletes payloads and artifacts that are in use ({shown}); restrict it",
             listing,
             terraform="google_storage_bucket: lifecycle_rule with days_since_custom_time instead of age",
         )
@@ -168,15 +182,6 @@ def lifecycle(body: Body, facts: Facts) -> Finding:
     return ok("removes what has ended and what was never finalized, and nothing in use")
 
 
-LIFECYCLE: Final[Mapping[str, Sequence[Mapping[str, Any]]]] = {
-    "rule": [
-        {"action": {"type": "Delete"}, "condition": {"daysSinceCustomTime": 0}},
-        {"action": {"type": "Delete"}, "condition": {"age": 1, "matchesPrefix": [f"{UPLOADS}/"]}},
-    ]
-}
-"""The rules that a store needs, in the format of ``--lifecycle-file``."""
-
-
 def _takes(condition: Mapping[str, Any]) -> bool:
     """Return whether a rule deletes live objects without a custom time, other than waiting uploads."""
     if any(name in condition for name in (*_OF_CUSTOM_TIME, *_OF_OLD_VERSIONS)):
@@ -198,10 +203,6 @@ def _removes(condition: Mapping[str, Any], name: str, by: str) -> bool:
     asked = {key for key, value in condition.items() if (key, value) != ("isLive", True)}
     prefixes = condition.get("matchesPrefix") or ("",)
     return asked - {"matchesPrefix"} == {by} and any(name.startswith(prefix) for prefix in prefixes)
-
-
-def _shown(condition: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name} {value}" for name, value in condition.items()) or "without a condition"
 
 
 def _is_beside(place: str, database: str) -> bool:

@@ -2,12 +2,10 @@
 
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from gcp_adk_store.codec.indexes import TTL_FIELDS, UNINDEXED_FIELDS, CompositeIndex, page_index
-from gcp_adk_store.doctor.facts import Body, Facts, Place
-from gcp_adk_store.doctor.findings import Finding, fail, ok, warn
+from gcp_adk_store.doctor.findings import Body, Facts, Finding, Place, fail, ok, warn
 
 _PAGED: Final = ("sessions", "last_update_time")
 """The field whose automatic indexes the pages of a user's sessions need."""
@@ -67,155 +65,138 @@ def protection(body: Body, facts: Facts) -> Finding:
 
 def indexes(body: Body, facts: Facts) -> Finding:
     """Check the composite indexes that queries need."""
-    states = {key: state for key, state in map(_composite, body.get("indexes", ())) if key}
     needed = [page_index(facts.place.prefix, descending=descending) for descending in (True, False)]
-    broken = [index for index in needed if states.get(_key(index)) not in ("READY", "CREATING")]
+    states = [(index, _state(index, body.get("indexes", ()))) for index in needed]
+    broken = [(index, state) for index, state in states if state not in ("READY", "CREATING")]
     if broken:
-        told = ", ".join(f"{_shown(index)} is {_state(states, index)}" for index in broken)
+        told = ", ".join(
+            f"{_shown(index)} is {'in need of repair' if state == 'NEEDS_REPAIR' else 'missing'}"
+            for index, state in broken
+        )
         return fail(
             f"{told}; list_sessions_page over all users of an app fails without",
-            *(f"{index.command} {facts.place.of_database}" for index in broken),
+            *(f"{index.command} {facts.place.of_database}" for index, _ in broken),
             terraform="google_firestore_index of the module adk_store",
         )
-    building = [index for index in needed if states.get(_key(index)) == "CREATING"]
+    building = ", ".join(_shown(index) for index, state in states if state == "CREATING")
     if building:
-        told = ", ".join(_shown(index) for index in building)
         return warn(
-            f"{told} is still being built; wait for it",
+            f"{building} is still being built; wait for it",
             f"gcloud firestore indexes composite list {facts.place.of_database}",
         )
     return ok(f"{len(needed)} of {len(needed)} ready")
 
 
-def exemptions(body: Body, facts: Facts) -> Finding:
-    """Check the fields that should not be indexed, and the field that must be."""
-    prefix = facts.place.prefix
-    fields = _Fields(body.get("fields", ()), prefix)
-    collection, name = _PAGED
-    if not fields.is_ordered(collection, name):
-        return fail(
-            f"{name} of {prefix}_{collection} is exempt: list_sessions_page of a user fails",
-            f"gcloud firestore indexes fields update {name} --collection-group={prefix}_{collection} "
-            f"--clear-exemption {facts.place.of_database}",
-            terraform=f'google_firestore_field: remove the one with field = "{name}"',
-        )
-    indexed = [
-        (collection, field)
-        for collection, names in UNINDEXED_FIELDS.items()
-        for field in names
-        if fields.is_indexed(collection, field)
-    ]
-    if indexed:
-        told = ", ".join(f"{prefix}_{collection}.{field}" for collection, field in indexed)
-        return warn(
-            f"indexed without use: {told}; each write pays for it, and large state can exceed 40,000 entries",
-            *(
-                f"gcloud firestore indexes fields update {field} --disable-indexes "
-                f"--collection-group={prefix}_{collection} {facts.place.of_database}"
-                for collection, field in indexed
-            ),
-            terraform="google_firestore_field: index_config {}",
-        )
-    number = sum(len(names) for names in UNINDEXED_FIELDS.values())
-    return ok(f"{number} of {number} fields are not indexed")
-
-
-def time_to_live(body: Body, facts: Facts) -> Finding:
-    """Check the TTL policies."""
-    fields = _Fields(body.get("fields", ()), facts.place.prefix)
-    states = {collection: fields.ttl_state(collection, name) for collection, name in TTL_FIELDS.items()}
-    wrong = [name for name, state in states.items() if state not in ("ACTIVE", "CREATING")]
-    if wrong:
-        told = ", ".join(
-            f"{facts.place.prefix}_{name} ({'not set' if states[name] is None else states[name]})"
-            for name in wrong
-        )
-        return warn(
-            f"not active for {told}: sessions that have ended are not found, and stay and are paid for",
-            *(
-                f"gcloud firestore fields ttls update {TTL_FIELDS[name]} --enable-ttl "
-                f"--collection-group={facts.place.prefix}_{name} {facts.place.of_database}"
-                for name in wrong
-            ),
-            terraform="google_firestore_field: ttl_config {}",
-        )
-    building = [f"{facts.place.prefix}_{name}" for name, state in states.items() if state == "CREATING"]
-    if building:
-        return warn(
-            f"still being applied to {', '.join(building)}; wait for it",
-            f"gcloud firestore fields ttls list {facts.place.of_database}",
-        )
-    return ok(f"active for {', '.join(f'{facts.place.prefix}_{name}' for name in states)}")
-
-
-@dataclass(frozen=True, slots=True)
-class _Fields:
-    """The fields that have a configuration of their own."""
-
-    listed: Sequence[Any]
-    prefix: str
-
-    def is_indexed(self, collection: str, name: str) -> bool:
-        """Return whether Firestore indexes the field, which is its default."""
-        config = self._index_config(collection, name)
-        return config is None or bool(config.get("indexes"))
-
-    def is_ordered(self, collection: str, name: str) -> bool:
-        """Return whether a query can order documents of one parent by the field, in both directions."""
-        config = self._index_config(collection, name)
-        if config is None:
-            return True
-        orders = {
-            field.get("order")
-            for index in config.get("indexes", ())
-            if index.get("queryScope") == "COLLECTION" and index.get("state", "READY") == "READY"
-            for field in index.get("fields", ())
-        }
-        return {"ASCENDING", "DESCENDING"} <= orders
-
-    def ttl_state(self, collection: str, name: str) -> str | None:
-        """Return the state of the field's TTL policy, ``None`` without one."""
-        found = self._field(f"{self.prefix}_{collection}", name)
-        config = None if found is None else found.get("ttlConfig")
-        return None if config is None else str(config.get("state", "STATE_UNSPECIFIED"))
-
-    def _index_config(self, collection: str, name: str) -> Any:
-        group = f"{self.prefix}_{collection}"
-        for of, field in ((group, name), (group, "*"), ("__default__", "*")):
-            found = self._field(of, field)
-            config = None if found is None else found.get("indexConfig")
-            if config is not None and not config.get("usesAncestorConfig"):
-                # A new database indexes all fields.
-                return None if of == "__default__" and config.get("indexes") else config
-        return None
-
-    def _field(self, group: str, name: str) -> Any:
-        ending = f"/collectionGroups/{group}/fields/{name}"
-        return next((field for field in self.listed if field.get("name", "").endswith(ending)), None)
-
-
-_Key = tuple[str, tuple[tuple[str, str], ...]]
-
-
-def _composite(index: Any) -> tuple[_Key | None, str]:
-    if index.get("queryScope") != "COLLECTION_GROUP":
-        return None, ""
-    group = index.get("name", "").partition("/collectionGroups/")[2].partition("/")[0]
-    fields = tuple(
-        (field.get("fieldPath", ""), field.get("order", ""))
-        for field in index.get("fields", ())
-        if field.get("fieldPath") != "__name__"
-    )
-    return (group, fields), str(index.get("state", ""))
-
-
-def _key(index: CompositeIndex) -> _Key:
-    return index.collection, tuple((path, order.upper()) for path, order in index.fields)
+def _state(index: CompositeIndex, listed: Sequence[Any]) -> str:
+    """Return the state of *index* among those *listed*; empty if it is missing."""
+    wanted = [(path, order.upper()) for path, order in index.fields]
+    for each in listed:
+        fields = [(field.get("fieldPath"), field.get("order")) for field in each.get("fields", ())]
+        if (
+            each.get("queryScope") == "COLLECTION_GROUP"
+            and f"/collectionGroups/{index.collection}/" in each.get("name", "")
+            and [field for field in fields if field[0] != "__name__"] == wanted
+        ):
+            return str(each.get("state", ""))
+    return ""
 
 
 def _shown(index: CompositeIndex) -> str:
     return f"{index.collection} by {' and '.join(f'{path} {order}' for path, order in index.fields)}"
 
 
-def _state(states: dict[_Key, str], index: CompositeIndex) -> str:
-    return {"NEEDS_REPAIR": "in need of repair"}.get(states.get(_key(index), ""), "missing")
+def exemptions(body: Body, facts: Facts) -> Finding:
+    """Check the fields that should not be indexed, and the field that must be."""
+    fields, of_database = body.get("fields", ()), facts.place.of_database
+    group, name = f"{facts.place.prefix}_{_PAGED[0]}", _PAGED[1]
+    if not _is_ordered(fields, group, name):
+        return fail(
+            f"{name} of {group} is exempt: list_sessions_page of a user fails",
+            f"gcloud firestore indexes fields update {name} --collection-group={group} --clear-exemption "
+            f"{of_database}",
+            terraform=f'google_firestore_field: remove the one with field = "{name}"',
+        )
+    unused = [
+        (f"{facts.place.prefix}_{collection}", name)
+        for collection, names in UNINDEXED_FIELDS.items()
+        for name in names
+    ]
+    indexed = [(group, name) for group, name in unused if _is_indexed(fields, group, name)]
+    if indexed:
+        told = ", ".join(f"{group}.{name}" for group, name in indexed)
+        return warn(
+            f"indexed without use: {told}; each write pays for it, and large state can exceed 40,000 entries",
+            *(
+                f"gcloud firestore indexes fields update {name} --disable-indexes "
+                f"--collection-group={group} {of_database}"
+                for group, name in indexed
+            ),
+            terraform="google_firestore_field: index_config {}",
+        )
+    return ok(f"{len(unused)} of {len(unused)} fields are not indexed")
+
+
+def time_to_live(body: Body, facts: Facts) -> Finding:
+    """Check the TTL policies."""
+    fields = body.get("fields", ())
+    groups = {f"{facts.place.prefix}_{collection}": name for collection, name in TTL_FIELDS.items()}
+    states = {group: (name, _ttl_state(fields, group, name)) for group, name in groups.items()}
+    wrong = {group: each for group, each in states.items() if each[1] not in ("ACTIVE", "CREATING")}
+    if wrong:
+        told = ", ".join(f"{group} ({state or 'not set'})" for group, (_, state) in wrong.items())
+        return warn(
+            f"not active for {told}: sessions that have ended are not found, and stay and are paid for",
+            *(
+                f"gcloud firestore fields ttls update {name} --enable-ttl --collection-group={group} "
+                f"{facts.place.of_database}"
+                for group, (name, _) in wrong.items()
+            ),
+            terraform="google_firestore_field: ttl_config {}",
+        )
+    building = [group for group, (_, state) in states.items() if state == "CREATING"]
+    if building:
+        return warn(
+            f"still being applied to {', '.join(building)}; wait for it",
+            f"gcloud firestore fields ttls list {facts.place.of_database}",
+        )
+    return ok(f"active for {', '.join(states)}")
+
+
+def _is_indexed(fields: Sequence[Any], group: str, name: str) -> bool:
+    """Return whether Firestore indexes the field, which is its default."""
+    config = _index_config(fields, group, name)
+    return config is None or bool(config.get("indexes"))
+
+
+def _is_ordered(fields: Sequence[Any], group: str, name: str) -> bool:
+    """Return whether a query can order documents of one parent by the field, in both directions."""
+    config = _index_config(fields, group, name)
+    if config is None:
+        return True
+    orders = {
+        field.get("order")
+        for index in config.get("indexes", ())
+        if index.get("queryScope") == "COLLECTION" and index.get("state", "READY") == "READY"
+        for field in index.get("fields", ())
+    }
+    return {"ASCENDING", "DESCENDING"} <= orders
+
+
+def _ttl_state(fields: Sequence[Any], group: str, name: str) -> str | None:
+    config = _config("ttlConfig", fields, group, name)
+    return None if config is None else str(config.get("state", "STATE_UNSPECIFIED"))
+
+
+def _index_config(fields: Sequence[Any], group: str, name: str) -> Any:
+    for of, field in ((group, name), (group, "*"), ("__default__", "*")):
+        config = _config("indexConfig", fields, of, field)
+        if config is not None and not config.get("usesAncestorConfig"):
+            # A new database indexes all fields.
+            return None if of == "__default__" and config.get("indexes") else config
+    return None
+
+
+def _config(kind: str, fields: Sequence[Any], group: str, name: str) -> Any:
+    """Return a configuration of its own of a field among *fields*; ``None`` without one."""
+    ending = f"/collectionGroups/{group}/fields/{name}"
+    return next((field.get(kind) for field in fields if field.get("name", "").endswith(ending)), None)

@@ -11,7 +11,7 @@ from gcp_adk_store.cloud.firestore.documents import open_documents
 from gcp_adk_store.cloud.storage.calls import StorageCalls
 from gcp_adk_store.cloud.storage.objects import Objects
 from gcp_adk_store.doctor import admin_api
-from gcp_adk_store.doctor.facts import Facts, Place, Probe
+from gcp_adk_store.doctor.findings import Facts, Place
 from gcp_adk_store.doctor.probes import object_calls, probe_document, probe_object
 from gcp_adk_store.errors import CredentialsError, NotProvisionedError, StoreError, UnavailableError
 from gcp_adk_store.settings import SessionLimits, StoreSettings
@@ -82,13 +82,12 @@ async def _asked(facts: Facts, chosen: StoreSettings, endpoint: str | None) -> F
 
 
 async def _probed(facts: Facts, chosen: StoreSettings, *, samples: int, deadline_s: float) -> Facts:
-    """Return the facts with the probes' results, under the identity of a store."""
-    place = facts.place
-    credentials = StoreCredentials.from_settings(chosen)
+    """Return the facts with the probes' results, under the identity of a store.
 
-    async def of_documents() -> Probe | None:
-        if facts.refusal and not facts.on_firestore_emulator:
-            return None
+    One probe follows the other, so that the measured times do not overlap.
+    """
+    place, credentials = facts.place, StoreCredentials.from_settings(chosen)
+    if facts.on_firestore_emulator or not facts.refusal:
         documents = open_documents(
             project=place.project,
             database=place.database,
@@ -98,13 +97,10 @@ async def _probed(facts: Facts, chosen: StoreSettings, *, samples: int, deadline
             limits=SessionLimits(deadline_s=deadline_s),
         )
         try:
-            return await probe_document(documents, place.prefix, samples=samples)
+            facts = replace(facts, documents=await probe_document(documents, place.prefix, samples=samples))
         finally:
             await documents.close()
-
-    async def of_objects() -> tuple[bool | None, Probe | None]:
-        if place.bucket is None or (facts.refusal and not facts.on_storage_emulator):
-            return None, None
+    if place.bucket is not None and (facts.on_storage_emulator or not facts.refusal):
         calls = object_calls(
             place.bucket, project=place.project, credentials=credentials, deadline_s=deadline_s
         )
@@ -113,12 +109,8 @@ async def _probed(facts: Facts, chosen: StoreSettings, *, samples: int, deadline
             probe = None if exists is False else await probe_object(Objects(calls), samples=samples)
         finally:
             await calls.close()
-        return exists, probe
-
-    # One after the other, so that the measured times do not overlap.
-    facts = replace(facts, documents=await of_documents())
-    exists, objects = await of_objects()
-    return replace(facts, emulated_bucket=exists, objects=objects)
+        facts = replace(facts, emulated_bucket=exists, objects=probe)
+    return facts
 
 
 async def _is_there(calls: StorageCalls) -> bool | None:

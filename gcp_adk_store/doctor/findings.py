@@ -1,7 +1,128 @@
-"""Say what a check found."""
+"""Hold what is known of a deployment, and what the checks found."""
 
 import enum
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import Any, Final
+
+from gcp_adk_store.cloud.auth.token_errors import Identity
+
+Body = Mapping[str, Any]
+"""The JSON object of an answer."""
+NOBODY: Final = Identity(kind="", found_in="")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """The examined deployment."""
+
+    project: str
+    database: str
+    bucket: str | None
+    prefix: str
+
+    @property
+    def database_path(self) -> str:
+        """The database's name in the Admin API."""
+        return f"projects/{self.project}/databases/{self.database}"
+
+    @property
+    def of_database(self) -> str:
+        """The options that each ``gcloud firestore`` command needs."""
+        return f"--database='{self.database}' --project={self.project}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """One answer of a REST API, or its absence."""
+
+    status: int
+    """The HTTP status; 0 if the API was unreachable."""
+    body: Body = field(default_factory=dict)
+    reason: str = ""
+    """Why the API was unreachable."""
+    date: str = ""
+    """The header ``Date``."""
+    asked_at: float = 0.0
+    """Unix time in seconds, by this machine's clock."""
+    answered_at: float = 0.0
+
+    @property
+    def is_ok(self) -> bool:
+        """Whether the requested resource exists."""
+        return self.status == HTTPStatus.OK
+
+    @property
+    def error(self) -> str:
+        """The API's own name of the error, such as ``PERMISSION_DENIED``."""
+        name = self._error.get("status")
+        return name if isinstance(name, str) else ""
+
+    @property
+    def disabled_service(self) -> str | None:
+        """The disabled API of the project, if that is the reason of the error."""
+        details = self._error.get("details")
+        for detail in details if isinstance(details, list) else ():
+            if isinstance(detail, Mapping) and detail.get("reason") == "SERVICE_DISABLED":
+                service = (detail.get("metadata") or {}).get("service")
+                return str(service) if service else None
+        return None
+
+    @property
+    def _error(self) -> Body:
+        error = self.body.get("error")
+        return error if isinstance(error, Mapping) else {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Probe:
+    """The result of a probe: one document, or one object, that it writes, reads, lists and deletes."""
+
+    samples_ms: Sequence[float] = ()
+    """Milliseconds of each read."""
+    failure: str = ""
+    """The first failure: ids and advice of the library's error."""
+    left: str = ""
+    """Its name if it could not be deleted."""
+    clock_ahead_s: float | None = None
+    """Seconds that Firestore's clock is ahead of this machine's; ``None`` if unknown."""
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether every step succeeded."""
+        return not self.failure and not self.left
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """All known facts of a deployment."""
+
+    place: Place
+    on_firestore_emulator: bool = False
+    on_storage_emulator: bool = False
+    identity: Identity = NOBODY
+    """Whose token the APIs and the probes got; ``NOBODY`` if they need none or got none."""
+    refusal: str = ""
+    """Why the credentials yield no token."""
+    answers: Mapping[str, Answer] = field(default_factory=dict)
+    """The APIs' answers by the names of :func:`~gcp_adk_store.doctor.admin_api.look`."""
+    documents: Probe | None = None
+    objects: Probe | None = None
+    emulated_bucket: bool | None = None
+    """Whether the emulator has the bucket; ``None`` if unknown."""
+
+    @property
+    def probe_succeeded(self) -> bool:
+        """Whether the store can use the database."""
+        return self.documents is not None and self.documents.succeeded
+
+    @property
+    def database_location(self) -> str | None:
+        """Where the database is, if known."""
+        answer = self.answers.get("database")
+        location = answer.body.get("locationId") if answer is not None and answer.is_ok else None
+        return location if isinstance(location, str) else None
 
 
 class Status(enum.Enum):

@@ -4,11 +4,11 @@ import shlex
 from collections.abc import Sequence
 from datetime import UTC
 from email.utils import parsedate_to_datetime
+from itertools import pairwise
 from statistics import median
 from typing import Final
 
-from gcp_adk_store.doctor.facts import Answer, Facts, Probe
-from gcp_adk_store.doctor.findings import Finding, fail, ok, skipped, warn
+from gcp_adk_store.doctor.findings import Answer, Facts, Finding, Probe, fail, ok, skipped, warn
 
 _SLOW_MS: Final = 100.0
 _OFF_S: Final = 2.0
@@ -43,16 +43,20 @@ def histogram(samples_ms: Sequence[float]) -> list[tuple[str, int]]:
     counts = [0] * (len(_EDGES_MS) + 1)
     for sample in samples_ms:
         counts[sum(sample >= edge for edge in _EDGES_MS)] += 1
-    used = [number for number, count in enumerate(counts) if count]
-    return [(_range(number), counts[number]) for number in range(used[0], used[-1] + 1)] if used else []
+    between = (f"{low:g} to {high:g} ms" for low, high in pairwise(_EDGES_MS))
+    labels = [f"below {_EDGES_MS[0]:g} ms", *between, f"{_EDGES_MS[-1]:g} ms and more"]
+    used = [number for number, count in enumerate(counts) if count] or [0, -1]
+    return list(zip(labels, counts, strict=True))[used[0] : used[-1] + 1]
 
 
-def clock(answers: Sequence[Answer], documents: Probe | None) -> Finding:
-    """Compare this machine's clock with Firestore's, or with the dates of *answers*, in whole seconds."""
-    skews = [skew for skew in map(_skew_s, answers) if skew is not None]
+def clock(facts: Facts) -> Finding | None:
+    """Compare this machine's clock with Firestore's, or with the answers' dates, in whole seconds."""
+    if not facts.answers:
+        return None
+    skews = [skew for skew in map(_skew_s, facts.answers.values()) if skew is not None]
     whose = "Google's"
-    if documents is not None and documents.clock_ahead_s is not None:
-        skews, whose = [documents.clock_ahead_s], "Firestore's"
+    if facts.documents is not None and facts.documents.clock_ahead_s is not None:
+        skews, whose = [facts.documents.clock_ahead_s], "Firestore's"
     if not skews:
         return skipped("no answer had a date")
     skew = min(skews, key=abs)
@@ -78,11 +82,3 @@ def _skew_s(answer: Answer) -> float | None:
     if told + 1 < answer.asked_at:
         return told + 1 - answer.asked_at
     return max(0.0, told - answer.answered_at)
-
-
-def _range(number: int) -> str:
-    if number == 0:
-        return f"below {_EDGES_MS[0]:g} ms"
-    if number == len(_EDGES_MS):
-        return f"{_EDGES_MS[-1]:g} ms and more"
-    return f"{_EDGES_MS[number - 1]:g} to {_EDGES_MS[number]:g} ms"

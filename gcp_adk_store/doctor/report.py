@@ -8,8 +8,7 @@ from http import HTTPStatus
 from typing import Final, Literal
 
 from gcp_adk_store.doctor import access, bucket, database, measures
-from gcp_adk_store.doctor.facts import Answer, Body, Facts, Place, Probe
-from gcp_adk_store.doctor.findings import Finding, fail, ok, skipped
+from gcp_adk_store.doctor.findings import Answer, Body, Facts, Finding, Place, Probe, fail, ok, skipped
 
 Look = Callable[[Facts], Finding | None]
 """Return the finding of one check; ``None`` if the facts lack what the check needs."""
@@ -43,7 +42,7 @@ def _not_looked_at(name: str, check: _Check, facts: Facts) -> Finding:
     if check.emulated and on_emulator[check.of]:
         return skipped(check.emulated, aside="on an emulator")
     if facts.emulated_bucket is False and check.of == "objects":
-        return skipped("the bucket does not exist")
+        return _NO_BUCKET
     return skipped("the credentials are missing")
 
 
@@ -51,7 +50,7 @@ def _reads(
     name: str,
     needs: str,
     judge: Callable[[Body, Facts], Finding],
-    missing: Callable[[Place], Finding] | None = None,
+    missing: Finding | Callable[[Place], Finding] | None = None,
 ) -> Look:
     """Return a check of the answer *name*, which the permission *needs* allows to read.
 
@@ -65,7 +64,7 @@ def _reads(
         if answer.is_ok:
             return judge(answer.body, facts)
         if answer.status == HTTPStatus.NOT_FOUND and missing is not None:
-            return missing(facts.place)
+            return missing(facts.place) if callable(missing) else missing
         return _unanswered(answer, needs, facts.place.project)
 
     return look
@@ -117,59 +116,45 @@ def _database_access(facts: Facts) -> Finding | None:
     return finding
 
 
-def _clock(facts: Facts) -> Finding | None:
-    return measures.clock([*facts.answers.values()], facts.documents) if facts.answers else None
-
-
-def _no_database(_: Place) -> Finding:
-    return skipped("the database does not exist")
-
-
-def _no_bucket(_: Place) -> Finding:
-    return skipped("the bucket does not exist")
-
-
-_of_database = partial(_reads, "database", "datastore.databases.get", missing=_no_database)
-_of_fields = partial(_reads, "fields", "datastore.indexes.list", missing=_no_database)
-_of_bucket = partial(_reads, "bucket", "storage.buckets.get", missing=_no_bucket)
-_ALLOWS_ALL: Final = "an emulator lets everybody do everything"
-_REAL: Final = "what matters is the setting of the real bucket"
+_NO_DATABASE: Final = skipped("the database does not exist")
+_NO_BUCKET: Final = skipped("the bucket does not exist")
+_of_database = partial(_reads, "database", "datastore.databases.get", missing=_NO_DATABASE)
+_of_fields = partial(_reads, "fields", "datastore.indexes.list", missing=_NO_DATABASE)
+_of_bucket = partial(_reads, "bucket", "storage.buckets.get", missing=_NO_BUCKET)
+_OPEN: Final = "an emulator checks no permissions"
+_REAL: Final = "only the setting of the real bucket matters"
 _CHECKS: Final[Mapping[str, _Check]] = {
-    "credentials": _Check("deployment", _credentials, "emulators take none"),
+    "credentials": _Check("deployment", _credentials, "emulators need none"),
     "APIs": _Check(
         "deployment", _reads("services", "serviceusage.services.get", access.apis), "emulators need none"
     ),
     "database": _Check(
         "database",
         _of_database(database.database, missing=database.missing),
-        "an emulator makes any database at its first use",
+        "an emulator creates any database",
     ),
     "point-in-time recovery": _Check("database", _of_database(database.recovery), "an emulator has none"),
     "delete protection": _Check("database", _of_database(database.protection), "an emulator has none"),
     "indexes": _Check(
         "database",
-        _reads("indexes", "datastore.indexes.list", database.indexes, missing=_no_database),
+        _reads("indexes", "datastore.indexes.list", database.indexes, missing=_NO_DATABASE),
         "an emulator answers every query without an index",
     ),
-    "index exemptions": _Check("database", _of_fields(database.exemptions), "an emulator knows none"),
-    "time to live": _Check(
-        "database", _of_fields(database.time_to_live), "an emulator removes nothing by itself"
-    ),
-    "bucket": _Check(
-        "bucket", _bucket, "the emulator did not say; the objects below show whether it is there"
-    ),
-    "bucket location": _Check("bucket", _of_bucket(bucket.location), "an emulator is nowhere"),
-    "bucket access": _Check("bucket", _of_bucket(bucket.access), _ALLOWS_ALL),
+    "index exemptions": _Check("database", _of_fields(database.exemptions), "an emulator has none"),
+    "time to live": _Check("database", _of_fields(database.time_to_live), "an emulator removes nothing"),
+    "bucket": _Check("bucket", _bucket, "the emulator did not answer; see objects"),
+    "bucket location": _Check("bucket", _of_bucket(bucket.location), "an emulator has no location"),
+    "bucket access": _Check("bucket", _of_bucket(bucket.access), _OPEN),
     "bucket soft delete": _Check("bucket", _of_bucket(bucket.soft_delete), _REAL),
     "bucket lifecycle": _Check("bucket", _of_bucket(bucket.lifecycle), "an emulator applies no rule"),
     "bucket holds": _Check("bucket", _of_bucket(bucket.holds), _REAL),
-    "IAM of the database": _Check("database", _database_access, _ALLOWS_ALL),
+    "IAM of the database": _Check("database", _database_access, _OPEN),
     "IAM of the bucket": _Check(
         "bucket",
-        _reads("bucket_permissions", "storage.objects.list", access.bucket_access, missing=_no_bucket),
-        _ALLOWS_ALL,
+        _reads("bucket_permissions", "storage.objects.list", access.bucket_access, missing=_NO_BUCKET),
+        _OPEN,
     ),
-    "clock": _Check("deployment", _clock, "an emulator has this machine's"),
+    "clock": _Check("deployment", measures.clock, "an emulator uses the clock of this machine"),
     "documents": _Check(
         "database",
         _probed("documents", lambda probe, facts: measures.written(probe, facts.place.database_path)),

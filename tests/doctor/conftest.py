@@ -10,8 +10,7 @@ from google.auth.credentials import Credentials
 from gcp_adk_store import StoreCredentials
 from gcp_adk_store.cloud.auth.token_errors import Identity
 from gcp_adk_store.doctor import admin_api
-from gcp_adk_store.doctor.facts import Facts, Place, Probe
-from gcp_adk_store.doctor.findings import Finding
+from gcp_adk_store.doctor.findings import Facts, Finding, Place, Probe
 from gcp_adk_store.doctor.report import findings_of
 from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, STORAGE_VARIABLE
 from tests.credentials.conftest import new_private_key

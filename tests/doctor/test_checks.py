@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from gcp_adk_store.doctor import measures
-from gcp_adk_store.doctor.facts import Answer, Place, Probe
-from gcp_adk_store.doctor.findings import Status
+from gcp_adk_store.doctor.findings import Answer, Facts, Place, Probe, Status
 from gcp_adk_store.doctor.measures import histogram
 from gcp_adk_store.doctor.report import CHECKS
 from tests.doctor.conftest import IDENTITY, PLACE, SUCCEEDED, Look
@@ -177,10 +176,10 @@ OF = {
         (
             (200, b"<html>words of a proxy</html>"),
             Status.FAIL,
-            "could not be reached (an answer that is no JSON",
+            "could not be reached (the answer is not a JSON",
         ),
-        ((200, b'["words of"]'), Status.FAIL, "could not be reached (an answer that is no JSON object)"),
-        ((200, b'{"words of'), Status.FAIL, "could not be reached (an answer that is no JSON object)"),
+        ((200, b'["words of"]'), Status.FAIL, "could not be reached (the answer is not a JSON object)"),
+        ((200, b'{"words of'), Status.FAIL, "could not be reached (the answer is not a JSON object)"),
     ],
 )
 @pytest.mark.parametrize("at", OF)
@@ -345,8 +344,10 @@ def test_a_clock_that_is_wrong_is_seen(
 )
 def test_firestores_own_clock_decides_where_it_is_known(ahead_s: float, status: Status, says: str) -> None:
     """It is the one that sessions end by, and it is exact."""
-    finding = measures.clock([], Probe(clock_ahead_s=ahead_s))
+    answers, documents = {"services": Answer(status=200)}, Probe(clock_ahead_s=ahead_s)
+    finding = measures.clock(Facts(place=PLACE, answers=answers, documents=documents))
 
+    assert finding is not None
     assert status is finding.status
     assert says in finding.says
 
@@ -354,7 +355,10 @@ def test_firestores_own_clock_decides_where_it_is_known(ahead_s: float, status: 
 @pytest.mark.parametrize("date", ["", "yesterday", "2026-01-01T00:00:00Z"])
 def test_an_answer_without_a_date_says_nothing_of_the_clock(date: str) -> None:
     """Nor does one that is no date of HTTP."""
-    assert Status.SKIPPED is measures.clock([Answer(status=200, date=date)], None).status
+    finding = measures.clock(Facts(place=PLACE, answers={"services": Answer(status=200, date=date)}))
+
+    assert finding is not None
+    assert Status.SKIPPED is finding.status
 
 
 @pytest.mark.parametrize(

@@ -17,8 +17,7 @@ from gcp_adk_store.cli.command import command
 from gcp_adk_store.doctor import admin_api
 from gcp_adk_store.doctor.bucket import LIFECYCLE
 from gcp_adk_store.doctor.examination import examine
-from gcp_adk_store.doctor.facts import Place
-from gcp_adk_store.doctor.findings import Finding, Status
+from gcp_adk_store.doctor.findings import Finding, Place, Status
 from gcp_adk_store.doctor.report import CHECKS, findings_of
 from gcp_adk_store.settings import StoreSettings
 from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, Emulator
@@ -207,7 +206,7 @@ async def test_a_bucket_beside_an_emulated_database_is_looked_at(
 
     assert (Status.OK, Status.OK) == (found["documents"].status, found["bucket"].status)
     assert (Status.SKIPPED, Status.FAIL) == (found["indexes"].status, found["objects"].status)
-    assert "where the database is, is not known" in found["bucket location"].says
+    assert "the location of the database is unknown" in found["bucket location"].says
     assert [] == [request.path for request in apis.asked if "/databases/" in request.path]
 
 

@@ -12,8 +12,7 @@ import pytest
 
 from gcp_adk_store import InvalidInputError
 from gcp_adk_store.doctor.examination import examine
-from gcp_adk_store.doctor.facts import Probe
-from gcp_adk_store.doctor.findings import Status
+from gcp_adk_store.doctor.findings import Probe, Status
 from gcp_adk_store.settings import StoreSettings
 from tests.doctor.conftest import IDENTITY, Look
 from tests.doctor.google_apis import BUCKET, GoogleApis, disabled

@@ -258,7 +258,7 @@ WRONG = [
         with_(iamConfiguration={"publicAccessPrevention": "enforced"}),
         "bucket access",
         Status.WARN,
-        "access lists of their own",
+        "their own access lists",
         f"{UPDATE} --uniform-bucket-level-access",
         "uniform_bucket_level_access = true",
     ),
