@@ -1,1 +1,1 @@
-"""Install what the commands of this clone need, with the standard library alone: ``.venv`` comes later."""
+"""Install what the commands of this clone need. It runs before ``.venv`` exists: standard library only."""

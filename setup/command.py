@@ -1,4 +1,4 @@
-"""Install parts of what this clone needs, as make asks for each target: ``python3 -m setup PART...``."""
+"""Install the parts that a target of make needs: ``python3 -m setup PART...``."""
 
 import argparse
 import sys
@@ -11,18 +11,18 @@ from setup.running import run
 from setup.tools import ROOT
 
 _INTERRUPTED: Final = 130
-"""The status of a command that Ctrl-C ended."""
+"""The exit status after Ctrl-C."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Install what is missing of the parts that are named; return the exit status."""
+    """Install the missing parts among those named; return the exit status."""
     parser = argparse.ArgumentParser(
         prog="python3 -m setup",
-        description="Install what this clone needs, unless it is there.",
+        description="Install the missing parts that this clone needs.",
         epilog="\n".join(f"{name:12}{what}" for name, what in PARTS.items()),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("parts", metavar="PART", nargs="+", choices=PARTS, help="one of those below")
+    parser.add_argument("parts", metavar="PART", nargs="+", choices=PARTS, help="a part from the list below")
     decided = plan(look(ROOT), parser.parse_args(arguments).parts, root=ROOT)
     sys.stdout.write(announcement(decided))
     sys.stdout.flush()
@@ -40,15 +40,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def announcement(decided: Plan) -> str:
-    """Return what will be installed, and where; nothing where nothing is missing."""
+    """Return what will be installed, and where; an empty text if nothing is missing."""
     if not decided.steps:
         return ""
     lines = [f"  {step.name:26}{step.installs}" for step in decided.steps]
-    return "\n".join(["This is missing here, and is installed now:", *lines, ""])
+    return "\n".join(["Missing parts, which are installed now:", *lines, ""])
 
 
 def refusal(decided: Plan) -> str:
-    """Return what is missing, all of it, and what helps."""
+    """Return all that is missing, and the remedy."""
     return (
         f"Missing, and cannot be installed by this command: {', '.join(decided.missing)}.\n"
         f"This helps:\n  {decided.remedy}\n"

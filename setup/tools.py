@@ -1,4 +1,4 @@
-"""Name what tests need from the machine, and tell how each of it is found and in which package it is."""
+"""Name the programs and libraries that tests need from the machine, with their packages, and find them."""
 
 import ctypes.util
 import os
@@ -11,7 +11,7 @@ from typing import Final
 ROOT: Final = Path(__file__).parents[1]
 """The clone."""
 TOOLS: Final = ROOT / ".cache/tools"
-"""What is installed into the clone, because the user may not install it on the machine."""
+"""Programs and packages of the clone, for users who may not install them on the machine."""
 PROGRAMS: Final = TOOLS / "bin"
 """Its programs."""
 
@@ -21,15 +21,15 @@ class Tool:
     """A program, or a shared library, of the machine."""
 
     name: str
-    """As it is called in messages."""
+    """Its name in messages."""
     package: str
-    """Its package: of Debian, and of most other distributions too."""
+    """Its package in Debian and most other distributions."""
     programs: tuple[str, ...] = ()
-    """What it is called on ``PATH``; the first that is there is taken. Empty for a library."""
+    """Its names on ``PATH``, of which the first that exists is used; empty for a library."""
     library: str = ""
-    """What the linker calls it, without ``lib``."""
+    """The linker's name of a library, without ``lib``."""
     within: str = ""
-    """Where the package has the program, from the root of the file system. Empty for a library."""
+    """The program's path in the package, from the root of the file system; empty for a library."""
 
 
 CHROMIUM: Final = Tool(
@@ -41,7 +41,7 @@ CHROMIUM: Final = Tool(
 CURL: Final = Tool(name="curl", package="curl", programs=("curl",), within="usr/bin/curl")
 BUBBLEWRAP: Final = Tool(name="bubblewrap", package="bubblewrap", programs=("bwrap",), within="usr/bin/bwrap")
 LIBSECCOMP: Final = Tool(name="libseccomp", package="libseccomp2", library="seccomp")
-"""Debian's apt itself depends on it: it is missing where there is no apt alone."""
+"""Debian's apt depends on it, so only a system without apt can lack it."""
 ALL: Final = (CHROMIUM, CURL, BUBBLEWRAP, LIBSECCOMP)
 
 
