@@ -76,13 +76,13 @@ def artifact_service(
     agents_dir: str | None = None,  # noqa: ARG001  # ADK's
     **options: Any,
 ) -> GcsArtifactService:
-    """Return the artifact service of a URI, as :func:`session_service` returns that of sessions.
+    """Return the artifact service of a URI; also a ``class:`` of ADK's ``services.yaml``.
 
-    *uri* is as :func:`~gcp_adk_store.adk_server.uris.artifact_service_arguments` reads it; *options* are other
-    arguments of :class:`~gcp_adk_store.GcsArtifactService`, of which ADK passes none.
+        *uri* is as :func:`~gcp_adk_store.adk_server.uris.artifact_service_arguments` reads it. *options* are other
+    arguments of :class:`~gcp_adk_store.GcsArtifactService`; ADK passes none.
 
     Raises:
-        InvalidInputError: the URI or an option is invalid, or both set the same argument.
+        InvalidInputError: as for :func:`session_service`.
     """
     return _service(GcsArtifactService, artifact_service_arguments(uri), options)
 

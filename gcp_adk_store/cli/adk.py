@@ -74,11 +74,7 @@ def _read_as_adk_does(main: click.Group, arguments: Sequence[str]) -> dict[str, 
 
 
 def _require_schemes(said: Mapping[str, str]) -> None:
-    """Refuse an unknown scheme, for which ADK uses a SQL database or memory.
-
-    Raises:
-        CannotLookError: the scheme is unknown; the message suggests a similar one.
-    """
+    """Refuse an unknown scheme, for which ADK uses a SQL database or memory, and suggest a similar one."""
     folder = Path(said.get("agents_dir") or said.get("agent") or ".")
     own = any((folder / f"services.{kind}").exists() for kind in ("yaml", "yml", "py"))
     if own or importlib.util.find_spec("services") is not None:
@@ -92,7 +88,7 @@ def _require_schemes(said: Mapping[str, str]) -> None:
         if scheme in known or (kind == "session" and scheme and _is_sql(scheme)):
             continue
         close = difflib.get_close_matches(scheme, known, n=1)
-        hint = f"did you mean {close[0]}://?" if close else f"there are {'://, '.join(known)}://"
+        hint = f"did you mean {close[0]}://?" if close else f"known schemes: {'://, '.join(known)}://"
         told = f"unknown scheme {scheme[:40]}://" if scheme else "the scheme is missing"
         raise CannotLookError(f"--{option}: {told}; {hint}")
 
@@ -114,11 +110,7 @@ def _is_sql(scheme: str) -> bool:
 
 
 def _require_bucket(said: Mapping[str, str]) -> None:
-    """Report a missing bucket before the first save; warn of one that could not be checked.
-
-    Raises:
-        CannotLookError: a bucket is missing; the message has the command that creates it.
-    """
+    """Refuse a missing bucket, with the command that makes it; warn of one that could not be checked."""
     session_uri, artifact_uri = said.get("session_service_uri"), said.get("artifact_service_uri")
     try:
         missing = asyncio.run(missing_bucket(session_uri=session_uri, artifact_uri=artifact_uri))

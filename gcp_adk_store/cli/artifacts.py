@@ -91,8 +91,8 @@ async def get(at: OpenStore, /, *, version: int | None, out: Path, **named: Any)
                     **named, version=found.version, target=file, on_progress=move_to
                 )
     if found is None:
-        which = "" if version is None else f" version {version} of"
-        raise _not_there(f"there is no{which} artifact {named['filename']!r} in {at.where}")
+        which = "" if version is None else f" in version {version}"
+        raise _not_there(f"the artifact {named['filename']!r} does not exist{which} in {at.where}")
     click.echo(
         f"version {found.version}, {in_one_line(found.mime_type or 'no type')}, {found.size:,} bytes, "
         f"written to {called(out)}",
@@ -111,10 +111,10 @@ async def get(at: OpenStore, /, *, version: int | None, out: Path, **named: Any)
 async def delete(
     at: OpenStore, /, *, filename: str | None, all_: bool, dry_run: bool, **scope: Any
 ) -> Result:
-    """Delete an artifact, or all of a session or a user; --dry-run says what would go, --yes deletes it."""
+    """Delete an artifact, or all of a session or a user; --dry-run only says what it would delete."""
     if (filename is None) != all_:
         raise CannotLookError(
-            "nothing was deleted: name one artifact with --filename, or all with --all; those there are: "
+            "nothing was deleted: name one artifact with --filename, or all with --all; list them: "
             + command_line("artifacts list", only=IDS)
         )
     with waiting("deleting"):
@@ -147,18 +147,14 @@ async def _delete(
 
 
 def _service(store: "Store") -> "GcsArtifactService":
-    """Return the service of the artifacts.
-
-    Raises:
-        CannotLookError: neither an option nor the environment names a bucket.
-    """
+    """Return the service of the artifacts; end the command if nothing names a bucket."""
     if not store.has_artifacts:
         raise CannotLookError(f"no bucket: set ADK_STORE_BUCKET, or pass one: {command_line(bucket='NAME')}")
     return store.artifacts
 
 
 def _not_there(says: str) -> NotThereError:
-    return NotThereError(f"{in_one_line(says)}; those there are: {command_line('artifacts list', only=IDS)}")
+    return NotThereError(f"{in_one_line(says)}; list them: {command_line('artifacts list', only=IDS)}")
 
 
 def _described(version: "StoredArtifactVersion") -> dict[str, Any]:

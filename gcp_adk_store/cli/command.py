@@ -14,7 +14,7 @@ _PARTS: Final = ("adk", "artifacts", "ces", "cost", "doctor", "emulators", "gc",
 
 
 class _Parts(click.Group):
-    """Imports a subcommand at its use: most load ADK and Google's clients, which takes a second."""
+    """Imports a subcommand when it runs: most load ADK and Google's clients, which takes a second."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return [*_PARTS, *super().list_commands(ctx)]
@@ -36,4 +36,4 @@ class _Parts(click.Group):
 @click.group("gcp-adk-store", cls=_Parts, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(gcp_adk_store.__version__)
 def command() -> None:
-    """Look after what gcp_adk_store keeps."""
+    """Manage the sessions and artifacts of a store."""

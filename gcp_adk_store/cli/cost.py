@@ -38,7 +38,7 @@ def _number(option: str, **attributes: Any) -> Callable[[Command], Command]:
 @_number("--turns-per-day", required=True, help="Turns of all users together.")
 @_number("--events-per-turn", required=True, whole=True, help="Events that a turn appends.")
 @_number("--history", required=True, whole=True, help="Events in a session before a turn, on average.")
-@_number("--event-bytes", default=600, whole=True, help="An event as JSON.")
+@_number("--event-bytes", default=600, whole=True, help="Bytes of an event as JSON.")
 @click.option(
     "--scopes",
     metavar="LIST",
@@ -47,11 +47,11 @@ def _number(option: str, **attributes: Any) -> Callable[[Command], Command]:
 )
 @_number("--artifacts-per-turn", default=0, help="Artifacts that a turn saves, under new names.")
 @_number("--artifact-loads-per-turn", default=0, help="Artifacts whose latest version a turn loads.")
-@_number("--artifact-bytes", default=100_000, whole=True, help="An artifact; at most 8 MiB.")
-@_number("--sessions-per-day", help="Sessions that are made; by default what the history makes of the turns.")
-@_number("--retention-days", default=30, help="Sessions and artifacts are deleted after so long.")
-@_number("--cold-share", default=1, help="Turns taken by a process that does not know the session; 1 is all.")
-@click.option("--free-tier", is_flag=True, help="Take off what is free for one database and one account.")
+@_number("--artifact-bytes", default=100_000, whole=True, help="Bytes of an artifact; at most 8 MiB.")
+@_number("--sessions-per-day", help="New sessions; by default computed from the turns and the history.")
+@_number("--retention-days", default=30, help="Days until sessions and artifacts are deleted.")
+@_number("--cold-share", default=1, help="Share of turns whose process has not cached the session; 1: all.")
+@click.option("--free-tier", is_flag=True, help="Subtract the free quota of a database and an account.")
 @click.option(
     "--prices",
     metavar="FILE",
@@ -63,9 +63,9 @@ def _number(option: str, **attributes: Any) -> Callable[[Command], Command]:
 def cost(
     *, scopes: str, free_tier: bool, prices: Path | None, plot: Path | None, as_json: bool, **used: Any
 ) -> None:
-    """Estimate what 30 days cost, beside the services that ADK ships.
+    """Estimate the cost of 30 days, compared with the services that ADK ships.
 
-    Contacts nothing. Omits network, indexes, backups and point-in-time recovery, whose prices depend on
+    Contacts no service. Omits network, indexes, backups and point-in-time recovery, whose prices depend on
     more than turns.
     """
     workload = _workload(used, scopes)

@@ -27,16 +27,16 @@ _COLORS: Final = {Status.OK: "green", Status.WARN: "yellow", Status.FAIL: "red",
 @place_options
 @json_option
 def doctor(*, as_json: bool, **place: str | None) -> None:
-    """Look at a deployment: credentials, APIs, database, indexes, bucket, IAM, clock and latency.
+    """Check a deployment: credentials, APIs, database, indexes, bucket, IAM, clock and latency.
 
-    Changes no setting. Writes one document and one object that no agent meets, reads them some times, and
-    removes them. Ends with 1 if something fails, with 2 if it cannot look.
+    Changes no setting. Writes one document and one object that no agent reads, reads each 20 times, and
+    removes both. Ends with 1 if something fails, with 2 if it cannot check.
     """
     from gcp_adk_store.doctor.examination import examine  # noqa: PLC0415  # brings Google's clients
 
     with told_with_remedy():
         chosen = chosen_settings(place)
-        with waiting("looking"):
+        with waiting("checking"):
             facts = asyncio.run(examine(chosen))
     findings = findings_of(facts)
     samples_ms = {

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 _KINDS: Final = {
     GarbageKind.DELETION: "a deletion that was interrupted",
     GarbageKind.PAYLOAD: "large content that nothing refers to",
-    GarbageKind.UPLOAD: "a file that was put and never finalized",
-    GarbageKind.UNREADABLE: "left alone: what it belongs to cannot be read",
+    GarbageKind.UPLOAD: "an upload that was never finalized",
+    GarbageKind.UNREADABLE: "left alone: its owner cannot be read",
 }
 _HOUR_S: Final = 3600.0
 _Found = tuple[Garbage, str]
@@ -38,14 +38,14 @@ _Found = tuple[Garbage, str]
     type=click.FloatRange(min=1),
     default=24.0,
     show_default=True,
-    help="Leave what was written later.",
+    help="Keep content that was written later.",
 )
 @click.option("--dry-run", is_flag=True, help="Only list it.")
 @json_option
 async def gc(at: OpenStore, /, *, older_than: float, dry_run: bool) -> Result:
-    """Remove what nothing uses: rests of deletions, payloads that nothing refers to, old uploads.
+    """Remove garbage: rests of deletions, payloads without a reference, uploads never finalized.
 
-    Safe while agents run. Reads the names of all payloads, and shows the place. Ends with 1 if garbage
+    Safe while agents run. It reads the names of all payloads, and says where it looks. Ends with 1 if garbage
     remains, with 2 if it cannot look or no project is named.
     """
     click.echo(f"looking in {at.where}", err=click.get_current_context().params["as_json"])
@@ -55,10 +55,9 @@ async def gc(at: OpenStore, /, *, older_than: float, dry_run: bool) -> Result:
             found.append((garbage, await _outcome(at.store, garbage, dry_run=dry_run)))
             move_to(len(found))
     counts = Counter(outcome for _, outcome in found)
-    lines = ["nothing: all that is stored is in use, or was written too lately to tell"]
     return Result(
         [_described(*each) for each in found],
-        _lines(found, counts, dry_run=dry_run) if found else lines,
+        _lines(found, counts, dry_run=dry_run),
         status=int(bool(counts["failed"] + counts["left alone"])),
     )
 
@@ -89,6 +88,8 @@ def _described(garbage: Garbage, outcome: str) -> dict[str, Any]:
 
 
 def _lines(found: list[tuple[Garbage, str]], counts: Counter[str], *, dry_run: bool) -> list[RenderableType]:
+    if not found:
+        return ["nothing: all content is in use, or was written too recently to judge"]
     table = Table("kind", "in", "name", "size", "age", "outcome", box=None)
     for garbage, outcome in found:
         table.add_row(

@@ -12,23 +12,23 @@ from gcp_adk_store.cli.screen import Result
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-IDS: Final = ("app_name", "user_id", "session_id")
-"""Parameters of the ids: ADK's names of them."""
+_PARAMETERS: Final = {"--app": "app_name", "--user": "user_id", "--session": "session_id"}
+IDS: Final = tuple(_PARAMETERS.values())
+"""Parameters of the ids, with the names that ADK gives them."""
 
 
 def given_id(name: str, *, required: bool = False, says: str) -> Callable[[Command], Command]:
     """Return ``--app``, ``--user`` or ``--session``, an id that stays unchanged."""
-    parameter = next(each for each in IDS if each.startswith(name.strip("-")))
-    return click.option(name, parameter, metavar="ID", required=required, help=says)
+    return click.option(name, _PARAMETERS[name], metavar="ID", required=required, help=says)
 
 
-app_option = given_id("--app", required=True, says="Name of the app.")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 
 
 def user_options(command: Command) -> Command:
     """Add ``--app`` and ``--user`` to *command*."""
-    return app_option(given_id("--user", required=True, says="Id of the user.")(command))
+    command = given_id("--user", required=True, says="Id of the user.")(command)
+    return given_id("--app", required=True, says="Name of the app.")(command)
 
 
 def deletion_options(work: Work) -> Work:

@@ -192,11 +192,7 @@ def command_line(path: str | None = None, *, only: Iterable[str] | None = None, 
 
 
 async def _with_project(settings: StoreSettings) -> StoreSettings:
-    """Return *settings* with a project.
-
-    Raises:
-        NotProvisionedError: neither the settings nor the credentials name one.
-    """
+    """Return *settings* with a project; raise if neither they nor the credentials name one."""
     if settings.project:
         return settings
     if environment.firestore_emulator_host():
@@ -222,9 +218,9 @@ def _remedy(exc: StoreError) -> str:
     if "gcloud " in str(exc) or f"{ctx.find_root().info_name} " in str(exc):
         return ""
     if isinstance(exc, SessionMissingError):
-        return f"the sessions there are: {command_line('sessions list', only=('app_name', 'user_id'))}"
+        return f"list the sessions: {command_line('sessions list', only=('app_name', 'user_id'))}"
     if isinstance(exc, InvalidInputError):
-        return f"what the options may be: {ctx.command_path} --help"
+        return f"see the options: {ctx.command_path} --help"
     if isinstance(exc, OutcomeUnknownError):
         return f"run it again: {command_line()}"
     if isinstance(exc, (AccessDeniedError, NotProvisionedError, UnavailableError)):

@@ -8,7 +8,7 @@ import click
 from rich.table import Table
 
 from gcp_adk_store.cli.event_lines import event_lines, json_lines
-from gcp_adk_store.cli.options import IDS, app_option, deletion_options, given_id, json_option, user_options
+from gcp_adk_store.cli.options import IDS, deletion_options, given_id, json_option, user_options
 from gcp_adk_store.cli.output import called, opened_file
 from gcp_adk_store.cli.place import OpenStore, at_store, command_line
 from gcp_adk_store.cli.screen import Result, cell, progress, waiting
@@ -35,12 +35,12 @@ def sessions() -> None:
 
 @sessions.command("list")
 @at_store()
-@app_option
+@given_id("--app", required=True, says="Name of the app.")
 @given_id("--user", says="Id of a user; by default all users of the app.")
 @click.option(
     "--page-size", metavar="N", type=click.IntRange(1, 1000), default=50, show_default=True, help="Sessions."
 )
-@click.option("--cursor", metavar="TEXT", help="Of the page before: where this one begins.")
+@click.option("--cursor", metavar="TEXT", help="The cursor that the page before printed.")
 @click.option(
     "--order",
     type=click.Choice(["newest", "oldest"]),
@@ -78,12 +78,12 @@ async def list_(at: OpenStore, /, *, order: Literal["newest", "oldest"], **asked
     show_default=True,
     help="Events, from the oldest on.",
 )
-@click.option("--cursor", metavar="TEXT", help="Of the command before: which event these follow.")
+@click.option("--cursor", metavar="TEXT", help="The cursor that the command before printed.")
 @json_option
 async def show_(at: OpenStore, /, *, limit: int, cursor: str | None, **key: Any) -> Result:
     """Show a session: its state, and its events in their order.
 
-    What users and agents said is shown. Long texts are cut, in JSON they are whole.
+    This includes the content of users and agents. Long texts are cut; JSON has them whole.
     """
     header = await read_header(at.store.sessions, key)
     found = [each async for each in at.store.sessions.iter_events(**key, cursor=cursor, limit=limit + 1)]
@@ -129,7 +129,7 @@ async def export(at: OpenStore, /, *, out: Path, **key: Any) -> None:
 @deletion_options
 @json_option
 async def delete(at: OpenStore, /, *, dry_run: bool, **key: Any) -> Result:
-    """Delete a session with its events; --dry-run says what would go, --yes deletes it.
+    """Delete a session with its events; --dry-run only says what it would delete.
 
     State of the user and of the app stays, and so do the session's artifacts.
     """

@@ -24,7 +24,7 @@ _COLORS = {"state": "green", "artifact": "green", "unknown": "red", "literal": "
 
 @click.group()
 def template() -> None:
-    """Look at instruction templates."""
+    """Check instruction templates."""
 
 
 @template.command()
@@ -39,7 +39,7 @@ def template() -> None:
 @click.option("--literal-braces", is_flag=True, help="Two braces or more stand for themselves.")
 @json_option
 def lint(*, source: str, session: str | None, extended: bool, literal_braces: bool, as_json: bool) -> None:
-    """List the placeholders of a template, and its surprises.
+    """List the placeholders of a template, and which of them are unknown or unexpected.
 
     Ends with 1 if a placeholder has an unknown name, with 2 if it cannot look.
     """
@@ -68,7 +68,7 @@ def _template(source: str) -> str:
         try:
             return path.read_text(encoding="utf-8")
         except UnicodeDecodeError as exc:
-            raise CannotLookError(f"{source} is no UTF-8: {exc.reason} at byte {exc.start}") from exc
+            raise CannotLookError(f"{source} is not UTF-8: {exc.reason} at byte {exc.start}") from exc
     module, colon, attribute = source.partition(":")
     if not colon:
         raise CannotLookError(f"the file {source} does not exist; name a file, or MODULE:ATTRIBUTE")

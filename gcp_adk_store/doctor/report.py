@@ -17,6 +17,7 @@ Look = Callable[[Facts], Finding | None]
 @dataclass(frozen=True, slots=True)
 class _Check:
     of: Literal["deployment", "database", "bucket", "objects"]
+    """What the check is about."""
     look: Look
     emulated: str = ""
     """Why the check does not apply on an emulator."""

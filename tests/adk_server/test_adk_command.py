@@ -85,9 +85,9 @@ def test_the_schemes_are_those_of_adk_and_of_this_store() -> None:
         ("--session_service_uri", "Fire-Store://p", "fire-store://; did you mean firestore://?"),
         ("--session_service_uri", "agentengin://1", "agentengin://; did you mean agentengine://?"),
         ("--session_service_uri", "postgres://host/db", "postgres://; did you mean postgresql://?"),
-        ("--session_service_uri", "gs://my-bucket", "gs://; there are agentengine://, firestore://, "),
+        ("--session_service_uri", "gs://my-bucket", "gs://; known schemes: agentengine://, firestore://, "),
         ("--artifact_service_uri", "g://my-bucket", "g://; did you mean gs://?"),
-        ("--artifact_service_uri", "firestore://p", "firestore://; there are file://, gs://, memory://"),
+        ("--artifact_service_uri", "firestore://p", "firestore://; known schemes: file://, gs://, memory://"),
         ("--memory_service_uri", "memry://", "memry://; did you mean memory://?"),
     ],
 )
@@ -108,8 +108,9 @@ def test_what_is_no_uri_is_one_line_too(uri: str) -> None:
     run = adk("run", f"--artifact_service_uri={uri}", "echo", "hello")
 
     assert 2 == run.exit_code
-    assert "Error: --artifact_service_uri: the scheme is missing; there are file://, gs://, memory://\n" == (
-        run.output
+    assert (
+        "Error: --artifact_service_uri: the scheme is missing; known schemes: file://, gs://, memory://\n"
+        == (run.output)
     )
 
 

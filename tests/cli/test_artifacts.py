@@ -120,7 +120,7 @@ def test_an_artifact_that_is_not_there_ends_it_with_1(
     file.write_text("kept")
     name = "plot.png" if version else "other"
     result = deployment.run("artifacts", "get", *NAMED, "--filename", name, *version, "-o", str(file))
-    helps = follow(result.stderr.strip().rpartition("those there are: ")[2])
+    helps = follow(result.stderr.strip().rpartition("list them: ")[2])
 
     assert 1 == result.exit_code
     assert ["artifacts", "list", *deployment.options, *NAMED] == helps

@@ -199,7 +199,7 @@ def test_a_session_that_is_not_there_ends_it_with_1(
 ) -> None:
     """And with the command that lists those there are."""
     result = deployment.run("sessions", arguments[0], *NAMED, *arguments[1:])
-    helps = follow(result.stderr.strip().rpartition("the sessions there are: ")[2])
+    helps = follow(result.stderr.strip().rpartition("list the sessions: ")[2])
 
     assert (1, "") == (result.exit_code, result.stdout)
     assert ["sessions", "list", *deployment.options, *NAMED[:4]] == helps

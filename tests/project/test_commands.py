@@ -265,7 +265,7 @@ def test_the_store_of_the_emulators_is_looked_at(environ: Mapping[str, str], tmp
     assert 0 == run.returncode, run.stdout + run.stderr
     assert re.search(r"^ *ok +documents ", run.stdout, re.MULTILINE)
     assert re.search(r"^ *ok +objects ", run.stdout, re.MULTILINE)
-    assert "nothing: all that is stored is in use" in run.stdout
+    assert "nothing: all content is in use" in run.stdout
 
 
 async def test_templates_are_linted(project: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
