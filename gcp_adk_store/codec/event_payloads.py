@@ -2,7 +2,8 @@
 
 The text of an event with payloads has one key more, ``adk_store_payloads``: a list of places, digests and
 sizes. The text of an event with encoded halves of surrogate pairs (:mod:`gcp_adk_store.model.halves`) has
-``adk_store_halves``, which is true. ADK's ``Event`` ignores keys that it does not know.
+``adk_store_halves``, which is true. ADK's ``Event`` ignores keys that it does not know. ``StoredDataError``
+says that content lacks the place of a payload, or that a reference has an unknown form.
 """
 
 import json
@@ -41,11 +42,7 @@ def without_bytes(
 
 
 def put_bytes(content: types.Content | None, data: Mapping[Place, bytes]) -> None:
-    """Put *data* back into *content*.
-
-    Raises:
-        StoredDataError: *content* has no such place.
-    """
+    """Put *data* back into *content*."""
     blobs = dict(_blobs(content))
     for place, value in data.items():
         if place not in blobs:
@@ -54,11 +51,7 @@ def put_bytes(content: types.Content | None, data: Mapping[Place, bytes]) -> Non
 
 
 def put_placeholders(content: types.Content | None, refs: Iterable[tuple[Place, PayloadRef]]) -> None:
-    """Put a text that names each missing payload into its place in *content*.
-
-    Raises:
-        StoredDataError: *content* has no such place.
-    """
+    """Put a text that names each missing payload into its place in *content*."""
     parts = _parts(content)
     places = dict(_blobs(content))
     for place, ref in refs:
@@ -87,11 +80,7 @@ def referring(text: str, refs: Mapping[Place, PayloadRef]) -> str:
 
 
 def references(text: str) -> dict[Place, PayloadRef]:
-    """Return the references that :func:`referring` added to *text*.
-
-    Raises:
-        StoredDataError: its form is unknown.
-    """
+    """Return the references that :func:`referring` added to *text*."""
     if _KEY not in text:  # avoids a second parse of an ordinary event
         return {}
     what = f"an event of {len(text)} characters"

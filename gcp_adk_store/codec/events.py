@@ -87,16 +87,11 @@ class StoredEvent:
 def encode_event(
     event: Event, *, state_delta: Mapping[str, Any], limits: EventLimits, light: bool = False
 ) -> EncodedEvent:
-    """Return *event* as JSON with *state_delta*; *event* stays as it is.
+    """Return *event* as JSON with *state_delta*, which holds JSON values only; *event* stays as it is.
 
     The text holds the whole event, also fields that a newer ADK adds. The function parses the text before it
     returns: an unreadable event, such as one with a text as its timestamp, would block the session forever.
-
-    Args:
-        event: The event.
-        state_delta: Its state delta, JSON values only.
-        limits: Sizes of payloads.
-        light: Whether the event and its state delta are known to be light, and so within all limits.
+    An event that is known to be *light*, with its state delta, is within all limits.
 
     Raises:
         InvalidInputError: ADK cannot read the event's JSON, or the event holds more values than *limits*
@@ -175,23 +170,19 @@ def complete_event(stored: StoredEvent, found: Mapping[PayloadRef, bytes]) -> St
         put_bytes(event.content, {place: found[ref] for place, ref in stored.missing.items() if ref in found})
         lost = [(place, ref) for place, ref in stored.missing.items() if ref not in found]
         put_placeholders(event.content, lost)
-        return StoredEvent(event=event, missing={})
-    if whole not in found:
+    elif whole in found:
+        completed = decode_event(unpack_text(whole, found[whole]))
+        if WHOLE in completed.missing:
+            raise StoredDataError(f"payload {whole} is an event that is a payload again")
+        return completed
+    else:
         role = "user" if event.author == "user" else "model"
         event.content = types.Content(role=role, parts=[types.Part(text=placeholder(whole))])
-        return StoredEvent(event=event, missing={})
-    completed = decode_event(unpack_text(whole, found[whole]))
-    if WHOLE in completed.missing:
-        raise StoredDataError(f"payload {whole} is an event that is a payload again")
-    return completed
+    return StoredEvent(event=event, missing={})
 
 
 def unpack_text(ref: PayloadRef, data: bytes) -> str:
-    """Return the text of an event that is one whole payload.
-
-    Raises:
-        StoredDataError: *data* is damaged.
-    """
+    """Return the text of an event that is one whole payload; damaged *data* is a StoredDataError."""
     try:
         return unpack(data, limit=MAX_PAYLOAD_BYTES).decode()
     except ValueError as exc:
@@ -199,18 +190,14 @@ def unpack_text(ref: PayloadRef, data: bytes) -> str:
 
 
 def event_timestamp(text: str) -> float:
-    """Return the timestamp of the event in *text* without parsing the rest.
-
-    Raises:
-        StoredDataError: *text* has none.
-    """
+    """Return the timestamp of the event in *text*; without a finite one, it is a StoredDataError."""
     try:
         timestamp = float(json.loads(text)["timestamp"])
-    except (TypeError, ValueError, KeyError, OverflowError, RecursionError) as exc:
-        raise StoredDataError(f"a stored event of {len(text)} characters has no timestamp") from exc
-    if not math.isfinite(timestamp):
-        raise StoredDataError(f"a stored event of {len(text)} characters has no finite timestamp")
-    return timestamp
+        if math.isfinite(timestamp):
+            return timestamp
+    except (TypeError, ValueError, KeyError, OverflowError, RecursionError):
+        pass
+    raise StoredDataError(f"a stored event of {len(text)} characters has no finite timestamp")
 
 
 def _spell(event: Event, *, halves: bool) -> tuple[str, Event]:

@@ -1,7 +1,8 @@
 """Encode values as JSON texts and parse them, in pieces if they are large.
 
 Python's encoder and parser block all other threads while they run, also that of the event loop. Each call
-handles some thousand values, which takes a few milliseconds.
+handles some thousand values, which takes a few milliseconds. What JSON cannot hold raises ``TypeError``,
+``ValueError`` or ``RecursionError``, and damaged JSON one of the last two.
 """
 
 import json.scanner
@@ -24,14 +25,9 @@ _AFTER_VALUES: Final = frozenset(",]} \t\n\r")
 
 
 def to_json(value: Any, *, ascii_only: bool = False) -> str:
-    """Return *value* as compact JSON, piece by piece.
-
-    Raises:
-        TypeError, ValueError, RecursionError: JSON cannot hold it.
-    """
+    """Return *value* as compact JSON, piece by piece."""
     text = StringIO()
-    for piece in json.JSONEncoder(separators=_COMPACT, ensure_ascii=ascii_only).iterencode(value):
-        text.write(piece)
+    text.writelines(json.JSONEncoder(separators=_COMPACT, ensure_ascii=ascii_only).iterencode(value))
     return text.getvalue()
 
 
@@ -40,9 +36,6 @@ def to_json_bytes(value: Any, *, light: bool) -> tuple[bytes, bool]:
 
     A text cannot hold two adjacent halves of a surrogate pair: a parser joins their escapes to the pair. The
     bytes hold them unescaped, as Python's own parser accepts them. One call encodes a *light* value.
-
-    Raises:
-        TypeError, ValueError, RecursionError: JSON cannot hold it.
     """
     text = json.dumps(value, separators=_COMPACT) if light else to_json(value, ascii_only=True)
     if "\\ud" in text and joins(raw := to_json(value, ascii_only=False)):
@@ -51,11 +44,7 @@ def to_json_bytes(value: Any, *, light: bool) -> tuple[bytes, bool]:
 
 
 def from_json(text: str) -> Any:
-    """Return the value of the JSON *text*.
-
-    Raises:
-        ValueError, RecursionError: it is damaged.
-    """
+    """Return the value of the JSON *text*."""
     if len(text) <= _PIECE:
         return json.loads(text)
     value, end = _read(text, _past_space(text, 0))

@@ -1,4 +1,8 @@
-"""Encode one state value as a Firestore field, and decode it with its exact type."""
+"""Encode state values as Firestore fields, and decode them with their exact types.
+
+Encoding raises ``InvalidInputError`` for a value that JSON cannot hold, decoding ``StoredDataError`` for an
+unknown form. *what* names the value in these errors.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -38,9 +42,6 @@ def encode_value(value: Any, *, what: str) -> FieldValue:
     JSON text keeps what Firestore cannot: lists in lists, depth, integers beyond 64 bits, map keys
     that are empty or reserved, halves of surrogate pairs. It cannot keep two adjacent halves:
     :func:`~gcp_adk_store.codec.spilling.spill_state` makes payloads of such values.
-
-    Raises:
-        InvalidInputError: JSON cannot hold *value*. *what* names it.
     """
     match value:
         case PayloadRef():
@@ -66,11 +67,7 @@ def kind_of(field: object) -> str:
 
 
 def decode_value(field: FieldValue | Foreign, *, what: str) -> Any:
-    """Return the value that :func:`encode_value` encoded as *field*; a spilled value as its reference.
-
-    Raises:
-        StoredDataError: the form of *field* is unknown. *what* names it.
-    """
+    """Return the value that :func:`encode_value` encoded as *field*; a spilled value as its reference."""
     if field is None or isinstance(field, (bool, int, float, str)):
         return field
     form = dict(field) if isinstance(field, dict) and len(field) == 1 else {}
@@ -88,7 +85,7 @@ def encode_state(state: Mapping[Any, Any]) -> dict[str, FieldValue]:
     """Return a scope's state, or its state delta, as the map field ``state``.
 
     Raises:
-        InvalidInputError: a key exceeds the limit of a field name, or a value is not JSON.
+        InvalidInputError: also for a key that exceeds the limit of a field name, or is not text.
     """
     fields = {}
     for key, value in state.items():
@@ -101,11 +98,7 @@ def encode_state(state: Mapping[Any, Any]) -> dict[str, FieldValue]:
 
 
 def decode_state(fields: Mapping[str, FieldValue | Foreign]) -> dict[str, Any]:
-    """Return the state that :func:`encode_state` wrote.
-
-    Raises:
-        StoredDataError: the form of a value is unknown, or a name is not the encoding of a key.
-    """
+    """Return the state that :func:`encode_state` wrote; a name must be the encoding of a key."""
     state = {}
     for name, field in fields.items():
         try:

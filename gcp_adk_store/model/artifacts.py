@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple, Self
 
@@ -67,11 +68,9 @@ def time_after(lifetime: timedelta, *, now: float) -> datetime:
     Raises:
         InvalidInputError: *lifetime* is out of range.
     """
-    try:
+    with suppress(TypeError, OverflowError):
         if lifetime > timedelta(0):
             return datetime.fromtimestamp(now, UTC) + lifetime
-    except (TypeError, OverflowError):
-        pass
     raise InvalidInputError(f"expires_after is {lifetime!r:.60}, it must be a timedelta above 0")
 
 

@@ -18,12 +18,9 @@ class Expiry:
     """The expiry of a session without further appends. Times are Unix times in whole seconds.
 
     Its parts, which are segments and chunks of payloads, expire by themselves too, but never before the
-    session. The store keeps each for twice the time to live after its write, so that it renews them once in
-    a time to live of activity, not with every append.
-
-    Firestore's clock decides whether the expiry has passed, because the clock of a process may be wrong. A
-    process computes it from the time in Firestore's answers. An expiry that is too early does not shorten a
-    session's life: it lives its time to live from the time that Firestore gave its last write.
+    session: each lives twice the time to live after its write, so that a time to live of activity renews it
+    once. The time is that of Firestore's answers, because the clock of a process may be wrong. An expiry that
+    is too early does not shorten a session's life, which counts from Firestore's time of its last write.
     """
 
     ttl_s: int
@@ -53,9 +50,7 @@ class Expiry:
     def has_passed(self, now: float, *, written_at: float) -> bool:
         """Return whether the session has expired, even if Firestore still has its document.
 
-        Args:
-            now: Firestore's time.
-            written_at: Firestore's time of the last write of the session, 0 if unknown.
+        *now* and *written_at*, the last write of the session, are Firestore's times; 0 if unknown.
         """
         return now >= max(self.at, written_at + self.ttl_s)
 

@@ -14,8 +14,7 @@ from gcp_adk_store.model.payloads import PayloadPlace
 from gcp_adk_store.model.state import ScopedState
 
 _MARKER: Final = re.compile(
-    r"([^/]+)/([0-9]{1,18})/((?:[0-9]{1,18}\.[0-9]{9})?)"
-    r"(?:/([0-9]{1,12})/([0-9]{1,12})/([0-9]{1,12})?)?"
+    r"([^/]+)/([0-9]{1,18})/((?:[0-9]{1,18}\.[0-9]{9})?)(?:/([0-9]{1,12})/([0-9]{1,12})/([0-9]{1,12})?)?"
 )
 
 
@@ -46,9 +45,8 @@ class Marker:
 
     def has_expired(self, now: float) -> bool:
         """Return whether the session has expired *now* by what the handle knows: others may have appended."""
-        return self.expiry is not None and self.expiry.has_passed(
-            now, written_at=float(self.update_time or 0)
-        )
+        written_at = float(self.update_time or 0)
+        return self.expiry is not None and self.expiry.has_passed(now, written_at=written_at)
 
     @classmethod
     def parse(cls, text: str | None) -> Self | None:
@@ -68,7 +66,7 @@ class Marker:
 
     def advanced(self, update_time: str, expiry: Expiry | None) -> "Marker":
         """Return this marker after one more append, which set *expiry*."""
-        return Marker(epoch=self.epoch, revision=self.revision + 1, update_time=update_time, expiry=expiry)
+        return replace(self, revision=self.revision + 1, update_time=update_time, expiry=expiry)
 
     def __str__(self) -> str:
         text = f"{self.epoch}/{self.revision}/{self.update_time}"
@@ -160,24 +158,18 @@ class Settlement(enum.Enum):
 def settle(
     append: Append, *, marker: Marker, stored: StoredSession | None, newest: Sequence[str]
 ) -> Settlement:
-    """Return the outcome of *append*, decided from the document as it is now.
+    """Return the outcome of *append*, which required *marker*, from the session as it is *stored* now.
 
-    Args:
-        append: The append that was sent.
-        marker: The marker that it required.
-        stored: The session now, ``None`` if it does not exist.
-        newest: Events of *stored*, in append order: at least as many as :func:`events_to_settle` says.
+    *newest* are its newest events, in append order: at least as many as :func:`events_to_settle` says. A
+    session that does not exist is ``None``.
     """
     if stored is None or stored.epoch != marker.epoch:
         return Settlement.MISSING
     if stored.revision == marker.revision:
         return Settlement.RETRY  # another process only sealed the tail
-    alone = stored.revision == marker.revision + 1
-    if alone and newest and newest[-1] == append.text:
+    if stored.revision == marker.revision + 1 and append.text in newest[-1:]:
         return Settlement.LANDED
-    if append.text in newest:
-        return Settlement.OVERTAKEN
-    return Settlement.STALE
+    return Settlement.OVERTAKEN if append.text in newest else Settlement.STALE
 
 
 def events_to_settle(marker: Marker, stored: StoredSession) -> int:
@@ -196,12 +188,10 @@ def wants_all_events(config: GetSessionConfig | None) -> bool:
 
 
 def wants_older(config: GetSessionConfig | None, *, have: int, running_max: float | None) -> bool:
-    """Return whether segments before those read so far may hold events that *config* asks for.
+    """Return whether segments not read yet may hold events that *config* asks for.
 
-    Args:
-        config: The caller's filter.
-        have: The number of events read so far that pass the filter.
-        running_max: Newest timestamp of all events not read yet.
+    The segments read so far *have* so many events that pass the filter; *running_max* is the newest timestamp
+    in those not read yet.
     """
     if config is None:
         return True
@@ -217,10 +207,8 @@ def select_events(events: Sequence[Timed], config: GetSessionConfig | None) -> l
     last ``num_recent_events`` of them.
     """
     chosen = list(events)
-    if config is None:
-        return chosen
-    if config.after_timestamp is not None:
+    if config is not None and config.after_timestamp is not None:
         chosen = [event for event in chosen if event.timestamp >= config.after_timestamp]
-    if config.num_recent_events is not None:
-        chosen = chosen[len(chosen) - min(config.num_recent_events, len(chosen)) :]
+    if config is not None and config.num_recent_events is not None:
+        del chosen[: max(0, len(chosen) - config.num_recent_events)]
     return chosen

@@ -54,18 +54,12 @@ def weigh(
 ) -> tuple[int, bool]:
     """Return how many values *value* has as JSON, and whether a text or a key holds half of a surrogate pair.
 
-    Shared parts count at each place. The time and memory are proportional to the distinct objects.
-
-    Args:
-        value: The value to encode.
-        bounds: The limits.
-        what: Names it in errors.
-        max_depth: The limit of nested maps and lists.
-        beside: Values of the same JSON that were weighed before; they count.
+    Shared parts count at each place, and so do the values *beside* it in the same JSON, which were weighed
+    before. The time and memory are proportional to the distinct objects. *what* names the value in errors.
 
     Raises:
-        InvalidInputError: it exceeds *bounds*, contains itself, nests too deep, or holds an integer of over
-            4,300 digits.
+        InvalidInputError: it exceeds *bounds*, contains itself, has more than *max_depth* maps and lists
+            within each other, or holds an integer of over 4,300 digits.
     """
     scale = _Scale(bounds, what, max_depth, beside)
     scale.add((value,), 0)
@@ -146,14 +140,11 @@ class _Scale:
         return height
 
     def _add_text(self, text: str) -> None:
-        if text.isascii():
+        try:
+            self.size += len(text) if text.isascii() else len(text.encode())
+        except UnicodeEncodeError:
             self.size += len(text)
-        else:
-            try:
-                self.size += len(text.encode())
-            except UnicodeEncodeError:
-                self.size += len(text)
-                self.halves = True
+            self.halves = True
 
     def _add_other(self, item: Any, depth: int) -> int:
         if isinstance(item, enum.Enum):

@@ -3,9 +3,9 @@
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Final
 
+from gcp_adk_store.codec.documents import ids_of
 from gcp_adk_store.codec.event_payloads import WHOLE, references
 from gcp_adk_store.codec.events import unpack_text
-from gcp_adk_store.codec.owners import ids_of, level_of, session_at
 from gcp_adk_store.codec.stored import read_deletions, read_session, read_state
 from gcp_adk_store.codec.writes import Document, Page
 from gcp_adk_store.errors import PayloadMissingError, StoredDataError
@@ -59,7 +59,7 @@ class Collector:
         if garbage.kind is not GarbageKind.DELETION:
             return False
         (note,) = await self._storage.documents.get([garbage.name])
-        key = session_at(_parent(garbage.name), self._storage.layout.prefix)
+        key = self._storage.layout.session_at(_parent(garbage.name))
         if note is not None and key is not None:
             await self._remover.finish_deletions(key, read_deletions([note]))
         return True
@@ -88,7 +88,7 @@ class Collector:
         kind, reason = GarbageKind.DELETION, ""
         try:
             read_deletions([note])
-            if session_at(_parent(note.path), self._storage.layout.prefix) is None:
+            if self._storage.layout.session_at(_parent(note.path)) is None:
                 kind, reason = GarbageKind.UNREADABLE, "it is not below a session"
         except StoredDataError as exc:
             kind, reason = GarbageKind.UNREADABLE, str(exc)
@@ -127,9 +127,9 @@ class Collector:
         Raises:
             StoredDataError: that cannot be told.
         """
-        if owner is None or level_of(owner.path, self._storage.layout.prefix) is None:
+        if owner is None or self._storage.layout.level_of(owner.path) is None:
             raise StoredDataError("it does not say which document it belongs to")
-        key = session_at(owner.path, self._storage.layout.prefix)
+        key = self._storage.layout.session_at(owner.path)
         if key is None:
             ids_of(owner.path)  # refuses what Firestore would refuse
             (document,) = await self._storage.documents.get([owner.path])

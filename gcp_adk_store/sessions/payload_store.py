@@ -15,9 +15,8 @@ from google.auth.credentials import Credentials
 from gcp_adk_store.cloud.auth.credentials import StoreCredentials
 from gcp_adk_store.cloud.storage.calls import StorageCalls, StorageClient
 from gcp_adk_store.cloud.storage.objects import Objects
-from gcp_adk_store.codec.documents import Layout
+from gcp_adk_store.codec.documents import OWNER, PUT_TIME, Layout, chunk_owner, object_owner, owner_digest
 from gcp_adk_store.codec.objects import DEFAULT_CONTENT_TYPE, ObjectFields, ScannedObject
-from gcp_adk_store.codec.owners import OWNER, PUT_TIME, chunk_owner, object_owner, owner_digest
 from gcp_adk_store.codec.stored import read_chunk
 from gcp_adk_store.codec.writes import Delete, Document, Page
 from gcp_adk_store.errors import (

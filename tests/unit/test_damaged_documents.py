@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 
 from gcp_adk_store.codec.documents import Layout
 from gcp_adk_store.codec.events import event_timestamp
-from gcp_adk_store.codec.owners import session_at
 from gcp_adk_store.codec.packing import pack_segment
 from gcp_adk_store.codec.stored import (
     read_chunk,
@@ -227,7 +226,7 @@ def test_a_path_that_is_spelled_as_none_is_told(names: list[str]) -> None:
     path = "/".join(
         f"adk_{level}/{name}" for level, name in zip(("apps", "users", "sessions"), names, strict=True)
     )
-    found = read_or_told(lambda: session_at(path, "adk"), path)
+    found = read_or_told(lambda: LAYOUT.session_at(path), path)
 
     assert found is None or path == LAYOUT.session(found)
 
