@@ -38,13 +38,10 @@ def lint_template(
     filenames: Collection[str] | None = None,
     settings: TemplateSettings = ADK_SETTINGS,
 ) -> list[Finding]:
-    """Return the braces of *template*, in order.
+    """Return the braces of *template*, an instruction, in order.
 
-    Args:
-        template: The instruction.
-        state_keys: The existing keys; ``None`` if unknown.
-        filenames: The existing artifacts; ``None`` if unknown.
-        settings: The rules for placeholders.
+    *state_keys* and *filenames* name the existing state and artifacts, ``None`` if unknown; *settings* are
+    the rules for placeholders.
     """
     found: list[tuple[int, str, Kind, str]] = []
     position = 0
@@ -75,27 +72,18 @@ def _meaning(
         return "literal", "several braces stand for themselves"
     if not settings.allows(piece):
         return "unknown", "is not among allowed_keys"
-    optional = " (optional)" if piece.optional else ""
+    what: Kind = "artifact" if piece.is_artifact else "state"
     known = filenames if piece.is_artifact else state_keys
-    what: Literal["artifact", "state"] = "artifact" if piece.is_artifact else "state"
     lost = ""
-    if piece.closing > piece.braces:
-        lost = f"; {piece.closing - piece.braces} more braces close it than open it, and go with it"
-    if known is not None and piece.name not in known and piece.default is None:
-        return _without_value(piece, what, lost, settings)
-    return what, f"{what} {piece.name!r}{optional}{lost}"
-
-
-def _without_value(
-    piece: Placeholder, what: Literal["artifact", "state"], lost: str, settings: TemplateSettings
-) -> tuple[Kind, str]:
+    if (more := piece.closing - piece.braces) > 0:
+        lost = f"; {more} more braces close it than open it, and go with it"
+    if known is None or piece.name in known or piece.default is not None:
+        return what, f"{what} {piece.name!r}{' (optional)' if piece.optional else ''}{lost}"
     says = f"there is no {what} {piece.name!r}"
     text = settings.without_value(piece)
-    if text == "":
-        return what, f"{says}: it is left empty{lost}"
-    if text is not None:
-        return "literal", f"{says}: it stays as it is"
-    return "unknown", f"{says}: it is an error when it is filled{lost}"
+    if text is None:
+        return "unknown", f"{says}: it is an error when it is filled{lost}"
+    return ("literal", f"{says}: it stays as it is") if text else (what, f"{says}: it is left empty{lost}")
 
 
 def _of_literal(text: str) -> tuple[Kind, str]:

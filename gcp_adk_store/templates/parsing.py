@@ -87,13 +87,12 @@ def _placeholder(match: re.Match[str], *, extended: bool) -> Placeholder | None:
     optional = name.endswith("?")
     name = name.removesuffix("?")
     is_artifact = name.startswith(ARTIFACT)
-    path: tuple[str, ...] = ()
+    path: list[str] = []
     if is_artifact:
         name = name.removeprefix(ARTIFACT)
     else:
         if extended:
-            name, *steps = name.split(".")
-            path = tuple(steps)
+            name, *path = name.split(".")
         if not is_state_key(name) or "" in path:
             return None
     return Placeholder(
@@ -103,6 +102,6 @@ def _placeholder(match: re.Match[str], *, extended: bool) -> Placeholder | None:
         is_artifact=is_artifact,
         optional=optional,
         braces=len(match["open"]),
-        path=path,
+        path=tuple(path),
         default=default,
     )

@@ -9,6 +9,7 @@ import difflib
 import re
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, Literal, TypeAlias
 
 from google.adk.agents.invocation_context import InvocationContext
@@ -27,6 +28,7 @@ TemplateContext: TypeAlias = ReadonlyContext | InvocationContext | Session
 InstructionProvider: TypeAlias = Callable[[ReadonlyContext], Awaitable[str]]
 """The function that ADK calls for an agent's instruction."""
 
+_CHOICES: Final = {"double_braces": ("substitute", "literal"), "missing": ("error", "keep", "empty")}
 _MISSING: Final = object()
 _CUT: Final = "…"
 _INDEX: Final = re.compile(r"[0-9]{1,9}")
@@ -64,16 +66,11 @@ class TemplateSettings:
     State that users write enters the instruction unchanged; a list of allowed keys keeps the rest out."""
 
     def __post_init__(self) -> None:
-        for name, known in (
-            ("double_braces", ("substitute", "literal")),
-            ("missing", ("error", "keep", "empty")),
-        ):
+        for name, known in _CHOICES.items():
             if (given := getattr(self, name)) not in known:
                 raise InvalidInputError(f"{name} is {given!r:.40}, it must be one of {', '.join(known)}")
-        if self.max_value_chars is not None and self.max_value_chars < 1:
-            raise InvalidInputError(
-                f"max_value_chars is {self.max_value_chars}, it must be 1 or more, or None"
-            )
+        if (most := self.max_value_chars) is not None and most < 1:
+            raise InvalidInputError(f"max_value_chars is {most}, it must be 1 or more, or None")
         if isinstance(self.allowed_keys, str):
             raise InvalidInputError("allowed_keys is a text, it must be a collection of keys")
 
@@ -83,10 +80,8 @@ class TemplateSettings:
 
     def allows(self, placeholder: Placeholder) -> bool:
         """Return whether *placeholder* may be filled."""
-        if self.allowed_keys is None:
-            return True
         key = placeholder.key
-        return any(
+        return self.allowed_keys is None or any(
             key.startswith(allowed[:-1]) if allowed.endswith("*") else key == allowed
             for allowed in self.allowed_keys
         )
@@ -133,10 +128,11 @@ async def inject_session_state(
     session, service = _source(context, artifact_service)
     if "{" not in template:
         return template
-    pieces = parse_state_template(template, extended=settings.extended)
-    filled = [
-        piece for piece in pieces if isinstance(piece, Placeholder) and not settings.means_itself(piece)
+    pieces = [
+        piece.text if isinstance(piece, Placeholder) and settings.means_itself(piece) else piece
+        for piece in parse_state_template(template, extended=settings.extended)
     ]
+    filled = [piece for piece in pieces if isinstance(piece, Placeholder)]
     for placeholder in filled:
         if not settings.allows(placeholder):
             where = f"`{placeholder.key}`, at {_place(template, placeholder)}"
@@ -146,15 +142,13 @@ async def inject_session_state(
     for piece in pieces:
         if isinstance(piece, str):
             texts.append(piece)
-        elif settings.means_itself(piece):
-            texts.append(piece.text)
-        else:
-            value = _value(piece, session.state, artifacts)
-            text = settings.without_value(piece) if value is _MISSING else _shown(value, settings)
-            if text is None:
-                there = await _filenames(session, service) if piece.is_artifact else session.state
-                raise _missing(template, piece, there)
-            texts.append(text)
+            continue
+        value = _value(piece, session.state, artifacts)
+        text = settings.without_value(piece) if value is _MISSING else _shown(value, settings)
+        if text is None:
+            there = await _filenames(session, service) if piece.is_artifact else session.state
+            raise _missing(template, piece, there)
+        texts.append(text)
     return "".join(texts)
 
 
@@ -171,13 +165,7 @@ def session_instruction(
     """
     if not isinstance(template, str):
         raise InvalidInputError(f"template must be a text, not {type(template).__name__}")
-
-    async def provide(context: ReadonlyContext) -> str:
-        return await inject_session_state(
-            template, context, artifact_service=artifact_service, settings=settings
-        )
-
-    return provide
+    return partial(inject_session_state, template, artifact_service=artifact_service, settings=settings)
 
 
 def _source(
@@ -245,9 +233,7 @@ def _shown(value: Any, settings: TemplateSettings) -> str:
 
 
 async def _filenames(session: Session, service: BaseArtifactService | None) -> Collection[str]:
-    if service is None:
-        return ()
-    return await service.list_artifact_keys(**_ids(session))
+    return () if service is None else await service.list_artifact_keys(**_ids(session))
 
 
 def _missing(template: str, piece: Placeholder, there: Collection[str]) -> TemplateKeyError:
