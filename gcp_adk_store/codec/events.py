@@ -34,26 +34,7 @@ from gcp_adk_store.errors import InvalidInputError, StoredDataError
 from gcp_adk_store.model.halves import map_texts, read_halves, spell_halves
 from gcp_adk_store.model.payloads import MAX_PAYLOAD_BYTES, Payload, PayloadPlace, PayloadRef
 from gcp_adk_store.model.weights import Bounds, is_light, weigh
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EventLimits:
-    """Sizes at which parts of an event become payloads, and the place of those payloads."""
-
-    inline_bytes: int
-    """Inline data over this size becomes a payload."""
-    text_bytes: int
-    """A JSON text over this size of UTF-8 becomes a payload, compressed."""
-    payload_bytes: int
-    """The largest payload."""
-    place: PayloadPlace
-    values: int = Bounds().values
-    """Values in one event, maps and lists included."""
-
-    @property
-    def bounds(self) -> Bounds:
-        """The limits of one event."""
-        return Bounds(values=self.values, size=min(self.payload_bytes, MAX_PAYLOAD_BYTES))
+from gcp_adk_store.settings import SessionLimits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,14 +65,24 @@ class StoredEvent:
         return self.event.timestamp
 
 
+def bounds_of(limits: SessionLimits) -> Bounds:
+    """Return the limits of the JSON of one event or one state delta."""
+    return Bounds(values=limits.max_values, size=min(limits.max_payload_bytes, MAX_PAYLOAD_BYTES))
+
+
 def encode_event(
-    event: Event, *, state_delta: Mapping[str, Any], limits: EventLimits, light: bool = False
+    event: Event,
+    *,
+    state_delta: Mapping[str, Any],
+    limits: SessionLimits,
+    place: PayloadPlace,
+    light: bool = False,
 ) -> EncodedEvent:
     """Return *event* as JSON with *state_delta*, which holds JSON values only; *event* stays as it is.
 
-    The text holds the whole event, also fields that a newer ADK adds. The function parses the text before it
-    returns: an unreadable event, such as one with a text as its timestamp, would block the session forever.
-    An event that is known to be *light*, with its state delta, is within all limits.
+    Its payloads are for *place*. The text holds the whole event, also fields that a newer ADK adds. The
+    function parses the text before it returns: an unreadable event, such as one with a text as its timestamp,
+    would block the session forever. A *light* event, with its state delta, is within all limits.
 
     Raises:
         InvalidInputError: ADK cannot read the event's JSON, or the event holds more values than *limits*
@@ -107,16 +98,16 @@ def encode_event(
         text = _dump(slim)
         read = _read_back(slim, text)
     else:
-        _, halves = weigh(slim, bounds=limits.bounds, what=f"event {event.id!r}")
+        _, halves = weigh(slim, bounds=bounds_of(limits), what=f"event {event.id!r}")
         text, read = _spell(slim, halves=halves)
-    payloads = [Payload.of(data, place=limits.place) for data in taken.values()]
+    payloads = [Payload.of(data, place=place) for data in taken.values()]
     text = referring(text, {place: payload.ref for place, payload in zip(taken, payloads, strict=True)})
     put_bytes(read.content, taken)
     whole = text.encode()
-    if len(whole) <= limits.text_bytes:
+    if len(whole) <= limits.event_text_bytes:
         return EncodedEvent(text=text, payloads=payloads, event=read)
     _require_size(event, len(whole), limits)
-    packed = Payload.of(zlib.compress(whole), place=limits.place)
+    packed = Payload.of(zlib.compress(whole), place=place)
     spelled = spell_halves if halves else str
     held = {"id": spelled(event.id), "author": spelled(event.author), "timestamp": event.timestamp}
     stub = json.dumps(held)
@@ -227,11 +218,11 @@ def _read_back(event: Event, text: str) -> Event:
         ) from None
 
 
-def _require_size(event: Event, size: int, limits: EventLimits) -> None:
-    if size > min(limits.payload_bytes, MAX_PAYLOAD_BYTES):
+def _require_size(event: Event, size: int, limits: SessionLimits) -> None:
+    if size > bounds_of(limits).size:
         raise InvalidInputError(
             f"event {event.id!r} holds {size} bytes in one piece, SessionLimits.max_payload_bytes is "
-            f"{limits.payload_bytes}; raise it (to 1 GiB at most), or keep what is larger as an artifact"
+            f"{limits.max_payload_bytes}; raise it (to 1 GiB at most), or keep what is larger as an artifact"
         )
 
 

@@ -12,6 +12,7 @@ from gcp_adk_store.codec.texts import from_json, to_json_bytes
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
 from gcp_adk_store.model.payloads import MAX_PAYLOAD_BYTES, Payload, PayloadPlace, PayloadRef
 from gcp_adk_store.model.state import ScopedState
+from gcp_adk_store.settings import SessionLimits
 
 CHUNK_BYTES: Final = 900 * 1024
 """Bytes of one chunk: with its name and fields, the document stays below Firestore's 1 MiB."""
@@ -116,9 +117,10 @@ def spill_state(
 
 
 def spill_scopes(
-    state: ScopedState, *, over: int, limit: int, place: PayloadPlace, light: bool = False
+    state: ScopedState, *, limits: SessionLimits, place: PayloadPlace, light: bool = False
 ) -> Spilled:
     """Return *state* of all scopes, each after :func:`spill_state`."""
+    over, limit = limits.state_value_bytes, limits.max_payload_bytes
     spill = partial(spill_state, over=over, limit=limit, place=place, light=light)
     app, of_app = spill(state.app, what="app state")
     user, of_user = spill(state.user, what="user state")

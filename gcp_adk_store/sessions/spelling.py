@@ -7,7 +7,7 @@ from typing import Any
 
 from google.adk.events import Event
 
-from gcp_adk_store.codec.events import EncodedEvent, EventLimits, encode_event
+from gcp_adk_store.codec.events import EncodedEvent, bounds_of, encode_event
 from gcp_adk_store.codec.spilling import Spilled, spill_scopes
 from gcp_adk_store.model.payloads import PayloadPlace
 from gcp_adk_store.model.sessions import Append
@@ -42,13 +42,7 @@ class Spelling:
 
     def __init__(self, limits: SessionLimits, place: PayloadPlace) -> None:
         self._limits = limits
-        self._event_limits = EventLimits(
-            inline_bytes=limits.inline_bytes,
-            text_bytes=limits.event_text_bytes,
-            payload_bytes=limits.max_payload_bytes,
-            place=place,
-            values=limits.max_values,
-        )
+        self._place = place
 
     async def of_state(self, state: Mapping[str, Any]) -> Spilled:
         """Return *state* as it is stored.
@@ -80,18 +74,13 @@ class Spelling:
 
     def _encode(self, event: Event, *, light: bool) -> tuple[dict[str, Any], EncodedEvent, Spilled]:
         delta, change = self._spill(event.actions.state_delta, light=light)
-        encoded = encode_event(event, state_delta=delta, limits=self._event_limits, light=light)
+        encoded = encode_event(event, state_delta=delta, limits=self._limits, place=self._place, light=light)
         return delta, encoded, change
 
     def _spill(self, state: Mapping[str, Any], *, light: bool) -> tuple[dict[str, Any], Spilled]:
         """Return the part of *state* that is stored, and how it is stored."""
-        kept, warnings = persistent(state, bounds=self._event_limits.bounds, light=light)
+        kept, warnings = persistent(state, bounds=bounds_of(self._limits), light=light)
         for warning in warnings:
             logger.warning("%s", warning, extra=telemetry.log_fields())
-        return kept, spill_scopes(
-            split_scopes(kept),
-            over=self._limits.state_value_bytes,
-            limit=self._limits.max_payload_bytes,
-            place=self._event_limits.place,
-            light=light,
-        )
+        scopes = split_scopes(kept)
+        return kept, spill_scopes(scopes, limits=self._limits, place=self._place, light=light)

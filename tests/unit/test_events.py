@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from gcp_adk_store.codec.events import (
     EncodedEvent,
-    EventLimits,
     complete_event,
     decode_event,
     encode_event,
@@ -22,8 +21,9 @@ from gcp_adk_store.codec.events import (
 )
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
 from gcp_adk_store.model.payloads import Payload, PayloadPlace
+from gcp_adk_store.settings import SessionLimits
 
-ROOMY = EventLimits(inline_bytes=10**6, text_bytes=10**6, payload_bytes=10**6, place=PayloadPlace.CHUNKS)
+ROOMY = SessionLimits(inline_bytes=10**6, event_text_bytes=10**6, max_payload_bytes=10**6)
 
 
 def event(*parts: types.Part, **fields: Any) -> Event:
@@ -57,7 +57,9 @@ def call(**args: Any) -> types.Part:
 )
 def test_an_event_comes_back_as_it_was(original: Event) -> None:
     """Bytes, empty and null values, large numbers and every field survive."""
-    text = encode_event(original, state_delta=original.actions.state_delta, limits=ROOMY).text
+    text = encode_event(
+        original, state_delta=original.actions.state_delta, place=PayloadPlace.CHUNKS, limits=ROOMY
+    ).text
 
     assert original == decode_event(text).event
 
@@ -67,7 +69,7 @@ def test_a_timestamp_is_exact(timestamp: float) -> None:
     """An event's time, which also orders sessions, keeps its last bit."""
     original = event()
     original.timestamp = timestamp
-    text = encode_event(original, state_delta={}, limits=ROOMY).text
+    text = encode_event(original, state_delta={}, place=PayloadPlace.CHUNKS, limits=ROOMY).text
 
     assert repr(timestamp) == repr(decode_event(text).timestamp)
 
@@ -77,7 +79,7 @@ def test_encoding_leaves_the_event_alone() -> None:
     original = event(types.Part(text="t"), actions=EventActions(state_delta={"temp:x": 1, "k": (1,)}))
     before = original.model_copy(deep=True)
     delta = original.actions.state_delta
-    text = encode_event(original, state_delta={"k": [1]}, limits=ROOMY).text
+    text = encode_event(original, state_delta={"k": [1]}, place=PayloadPlace.CHUNKS, limits=ROOMY).text
 
     assert before == original
     assert delta is original.actions.state_delta
@@ -86,7 +88,7 @@ def test_encoding_leaves_the_event_alone() -> None:
 
 def test_absent_fields_take_no_room() -> None:
     """What an event does not say is not spelled out a dozen times a turn."""
-    stored = json.loads(encode_event(event(), state_delta={}, limits=ROOMY).text)
+    stored = json.loads(encode_event(event(), state_delta={}, place=PayloadPlace.CHUNKS, limits=ROOMY).text)
 
     assert None not in stored.values()
     assert ("e1", "i1", "agent", 1.5) == tuple(
@@ -126,7 +128,9 @@ def test_large_bytes_leave_an_event_and_come_back() -> None:
     """From parts and from function responses; the caller's event keeps them."""
     original = pictures()
     before = original.model_copy(deep=True)
-    encoded = encode_event(original, state_delta={}, limits=replace(ROOMY, inline_bytes=99))
+    encoded = encode_event(
+        original, state_delta={}, place=PayloadPlace.CHUNKS, limits=replace(ROOMY, inline_bytes=99)
+    )
 
     assert [b"a" * 100, b"b" * 200] == [payload.data for payload in encoded.payloads]
     assert before == original == encoded.event == reread(encoded)
@@ -136,8 +140,8 @@ def test_large_bytes_leave_an_event_and_come_back() -> None:
 def test_an_event_that_is_long_by_itself_leaves_as_a_whole() -> None:
     """Compressed, with its time still in the text; the bytes in it are payloads of their own."""
     original = pictures()
-    limits = replace(ROOMY, inline_bytes=150, text_bytes=300)
-    encoded = encode_event(original, state_delta={}, limits=limits)
+    limits = replace(ROOMY, inline_bytes=150, event_text_bytes=300)
+    encoded = encode_event(original, state_delta={}, place=PayloadPlace.CHUNKS, limits=limits)
 
     assert 2 == len(encoded.payloads)
     assert 1.5 == event_timestamp(encoded.text) == decode_event(encoded.text).timestamp
@@ -147,28 +151,28 @@ def test_an_event_that_is_long_by_itself_leaves_as_a_whole() -> None:
 
 def test_equal_events_are_equal_texts() -> None:
     """With payloads too: that is how a lost answer is recognised."""
-    limits = replace(ROOMY, inline_bytes=150, text_bytes=300)
+    limits = replace(ROOMY, inline_bytes=150, event_text_bytes=300)
 
-    assert encode_event(pictures(), state_delta={}, limits=limits) == encode_event(
-        pictures(), state_delta={}, limits=limits
+    assert encode_event(pictures(), state_delta={}, place=PayloadPlace.CHUNKS, limits=limits) == encode_event(
+        pictures(), state_delta={}, place=PayloadPlace.CHUNKS, limits=limits
     )
 
 
-@pytest.mark.parametrize("limits", [{"inline_bytes": 99}, {"text_bytes": 300}])
+@pytest.mark.parametrize("limits", [{"inline_bytes": 99}, {"event_text_bytes": 300}])
 def test_a_piece_over_the_limit_of_a_payload_is_refused(limits: dict[str, int]) -> None:
     """With its size, the limit and the setting."""
-    small = replace(ROOMY, payload_bytes=150, **limits)  # type: ignore[arg-type]  # sizes only
+    small = replace(ROOMY, max_payload_bytes=150, **limits)  # type: ignore[arg-type]  # sizes only
     with pytest.raises(
         InvalidInputError, match=r"event 'e1' holds \d+ bytes in one piece, .*max_payload_bytes is 150"
     ):
-        encode_event(pictures(), state_delta={}, limits=small)
+        encode_event(pictures(), state_delta={}, place=PayloadPlace.CHUNKS, limits=small)
 
 
 def test_text_that_only_looks_like_a_reference_is_text() -> None:
     """What a user says about this library's own key changes nothing."""
     original = event(types.Part(text='"adk_store_payloads":[{"at":[0]}]'))
 
-    assert original == reread(encode_event(original, state_delta={}, limits=ROOMY))
+    assert original == reread(encode_event(original, state_delta={}, place=PayloadPlace.CHUNKS, limits=ROOMY))
 
 
 @pytest.mark.parametrize(
@@ -211,7 +215,9 @@ def gone(data: bytes) -> str:
 
 
 A, B, C = b"a" * 100, b"b" * 200, b"c"
-PIECES_LEFT = encode_event(pictures(), state_delta={"k": 1}, limits=replace(ROOMY, inline_bytes=99))
+PIECES_LEFT = encode_event(
+    pictures(), state_delta={"k": 1}, place=PayloadPlace.CHUNKS, limits=replace(ROOMY, inline_bytes=99)
+)
 """The event of :func:`pictures` without *A* and *B*."""
 
 
@@ -267,7 +273,9 @@ def test_an_event_that_is_lost_as_a_whole_keeps_its_place(author: str, role: str
     """Its id, author and time are still known; a text in the role of its author stands for its content."""
     original = event(types.Part(text="x" * 1000))
     original.author = author
-    encoded = encode_event(original, state_delta={"k": 1}, limits=replace(ROOMY, text_bytes=300))
+    encoded = encode_event(
+        original, state_delta={"k": 1}, place=PayloadPlace.CHUNKS, limits=replace(ROOMY, event_text_bytes=300)
+    )
     (payload,) = encoded.payloads
     completed = complete_event(decode_event(encoded.text), {})
     content = types.Content(role=role, parts=[types.Part(text=gone(payload.data))])
@@ -278,8 +286,8 @@ def test_an_event_that_is_lost_as_a_whole_keeps_its_place(author: str, role: str
 
 def test_an_event_that_was_found_may_have_lost_pieces() -> None:
     """They are looked for in turn, and named like those of any other event."""
-    limits = replace(ROOMY, inline_bytes=150, text_bytes=300)
-    encoded = encode_event(pictures(), state_delta={}, limits=limits)
+    limits = replace(ROOMY, inline_bytes=150, event_text_bytes=300)
+    encoded = encode_event(pictures(), state_delta={}, place=PayloadPlace.CHUNKS, limits=limits)
     piece, whole = encoded.payloads
     found = complete_event(decode_event(encoded.text), {whole.ref: whole.data})
     completed = complete_event(found, {})
@@ -311,7 +319,7 @@ def test_a_payload_that_is_no_event_is_refused(data: bytes) -> None:
 
 def test_what_json_changes_is_changed_in_the_event_that_will_be_read() -> None:
     """Tuples are lists there, so that a handle can hold what readers will see."""
-    encoded = encode_event(event(call(pair=(1, 2))), state_delta={}, limits=ROOMY)
+    encoded = encode_event(event(call(pair=(1, 2))), state_delta={}, place=PayloadPlace.CHUNKS, limits=ROOMY)
 
     assert encoded.event == reread(encoded)
     assert {"pair": [1, 2]} == encoded.event.get_function_calls()[0].args
@@ -320,7 +328,7 @@ def test_what_json_changes_is_changed_in_the_event_that_will_be_read() -> None:
 def test_an_event_beyond_json_is_refused() -> None:
     """What has no JSON form is refused by the event's id, with the reason as cause and no content."""
     with pytest.raises(InvalidInputError) as caught:
-        encode_event(event(call(secret=object())), state_delta={}, limits=ROOMY)
+        encode_event(event(call(secret=object())), state_delta={}, place=PayloadPlace.CHUNKS, limits=ROOMY)
 
     assert "event 'e1' cannot be written as JSON; see the cause" == str(caught.value)
     assert caught.value.__cause__ is not None
@@ -389,7 +397,7 @@ def deep(levels: int) -> Any:
 def test_an_event_that_could_not_be_read_back_is_refused(unreadable: Event, message: str) -> None:
     """It would lock its session for good; the error says so before anything is written."""
     with pytest.raises(InvalidInputError, match=message):
-        encode_event(unreadable, state_delta={}, limits=ROOMY)
+        encode_event(unreadable, state_delta={}, place=PayloadPlace.CHUNKS, limits=ROOMY)
 
 
 @pytest.mark.parametrize("value", [deep(193), 10**4300 - 1, -(10**4300) + 1], ids=["deep", "long", "below"])
@@ -397,10 +405,18 @@ def test_what_is_at_a_limit_of_an_event_comes_back(value: Any) -> None:
     """200 levels with those of the event around the value, and 4,300 digits."""
     original = event(call(x=value))
 
-    assert original == decode_event(encode_event(original, state_delta={}, limits=ROOMY).text).event
+    assert (
+        original
+        == decode_event(
+            encode_event(original, state_delta={}, place=PayloadPlace.CHUNKS, limits=ROOMY).text
+        ).event
+    )
     with pytest.raises(InvalidInputError):
         encode_event(
-            event(call(x=[value] if isinstance(value, list) else value * 10)), state_delta={}, limits=ROOMY
+            event(call(x=[value] if isinstance(value, list) else value * 10)),
+            state_delta={},
+            place=PayloadPlace.CHUNKS,
+            limits=ROOMY,
         )
 
 
@@ -421,7 +437,10 @@ def test_bytes_of_an_event_of_a_newer_adk_are_read_as_bytes() -> None:
 def test_the_time_of_an_event_is_read_alone() -> None:
     """As the event itself has it; a text without one is damaged."""
     text = encode_event(
-        Event(id="e1", author="a", timestamp=1727500000.1234567), state_delta={}, limits=ROOMY
+        Event(id="e1", author="a", timestamp=1727500000.1234567),
+        state_delta={},
+        place=PayloadPlace.CHUNKS,
+        limits=ROOMY,
     ).text
     with pytest.raises(StoredDataError, match="a stored event of 2 characters has no finite timestamp"):
         event_timestamp("{}")

@@ -14,7 +14,7 @@ from google.genai import types
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gcp_adk_store.codec.events import EventLimits, complete_event, decode_event, encode_event
+from gcp_adk_store.codec.events import complete_event, decode_event, encode_event
 from gcp_adk_store.codec.names import escape_name, unescape_name
 from gcp_adk_store.codec.objects import StoredObject, decode_artifact, encode_artifact
 from gcp_adk_store.codec.spilling import spill_state, unpack_value
@@ -23,8 +23,9 @@ from gcp_adk_store.errors import InvalidInputError
 from gcp_adk_store.model.halves import joins, read_halves, spell_halves
 from gcp_adk_store.model.payloads import PayloadPlace, PayloadRef
 from gcp_adk_store.model.state import persistent
+from gcp_adk_store.settings import SessionLimits
 
-ROOMY = EventLimits(inline_bytes=10**6, text_bytes=10**6, payload_bytes=10**6, place=PayloadPlace.CHUNKS)
+ROOMY = SessionLimits(inline_bytes=10**6, event_text_bytes=10**6, max_payload_bytes=10**6)
 HALF, PAIR, EMOJI = "\ud83d", "\ud83d\ude00", "\U0001f600"
 
 # Halves often, alone and side by side; the sign that they are spelled with, and what it could be taken for.
@@ -79,12 +80,12 @@ def events(draw: st.DrawFn) -> Event:
     events(),
     MAPS,
     st.sampled_from(
-        [ROOMY, replace(ROOMY, inline_bytes=50), replace(ROOMY, inline_bytes=50, text_bytes=300)]
+        [ROOMY, replace(ROOMY, inline_bytes=50), replace(ROOMY, inline_bytes=50, event_text_bytes=300)]
     ),
 )
-def test_an_event_comes_back_as_it_was(original: Event, delta: dict[str, Any], limits: EventLimits) -> None:
+def test_an_event_comes_back_as_it_was(original: Event, delta: dict[str, Any], limits: SessionLimits) -> None:
     """In every place, in keys too; by itself, with a payload, and as a payload as a whole."""
-    encoded = encode_event(original, state_delta=delta, limits=limits)
+    encoded = encode_event(original, state_delta=delta, place=PayloadPlace.CHUNKS, limits=limits)
     stored = decode_event(encoded.text.encode().decode())
     while stored.missing:
         stored = complete_event(stored, {one.ref: one.data for one in encoded.payloads})
@@ -95,10 +96,12 @@ def test_an_event_comes_back_as_it_was(original: Event, delta: dict[str, Any], l
     assert repr(expected) == repr(stored.event)
 
 
-@given(events(), st.sampled_from([ROOMY, replace(ROOMY, text_bytes=300)]))
-def test_an_earlier_release_reads_such_an_event(original: Event, limits: EventLimits) -> None:
+@given(events(), st.sampled_from([ROOMY, replace(ROOMY, event_text_bytes=300)]))
+def test_an_earlier_release_reads_such_an_event(original: Event, limits: SessionLimits) -> None:
     """It gives the text to pydantic as it is, and shows the spelling instead of the half."""
-    read = Event.model_validate_json(encode_event(original, state_delta={}, limits=limits).text)
+    read = Event.model_validate_json(
+        encode_event(original, state_delta={}, place=PayloadPlace.CHUNKS, limits=limits).text
+    )
 
     assert original.timestamp == read.timestamp
     assert original.author in (read.author, read_halves(read.author))
@@ -107,7 +110,7 @@ def test_an_earlier_release_reads_such_an_event(original: Event, limits: EventLi
 def test_how_a_half_is_spelled_in_an_event() -> None:
     """This spelling is in stored documents: format 1 never changes it."""
     original = Event(id="e", author=HALF, timestamp=1.5, custom_metadata={HALF: "a\U0010fffd"})
-    stored = json.loads(encode_event(original, state_delta={}, limits=ROOMY).text)
+    stored = json.loads(encode_event(original, state_delta={}, place=PayloadPlace.CHUNKS, limits=ROOMY).text)
 
     assert "\U0010fffdd83d" == stored["author"]
     assert {"\U0010fffdd83d": "a\U0010fffd\U0010fffd"} == stored["custom_metadata"]
@@ -119,7 +122,7 @@ def test_an_event_without_halves_is_spelled_as_ever() -> None:
     original = Event(
         id="e", author="\U0010fffdd83d", timestamp=1.5, custom_metadata={"\ufffd": '"adk_store_halves":true'}
     )
-    text = encode_event(original, state_delta={}, limits=ROOMY).text
+    text = encode_event(original, state_delta={}, place=PayloadPlace.CHUNKS, limits=ROOMY).text
 
     assert original == decode_event(text).event
     assert "adk_store_halves" not in json.loads(text)

@@ -10,13 +10,12 @@ import pytest
 from google.adk.events import Event
 from google.genai import types
 
-from gcp_adk_store.codec.events import EventLimits, complete_event, decode_event, encode_event
+from gcp_adk_store.codec.events import complete_event, decode_event, encode_event
 from gcp_adk_store.codec.large_maps import LargeMaps
 from gcp_adk_store.model.payloads import PayloadPlace
+from gcp_adk_store.settings import SessionLimits
 
-LIMITS = EventLimits(
-    inline_bytes=10**5, text_bytes=10**8, payload_bytes=10**8, place=PayloadPlace.CHUNKS, values=10**6
-)
+LIMITS = SessionLimits(inline_bytes=10**5, event_text_bytes=10**8, max_payload_bytes=10**8, max_values=10**6)
 MANY = [*range(60_000), 2**80, 0.1, -0.0, math.pi * 1e300, None, True, "Grüße", {"a": [[]], "": {}}]
 
 
@@ -47,7 +46,12 @@ def test_a_large_event_comes_back_as_it_was(text_bytes: int, half: str) -> None:
     """Numbers to the last bit, texts and keys with their halves of surrogate pairs."""
     original = event([*MANY, {half: half}])
     delta = {"big": MANY, half: 1}
-    encoded = encode_event(original, state_delta=delta, limits=replace(LIMITS, text_bytes=text_bytes))
+    encoded = encode_event(
+        original,
+        state_delta=delta,
+        place=PayloadPlace.CHUNKS,
+        limits=replace(LIMITS, event_text_bytes=text_bytes),
+    )
     stored = decode_event(encoded.text)
     while stored.missing:
         stored = complete_event(stored, {one.ref: one.data for one in encoded.payloads})
@@ -62,7 +66,7 @@ def test_a_large_event_comes_back_as_it_was(text_bytes: int, half: str) -> None:
 def test_large_maps_are_spelled_as_pydantic_spells_them(odd: Any) -> None:
     """Also where something in them is no value of JSON."""
     original = event([*range(5000), odd])
-    encoded = encode_event(original, state_delta={}, limits=LIMITS)
+    encoded = encode_event(original, state_delta={}, place=PayloadPlace.CHUNKS, limits=LIMITS)
     expected = original.model_dump_json(exclude_none=True)
 
     assert json.loads(expected) == json.loads(encoded.text)

@@ -10,10 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from gcp_adk_store.codec.events import EventLimits, encode_event
+from gcp_adk_store.codec.events import encode_event
 from gcp_adk_store.errors import InvalidInputError
 from gcp_adk_store.model.payloads import PayloadPlace
 from gcp_adk_store.model.state import ScopedState, merge_scopes, overlay, persistent, split_scopes
+from gcp_adk_store.settings import SessionLimits
 
 KEYS = st.builds(
     str.__add__,
@@ -146,11 +147,16 @@ def nested(levels: int) -> list[Any]:
 def test_what_is_at_a_limit_of_state_comes_back(value: Any) -> None:
     """An event takes it as its change of state; one level or digit more is refused by its key."""
     delta, _ = persistent({"k": value})
-    limits = EventLimits(inline_bytes=1, text_bytes=10**6, payload_bytes=10**6, place=PayloadPlace.CHUNKS)
+    limits = SessionLimits(inline_bytes=1, event_text_bytes=10**6, max_payload_bytes=10**6)
     event = Event(id="e", author="a", timestamp=1.5)
 
     assert {"k": value} == delta
-    assert delta == encode_event(event, state_delta=delta, limits=limits).event.actions.state_delta
+    assert (
+        delta
+        == encode_event(
+            event, state_delta=delta, place=PayloadPlace.CHUNKS, limits=limits
+        ).event.actions.state_delta
+    )
     with pytest.raises(InvalidInputError, match=r"'k' holds (more than 197 maps|an integer of over 4300)"):
         persistent({"k": [value] if isinstance(value, list) else value + 1})
 

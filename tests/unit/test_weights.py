@@ -14,16 +14,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from gcp_adk_store.codec.events import EventLimits, encode_event
+from gcp_adk_store.codec.events import bounds_of, encode_event
 from gcp_adk_store.codec.objects import encode_artifact
 from gcp_adk_store.errors import InvalidInputError
 from gcp_adk_store.model.payloads import PayloadPlace
 from gcp_adk_store.model.state import persistent
 from gcp_adk_store.model.weights import Bounds, is_light, weigh
+from gcp_adk_store.settings import SessionLimits
 
-LIMITS = EventLimits(
-    inline_bytes=10**5, text_bytes=10**5, payload_bytes=10**8, place=PayloadPlace.CHUNKS, values=10**6
-)
+LIMITS = SessionLimits(inline_bytes=10**5, event_text_bytes=10**5, max_payload_bytes=10**8, max_values=10**6)
 
 
 def doubled(times: int, innermost: Any = None) -> list[Any]:
@@ -89,7 +88,7 @@ def test_a_text_that_is_shared_is_refused_by_its_bytes() -> None:
     with pytest.raises(
         InvalidInputError, match=r"'k' takes at least \d+ bytes .*max_payload_bytes is 100000000:"
     ):
-        persistent({"k": ["x" * 10**6] * 1000}, bounds=LIMITS.bounds)
+        persistent({"k": ["x" * 10**6] * 1000}, bounds=bounds_of(LIMITS))
 
 
 def test_values_of_one_change_of_state_count_together() -> None:
@@ -138,7 +137,7 @@ def test_an_event_that_would_be_too_large_is_refused(
 ) -> None:
     """In every place that callers fill."""
     with pytest.raises(InvalidInputError, match=message):
-        encode_event(made(held), state_delta={}, limits=LIMITS)
+        encode_event(made(held), state_delta={}, place=PayloadPlace.CHUNKS, limits=LIMITS)
 
 
 @pytest.mark.parametrize(
@@ -189,14 +188,14 @@ _REFUSED_IN_LITTLE_ROOM = f"""
 import resource
 from tests.unit.test_weights import *
 held = doubled(40, "text")
-encode_event(event(1), state_delta={{}}, limits=LIMITS)
+encode_event(event(1), state_delta={{}}, place=PayloadPlace.CHUNKS, limits=LIMITS)
 taken = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_AS, (taken + {_ROOM}, taken + {_ROOM}))
 for refuse in (
     lambda: persistent({{"k": held}}),
     lambda: persistent({{"k": Note(held=held), "user:k": held, "app:k": held}}),
-    lambda: encode_event(event(held), state_delta={{}}, limits=LIMITS),
-    lambda: encode_event(noted(held), state_delta={{"k": 1}}, limits=LIMITS),
+    lambda: encode_event(event(held), state_delta={{}}, place=PayloadPlace.CHUNKS, limits=LIMITS),
+    lambda: encode_event(noted(held), state_delta={{"k": 1}}, place=PayloadPlace.CHUNKS, limits=LIMITS),
     lambda: encode_artifact(types.Part(text="t"), custom_metadata={{"k": held}}, save_id="s"),
 ):
     try:
