@@ -7,6 +7,7 @@ maps: state deltas, arguments and responses of functions, custom metadata.
 import json
 import secrets
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any, Final
 
 from google.adk.events import Event
@@ -36,12 +37,9 @@ class LargeMaps:
         """
 
         def change(values: dict[str, Any]) -> dict[str, Any]:
-            if is_light(values):
-                return values
-            try:
-                return self._sign_for(to_plain(values, _as_in_events))
-            except TypeError:
-                return values
+            with suppress(TypeError):
+                return values if is_light(values) else self._sign_for(to_plain(values, _as_in_events))
+            return values
 
         return _changed(event, change)
 
@@ -60,9 +58,9 @@ class LargeMaps:
 
     def put_into(self, event: Event) -> Event:
         """Return *event* with the maps in place of their placeholders."""
+        sign = self._sign
         if not self._maps:
             return event
-        sign = self._sign
         return _changed(event, lambda values: self._maps[values[sign]] if sign in values else values)
 
     def put_into_json(self, text: str) -> str:

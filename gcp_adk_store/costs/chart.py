@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
-from itertools import pairwise
+from itertools import cycle, pairwise
 from typing import Final, NamedTuple
 
 from gcp_adk_store.costs.counts import Services
@@ -16,9 +16,6 @@ from gcp_adk_store.costs.month import Workload, mean_turn
 POINTS: Final = 12
 _WIDTH, _HEIGHT = 640, 360
 _LEFT, _RIGHT, _TOP, _BOTTOM = 64, 24, 48, 56
-_LEAST_STEPS: Final = 4
-_ROUNDING: Final = 1e-9
-"""The tolerance of a quotient that counts as whole."""
 _COLORS: Final = ("#1a73e8", "#d93025", "#188038")
 
 
@@ -56,8 +53,9 @@ def curve(services: Services, workload: Workload) -> Curve:
 def ticks(most: float) -> list[float]:
     """Return round numbers from 0 to *most*, above 0, in at least four steps of 1, 2 or 5 times 10^n."""
     unit = 10.0 ** math.floor(math.log10(most))
-    step = next(unit * factor for factor in (1.0, 0.5, 0.2) if most / (unit * factor) >= _LEAST_STEPS)
-    return [number * step for number in range(math.floor(most / step + _ROUNDING) + 1)]
+    step = next(unit * factor for factor in (1.0, 0.5, 0.2) if most / (unit * factor) >= 4)  # noqa: PLR2004
+    # A quotient that is whole but for rounding counts as whole.
+    return [number * step for number in range(math.floor(most / step + 1e-9) + 1)]
 
 
 def svg(curves: Sequence[Curve], *, title: str) -> str:
@@ -85,8 +83,7 @@ def svg(curves: Sequence[Curve], *, title: str) -> str:
             _text(_LEFT - 8, height + 4, f"{tick:,.12g}", anchor="end"),
         ]
     drawn += [_text(x(tick), _HEIGHT - _BOTTOM + 18, f"{tick:,.12g}") for tick in ticks(most_x)]
-    for number, one in enumerate(curves):
-        color = _COLORS[number % len(_COLORS)]
+    for number, (one, color) in enumerate(zip(curves, cycle(_COLORS), strict=False)):
         line = " ".join(f"{x(point.history):.1f},{y(point.operations):.1f}" for point in one.points)
         drawn += [
             f'<polyline points="{line}" fill="none" stroke="{color}" stroke-width="2"/>',

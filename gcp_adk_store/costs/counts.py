@@ -2,7 +2,7 @@
 
 import operator
 from dataclasses import astuple, dataclass
-from typing import Final, Literal, TypeAlias
+from typing import ClassVar, Final, Literal, TypeAlias
 
 from gcp_adk_store.settings import SessionLimits
 
@@ -69,11 +69,7 @@ class StoreServices:
 
     segment_bytes: int = SessionLimits().seal_tail_bytes
     """``SessionLimits.seal_tail_bytes``."""
-
-    @property
-    def name(self) -> str:
-        """The package's name."""
-        return "gcp_adk_store"
+    name: ClassVar[str] = "gcp_adk_store"
 
     def segments(self, events: float, *, event_bytes: int) -> int:
         """Return how many segments are sealed after so many events of one size."""
@@ -111,14 +107,10 @@ class StoreServices:
         return Operations(reads=2, writes=noted, deletes=1 + segments + noted)
 
 
-@dataclass(frozen=True, slots=True)
 class BuiltinServices:
     """ADK's ``FirestoreSessionService`` and ``GcsArtifactService``: a document for each event."""
 
-    @property
-    def name(self) -> str:
-        """The measured release."""
-        return f"ADK {BUILTIN_ADK}'s own"
+    name: ClassVar[str] = f"ADK {BUILTIN_ADK}'s own"
 
     def turn(self, turn: Turn, *, cold: bool) -> Operations:  # noqa: ARG002  # it keeps nothing between turns
         """Return the operations of one turn, of a *cold* process or not.

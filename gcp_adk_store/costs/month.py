@@ -75,9 +75,8 @@ class Workload:
     @property
     def new_sessions(self) -> float:
         """Sessions that are created, and deleted, in a day."""
-        if self.sessions_per_day is None:
-            return self.turns_per_day / self.conversation_turns
-        return self.sessions_per_day
+        given = self.sessions_per_day
+        return self.turns_per_day / self.conversation_turns if given is None else given
 
     def turn(self, number: int) -> Turn:
         """Return the turn of a conversation with that number, 0 for the first."""

@@ -100,8 +100,7 @@ class ArtifactKey:
         Raises:
             InvalidInputError: the session id is ``user`` or starts with ``user/``.
         """
-        session = self.scope.session
-        if session is not None and session.replace("\\", "/").split("/")[0] == "user":
+        if (self.scope.session or "").replace("\\", "/").split("/")[0] == "user":
             raise InvalidInputError("session_id must not be or start with the reserved value 'user'.")
 
     def __str__(self) -> str:
