@@ -229,12 +229,7 @@ class Layout:
             header |= _times(stored.expiry.with_part_until(parts_at))
         (path,) = self.segments(stored.key, stored.epoch, range(number, number + 1))
         return [
-            Write(
-                path=self.session(stored.key),
-                fields=header,
-                mask=[(name,) for name in header],
-                must=stored.update_time,
-            ),
+            _update(self.session(stored.key), header, must=stored.update_time),
             Write(
                 path=path,
                 fields={
@@ -252,12 +247,7 @@ class Layout:
         """Return the writes that keep segments and chunks until *parts_at* at least, never shorter."""
         until = _time(parts_at + PARTS_GRACE_S)
         return [
-            Write(
-                path=part.path,
-                fields={"expire_at": until},
-                mask=[("expire_at",)],
-                must=part.update_time,
-            )
+            _update(part.path, {"expire_at": until}, must=part.update_time)
             for part in parts
             if isinstance(kept := part.fields.get("expire_at"), datetime) and kept < until
         ]
@@ -323,6 +313,10 @@ def ids_of(path: str) -> list[str]:
         return [unescape_name(name) for name in path.split("/")[1::2]]
     except ValueError:
         raise StoredDataError(f"{path} is spelled as no session is") from None
+
+
+def _update(path: str, fields: dict[str, FieldValue], *, must: str) -> Write:
+    return Write(path=path, fields=fields, mask=[(name,) for name in fields], must=must)
 
 
 def _times(expiry: Expiry) -> dict[str, FieldValue]:
