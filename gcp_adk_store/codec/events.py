@@ -9,6 +9,8 @@ import math
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import getitem
 from typing import Any
 
 from google.adk.events import Event
@@ -130,14 +132,14 @@ def decode_event(text: str) -> StoredEvent:
     try:
         event = Event.model_validate_json(text)
     except ValidationError as exc:
+        left_out = _places(exc)
         pruned = _without_forbidden(text, exc)
         if pruned is None:
             # From None: pydantic's error quotes the event's content.
             raise StoredDataError(
-                f"a stored event does not fit the installed google-adk at: {_places(exc)}"
+                f"a stored event does not fit the installed google-adk at: {left_out}"
             ) from None
-        left_out = _places(exc)
-        event = Event.model_validate_json(pruned)
+        event = pruned
     if "timestamp" not in event.model_fields_set or not math.isfinite(event.timestamp):
         # ADK would set the time of the read.
         raise StoredDataError("a stored event has no timestamp")
@@ -226,23 +228,18 @@ def _require_size(event: Event, size: int, limits: SessionLimits) -> None:
         )
 
 
-def _without_forbidden(text: str, error: ValidationError) -> str | None:
-    """Return the event *text* without the keys that *error* forbids; ``None`` for any other error."""
+def _without_forbidden(text: str, error: ValidationError) -> Event | None:
+    """Return the event in *text* without the keys that *error* forbids; ``None`` for any other error."""
     try:
         data = json.loads(text)
         for problem in error.errors(include_input=False):
             if problem["type"] != "extra_forbidden":
                 return None
             *path, key = problem["loc"]
-            holder = data
-            for step in path:
-                holder = holder[step]
-            del holder[key]
-        pruned = json.dumps(data)
-        Event.model_validate_json(pruned)
+            del reduce(getitem, path, data)[key]
+        return Event.model_validate_json(json.dumps(data))
     except (ValueError, KeyError, IndexError, TypeError, RecursionError):
         return None
-    return pruned
 
 
 def _places(error: ValidationError) -> str:

@@ -14,7 +14,7 @@ from gcp_adk_store.codec.event_payloads import WHOLE
 from gcp_adk_store.codec.events import StoredEvent, complete_event, decode_event
 from gcp_adk_store.codec.spilling import unpack_value
 from gcp_adk_store.codec.stored import HEADER_FIELDS, read_header, read_segment, read_session, read_state
-from gcp_adk_store.codec.writes import Document
+from gcp_adk_store.codec.writes import Document, has_few_keys
 from gcp_adk_store.errors import PayloadMissingError, StoredDataError
 from gcp_adk_store.model.keys import SessionKey, UserKey
 from gcp_adk_store.model.payloads import PayloadOwner, PayloadRef
@@ -366,7 +366,7 @@ def _with_warning(event: StoredEvent) -> StoredEvent:
 
 async def decoded(read: Callable[[Document], T], document: Document) -> T:
     """Return what *read* reads in *document*, in a thread where that takes long: for thousands of keys."""
-    return await apart(partial(read, document), light=document.is_light)
+    return await apart(partial(read, document), light=has_few_keys(document.fields))
 
 
 def refers(state: Mapping[str, Any]) -> bool:

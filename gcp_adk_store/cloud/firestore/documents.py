@@ -21,7 +21,7 @@ from gcp_adk_store.cloud.firestore.channels import (
     Connection,
     FirestoreClient,
 )
-from gcp_adk_store.codec.writes import Delete, Document, Page, Write, Written
+from gcp_adk_store.codec.writes import Delete, Document, Page, Write, Written, has_few_keys
 from gcp_adk_store.operations import telemetry
 from gcp_adk_store.operations.operation import part_of
 from gcp_adk_store.operations.pauses import Pauses, apart
@@ -127,7 +127,7 @@ class Documents:
             for item in writes:
                 values.put_write(request.writes.add(), item, root=root)
 
-        await apart(fill, light=all(item.is_light for item in writes if isinstance(item, Write)))
+        await apart(fill, light=all(has_few_keys(item.fields) for item in writes if isinstance(item, Write)))
 
         async def attempt(timeout_s: float) -> list[Written]:
             telemetry.count_rpc(request)
