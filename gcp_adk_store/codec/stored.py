@@ -9,7 +9,7 @@ changes the meaning of such fields must rewrite a document before it writes to i
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Annotated, Any, Final, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, Strict, ValidationError
@@ -31,6 +31,8 @@ MAX_COUNT: Final = 10**18 - 1
 Fields = Mapping[str, Any]
 Count = Annotated[int, Field(ge=0, le=MAX_COUNT)]
 Number = Annotated[float, Field(allow_inf_nan=False)]
+
+_EPOCH: Final = datetime.fromtimestamp(0, UTC)
 
 UPCASTS: Final[Mapping[int, Callable[[Fields], Fields]]] = {}
 """Format -> migration to the next format: one entry for each number below ``FORMAT``."""
@@ -108,8 +110,8 @@ class _Expiry(BaseModel):
     model_config = ConfigDict(strict=True)
 
     ttl_s: Annotated[int, Field(ge=0, le=MAX_TTL_S)]
-    expire_at: datetime
-    parts_expire_at: datetime | None = None
+    expire_at: Annotated[datetime, Field(ge=_EPOCH)]
+    parts_expire_at: Annotated[datetime, Field(ge=_EPOCH)] | None = None
 
 
 Kind = TypeVar("Kind", bound=BaseModel)
@@ -251,12 +253,6 @@ def _expiry(document: Document) -> Expiry | None:
     parts = fields.parts_expire_at
     return Expiry(
         ttl_s=fields.ttl_s,
-        at=_seconds(document, "expire_at", fields.expire_at),
-        parts_at=None if parts is None else _seconds(document, "parts_expire_at", parts),
+        at=int(fields.expire_at.timestamp()),
+        parts_at=None if parts is None else int(parts.timestamp()),
     )
-
-
-def _seconds(document: Document, name: str, time: datetime) -> int:
-    if (seconds := int(time.timestamp())) < 0:
-        raise _wrong(document, name)
-    return seconds

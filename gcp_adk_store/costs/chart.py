@@ -1,6 +1,6 @@
 """Draw operations on documents per turn against the length of the conversation, as numbers and as SVG.
 
-The SVG is written by hand: pygal or matplotlib would save 30 lines, and ask users for one more extra.
+The SVG is written by hand: a library such as pygal would save about 40 lines, for one more extra to install.
 """
 
 import math

@@ -87,7 +87,11 @@ class ArtifactKey:
             InvalidInputError: an id or the filename is unusable, or *session* is missing for a
                 filename of session scope.
         """
-        _require_filename(filename)
+        _require_text(filename, "filename")
+        if not filename.removeprefix(USER_NAMESPACE):
+            raise InvalidInputError("filename must not be empty.")
+        if any(c in filename for c in "\r\n\x00"):
+            raise InvalidInputError("filename must not contain line breaks or null bytes.")
         if filename.startswith(USER_NAMESPACE):
             return cls(scope=ArtifactScope(app=app, user=user, session=None), filename=filename)
         if session is None:
@@ -135,11 +139,3 @@ def _require_path_segment(value: str, field: str) -> None:
         raise InvalidInputError(f"{field} {value!r} must not contain traversal segments.")
     if len(segments) > 1 and not _RESERVED_SEGMENTS.isdisjoint(s.casefold() for s in segments):
         raise InvalidInputError(f"{field} {value!r} must not contain reserved path segments.")
-
-
-def _require_filename(value: str) -> None:
-    _require_text(value, "filename")
-    if not value.removeprefix(USER_NAMESPACE):
-        raise InvalidInputError("filename must not be empty.")
-    if any(c in value for c in "\r\n\x00"):
-        raise InvalidInputError("filename must not contain line breaks or null bytes.")
