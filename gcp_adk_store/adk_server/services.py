@@ -78,8 +78,8 @@ def artifact_service(
 ) -> GcsArtifactService:
     """Return the artifact service of a URI; also a ``class:`` of ADK's ``services.yaml``.
 
-        *uri* is as :func:`~gcp_adk_store.adk_server.uris.artifact_service_arguments` reads it. *options* are other
-    arguments of :class:`~gcp_adk_store.GcsArtifactService`; ADK passes none.
+    *uri* is as :func:`~gcp_adk_store.adk_server.uris.artifact_service_arguments` reads it. *options* are
+    other arguments of :class:`~gcp_adk_store.GcsArtifactService`; ADK passes none.
 
     Raises:
         InvalidInputError: as for :func:`session_service`.
