@@ -238,13 +238,9 @@ class GcsArtifactService(FileMethods, LinkMethods, UploadMethods, OfOneProcess, 
         self, *, app_name: str, user_id: str, filename: str, session_id: str | None = None
     ) -> None:
         """Remove all versions, in parallel; a version that is saved meanwhile stays."""
-        key = ArtifactKey.of(app=app_name, user=user_id, session=session_id, filename=filename)
-
-        async def remove() -> None:
-            infos = await self._versions.infos(key)
-            await self._versions.delete(infos.values())
-
-        await self._versions.forget_while(key, remove)
+        await self._versions.delete_all(
+            ArtifactKey.of(app=app_name, user=user_id, session=session_id, filename=filename)
+        )
 
     @operation
     async def delete_session_artifacts(
@@ -303,6 +299,7 @@ class GcsArtifactService(FileMethods, LinkMethods, UploadMethods, OfOneProcess, 
         Raises:
             InvalidInputError: the target cannot be saved, or the version is a reference that the target may
                 not follow.
+            UnavailableError: others replaced the version until the deadline; nothing was saved.
             ArtifactConflictError, OutcomeUnknownError: as for :meth:`save_artifact`.
         """
         source = ArtifactKey.of(app=app_name, user=user_id, session=session_id, filename=filename)
@@ -314,14 +311,15 @@ class GcsArtifactService(FileMethods, LinkMethods, UploadMethods, OfOneProcess, 
             filename=filename if to_filename is None else to_filename,
         )
         target.require_savable()
+        rereads = self._versions.rereads()
         while True:
             stored = await self._versions.find(source, version)
             if stored is None or is_tombstone(stored):
                 return None
             try:
                 return await self._copy(stored, target, to_session_id, expires_after)
-            except ObjectGoneError:
-                continue  # another call deleted it between the two requests: look again
+            except ObjectGoneError as gone:
+                await rereads.again(gone)  # another call deleted it between the two requests
 
     @operation
     async def list_versions(

@@ -1,10 +1,10 @@
 """Number the versions of artifacts, find them and delete them."""
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
-from gcp_adk_store.artifacts.latest_versions import LatestVersions
 from gcp_adk_store.codec.objects import (
     StoredObject,
     following_object_name,
@@ -29,13 +29,62 @@ from gcp_adk_store.model.artifacts import (
 from gcp_adk_store.model.keys import ArtifactKey, ArtifactScope
 from gcp_adk_store.operations import telemetry
 from gcp_adk_store.operations.fan_out import beside, fan_out
+from gcp_adk_store.operations.forks import Guard
 from gcp_adk_store.operations.limiter import Limiter
-from gcp_adk_store.operations.rereads import jitter
+from gcp_adk_store.operations.lru import Lru
+from gcp_adk_store.operations.rereads import Rereads, jitter
 from gcp_adk_store.ports.objects import Objects
 from gcp_adk_store.ports.refusals import ObjectExistsError, ObjectGoneError
 from gcp_adk_store.settings import ArtifactLimits
 
 T = TypeVar("T")
+
+
+class Look(NamedTuple):
+    """What was known about an artifact at one moment."""
+
+    version: int | None
+    entry: tuple[int, float] | None
+    forgotten: int
+
+
+class LatestVersions:
+    """Remembers the latest version of each artifact that this process saved or listed lately.
+
+    A save and a load start from this version. It is only a hint: Cloud Storage refuses a number that another
+    writer took meanwhile, and a load checks whether the next version exists. The hint expires, because after
+    others delete versions a free number may not be the next one.
+    """
+
+    def __init__(self, limits: ArtifactLimits) -> None:
+        self._lifetime_s = limits.known_for_s
+        self._versions = Lru[ArtifactKey, tuple[int, float]](limits.known_versions)
+        self._forgotten = 0
+        self._guard = Guard()  # of a look, and of what follows from it
+
+    def look(self, key: ArtifactKey) -> Look:
+        """Return what is known now; pass it to :meth:`learn`."""
+        with self._guard:
+            entry = self._versions.get(key)
+            is_young = entry is not None and time.monotonic() - entry[1] < self._lifetime_s
+            return Look(entry[0] if entry and is_young else None, entry, self._forgotten)
+
+    def put(self, key: ArtifactKey, version: int) -> None:
+        """Remember the version that was saved."""
+        with self._guard:
+            self._versions.put(key, (version, time.monotonic()))
+
+    def learn(self, key: ArtifactKey, version: int, look: Look) -> None:
+        """Remember the version that was read after *look*, unless a save or a deletion came between."""
+        with self._guard:
+            if look.forgotten == self._forgotten and look.entry is self._versions.get(key):
+                self._versions.put(key, (version, time.monotonic()))
+
+    def forget(self, is_meant: Callable[[ArtifactKey], bool]) -> None:
+        """Forget the versions of the artifacts that *is_meant* accepts."""
+        with self._guard:
+            self._forgotten += 1
+            self._versions.forget(is_meant)
 
 
 class ArtifactVersions:
@@ -44,6 +93,7 @@ class ArtifactVersions:
     def __init__(self, objects: Objects, limits: ArtifactLimits) -> None:
         self._objects = objects
         self._attempts = limits.save_attempts
+        self._deadline_s = limits.deadline_s
         self._latest = LatestVersions(limits)
         self._limiter = Limiter(max_waiting=limits.max_waiting, longest_wait_s=limits.deadline_s)
 
@@ -115,6 +165,10 @@ class ArtifactVersions:
             raise OutcomeUnknownError(unknown) from gone
         return version
 
+    def rereads(self) -> Rereads:
+        """Return the turns of a loop that reads again, until the deadline of one request."""
+        return Rereads(self._deadline_s)
+
     async def numbers(self, key: ArtifactKey) -> list[int]:
         """Return the numbers of all versions, ascending."""
         prefix = version_prefix(key)
@@ -158,6 +212,7 @@ class ArtifactVersions:
         latest = await self._known_latest(key, self._load_version)
         if latest is not None:
             return latest
+        rereads = self.rereads()
         while True:
             stored = await self._listed_latest(key)
             if stored is None:
@@ -167,9 +222,10 @@ class ArtifactVersions:
             read = await self._objects.read(stored.name, generation=stored.generation)
             if read is not None:
                 return stored, read[0]
-            # Another call deleted the version between the two requests: look again for the latest.
+            await rereads.again()  # another call deleted the version between the two requests
 
     async def _load_version(self, name: str) -> tuple[StoredObject, bytes] | None:
+        rereads = self.rereads()
         while True:
             stored, read = await beside(self._objects.info(name), self._objects.read(name, generation=None))
             if stored is None or read is None:
@@ -177,7 +233,7 @@ class ArtifactVersions:
             data, generation = read
             if generation == stored.generation:
                 return stored, data
-            # Another call replaced the object between the two requests: the two answers do not fit.
+            await rereads.again()  # another call replaced the object between the two requests
 
     async def _listed_latest(self, key: ArtifactKey) -> StoredObject | None:
         look = self._latest.look(key)
@@ -242,18 +298,27 @@ class ArtifactVersions:
             first, f"some may be removed, and some not; delete again: {first}"
         ) from first
 
-    async def forget_while(self, key: ArtifactKey, remove: Callable[[], Awaitable[None]]) -> None:
-        """Run *remove*, which deletes versions; the next save lists the versions that are left."""
+    async def delete_all(self, key: ArtifactKey) -> None:
+        """Remove all versions; the next save lists the versions that are left.
+
+        Raises:
+            OutcomeUnknownError, AccessDeniedError, NotProvisionedError: as :meth:`delete`.
+        """
         async with self._limiter.permit(key):
-            self._latest.forget(key)
+            self._latest.forget(lambda known: known == key)
             try:
-                await remove()
+                await self.delete((await self.infos(key)).values())
             finally:
-                self._latest.forget(key)
+                self._latest.forget(lambda known: known == key)
 
     def forget_scope(self, scope: ArtifactScope) -> None:
         """Let the next saves of a session's artifacts, or without a session of all the user's, list them."""
-        self._latest.forget_scope(scope)
+        self._latest.forget(
+            lambda key: (
+                (key.scope.app, key.scope.user) == (scope.app, scope.user)
+                and scope.session in (None, key.scope.session)
+            )
+        )
 
 
 def _count_lookup(*, hit: bool) -> None:

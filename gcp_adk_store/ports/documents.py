@@ -9,6 +9,11 @@ from gcp_adk_store.codec.writes import Delete, Document, Page, Write, Written
 class Clock(Protocol):
     """The time that decides about ages and expiry."""
 
+    @property
+    def is_set(self) -> bool:
+        """Whether the time is known: Firestore tells it with its first answer."""
+        ...
+
     def now(self) -> float:
         """Return the Unix time in seconds."""
         ...

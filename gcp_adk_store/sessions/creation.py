@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from gcp_adk_store.codec.spilling import Spilled
 from gcp_adk_store.codec.writes import Write
-from gcp_adk_store.errors import NotProvisionedError, OutcomeUnknownError, SessionExistsError, StoreError
+from gcp_adk_store.errors import OutcomeUnknownError, SessionExistsError, StoreError
 from gcp_adk_store.model.expiry import Expiry
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.sessions import Marker, StoredSession
@@ -14,6 +14,7 @@ from gcp_adk_store.operations.pauses import apart
 from gcp_adk_store.operations.rereads import Rereads
 from gcp_adk_store.ports.refusals import RefusedError, TargetExistsError, settling
 from gcp_adk_store.sessions.deletion import SessionRemover
+from gcp_adk_store.sessions.parts import create
 from gcp_adk_store.sessions.reader import SessionReader
 from gcp_adk_store.sessions.storage import SessionStorage
 
@@ -82,29 +83,22 @@ class SessionCreator:
             unanswered = refused.perhaps_own  # an earlier commit, which may arrive yet
             try:
                 with settling(refused):
-                    written = await self._storage.documents.commit(writes, repeatable_when_unanswered=True)
+                    return (await create(self._storage.documents, writes))[0].update_time
             except TargetExistsError as exc:
                 exc.perhaps_own = exc.perhaps_own or unanswered
                 refused = exc
-            except RefusedError as exc:
-                raise NotProvisionedError(
-                    "the Firestore database does not exist or is not in native mode; create it, or "
-                    "correct project and database"
-                ) from exc
-            else:
-                return written[0].update_time
             with settling(refused):
                 stored = await self._reader.stored(key)
                 has_expired = stored is not None and stored.has_expired
                 if has_expired:
                     await self._remover.make_way(key)
             if not has_expired:
-                return _made_before(key, stored, refused, epoch=epoch)
+                return _made_before(stored, refused, epoch=epoch)
             with settling(refused):
                 await rereads.again(refused)
 
 
-def _made_before(key: SessionKey, stored: StoredSession | None, refused: RefusedError, *, epoch: str) -> str:
+def _made_before(stored: StoredSession | None, refused: RefusedError, *, epoch: str) -> str:
     """Return the update time of the session that an earlier attempt made; *epoch* tells that it did.
 
     Raises:
@@ -117,6 +111,6 @@ def _made_before(key: SessionKey, stored: StoredSession | None, refused: Refused
             raise OutcomeUnknownError(
                 "sent and not answered, and then the id was taken; read before repeating it"
             ) from refused
-        raise SessionExistsError(f"Session with id {key.session} already exists") from refused
+        raise SessionExistsError("another session has this id") from refused
     # Where others appended since, no update time is right for this handle: it has not seen their events.
     return stored.update_time if stored.revision == 0 else ""

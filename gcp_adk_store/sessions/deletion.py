@@ -64,7 +64,7 @@ class SessionRemover:
             for deletion in ended:
                 owner = layout.session_payloads(key, deletion.epoch)
                 for place in deletion.spilled:
-                    await self._storage.payloads.remove_all(owner, place)
+                    await self._storage.payloads.at(place).remove_all(owner)
                 await self._storage.documents.commit_all(layout.finish_deletion(key, deletion))
         except (UnavailableError, AccessDeniedError, NotProvisionedError) as exc:
             raise OutcomeUnknownError.since(

@@ -7,17 +7,17 @@ from gcp_adk_store.codec.documents import ids_of
 from gcp_adk_store.codec.event_payloads import WHOLE, references
 from gcp_adk_store.codec.events import unpack_text
 from gcp_adk_store.codec.stored import read_deletions, read_session, read_state
-from gcp_adk_store.codec.writes import Document, Page
+from gcp_adk_store.codec.writes import Document
 from gcp_adk_store.errors import PayloadMissingError, StoredDataError
 from gcp_adk_store.model.garbage import Garbage, GarbageKind, StoredPayload, require_age
 from gcp_adk_store.model.payloads import PayloadOwner, PayloadPlace, PayloadRef
 from gcp_adk_store.model.sessions import StoredSession
 from gcp_adk_store.operations.rereads import Rereads
 from gcp_adk_store.sessions.deletion import SessionRemover
-from gcp_adk_store.sessions.reader import SessionReader
+from gcp_adk_store.sessions.parts import pages
+from gcp_adk_store.sessions.reader import SessionReader, segment_missing
 from gcp_adk_store.sessions.storage import SessionStorage
 
-_NOTES_AT_ONCE: Final = 500
 _SEGMENTS_AT_ONCE: Final = 8
 
 
@@ -42,9 +42,10 @@ class Collector:
         """
         require_age(older_than_s)
         clock = self._storage.documents.clock
-        async for note in self._notes():  # what is read first sets the clock
-            if float(note.update_time) < clock.now() - older_than_s:
-                yield self._deletion(note)
+        async for notes, _ in pages(self._storage.documents, self._storage.layout.deletions_collection):
+            for note in notes:  # the first read sets the clock
+                if float(note.update_time) < clock.now() - older_than_s:
+                    yield self._deletion(note)
         before = clock.now() - older_than_s
         async for payloads in self._storage.payloads.scan():
             old = [payload for payload in payloads if payload.put_at < before]
@@ -55,7 +56,7 @@ class Collector:
     async def remove(self, garbage: Garbage) -> bool:
         """Remove what :meth:`find` found; tell whether it is gone: what came into use again stays."""
         if garbage.kind is GarbageKind.PAYLOAD:
-            return await self._storage.payloads.remove_unchanged(garbage.place, garbage.versions)
+            return await self._storage.payloads.at(garbage.place).remove_unchanged(garbage.versions)
         if garbage.kind is not GarbageKind.DELETION:
             return False
         (note,) = await self._storage.documents.get([garbage.name])
@@ -63,26 +64,6 @@ class Collector:
         if note is not None and key is not None:
             await self._remover.finish_deletions(key, read_deletions([note]))
         return True
-
-    async def _notes(self) -> AsyncIterator[Document]:
-        last: str | None = None
-        while True:
-            notes = await self._storage.documents.query(
-                "",
-                self._storage.layout.deletions_collection,
-                all_descendants=True,
-                page=Page(
-                    field=None,
-                    descending=False,
-                    limit=_NOTES_AT_ONCE,
-                    after=None if last is None else (0.0, last),
-                ),
-            )
-            for note in notes:
-                yield note
-            if len(notes) < _NOTES_AT_ONCE:
-                return
-            last = notes[-1].path
 
     def _deletion(self, note: Document) -> Garbage:
         kind, reason = GarbageKind.DELETION, ""
@@ -151,7 +132,7 @@ class Collector:
                 return found
             header = await self._reader.header(key)
             if header is not None and (header.epoch, header.sealed) == (stored.epoch, stored.sealed):
-                raise StoredDataError(f"{owner.path}: one of its {stored.sealed} segments is missing")
+                raise StoredDataError(f"{owner.path}: {segment_missing(stored)}")
             await rereads.again()
 
     async def _of_session(self, owner: PayloadOwner, stored: StoredSession) -> set[PayloadRef] | None:

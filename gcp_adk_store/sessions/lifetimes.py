@@ -1,13 +1,12 @@
 """Keep sessions that expire, and their parts, for as long as appends extend them."""
 
 from gcp_adk_store.codec.writes import Document
-from gcp_adk_store.errors import StoredDataError
+from gcp_adk_store.errors import SessionMissingError
 from gcp_adk_store.model.expiry import Expiry
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.sessions import Append, Marker, StoredSession
-from gcp_adk_store.sessions.reader import SessionReader
-from gcp_adk_store.sessions.refusals import session_missing
-from gcp_adk_store.sessions.renewals import renew
+from gcp_adk_store.sessions.parts import renew
+from gcp_adk_store.sessions.reader import NOT_FOUND, SessionReader, segment_missing
 from gcp_adk_store.sessions.storage import SessionStorage
 
 
@@ -59,7 +58,7 @@ class Lifetimes:
         if base.has_expired(self._storage.documents.clock.now()):
             seen = await self._reader.header(key)
             if seen is None or seen.has_expired:
-                raise session_missing(key)
+                raise SessionMissingError(NOT_FOUND)
 
     async def _renew(self, key: SessionKey, append: Append, base: Marker, *, parts_at: int) -> None:
         stored = await self._reader.header(key)
@@ -72,13 +71,13 @@ class Lifetimes:
             found = await documents.get(paths, fields=("expire_at",)) if paths else []
             there = [document for document in found if document is not None]
             if len(there) < len(paths) and not await self._has_changed(stored):
-                raise StoredDataError(f"one of the {stored.sealed} segments is missing")
+                raise segment_missing(stored)
             return there
 
         await renew(documents, layout, segments, parts_at=parts_at)
         owner = layout.session_payloads(key, stored.epoch)
         for place in stored.spilled | append.spilled:
-            await payloads.renew_all(owner, place, parts_at=parts_at)
+            await payloads.at(place).renew_all(owner, parts_at=parts_at)
 
     async def _has_changed(self, stored: StoredSession) -> bool:
         now = await self._reader.header(stored.key)

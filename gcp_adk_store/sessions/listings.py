@@ -1,4 +1,4 @@
-"""Browse sessions: listings, pages of them, and the events of one in parts."""
+"""List sessions, as a whole or in pages, and the events of a session."""
 
 import asyncio
 import heapq
@@ -9,6 +9,7 @@ from typing import Any, Final, Literal
 
 from google.adk.events import Event
 from google.adk.sessions import Session
+from google.adk.sessions.base_session_service import ListSessionsResponse
 
 from gcp_adk_store.codec.cursors import (
     decode_event_cursor,
@@ -24,18 +25,25 @@ from gcp_adk_store.errors import (
     NotProvisionedError,
     PayloadMissingError,
     SessionMissingError,
-    StoredDataError,
-    StoreError,
 )
 from gcp_adk_store.model.keys import SessionKey, UserKey
 from gcp_adk_store.model.sessions import EventPlace, StoredSession
 from gcp_adk_store.model.state import ScopedState
 from gcp_adk_store.model.weights import is_light
+from gcp_adk_store.operations.bounds import operation
 from gcp_adk_store.operations.fan_out import beside, fan_out
 from gcp_adk_store.operations.pauses import Pauses, apart, paced
 from gcp_adk_store.operations.rereads import Rereads
 from gcp_adk_store.sessions.handle import to_session
-from gcp_adk_store.sessions.reader import Found, SessionReader, decode_events, decoded, refers
+from gcp_adk_store.sessions.reader import (
+    NOT_FOUND,
+    Found,
+    SessionReader,
+    decode_events,
+    decoded,
+    refers,
+    segment_missing,
+)
 from gcp_adk_store.sessions.storage import SessionStorage
 
 MAX_PAGE_SIZE: Final = 1000
@@ -60,126 +68,139 @@ class SessionPage:
 
     sessions: list[Session]
     next_cursor: str | None
-    """What leads to the next page; ``None`` after one that was not full: nothing follows it."""
+    """The cursor of the next page; ``None`` if this page is not full, and so the last."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionEvent:
-    """An event of a session, and where it stands."""
+    """An event of a session, and its place."""
 
     event: Event
     cursor: str
-    """What an iteration in the same direction goes on with after this event."""
+    """With it, an iteration in the same direction continues after this event."""
 
 
-class SessionBrowser:
-    """Lists what lies below one prefix of a database."""
+class ListingMethods:
+    """The methods of the session service that list sessions and events.
 
-    def __init__(self, storage: SessionStorage, reader: SessionReader) -> None:
-        self._storage = storage
-        self._reader = reader
+    The service's constructor sets the attributes.
+    """
 
-    async def listing(self, app: str, user: str | None) -> list[Session]:
-        """Return the sessions of a user, or of all users of an app, by last update."""
-        if user is not None:
-            owner = UserKey(app=app, user=user)
-            documents, shared = await beside(
-                self._storage.documents.query(
-                    self._storage.layout.user(owner),
-                    self._storage.layout.sessions_collection,
-                    fields=HEADER_FIELDS,
-                ),
-                self._reader.shared_state(owner),
-            )
-            states: dict[UserKey, ScopedState] | None = {owner: shared}
-        else:
-            documents = await self._storage.documents.query(
-                self._storage.layout.app(app),
-                self._storage.layout.sessions_collection,
-                all_descendants=True,
-                fields=HEADER_FIELDS,
-            )
-            states = None
-        stored = await _headers(documents)
-        found = await self._complete(stored, states)
-        sessions = await paced(to_session(one) for one in found)
+    _storage: SessionStorage
+    _reader: SessionReader
+
+    @operation
+    async def list_sessions(self, *, app_name: str, user_id: str | None = None) -> ListSessionsResponse:
+        """Return sessions with merged state and without events, least recently updated first.
+
+        1 query beside 1 read for a user; for all users of the app, 1 query, then 1 read for the state of
+        every 500 users. The empty string is a user like any other.
+        """
+        _, sessions = await self._listed(app_name, user_id)
         runs = range(0, len(sessions), _SORTED_AT_ONCE)
         in_order = await paced(sorted(sessions[run : run + _SORTED_AT_ONCE], key=_by_update) for run in runs)
-        return await paced(heapq.merge(*in_order, key=_by_update))
+        return ListSessionsResponse(sessions=await paced(heapq.merge(*in_order, key=_by_update)))
 
-    async def page(
+    @operation
+    async def list_sessions_page(
         self,
-        app: str,
-        user: str | None,
         *,
-        page_size: int,
-        cursor: str | None,
-        order: Literal["newest", "oldest"],
-        include_state: bool,
+        app_name: str,
+        user_id: str | None = None,
+        page_size: int = 50,
+        cursor: str | None = None,
+        order: Literal["newest", "oldest"] = "newest",
+        include_state: bool = True,
     ) -> SessionPage:
-        """Return so many sessions of a user, or of all users of an app, in the order of their last update.
+        """Return one page of the sessions of a user or an app by last update, without events.
+
+        For a user, 1 query beside 1 read; for all users of the app, 1 query, then 1 read of the state of
+        those on the page. Firestore bills 1 read for each session of the page and each scope of state, while
+        :meth:`list_sessions`, for which ADK has no pages, reads all sessions. A session that is updated
+        between two pages moves to its new place. A page omits expired sessions, so it may hold fewer than
+        *page_size* and still have a successor.
+
+        Args:
+            app_name: The app.
+            user_id: The user; ``None`` for all of the app, which needs an index (docs/data-model.md).
+            page_size: The most sessions of the page, 1 to 1,000.
+            cursor: ``next_cursor`` of the page before, of the same user and order.
+            order: The most or the least recently updated first.
+            include_state: Whether sessions have their merged state; without it their state is empty, and is
+                not read.
 
         Raises:
-            InvalidInputError: *page_size*, *cursor* or *order* is none that there is.
-            NotProvisionedError: the database has no index for pages of an app.
+            InvalidInputError: *page_size*, *cursor* or *order* is invalid.
+            NotProvisionedError: the database has no index for pages of an app; the error has the command.
         """
         if not _is_count(page_size) or page_size > MAX_PAGE_SIZE:
             raise InvalidInputError(f"page_size is {page_size!r:.40}, it must be 1 to {MAX_PAGE_SIZE}")
-        if order not in ("newest", "oldest"):
-            raise InvalidInputError(f"order is {order!r}, it must be 'newest' or 'oldest'")
-        # Refuses what cannot be an app or a user, too.
-        listing = f"{UserKey(app=app, user='' if user is None else user)} {user is None} {order}"
+        require_either("order", order, "newest", "oldest")
+        # Refuses invalid ids, too.
+        listing = f"{UserKey(app=app_name, user=user_id or '')} {user_id is None} {order}"
         after = None
         if cursor is not None:
-            time, key = decode_page_cursor(cursor, listing=listing, app=app)
+            time, key = decode_page_cursor(cursor, listing=listing, app=app_name)
             after = time, self._storage.layout.session(key)
         page = Page(field="last_update_time", descending=order == "newest", limit=page_size, after=after)
-        query = self._query(app, user, page, include_state=include_state)
-        states: dict[UserKey, ScopedState] | None = None
-        if user is not None and include_state:
-            owner = UserKey(app=app, user=user)
-            documents, shared = await beside(query, self._reader.shared_state(owner))
-            states = {owner: shared}
-        else:
-            documents = await query
-        stored = await _headers(documents, with_state=include_state)
+        stored, sessions = await self._listed(app_name, user_id, page, with_state=include_state)
         next_cursor = None
         if len(stored) == page_size:
-            last = stored[-1]
-            next_cursor = encode_page_cursor(listing, last.last_update_time, last.key)
-        if not include_state:
-            states = dict.fromkeys((one.key.owner for one in stored), ScopedState())
-        found = await self._complete(stored, states)
-        return SessionPage(sessions=await paced(to_session(one) for one in found), next_cursor=next_cursor)
+            next_cursor = encode_page_cursor(listing, stored[-1].last_update_time, stored[-1].key)
+        return SessionPage(sessions=sessions, next_cursor=next_cursor)
 
-    async def events(
-        self, key: SessionKey, *, cursor: str | None, limit: int | None, backward: bool
+    @operation
+    async def iter_events(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        session_id: str,
+        cursor: str | None = None,
+        limit: int | None = None,
+        direction: Literal["forward", "backward"] = "forward",
     ) -> AsyncIterator[SessionEvent]:
-        """Yield the events that a session has now, from *cursor* on, some segments in memory at a time.
+        """Yield the events of a session one by one, with payloads, in append order or in reverse.
+
+        They are those that the session has when the first one is requested. Takes 1 read then, and 1 for the
+        next one to eight segments that this process does not know: a history of any length takes little
+        memory.
+
+        Args:
+            app_name: The app.
+            user_id: The user.
+            session_id: The session.
+            cursor: ``cursor`` of an event, to continue after it in *direction*; appends do not invalidate
+                it. By default all events.
+            limit: The most events; ``None`` for all.
+            direction: ``forward`` from the oldest on, ``backward`` from the newest on.
 
         Raises:
-            InvalidInputError: *cursor* or *limit* is none that there is.
-            SessionMissingError: there is no such session, or it is not the one that *cursor* is of.
+            SessionMissingError: the session does not exist, or *cursor* belongs to an earlier one of its id.
+            InvalidInputError: *cursor*, *limit* or *direction* is invalid.
         """
+        require_either("direction", direction, "forward", "backward")
         if limit is not None and not _is_count(limit):
             raise InvalidInputError(f"limit is {limit!r:.40}, it must be 1 or more, or None for all events")
+        key = SessionKey(app=app_name, user=user_id, session=session_id)
+        backward = direction == "backward"
         stored = await self._reader.stored(key)
         if stored is None or stored.has_expired:
-            raise SessionMissingError(f"Session {key.session} not found: {key}")
+            raise SessionMissingError(NOT_FOUND)
         # The tail counts as the segment that it will be.
         place = EventPlace(segment=stored.sealed, offset=len(stored.tail)) if backward else EventPlace()
         if cursor is not None:
             epoch, place = decode_event_cursor(cursor)
             if epoch != stored.epoch:
-                raise SessionMissingError(f"the session of the cursor was deleted; another has its id: {key}")
+                raise SessionMissingError("the session of the cursor was deleted; another one has its id")
             if place.segment > stored.sealed:
-                raise _beyond(key)
+                raise _beyond()
         count = 0
         async for number, texts in self._runs(stored, place.segment, backward=backward):
             at_end = len(texts) if backward else 0
             start = place.offset if number == place.segment else at_end
             if start > len(texts):
-                raise _beyond(key)
+                raise _beyond()
             for index in reversed(range(start)) if backward else range(start, len(texts)):
                 event = await self._event(stored, number, texts, index)
                 offset = index if backward else index + 1
@@ -202,7 +223,7 @@ class SessionBrowser:
             in_order = range(min(some), max(some) + 1)
             segments = await self._reader.segments(stored, in_order)
             if segments is None:
-                raise await self._missing(stored)
+                raise _gone() if await self._reader.is_gone(stored) else segment_missing(stored)
             texts = {number: one.texts for number, one in zip(in_order, segments, strict=True)}
             for number in some:
                 await asyncio.sleep(0)  # events of segments in memory come without any other pause
@@ -217,35 +238,57 @@ class SessionBrowser:
             (event,) = await self._reader.complete_events(stored, some)
         except PayloadMissingError as exc:
             if await self._reader.is_gone(stored):
-                raise _gone(stored.key) from exc
+                raise _gone() from exc
             raise
         return event
 
-    async def _missing(self, stored: StoredSession) -> StoreError:
-        """Return what it means that a segment of *stored* is not there."""
-        if await self._reader.is_gone(stored):
-            return _gone(stored.key)
-        return StoredDataError(f"one of the {stored.sealed} segments is missing")
+    async def _listed(
+        self, app: str, user: str | None, page: Page | None = None, *, with_state: bool = True
+    ) -> tuple[list[StoredSession], list[Session]]:
+        """Return the found session documents, and the sessions among them that have not expired."""
+        query = self._query(app, user, page, fields=HEADER_FIELDS if with_state else HEADER_WITHOUT_STATE)
+        states: Mapping[UserKey, ScopedState] | None = None
+        if user is not None and with_state:
+            owner = UserKey(app=app, user=user)
+            documents, shared = await beside(query, self._reader.shared_state(owner))
+            states = {owner: shared}
+        else:
+            documents = await query
+        stored: list[StoredSession] = []
+        pauses = Pauses()
+        for document in documents:
+            stored.append(await decoded(partial(read_header, with_state=with_state), document))
+            if pauses.is_due:
+                await pauses.take()
+        if not with_state:
+            states = dict.fromkeys((one.key.owner for one in stored), ScopedState())
+        found = await self._complete(stored, states)
+        return stored, await paced(to_session(one) for one in found)
 
-    async def _query(self, app: str, user: str | None, page: Page, *, include_state: bool) -> list[Document]:
-        fields = HEADER_FIELDS if include_state else HEADER_WITHOUT_STATE
-        collection = self._storage.layout.sessions_collection
+    async def _query(
+        self, app: str, user: str | None, page: Page | None, *, fields: Sequence[str]
+    ) -> list[Document]:
+        documents, layout = self._storage.documents, self._storage.layout
         if user is not None:
-            parent = self._storage.layout.user(UserKey(app=app, user=user))
-            return await self._storage.documents.query(parent, collection, fields=fields, page=page)
+            parent = layout.user(UserKey(app=app, user=user))
+            return await documents.query(parent, layout.sessions_collection, fields=fields, page=page)
+        if page is None:
+            return await documents.query(
+                layout.app(app), layout.sessions_collection, all_descendants=True, fields=fields
+            )
         page = replace(page, where=("app", app))
         try:
-            return await self._storage.documents.query(
-                "", collection, all_descendants=True, fields=fields, page=page
+            return await documents.query(
+                "", layout.sessions_collection, all_descendants=True, fields=fields, page=page
             )
         except NotProvisionedError as exc:
-            command = page_index(self._storage.layout.prefix, descending=page.descending).command
+            command = page_index(layout.prefix, descending=page.descending).command
             raise NotProvisionedError(f"{exc}; pages of an app need an index: {command}") from exc
 
     async def _complete(
         self, sessions: Iterable[StoredSession], states: Mapping[UserKey, ScopedState] | None
     ) -> list[Found]:
-        """Return *sessions* that are not gone with the *states* of their owners, read unless given."""
+        """Return *sessions* that have not expired with the *states* of their owners, read unless given."""
         living = await paced((stored, stored.key.owner) for stored in sessions if not stored.has_expired)
         if states is None:
             states = await self._states_of([owner for _, owner in living])
@@ -285,19 +328,20 @@ class SessionBrowser:
 
     async def _states_of(self, owners: Sequence[UserKey]) -> dict[UserKey, ScopedState]:
         """Return app and user state by user of one app."""
+        layout = self._storage.layout
         users = list(dict.fromkeys(owners))
         states: dict[UserKey, ScopedState] = {}
         for start in range(0, len(users), _USERS_PER_READ):
             some = users[start : start + _USERS_PER_READ]
             # The app's state once; each scope with its payloads, side by side.
-            paths = [self._storage.layout.user(owner) for owner in some]
+            paths = [layout.user(owner) for owner in some]
             if not states:
-                paths.append(self._storage.layout.app(some[0].app))
+                paths.append(layout.app(some[0].app))
             documents = await self._storage.documents.get(paths)
             if not states:
-                app = await self._reader.complete_app(some[0].app, documents.pop())
+                app = await self._reader.lasting_state(layout.app_payloads(some[0].app), documents.pop())
             found = await fan_out(
-                self._reader.complete_user(owner, document)
+                self._reader.lasting_state(layout.user_payloads(owner), document)
                 for owner, document in zip(some, documents, strict=True)
             )
             states |= {
@@ -306,18 +350,8 @@ class SessionBrowser:
         return states
 
 
-async def _headers(documents: Sequence[Document], *, with_state: bool = True) -> list[StoredSession]:
-    pauses = Pauses()
-    found = []
-    for document in documents:
-        found.append(await decoded(partial(read_header, with_state=with_state), document))
-        if pauses.is_due:
-            await pauses.take()
-    return found
-
-
 def _own(shared: ScopedState) -> ScopedState:
-    """Return what several sessions show for one of them: a caller may change what he gets."""
+    """Return a copy of the state that several sessions share: a caller may change it."""
     return ScopedState(app=_copied(dict(shared.app)), user=_copied(dict(shared.user)))
 
 
@@ -334,13 +368,23 @@ def _by_update(session: Session) -> tuple[float, str, str]:
     return session.last_update_time, session.user_id, session.id
 
 
+def require_either(name: str, given: object, one: str, other: str) -> None:
+    """Check an option that has two values.
+
+    Raises:
+        InvalidInputError: *given* is neither of them.
+    """
+    if given not in (one, other):
+        raise InvalidInputError(f"{name} is {given!r}, it must be {one!r} or {other!r}")
+
+
 def _is_count(given: object) -> bool:
     return isinstance(given, int) and not isinstance(given, bool) and given >= 1
 
 
-def _gone(key: SessionKey) -> SessionMissingError:
-    return SessionMissingError(f"Session {key.session} is gone meanwhile")
+def _gone() -> SessionMissingError:
+    return SessionMissingError("another call deleted the session during the read, or it has expired")
 
 
-def _beyond(key: SessionKey) -> InvalidInputError:
-    return InvalidInputError(f"cursor leads beyond the events of the session: {key}")
+def _beyond() -> InvalidInputError:
+    return InvalidInputError("cursor leads beyond the events of the session")

@@ -1,83 +1,39 @@
 """Keep payloads: in a bucket, or in documents below the one that refers to them.
 
-Payloads are named by their content, so writing one again changes nothing, and are checked against their
-digest when they are read.
+The name of a payload is its digest, so a repeated write changes nothing. A read compares the bytes with the
+digest.
 """
 
 from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime
 from itertools import groupby
-from typing import Final, Protocol
+from typing import Final
 
 from google.adk.platform import time as platform_time
-from google.auth.credentials import Credentials
 
-from gcp_adk_store.cloud.auth.credentials import StoreCredentials
-from gcp_adk_store.cloud.storage.calls import StorageCalls, StorageClient
-from gcp_adk_store.cloud.storage.objects import Objects
 from gcp_adk_store.codec.documents import OWNER, PUT_TIME, Layout, chunk_owner, object_owner, owner_digest
 from gcp_adk_store.codec.objects import DEFAULT_CONTENT_TYPE, ObjectFields, ScannedObject
 from gcp_adk_store.codec.stored import read_chunk
-from gcp_adk_store.codec.writes import Delete, Document, Page
-from gcp_adk_store.errors import (
-    NotProvisionedError,
-    PayloadMissingError,
-    StoredDataError,
-)
+from gcp_adk_store.codec.writes import Delete, Document
+from gcp_adk_store.errors import PayloadMissingError, StoredDataError
 from gcp_adk_store.model.expiry import PARTS_GRACE_S
 from gcp_adk_store.model.garbage import StoredPayload, Versions
 from gcp_adk_store.model.payloads import Payload, PayloadOwner, PayloadPlace, PayloadRef
 from gcp_adk_store.operations import telemetry
 from gcp_adk_store.operations.fan_out import fan_out
 from gcp_adk_store.ports.documents import Documents
+from gcp_adk_store.ports.objects import Objects
 from gcp_adk_store.ports.refusals import ObjectExistsError, RefusedError, settling
-from gcp_adk_store.sessions.renewals import renew
-from gcp_adk_store.settings import ArtifactLimits, SessionLimits
+from gcp_adk_store.sessions.parts import create, pages, renew
 
 _CHUNKS_PER_COMMIT: Final = 3
 """Keeps commits below 4 MiB, beyond which the emulator hangs its client; production allows 10 MiB."""
 
 
-_SCANNED_AT_ONCE: Final = 1000
-"""Documents of one page of a scan, of which only the names are sent."""
-
-_WAY_OUT: Final = (
-    '; restore it, or read events without it: FirestoreSessionService(on_missing_payload="placeholder")'
-)
-
-
-class PayloadStore(Protocol):
-    """Keeps payloads of one place."""
-
-    async def put(self, owner: PayloadOwner, payload: Payload, *, parts_at: int | None) -> None:
-        """Write *payload* to be kept until *parts_at* at least; durable on return, harmless when repeated."""
-        ...
-
-    async def renew_all(self, owner: PayloadOwner, *, parts_at: int) -> None:
-        """Keep all payloads of *owner* until *parts_at* at least; harmless when repeated."""
-        ...
-
-    async def get(self, owner: PayloadOwner, ref: PayloadRef) -> bytes | None:
-        """Return the bytes that were put, unchecked; ``None`` if they are gone."""
-        ...
-
-    async def remove_all(self, owner: PayloadOwner) -> None:
-        """Remove all payloads of *owner*; harmless when repeated."""
-        ...
-
-    def scan(self) -> AsyncIterator[Sequence[StoredPayload]]:
-        """Yield all payloads, of whatever owner, some at a time."""
-        ...
-
-    async def remove_unchanged(self, versions: Versions) -> bool:
-        """Remove a payload unless it was put again since the scan; tell whether it is gone."""
-        ...
-
-
 class BucketPayloads:
     """Payloads as objects ``{prefix}-payloads/{owner}/{life}/{sha256}``.
 
-    The owner's path stands as a digest: ids can be longer than an object's name may be.
+    A digest stands for the owner's path: ids can be longer than an object's name may be.
     """
 
     def __init__(self, objects: Objects, prefix: str) -> None:
@@ -85,7 +41,7 @@ class BucketPayloads:
         self._prefix = prefix
 
     async def put(self, owner: PayloadOwner, payload: Payload, *, parts_at: int | None) -> None:
-        """Write *payload* as an object of its raw bytes, unless it is there."""
+        """Write *payload* to be kept until *parts_at* at least; durable on return, harmless when repeated."""
         name = f"{self._folder(owner)}{payload.ref.sha256}"
         time = None if parts_at is None else _custom_time(parts_at)
         upload = ObjectFields(
@@ -94,8 +50,8 @@ class BucketPayloads:
             metadata={OWNER: owner.path},
             custom_time=time,
         )
-        # The same content may be there already, perhaps since an append that came to nothing: a collector
-        # that found it then must not remove it now.
+        # The same content may be there already, perhaps since an append that failed: a collector that found
+        # it then must not remove it now.
         marks = {OWNER: owner.path, PUT_TIME: f"{platform_time.get_time()}"}
         try:
             await self._objects.create(name, upload, marks=marks)
@@ -104,26 +60,26 @@ class BucketPayloads:
                 await self._objects.keep_until(name, time)
 
     async def get(self, owner: PayloadOwner, ref: PayloadRef) -> bytes | None:
-        """Return the object's bytes."""
+        """Return the bytes that were put, unchecked; ``None`` if they are gone."""
         read = await self._objects.read(f"{self._folder(owner)}{ref.sha256}", generation=None)
         return None if read is None else read[0]
 
     async def renew_all(self, owner: PayloadOwner, *, parts_at: int) -> None:
-        """Move the custom time of the owner's objects."""
+        """Keep all payloads of *owner* until *parts_at* at least; harmless when repeated."""
         await self._objects.keep_until(self._folder(owner), _custom_time(parts_at))
 
     async def remove_all(self, owner: PayloadOwner) -> None:
-        """Delete the owner's objects, in parallel."""
+        """Remove all payloads of *owner*, in parallel; harmless when repeated."""
         names = await self._objects.names(self._folder(owner), delimiter=None)
         await fan_out(self._objects.delete(name, generation=None) for name in names)
 
     async def scan(self) -> AsyncIterator[Sequence[StoredPayload]]:
-        """Yield the objects with what their metadata and names say of them."""
+        """Yield all payloads, of whatever owner, a page at a time."""
         async for objects in self._objects.scan(f"{self._prefix}-payloads/"):
             yield [_scanned(found) for found in objects]
 
     async def remove_unchanged(self, versions: Versions) -> bool:
-        """Delete the object."""
+        """Remove a payload unless it was put again since the scan; return whether it is gone."""
         ((name, version),) = versions
         return await self._objects.delete_unchanged(name, version)
 
@@ -139,61 +95,39 @@ class ChunkPayloads:
         self._layout = layout
 
     async def put(self, owner: PayloadOwner, payload: Payload, *, parts_at: int | None) -> None:
-        """Write the chunks of *payload*, a few in each commit."""
+        """As in a bucket, a few chunks in each commit."""
         writes = self._layout.put_chunks(owner, payload, now=platform_time.get_time(), parts_at=parts_at)
         for start in range(0, len(writes), _CHUNKS_PER_COMMIT):
-            try:
-                await self._documents.commit(
-                    writes[start : start + _CHUNKS_PER_COMMIT], repeatable_when_unanswered=True
-                )
-            except RefusedError as exc:  # nothing is required of chunks
-                raise NotProvisionedError(
-                    "the Firestore database does not exist or is not in native mode; create it, or "
-                    "correct project and database"
-                ) from exc
+            await create(self._documents, writes[start : start + _CHUNKS_PER_COMMIT])
 
     async def get(self, owner: PayloadOwner, ref: PayloadRef) -> bytes | None:
-        """Return the chunks' bytes, joined."""
+        """As in a bucket."""
         documents = await self._documents.get(self._layout.chunks(owner, ref))
         bodies = [read_chunk(document) for document in documents if document is not None]
         return b"".join(bodies) if len(bodies) == len(documents) else None
 
     async def renew_all(self, owner: PayloadOwner, *, parts_at: int) -> None:
-        """Move the time of the owner's chunks of this life."""
+        """As in a bucket."""
         await renew(
             self._documents, self._layout, lambda: self._chunks(owner, "expire_at"), parts_at=parts_at
         )
 
     async def remove_all(self, owner: PayloadOwner) -> None:
-        """Delete the owner's chunks of this life."""
+        """As in a bucket, in commits of several chunks."""
         chunks = await self._chunks(owner, "__name__")
         await self._documents.commit_all([Delete(path=chunk.path) for chunk in chunks])
 
     async def scan(self) -> AsyncIterator[Sequence[StoredPayload]]:
-        """Yield payloads by what the paths of their chunks say; no chunk is read."""
+        """As in a bucket, by the paths of the chunks alone."""
         rest: list[Document] = []
-        last: str | None = None
-        while True:
-            page = Page(
-                field=None,
-                descending=False,
-                limit=_SCANNED_AT_ONCE,
-                after=None if last is None else (0.0, last),
-            )
-            documents = await self._documents.query(
-                "", self._layout.chunks_collection, all_descendants=True, fields=("__name__",), page=page
-            )
-            groups = _by_payload([*rest, *documents])
-            if len(documents) < _SCANNED_AT_ONCE:
-                yield [_joined(*group) for group in groups]
-                return
-            # The last one may go on in the next page.
-            rest = groups.pop()[1]
-            last = documents[-1].path
+        collection = self._layout.chunks_collection
+        async for chunks, is_last in pages(self._documents, collection, fields=("__name__",)):
+            groups = _by_payload([*rest, *chunks])
+            rest = [] if is_last else groups.pop()[1]  # a payload may go on in the next page
             yield [_joined(*group) for group in groups]
 
     async def remove_unchanged(self, versions: Versions) -> bool:
-        """Delete all chunks in one commit, if each is as it was seen."""
+        """As in a bucket, all chunks in one commit."""
         deletes = [Delete(path=path, must=update_time) for path, update_time in versions]
         try:
             await self._documents.commit(deletes, repeatable_when_unanswered=True)
@@ -215,32 +149,33 @@ class Payloads:
 
     def __init__(self, documents: Documents, objects: Objects | None, layout: Layout) -> None:
         self._objects = objects
-        self._stores: dict[PayloadPlace, PayloadStore] = {
-            PayloadPlace.CHUNKS: ChunkPayloads(documents, layout)
-        }
-        if objects is not None:
-            self._stores[PayloadPlace.BUCKET] = BucketPayloads(objects, layout.prefix)
+        self._chunks = ChunkPayloads(documents, layout)
+        self._in_bucket = None if objects is None else BucketPayloads(objects, layout.prefix)
 
     @property
     def place(self) -> PayloadPlace:
-        """Where new payloads go."""
-        return PayloadPlace.BUCKET if PayloadPlace.BUCKET in self._stores else PayloadPlace.CHUNKS
+        """The place of new payloads."""
+        return PayloadPlace.CHUNKS if self._in_bucket is None else PayloadPlace.BUCKET
 
-    async def put(self, owner: PayloadOwner, payloads: Sequence[Payload], *, parts_at: int | None) -> None:
-        """Write *payloads*, side by side, to be kept until *parts_at* at least; durable on return."""
-        await fan_out(
-            self._store(payload.ref.place).put(owner, payload, parts_at=parts_at) for payload in payloads
-        )
-        for payload in payloads:
-            telemetry.count_spilled(payload.ref.size, payload.ref.place.value)
-
-    async def renew_all(self, owner: PayloadOwner, place: PayloadPlace, *, parts_at: int) -> None:
-        """Keep all payloads of *owner* in one place until *parts_at* at least.
+    def at(self, place: PayloadPlace) -> BucketPayloads | ChunkPayloads:
+        """Return the payloads of one place.
 
         Raises:
             StoredDataError: they are in a bucket that was not given.
         """
-        await self._store(place).renew_all(owner, parts_at=parts_at)
+        if place is PayloadPlace.CHUNKS:
+            return self._chunks
+        if self._in_bucket is None:
+            raise StoredDataError("payloads lie in a bucket; give the session service its bucket=")
+        return self._in_bucket
+
+    async def put(self, owner: PayloadOwner, payloads: Sequence[Payload], *, parts_at: int | None) -> None:
+        """Write *payloads*, side by side, to be kept until *parts_at* at least; durable on return."""
+        await fan_out(
+            self.at(payload.ref.place).put(owner, payload, parts_at=parts_at) for payload in payloads
+        )
+        for payload in payloads:
+            telemetry.count_spilled(payload.ref.size, payload.ref.place.value)
 
     async def get(self, owner: PayloadOwner, ref: PayloadRef) -> bytes:
         """Return the bytes that *ref* names.
@@ -249,41 +184,25 @@ class Payloads:
             PayloadMissingError: they are gone or damaged.
             StoredDataError: they are in a bucket that was not given.
         """
-        data = await self._store(ref.place).get(owner, ref)
-        if data is None:
-            raise PayloadMissingError(f"payload {ref} of {owner.path} is missing{_WAY_OUT}")
-        if not ref.fits(data):
-            raise PayloadMissingError(f"payload {ref} of {owner.path} is damaged{_WAY_OUT}")
+        data = await self.at(ref.place).get(owner, ref)
+        if data is None or not ref.fits(data):
+            raise PayloadMissingError(
+                f"payload {ref} of {owner.path} is {'missing' if data is None else 'damaged'}; restore it, "
+                'or read events without it: FirestoreSessionService(on_missing_payload="placeholder")'
+            )
         return data
 
-    async def remove_all(self, owner: PayloadOwner, place: PayloadPlace) -> None:
-        """Remove all payloads of *owner* in one place.
-
-        Raises:
-            StoredDataError: they are in a bucket that was not given.
-        """
-        await self._store(place).remove_all(owner)
-
     async def scan(self) -> AsyncIterator[Sequence[StoredPayload]]:
-        """Yield all payloads of both places, of whatever owner, some at a time."""
-        for store in self._stores.values():
-            async for found in store.scan():
-                yield found
-
-    async def remove_unchanged(self, place: PayloadPlace, versions: Versions) -> bool:
-        """Remove a payload unless it was put again since the scan; tell whether it is gone."""
-        return await self._store(place).remove_unchanged(versions)
+        """Yield all payloads of both places, of whatever owner, a page at a time."""
+        for place in (self._chunks, self._in_bucket):
+            if place is not None:
+                async for found in place.scan():
+                    yield found
 
     async def close(self) -> None:
         """Close what was opened for the bucket."""
         if self._objects is not None:
             await self._objects.close()
-
-    def _store(self, place: PayloadPlace) -> PayloadStore:
-        store = self._stores.get(place)
-        if store is None:
-            raise StoredDataError("payloads lie in a bucket; give the session service its bucket=")
-        return store
 
 
 def _custom_time(parts_at: int) -> datetime:
@@ -321,24 +240,3 @@ def _scanned(found: ScannedObject) -> StoredPayload:
         size=found.size,
         versions=[(found.name, found.version)],
     )
-
-
-def open_payloads(
-    documents: Documents,
-    *,
-    bucket: str | None,
-    project: str | None,
-    credentials: StoreCredentials | Credentials | None,
-    client: StorageClient | None,
-    layout: Layout,
-    limits: SessionLimits,
-) -> Payloads:
-    """Return the payloads of a database, in *bucket* if there is one; no I/O."""
-    objects = None
-    if bucket is not None:
-        of_requests = ArtifactLimits(deadline_s=limits.payload_deadline_s, max_waiting=limits.max_waiting)
-        calls = StorageCalls(
-            bucket, project=project, client=client, credentials=credentials, limits=of_requests
-        )
-        objects = Objects(calls)
-    return Payloads(documents, objects, layout)

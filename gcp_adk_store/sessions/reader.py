@@ -31,14 +31,16 @@ from gcp_adk_store.model.sessions import (
 from gcp_adk_store.model.state import ScopedState
 from gcp_adk_store.operations import telemetry
 from gcp_adk_store.operations.fan_out import fan_out
+from gcp_adk_store.operations.lru import Lru
 from gcp_adk_store.operations.pauses import Pauses, apart
 from gcp_adk_store.operations.rereads import Rereads
-from gcp_adk_store.sessions.segment_cache import SegmentCache
 from gcp_adk_store.sessions.storage import SessionStorage
 
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
+
+NOT_FOUND: Final = "session not found"
 
 _SEGMENTS_PER_READ: Final = 1000
 """Keeps requests far below 10 MiB, with paths of up to 6 kB."""
@@ -53,14 +55,23 @@ class Found:
     """App and user state."""
     events: list[Event]
 
+    @property
+    def state(self) -> ScopedState:
+        """The state of all scopes."""
+        return replace(self.shared, session=self.stored.state)
+
 
 class SessionReader:
     """The sessions below one prefix of a database."""
 
-    def __init__(self, storage: SessionStorage, segments: SegmentCache, *, placeholders: bool) -> None:
-        """Prepare the reader; with *placeholders* an event is read without payloads that are gone."""
-        self._storage = storage
-        self._known_segments = segments
+    def __init__(self, storage: SessionStorage, *, cache_bytes: int, placeholders: bool) -> None:
+        """Prepare the reader, which remembers segments up to *cache_bytes* of their texts.
+
+        With *placeholders*, an event is read without payloads that are gone.
+        """
+        self._documents, self._payloads, self._layout = storage.documents, storage.payloads, storage.layout
+        # A path holds the epoch of its session, so its segment never changes.
+        self._known_segments = Lru[str, Segment](cache_bytes, size_of=_size)
         self._placeholders = placeholders
 
     async def find(self, key: SessionKey, config: GetSessionConfig | None) -> Found | None:
@@ -70,30 +81,29 @@ class SessionReader:
             StoredDataError: a segment or a payload that the session names does not exist.
             UnavailableError: others changed the session each time until the deadline.
         """
-        paths = [
-            self._storage.layout.session(key),
-            self._storage.layout.app(key.app),
-            self._storage.layout.user(key.owner),
-        ]
-        lost: StoredSession | None = None
+        lost: tuple[str, int] | None = None
         incomplete: list[str | None] | None = None
-        rereads = Rereads(self._storage.documents.deadline_s)
+        rereads = Rereads(self._documents.deadline_s)
         while True:
-            document, app, user = await self._storage.documents.get(
-                paths, fields=None if wants_events(config) else HEADER_FIELDS
-            )
+            fields = None if wants_events(config) else HEADER_FIELDS
+            document, app, user = await self._documents_of(key, fields=fields)
             if document is None:
                 return None
             stored = await decoded(read_session if wants_events(config) else read_header, document)
             if stored.has_expired:
                 return None
             selected = await self._events(stored, config)
-            if selected is not None:
+            # Another call may delete the session, or replace a value and remove its payload, during the read:
+            # only what is missing from an unchanged document is an error.
+            if selected is None:
+                if lost == (stored.epoch, stored.sealed):
+                    raise segment_missing(stored)
+                lost = stored.epoch, stored.sealed
+            else:
                 try:
                     shared = await self._complete_shared(key.owner, app, user)
                     found = await self.complete(stored, selected, shared)
                 except PayloadMissingError:
-                    # A value may have been replaced since, and its payload removed: the next look tells.
                     seen = [one.update_time if one else None for one in (document, app, user)]
                     if seen == incomplete:
                         raise
@@ -101,20 +111,11 @@ class SessionReader:
                 else:
                     if found is not None:
                         return found
-            elif lost is not None and (lost.epoch, lost.sealed) == (stored.epoch, stored.sealed):
-                raise StoredDataError(f"one of the {stored.sealed} segments is missing")
-            else:
-                lost = stored  # deleted, perhaps made anew, while it was read: the next look tells
             await rereads.again()
 
     async def since(self, key: SessionKey, marker: Marker) -> Found | None:
         """Return a session with the events appended since *marker*; ``None`` if it is another one now."""
-        paths = [
-            self._storage.layout.session(key),
-            self._storage.layout.app(key.app),
-            self._storage.layout.user(key.owner),
-        ]
-        document, app, user = await self._storage.documents.get(paths)
+        document, app, user = await self._documents_of(key)
         stored = await decoded(read_session, document) if document else None
         if stored is None or stored.epoch != marker.epoch:
             return None
@@ -127,16 +128,23 @@ class SessionReader:
         shared = await self._complete_shared(key.owner, app, user)
         return await self.complete(stored, newest, shared)
 
+    async def _documents_of(
+        self, key: SessionKey, *, fields: Sequence[str] | None = None
+    ) -> list[Document | None]:
+        """Return the documents of a session, its app and its user."""
+        layout = self._layout
+        return await self._documents.get(
+            [layout.session(key), layout.app(key.app), layout.user(key.owner)], fields=fields
+        )
+
     async def header(self, key: SessionKey) -> StoredSession | None:
         """Return the session document as it is now, without its tail."""
-        (document,) = await self._storage.documents.get(
-            [self._storage.layout.session(key)], fields=HEADER_FIELDS
-        )
+        (document,) = await self._documents.get([self._layout.session(key)], fields=HEADER_FIELDS)
         return await decoded(read_header, document) if document else None
 
     async def stored(self, key: SessionKey) -> StoredSession | None:
         """Return the session document as it is now."""
-        (document,) = await self._storage.documents.get([self._storage.layout.session(key)])
+        (document,) = await self._documents.get([self._layout.session(key)])
         return await decoded(read_session, document) if document else None
 
     async def newest(self, stored: StoredSession | None, *, at_least: int | None) -> Sequence[str]:
@@ -157,15 +165,13 @@ class SessionReader:
 
     async def shared_state(self, owner: UserKey) -> ScopedState:
         """Return app and user state."""
-        app, user = await self._storage.documents.get(
-            [self._storage.layout.app(owner.app), self._storage.layout.user(owner)]
-        )
+        app, user = await self._documents.get([self._layout.app(owner.app), self._layout.user(owner)])
         return await self._complete_shared(owner, app, user)
 
     async def user_state(self, owner: UserKey) -> Mapping[str, Any]:
         """Return the state of a user, keys without prefix."""
-        (document,) = await self._storage.documents.get([self._storage.layout.user(owner)])
-        return await self.complete_user(owner, document)
+        (document,) = await self._documents.get([self._layout.user(owner)])
+        return await self.lasting_state(self._layout.user_payloads(owner), document)
 
     async def _events(
         self, stored: StoredSession, config: GetSessionConfig | None
@@ -198,8 +204,8 @@ class SessionReader:
     def place_of(self, stored: StoredSession, number: int) -> str:
         """Return the path of the document that holds a segment; the tail is the one that it will be."""
         if number == stored.sealed:
-            return self._storage.layout.session(stored.key)
-        return self._storage.layout.segments(stored.key, stored.epoch, range(number, number + 1))[0]
+            return self._layout.session(stored.key)
+        return self._layout.segments(stored.key, stored.epoch, range(number, number + 1))[0]
 
     async def segments(self, stored: StoredSession, numbers: range) -> list[Segment] | None:
         """Return segments by number, from memory where they are known; ``None`` if one is gone.
@@ -207,14 +213,14 @@ class SessionReader:
         Raises:
             StoredDataError: one is damaged, or the newest is not the one that the session ends with.
         """
-        paths = self._storage.layout.segments(stored.key, stored.epoch, numbers)
+        paths = self._layout.segments(stored.key, stored.epoch, numbers)
         known = {path: segment for path in paths if (segment := self._known_segments.get(path)) is not None}
         unknown = [path for path in paths if path not in known]
         telemetry.count_lookups("segments", hits=len(known), misses=len(unknown))
         pauses = Pauses()
         for start in range(0, len(unknown), _SEGMENTS_PER_READ):
             some = unknown[start : start + _SEGMENTS_PER_READ]
-            for path, document in zip(some, await self._storage.documents.get(some), strict=True):
+            for path, document in zip(some, await self._documents.get(some), strict=True):
                 if document is None:
                     return None
                 known[path] = read_segment(document)
@@ -224,11 +230,11 @@ class SessionReader:
         found = [known[path] for path in paths]
         if numbers.stop == stored.sealed and found and found[-1].running_max != stored.sealed_max:
             # Both are written in one commit: there are others after it that the session does not count.
-            raise StoredDataError(f"{self._storage.layout.session(stored.key)} does not end with {paths[-1]}")
+            raise StoredDataError(f"{self._layout.session(stored.key)} does not end with {paths[-1]}")
         return found
 
     async def is_gone(self, stored: StoredSession) -> bool:
-        """Tell whether a session that was read has been deleted meanwhile, or has expired."""
+        """Return whether another call deleted a session after it was read, or it has expired."""
         now = await self.header(stored.key)
         return now is None or now.epoch != stored.epoch or now.has_expired
 
@@ -236,7 +242,7 @@ class SessionReader:
         self, stored: StoredSession, selected: Sequence[StoredEvent], shared: ScopedState
     ) -> Found | None:
         """Return the session with its payloads, fetched side by side; ``None`` if it is gone meanwhile."""
-        mine = self._storage.layout.session_payloads(stored.key, stored.epoch)
+        mine = self._layout.session_payloads(stored.key, stored.epoch)
         try:
             events = await self.complete_events(stored, selected)
             state = await self._complete_state(mine, stored.state)
@@ -248,7 +254,7 @@ class SessionReader:
 
     async def complete_events(self, stored: StoredSession, selected: Sequence[StoredEvent]) -> list[Event]:
         """Return events of *stored* with their payloads, fetched side by side."""
-        mine = self._storage.layout.session_payloads(stored.key, stored.epoch)
+        mine = self._layout.session_payloads(stored.key, stored.epoch)
         while missing := {ref for event in selected for ref in event.missing.values()}:
             found = await self._fetch(mine, missing, placeholders=self._placeholders)
             if len(found) < len(missing) and await self.is_gone(stored):
@@ -267,29 +273,22 @@ class SessionReader:
         self, owner: UserKey, app: Document | None, user: Document | None
     ) -> ScopedState:
         """Return app and user state with its payloads."""
+        layout = self._layout
         return ScopedState(
-            app=await self.complete_app(owner.app, app),
-            user=await self.complete_user(owner, user),
+            app=await self.lasting_state(layout.app_payloads(owner.app), app),
+            user=await self.lasting_state(layout.user_payloads(owner), user),
         )
 
-    async def complete_app(self, app: str, document: Document | None) -> Mapping[str, Any]:
-        """Return the state in the document of an app with its payloads."""
-        return await self._complete_lasting(self._storage.layout.app_payloads(app), document)
-
-    async def complete_user(self, owner: UserKey, document: Document | None) -> Mapping[str, Any]:
-        """Return the state in the document of a user with its payloads."""
-        return await self._complete_lasting(self._storage.layout.user_payloads(owner), document)
-
-    async def _complete_lasting(self, owner: PayloadOwner, document: Document | None) -> Mapping[str, Any]:
-        """Return the state in a document that is never deleted, as it is now if it changed under the read."""
-        rereads = Rereads(self._storage.documents.deadline_s)
+    async def lasting_state(self, owner: PayloadOwner, document: Document | None) -> Mapping[str, Any]:
+        """Return the state of an app or a user and its payloads, reread if it changes."""
+        rereads = Rereads(self._documents.deadline_s)
         while True:
             try:
                 state = await decoded(read_state, document) if document else {}
                 return await self._complete_state(owner, state)
             except PayloadMissingError:
                 # A value may have been replaced since, and its payload removed.
-                (now,) = await self._storage.documents.get([owner.path])
+                (now,) = await self._documents.get([owner.path])
                 if now is None or document is None or now.update_time == document.update_time:
                     raise
                 document = now
@@ -316,7 +315,7 @@ class SessionReader:
 
         async def get(ref: PayloadRef) -> bytes | None:
             try:
-                return await self._storage.payloads.get(owner, ref)
+                return await self._payloads.get(owner, ref)
             except PayloadMissingError as exc:
                 if not placeholders:
                     raise
@@ -328,6 +327,11 @@ class SessionReader:
         wanted = sorted(refs, key=lambda ref: ref.sha256)
         found = await fan_out(get(ref) for ref in wanted)
         return {ref: data for ref, data in zip(wanted, found, strict=True) if data is not None}
+
+
+def segment_missing(stored: StoredSession) -> StoredDataError:
+    """Return the error for a session that lacks a segment."""
+    return StoredDataError(f"one of the {stored.sealed} segments is missing")
 
 
 async def decode_events(
@@ -370,5 +374,9 @@ async def decoded(read: Callable[[Document], T], document: Document) -> T:
 
 
 def refers(state: Mapping[str, Any]) -> bool:
-    """Tell whether values of *state* lie elsewhere."""
+    """Return whether *state* has payloads."""
     return any(isinstance(value, PayloadRef) for value in state.values())
+
+
+def _size(segment: Segment) -> int:
+    return sum(len(text.encode()) for text in segment.texts)

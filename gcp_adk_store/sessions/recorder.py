@@ -1,12 +1,18 @@
 """Append events to sessions, each exactly once, and move old ones into segments."""
 
 import logging
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from gcp_adk_store.codec.events import event_timestamp
 from gcp_adk_store.codec.spilling import Spilled
 from gcp_adk_store.codec.writes import Write
-from gcp_adk_store.errors import InvalidInputError, StoreError
+from gcp_adk_store.errors import (
+    InvalidInputError,
+    OutcomeUnknownError,
+    SessionConflictError,
+    SessionMissingError,
+    StoreError,
+)
 from gcp_adk_store.model.expiry import Expiry
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.sessions import (
@@ -24,11 +30,21 @@ from gcp_adk_store.operations.pauses import apart
 from gcp_adk_store.operations.rereads import Rereads
 from gcp_adk_store.ports.refusals import RefusedError, settling
 from gcp_adk_store.sessions.lifetimes import Lifetimes
-from gcp_adk_store.sessions.reader import SessionReader
-from gcp_adk_store.sessions.refusals import Appended, Settled, resolve, session_missing
+from gcp_adk_store.sessions.reader import NOT_FOUND, Found, SessionReader
 from gcp_adk_store.sessions.storage import SessionStorage
 
 logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Appended:
+    """What an append leaves its handle with."""
+
+    marker: Marker | None
+    tail_bytes: int
+    """Bytes of events in the session document now; 0 if unknown."""
+    merged: bool = False
+    """Whether others appended before it that the handle has not seen."""
 
 
 class SessionRecorder:
@@ -55,7 +71,10 @@ class SessionRecorder:
         """
         base = marker
         if base is None:
-            base, merging = await self._look(key), True
+            seen = await self._reader.header(key)
+            if seen is None:
+                raise SessionMissingError(NOT_FOUND)
+            base, merging = seen.marker, True
         parts_at = None
         if change.app or change.user or change.session:
             # Spelled before anything is written: what cannot be stored is refused here.
@@ -79,42 +98,38 @@ class SessionRecorder:
         merged = False
         while True:
             expiry = await self._lifetimes.extend(key, append, base, new_part=new_part)
+            writes = await self._spell(key, append, base, expiry)
             try:
-                return replace(await self._commit(key, append, base, expiry), merged=merged)
-            except RefusedError as exc:
+                # The update time moves with the write, so a second run is refused and settled.
+                written, *_ = await self._storage.documents.commit(writes, repeatable_when_unanswered=True)
+            except RefusedError as exc:  # the document is not as *base* says, perhaps by this commit itself
                 refused = exc
+            else:
+                return Appended(
+                    marker=base.advanced(written.update_time, expiry),
+                    tail_bytes=written.incremented["tail_bytes"],
+                    merged=merged,
+                )
             with settling(refused):
-                found = await self._settle(key, append, base)
-            resolved = resolve(key, append, base, found, refused, merging=merging)
+                stored, settlement = await self._settle(key, append, base)
+            resolved = resolve(stored, settlement, refused, append=append, base=base, merging=merging)
             if isinstance(resolved, Appended):
                 return replace(resolved, merged=merged)
-            merged = merged or found.settlement is Settlement.STALE
+            merged = merged or settlement is Settlement.STALE
             base = resolved
             await rereads.again(refused)
 
-    async def _commit(self, key: SessionKey, append: Append, base: Marker, expiry: Expiry | None) -> Appended:
-        """Commit *append* once, on *base*.
-
-        Raises:
-            RefusedError: the document is no longer as *base* says, perhaps by this commit's own lost answer.
-        """
-        # The update time moves with the write, so a second run is refused and settled.
-        written, *_ = await self._storage.documents.commit(
-            await self._spell(key, append, base, expiry), repeatable_when_unanswered=True
-        )
-        return Appended(
-            marker=base.advanced(written.update_time, expiry), tail_bytes=written.incremented["tail_bytes"]
-        )
-
-    async def _settle(self, key: SessionKey, append: Append, base: Marker) -> Settled:
-        """Read what became of an append that was refused."""
+    async def _settle(
+        self, key: SessionKey, append: Append, base: Marker
+    ) -> tuple[StoredSession | None, Settlement]:
+        """Read the session after a refusal; return it, and what became of the append."""
         stored = await self._reader.stored(key)
         looked_at = None if stored is None else events_to_settle(base, stored)
         newest = await self._reader.newest(stored, at_least=looked_at)
         settlement = settle(append, marker=base, stored=stored, newest=newest)
         if settlement is Settlement.STALE:
             telemetry.count_conflict()
-        return Settled(stored=stored, settlement=settlement)
+        return stored, settlement
 
     async def _spell(
         self, key: SessionKey, append: Append, base: Marker, expiry: Expiry | None = None
@@ -128,6 +143,20 @@ class SessionRecorder:
         if stored is None or stored.has_expired:
             return False
         return append.text in await self._reader.newest(stored, at_least=None)
+
+    async def missed(self, key: SessionKey, marker: Marker) -> Found | None:
+        """Return what others wrote since *marker*; ``None`` if it cannot be read."""
+        try:
+            return await self._reader.since(key, marker)
+        except StoreError as exc:
+            # The event is stored, so the append succeeds. The next append conflicts and learns.
+            logger.warning(
+                "%smerged, but what others wrote is not read yet: %s",
+                label(),
+                type(exc).__name__,
+                extra=telemetry.log_fields(exc),
+            )
+            return None
 
     async def seal(self, key: SessionKey, marker: Marker | None) -> Marker | None:
         """Move the tail into a segment; return what *marker* becomes.
@@ -158,12 +187,51 @@ class SessionRecorder:
         expiry = stored.expiry and stored.expiry.with_part_until(stored.expiry.of_new_part(now))
         return replace(stored.marker, update_time=written[0].update_time, expiry=expiry)
 
-    async def _look(self, key: SessionKey) -> Marker:
-        """Return the marker of a handle that sees the session now."""
-        seen = await self._reader.header(key)
-        if seen is None:
-            raise session_missing(key)
-        return seen.marker
+
+def resolve(
+    stored: StoredSession | None,
+    settlement: Settlement,
+    refused: RefusedError,
+    *,
+    append: Append,
+    base: Marker,
+    merging: bool,
+) -> Appended | Marker:
+    """Return the append if it is stored, or else the marker that its next commit must stand on.
+
+    Args:
+        stored: The session, read after the refusal; ``None`` if it is gone.
+        settlement: What became of the append.
+        refused: The refusal.
+        append: What was sent.
+        base: The marker that it stood on.
+        merging: Whether the append may follow others that its handle has not seen.
+
+    Raises:
+        SessionMissingError: the session is gone; nothing was written.
+        SessionConflictError: another writer was first, and *merging* is false; nothing was written.
+        OutcomeUnknownError: the session is gone, and the append may have changed shared state before that.
+    """
+    if stored is None or settlement is Settlement.MISSING:
+        if refused.perhaps_own and (append.delta.app or append.delta.user):
+            # The shared state outlives the session.
+            raise OutcomeUnknownError(
+                "sent and not answered, and then the session was gone; read before repeating it"
+            ) from refused
+        raise SessionMissingError(NOT_FOUND) from refused
+    if settlement is Settlement.LANDED:
+        return Appended(marker=stored.marker, tail_bytes=0)
+    if settlement is Settlement.OVERTAKEN:
+        # Without an update time, the handle's next append finds what others appended.
+        return Appended(marker=base.advanced("", stored.expiry), tail_bytes=0)
+    if settlement is Settlement.STALE and not merging:
+        raise SessionConflictError(
+            "The session has been modified in storage since it was loaded. "
+            "Reload the session before appending again."
+        ) from refused
+    # This document exactly: the next commit meets no other session, and storage refuses an earlier commit
+    # that arrives late.
+    return stored.marker
 
 
 def _sealed_tail(stored: StoredSession) -> Segment:

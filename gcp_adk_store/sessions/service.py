@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 from functools import partial
 from types import TracebackType
 from typing import Any, Literal, Self, Unpack
@@ -10,40 +11,44 @@ from google.adk.events import Event
 from google.adk.platform import time as platform_time
 from google.adk.platform import uuid as platform_uuid
 from google.adk.sessions import BaseSessionService, Session
-from google.adk.sessions.base_session_service import GetSessionConfig, ListSessionsResponse
+from google.adk.sessions.base_session_service import GetSessionConfig
 from google.auth.credentials import Credentials
 
 from gcp_adk_store import settings
 from gcp_adk_store.cloud.auth.credentials import StoreCredentials
 from gcp_adk_store.cloud.firestore.channels import ClientInterceptor, FirestoreClient
 from gcp_adk_store.cloud.storage.calls import StorageClient
-from gcp_adk_store.errors import InvalidInputError, StoreError
 from gcp_adk_store.model.expiry import Expiry
 from gcp_adk_store.model.garbage import DEFAULT_AGE_S, Garbage
 from gcp_adk_store.model.keys import SessionKey, UserKey
-from gcp_adk_store.model.sessions import Marker
 from gcp_adk_store.operations import telemetry
 from gcp_adk_store.operations.bounds import Bounds, operation
 from gcp_adk_store.operations.forks import OfOneProcess
 from gcp_adk_store.operations.limiter import Limiter
+from gcp_adk_store.operations.lru import Lru
 from gcp_adk_store.sessions.creation import SessionCreator
 from gcp_adk_store.sessions.deletion import SessionRemover
 from gcp_adk_store.sessions.garbage import Collector
-from gcp_adk_store.sessions.handle import Missed, learn, made_session, mark, marker_of, to_session
-from gcp_adk_store.sessions.listings import SessionBrowser, SessionEvent, SessionPage
+from gcp_adk_store.sessions.handle import (
+    HeldEvents,
+    UnderWay,
+    learn,
+    made_session,
+    mark,
+    marker_of,
+    to_session,
+)
+from gcp_adk_store.sessions.listings import ListingMethods, require_either
 from gcp_adk_store.sessions.reader import SessionReader
 from gcp_adk_store.sessions.recorder import SessionRecorder
-from gcp_adk_store.sessions.redelivery import DeliveredEvents, HeldEvents
-from gcp_adk_store.sessions.segment_cache import SegmentCache
 from gcp_adk_store.sessions.spelling import Spelling
 from gcp_adk_store.sessions.storage import SessionStorage, open_storage
-from gcp_adk_store.sessions.under_way import UnderWay
 from gcp_adk_store.settings import SessionLimits, SessionOptions, StoreSettings
 
 logger = logging.getLogger(__name__)
 
 
-class FirestoreSessionService(OfOneProcess, BaseSessionService):
+class FirestoreSessionService(ListingMethods, OfOneProcess, BaseSessionService):
     """ADK's session service on Firestore, for any number of processes, threads and event loops.
 
     ``async with`` closes what it opened. It may be made before the process forks, not be pickled.
@@ -124,14 +129,10 @@ class FirestoreSessionService(OfOneProcess, BaseSessionService):
         default_ttl_seconds: float | None = None,
         limits: SessionLimits | None = None,
     ) -> None:
-        if on_conflict not in ("raise", "merge"):
-            raise InvalidInputError(f"on_conflict is {on_conflict!r}, it must be 'raise' or 'merge'")
-        if on_missing_payload not in ("raise", "placeholder"):
-            raise InvalidInputError(
-                f"on_missing_payload is {on_missing_payload!r}, it must be 'raise' or 'placeholder'"
-            )
+        require_either("on_conflict", on_conflict, "raise", "merge")
+        require_either("on_missing_payload", on_missing_payload, "raise", "placeholder")
         if default_ttl_seconds is not None:
-            Expiry.begin(default_ttl_seconds, now=0)  # refuses what is none
+            Expiry.begin(default_ttl_seconds, now=0)  # refuses an invalid one
         self._default_ttl_s = default_ttl_seconds
         self._on_conflict = on_conflict
         self._limits = limits or SessionLimits()
@@ -139,10 +140,9 @@ class FirestoreSessionService(OfOneProcess, BaseSessionService):
         self._spelling = Spelling(self._limits, self._storage.payloads.place)
         self._reader = SessionReader(
             self._storage,
-            SegmentCache(self._limits.segment_cache_bytes),
+            cache_bytes=self._limits.segment_cache_bytes,
             placeholders=on_missing_payload == "placeholder",
         )
-        self._browser = SessionBrowser(self._storage, self._reader)
         self._recorder = SessionRecorder(self._storage, self._reader)
         self._remover = SessionRemover(self._storage, self._reader)
         self._creator = SessionCreator(self._storage, self._reader, self._remover)
@@ -159,7 +159,9 @@ class FirestoreSessionService(OfOneProcess, BaseSessionService):
         )
         # One handle shared by several tasks, threads or loops never conflicts with itself.
         self._limiter = limiter()
-        self._delivered = DeliveredEvents(self._limits.delivered_events)
+        # Ids of events that this process stored lately: a handle that was read without its events does not
+        # hold them. A known id is only a reason to ask storage for the event.
+        self._delivered = Lru[tuple[SessionKey, str], bool](self._limits.delivered_events)
         self._held = HeldEvents()
         self._under_way = UnderWay(self._limiter)
 
@@ -255,92 +257,6 @@ class FirestoreSessionService(OfOneProcess, BaseSessionService):
         )
 
     @operation
-    async def list_sessions(self, *, app_name: str, user_id: str | None = None) -> ListSessionsResponse:
-        """Return sessions with merged state and without events, least recently updated first.
-
-        1 query beside 1 read for a user; for all users of the app, 1 query, then 1 read for the state of
-        every 500 users. The empty string is a user like any other.
-        """
-        return ListSessionsResponse(sessions=await self._browser.listing(app_name, user_id))
-
-    @operation
-    async def list_sessions_page(
-        self,
-        *,
-        app_name: str,
-        user_id: str | None = None,
-        page_size: int = 50,
-        cursor: str | None = None,
-        order: Literal["newest", "oldest"] = "newest",
-        include_state: bool = True,
-    ) -> SessionPage:
-        """Return one page of the sessions of a user or an app by last update, without events.
-
-        For a user, 1 query beside 1 read; for all users of the app, 1 query, then 1 read of the state of
-        those on the page. 1 billed read a session of the page and a scope of state, however many sessions
-        there are, where :meth:`list_sessions`, which ADK gives no pages, reads them all. A session that is
-        updated while one pages moves to its new place; one that has expired is left out, so that a page may
-        hold fewer than *page_size* and still have a successor.
-
-        Args:
-            app_name: The app.
-            user_id: The user; ``None`` for all of the app, which needs an index (docs/data-model.md).
-            page_size: At most so many sessions, 1 to 1,000.
-            cursor: ``next_cursor`` of the page before, of the same user and order.
-            order: The most or the least recently updated first.
-            include_state: Whether sessions have their merged state; without it nothing but the sessions is
-                read, and theirs is empty.
-
-        Raises:
-            InvalidInputError: *page_size*, *cursor* or *order* is none that this method takes.
-        """
-        return await self._browser.page(
-            app_name,
-            user_id,
-            page_size=page_size,
-            cursor=cursor,
-            order=order,
-            include_state=include_state,
-        )
-
-    @operation
-    async def iter_events(
-        self,
-        *,
-        app_name: str,
-        user_id: str,
-        session_id: str,
-        cursor: str | None = None,
-        limit: int | None = None,
-        direction: Literal["forward", "backward"] = "forward",
-    ) -> AsyncIterator[SessionEvent]:
-        """Yield the events of a session one by one, with payloads, in append order or against it.
-
-        What the session holds when the first event is asked for; 1 read then, and 1 for the next one to
-        eight segments that this process does not know, so that histories of any length are read in little
-        memory.
-
-        Args:
-            app_name: The app.
-            user_id: The user.
-            session_id: The session.
-            cursor: ``cursor`` of an event, to go on after it in *direction*; it stays good however much is
-                appended. By default all events.
-            limit: At most so many events; ``None`` for all.
-            direction: ``forward`` from the oldest on, ``backward`` from the newest on.
-
-        Raises:
-            SessionMissingError: the session does not exist, or is not the one that *cursor* is of.
-            InvalidInputError: *cursor*, *limit* or *direction* is none that this method takes.
-        """
-        if direction not in ("forward", "backward"):
-            raise InvalidInputError(f"direction is {direction!r}, it must be 'forward' or 'backward'")
-        key = SessionKey(app=app_name, user=user_id, session=session_id)
-        events = self._browser.events(key, cursor=cursor, limit=limit, backward=direction == "backward")
-        async for found in events:
-            yield found
-
-    @operation
     async def delete_session(self, *, app_name: str, user_id: str, session_id: str) -> None:
         """Remove a session and its events; one that does not exist is no error.
 
@@ -412,17 +328,19 @@ class FirestoreSessionService(OfOneProcess, BaseSessionService):
     async def _append(self, key: SessionKey, session: Session, event: Event) -> Event:
         self._apply_temp_state(session, event)
         spelled = await self._spelling.of_event(event)
-        # An event of an id that is known may have been delivered before; whether it was, storage tells.
         in_handle = self._held.holds(session, event.id)
-        known = in_handle or (key, event.id) in self._delivered
+        known = in_handle or self._delivered.get((key, event.id))
         if known and await self._recorder.holds(key, spelled.append):
             return self._trim_temp_delta_state(event)
         marker = marker_of(session)
         merging = self._on_conflict == "merge"
         appended = await self._recorder.append(key, spelled.append, marker, spelled.change, merging=merging)
-        missed = await self._missed(key, marker) if appended.merged and marker is not None else None
-        self._delivered.add(key, event.id)
-        # Nothing awaits until the caller's session is as storage is.
+        missed = None
+        if appended.merged and marker is not None:
+            missed = await self._recorder.missed(key, marker)
+            appended = replace(appended, marker=marker.at(""))  # unless the handle learns what it missed
+        self._delivered.put((key, event.id), value=True)
+        # Without an await, the caller's session becomes equal to storage.
         event = self._trim_temp_delta_state(event)
         event.actions.state_delta = spelled.delta
         self._update_session_state(session, event)
@@ -430,25 +348,9 @@ class FirestoreSessionService(OfOneProcess, BaseSessionService):
         if not (in_handle and any(one is event for one in session.events)):
             session.events.append(held)
         session.last_update_time = spelled.append.timestamp
+        mark(session, appended.marker)
         if missed is not None:
             learn(session, missed, held)
-        else:
-            mark(session, appended.marker)
         if appended.tail_bytes >= self._limits.seal_tail_bytes:
             mark(session, await self._recorder.seal(key, marker_of(session)))
         return event
-
-    async def _missed(self, key: SessionKey, marker: Marker) -> Missed:
-        """Return what a handle with *marker* has to learn after its event was merged."""
-        try:
-            found = await self._reader.since(key, marker)
-        except StoreError as exc:
-            # The event is stored; that must not look like a failure. The next append conflicts and learns.
-            logger.warning(
-                "append_event %s: merged, but what others wrote is not read yet: %s",
-                key,
-                type(exc).__name__,
-                extra=telemetry.log_fields(exc),
-            )
-            found = None
-        return Missed(marker=marker, found=found)

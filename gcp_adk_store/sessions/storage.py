@@ -1,4 +1,4 @@
-"""Hold where the sessions below one prefix of a database lie."""
+"""Open the database and the bucket that hold the sessions of one prefix."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,13 +7,15 @@ from google.auth.credentials import Credentials
 
 from gcp_adk_store.cloud.auth.credentials import StoreCredentials
 from gcp_adk_store.cloud.firestore.channels import ClientInterceptor, FirestoreClient
-from gcp_adk_store.cloud.firestore.documents import Documents, open_documents
-from gcp_adk_store.cloud.storage.calls import StorageClient
+from gcp_adk_store.cloud.firestore.documents import open_documents
+from gcp_adk_store.cloud.storage.calls import StorageCalls, StorageClient
+from gcp_adk_store.cloud.storage.objects import Objects
 from gcp_adk_store.codec.documents import Layout
 from gcp_adk_store.codec.spilling import Spilled
 from gcp_adk_store.model.keys import SessionKey
-from gcp_adk_store.sessions.payload_store import Payloads, open_payloads
-from gcp_adk_store.settings import SessionLimits, StoreSettings
+from gcp_adk_store.ports.documents import Documents
+from gcp_adk_store.sessions.payload_store import Payloads
+from gcp_adk_store.settings import ArtifactLimits, SessionLimits, StoreSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +65,16 @@ def open_storage(
         interceptors=interceptors,
         limits=limits,
     )
-    payloads = open_payloads(
-        documents,
-        bucket=place.bucket,
-        project=place.project,
-        credentials=shared,
-        client=bucket_client,
-        layout=layout,
-        limits=limits,
-    )
-    return SessionStorage(documents, payloads, layout)
+    objects = None
+    if place.bucket is not None:
+        of_requests = ArtifactLimits(deadline_s=limits.payload_deadline_s, max_waiting=limits.max_waiting)
+        objects = Objects(
+            StorageCalls(
+                place.bucket,
+                project=place.project,
+                client=bucket_client,
+                credentials=shared,
+                limits=of_requests,
+            )
+        )
+    return SessionStorage(documents, Payloads(documents, objects, layout), layout)

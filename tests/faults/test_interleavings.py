@@ -82,7 +82,7 @@ async def iterated(service: FirestoreSessionService) -> object:
             iterated,
             (
                 "iter_events app_name='app' user_id='user' session_id='session': "
-                "Session session is gone meanwhile"
+                "another call deleted the session during the read, or it has expired"
             ),
         ),
     ],

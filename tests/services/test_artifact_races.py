@@ -1,15 +1,77 @@
-"""Savers in several processes each get numbers of their own."""
+"""Among other writers, each save gets a number of its own, and each read ends in time."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 
+import pytest
+from google.auth.credentials import AnonymousCredentials
+from google.cloud.storage import Client
 from google.genai import types
 
-from gcp_adk_store import Store
-from gcp_adk_store.testing.emulators import Emulator
-from tests.services.conftest import WHO
+from gcp_adk_store import ArtifactLimits, GcsArtifactService, Store, UnavailableError
+from gcp_adk_store.testing.emulators import STORAGE_VARIABLE, Emulator
+from gcp_adk_store.testing.faults.plans import Call, Fault, Hold
+from gcp_adk_store.testing.faults.storage_proxy import StorageProxy
+from tests.services.conftest import WHO, text
 from tests.services.racing import race, racing_processes
 
 PROCESSES, SAVES = 4, 12
+
+
+class OtherWriter:
+    """A plan of a proxy: another client replaces the only object between the two requests of each turn."""
+
+    def __init__(self, emulator: Emulator, bucket: str, second: str) -> None:
+        options = {"api_endpoint": emulator.address}
+        client = Client(project="demo", credentials=AnonymousCredentials(), client_options=options)
+        self._bucket = client.bucket(bucket)
+        self._second = second
+        self._looked: list[Hold] = []
+
+    def __call__(self, call: Call) -> Fault | None:
+        """Let the first request of a turn be answered, then replace the object, then let the second go."""
+        if call.method == "metadata" and self._second == "media":
+            self._looked.append(Hold("after"))
+            return self._looked[-1]
+        if call.method == self._second:
+            if self._looked:
+                self._looked[-1].reached.wait()
+            (blob,) = self._bucket.list_blobs()
+            blob.upload_from_string(b"another's", content_type="text/plain")
+            if self._looked:
+                self._looked[-1].release()
+        return None
+
+
+@pytest.mark.parametrize(
+    ("second", "read"),
+    [
+        ("media", lambda service, who: service.load_artifact(**who)),
+        ("media", lambda service, who: service.load_artifact(**who, version=0)),
+        ("rewrite", lambda service, who: service.copy_artifact(**who, to_filename="copy")),
+    ],
+    ids=["the latest", "one version", "a copy"],
+)
+async def test_a_call_that_others_always_come_before_ends_in_time(
+    storage_emulator: Emulator,
+    adk_store_bucket: str,
+    monkeypatch: pytest.MonkeyPatch,
+    second: str,
+    read: Callable[[GcsArtifactService, dict[str, str]], Awaitable[object]],
+) -> None:
+    """It reads again until the deadline of its requests, and says so."""
+    who = {**WHO, "filename": "shared"}
+    await GcsArtifactService(adk_store_bucket).save_artifact(**who, artifact=text("mine"))
+    with StorageProxy(storage_emulator.address) as proxy:
+        monkeypatch.setenv(STORAGE_VARIABLE, proxy.address)
+        service = GcsArtifactService(adk_store_bucket, limits=ArtifactLimits(deadline_s=1))
+        proxy.plan = OtherWriter(storage_emulator, adk_store_bucket, second)
+        async with asyncio.timeout(20):
+            with pytest.raises(UnavailableError, match="others came first, time after time") as caught:
+                await read(service, who)
+        await service.close()
+
+    assert caught.value.attempts > 1
 
 
 async def test_processes_that_save_one_artifact_lose_and_share_nothing(

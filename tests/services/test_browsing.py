@@ -262,7 +262,7 @@ async def test_a_session_that_is_deleted_under_an_iteration_ends_it_with_an_erro
     await anext(found)
     await service.delete_session(**WHO)
 
-    with pytest.raises(SessionMissingError, match="is gone meanwhile"):
+    with pytest.raises(SessionMissingError, match="another call deleted the session during the read"):
         await collect(found)
 
 

@@ -1,4 +1,4 @@
-"""Show which events are remembered as delivered or held."""
+"""Show which events a session is known to hold."""
 
 import gc
 from collections.abc import Callable
@@ -7,32 +7,7 @@ import pytest
 from google.adk.events import Event
 from google.adk.sessions import Session
 
-from gcp_adk_store.model.keys import SessionKey
-from gcp_adk_store.sessions.redelivery import DeliveredEvents, HeldEvents
-
-
-def key(session: str) -> SessionKey:
-    """Return the key of a session."""
-    return SessionKey(app="a", user="u", session=session)
-
-
-def test_an_event_is_remembered_for_its_own_session() -> None:
-    """Another session may have an event of the same id."""
-    delivered = DeliveredEvents(10)
-    delivered.add(key("one"), "id")
-
-    assert (key("one"), "id") in delivered
-    assert (key("two"), "id") not in delivered
-    assert (key("one"), "other") not in delivered
-
-
-def test_the_oldest_is_forgotten_first() -> None:
-    """So that memory is bounded."""
-    delivered = DeliveredEvents(3)
-    for number in range(5):
-        delivered.add(key("s"), f"{number}")
-
-    assert [False, False, True, True, True] == [(key("s"), f"{n}") in delivered for n in range(5)]
+from gcp_adk_store.sessions.handle import HeldEvents
 
 
 def made(*ids: str) -> Session:
