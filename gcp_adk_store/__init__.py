@@ -7,10 +7,10 @@ from gcp_adk_store.lazy import importer
 if TYPE_CHECKING:
     from gcp_adk_store.adk_server.cloud_logging import CloudLoggingFormatter
     from gcp_adk_store.adk_server.services import register
-    from gcp_adk_store.artifacts.browser_uploads import SignedUpload
     from gcp_adk_store.artifacts.files import ArtifactReader
+    from gcp_adk_store.artifacts.methods import StoredArtifactVersion
     from gcp_adk_store.artifacts.service import GcsArtifactService
-    from gcp_adk_store.artifacts.stored_version import StoredArtifactVersion
+    from gcp_adk_store.artifacts.url_methods import SignedUpload
     from gcp_adk_store.cloud.auth.credentials import StoreCredentials
     from gcp_adk_store.errors import (
         AccessDeniedError,
@@ -92,10 +92,10 @@ __getattr__ = importer(
         "errors": [name for name in __all__ if name.endswith("Error")],
         "adk_server.cloud_logging": ("CloudLoggingFormatter",),
         "adk_server.services": ("register",),
-        "artifacts.browser_uploads": ("SignedUpload",),
+        "artifacts.url_methods": ("SignedUpload",),
         "artifacts.files": ("ArtifactReader",),
         "artifacts.service": ("GcsArtifactService",),
-        "artifacts.stored_version": ("StoredArtifactVersion",),
+        "artifacts.methods": ("StoredArtifactVersion",),
         "cloud.auth.credentials": ("StoreCredentials",),
         "model.garbage": ("Garbage", "GarbageKind"),
         "sessions.listings": ("SessionEvent", "SessionPage"),

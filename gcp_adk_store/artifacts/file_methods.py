@@ -14,8 +14,7 @@ from gcp_adk_store.artifacts.files import (
     opened_target,
     write_to,
 )
-from gcp_adk_store.artifacts.methods import ArtifactMethods, custom_time
-from gcp_adk_store.artifacts.stored_version import StoredArtifactVersion
+from gcp_adk_store.artifacts.methods import ArtifactMethods, StoredArtifactVersion, custom_time
 from gcp_adk_store.codec.objects import StoredObject, encode_file
 from gcp_adk_store.errors import InvalidInputError
 from gcp_adk_store.model.artifacts import require_storage_class

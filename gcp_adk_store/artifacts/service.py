@@ -11,11 +11,14 @@ from google.auth.credentials import Credentials
 from google.genai import types
 
 from gcp_adk_store import settings
-from gcp_adk_store.artifacts.browser_uploads import UploadMethods
 from gcp_adk_store.artifacts.file_methods import FileMethods
-from gcp_adk_store.artifacts.link_methods import LinkMethods
-from gcp_adk_store.artifacts.methods import custom_time, is_tombstone, reference_scope
-from gcp_adk_store.artifacts.stored_version import StoredArtifactVersion
+from gcp_adk_store.artifacts.methods import (
+    StoredArtifactVersion,
+    custom_time,
+    is_tombstone,
+    reference_scope,
+)
+from gcp_adk_store.artifacts.url_methods import UrlMethods
 from gcp_adk_store.artifacts.versions import ArtifactVersions
 from gcp_adk_store.cloud.auth.credentials import StoreCredentials
 from gcp_adk_store.cloud.storage.calls import StorageCalls, StorageClient
@@ -47,7 +50,7 @@ from gcp_adk_store.ports.refusals import ObjectGoneError
 from gcp_adk_store.settings import ArtifactLimits, StoreSettings
 
 
-class GcsArtifactService(FileMethods, LinkMethods, UploadMethods, OfOneProcess, BaseArtifactService):
+class GcsArtifactService(FileMethods, UrlMethods, OfOneProcess, BaseArtifactService):
     """ADK's artifact service on Cloud Storage, for any number of processes, threads and event loops.
 
     ``async with`` closes the connections that the service opened. It can be made before the process forks. It

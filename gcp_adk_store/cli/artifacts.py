@@ -16,8 +16,8 @@ from gcp_adk_store.cli.terminal import in_one_line, moment
 from gcp_adk_store.operations.fan_out import fan_out
 
 if TYPE_CHECKING:
+    from gcp_adk_store.artifacts.methods import StoredArtifactVersion
     from gcp_adk_store.artifacts.service import GcsArtifactService
-    from gcp_adk_store.artifacts.stored_version import StoredArtifactVersion
     from gcp_adk_store.store import Store
 
 _AT_ONCE: Final = 16

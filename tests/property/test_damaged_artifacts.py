@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gcp_adk_store import GcsArtifactService
-from gcp_adk_store.artifacts.stored_version import StoredArtifactVersion
+from gcp_adk_store.artifacts.methods import StoredArtifactVersion
 from gcp_adk_store.errors import InvalidInputError, StoredDataError, StoreError
 from tests.support.damage import BROKEN_JSON, HUSH, JSON
 

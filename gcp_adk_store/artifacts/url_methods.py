@@ -1,4 +1,4 @@
-"""Let a browser upload a file to the bucket, and make the file a version of an artifact."""
+"""Give out URLs: to read a version of an artifact, and for a browser to upload a file that becomes one."""
 
 import logging
 import re
@@ -7,11 +7,19 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
+from urllib.parse import quote
 
 from google.adk.platform import time as platform_time
 
 from gcp_adk_store.artifacts.methods import ArtifactMethods, custom_time
-from gcp_adk_store.codec.objects import UPLOADS, encode_file, is_upload_name, object_name, upload_name
+from gcp_adk_store.codec.objects import (
+    UPLOADS,
+    StoredObject,
+    encode_file,
+    is_upload_name,
+    object_name,
+    upload_name,
+)
 from gcp_adk_store.errors import InvalidInputError, StoreError, UploadMissingError
 from gcp_adk_store.model.garbage import DEFAULT_AGE_S, Garbage, GarbageKind, require_age
 from gcp_adk_store.model.keys import ArtifactKey
@@ -38,11 +46,80 @@ class SignedUpload:
     """When the URL expires."""
 
 
-class UploadMethods(ArtifactMethods):
-    """The methods of the artifact service for files that browsers upload.
+class UrlMethods(ArtifactMethods):
+    """The methods of the artifact service that return URLs, and those for the files that browsers upload.
 
     An uploaded file stays below a prefix without artifacts until it is finalized.
     """
+
+    @operation
+    async def get_signed_url(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        filename: str,
+        session_id: str | None = None,
+        version: int | None = None,
+        expiration: datetime | timedelta | int | None = None,
+        method: str = "GET",
+        signing_version: str | None = None,
+        **options: Any,
+    ) -> str | None:
+        """Return a URL with which anyone can read a version until it expires; ``None`` if absent.
+
+        The credentials sign it with their key; without a key, as on Cloud Run and GKE, IAM signs it. Takes 1
+        request to Cloud Storage. Follows references. Returns ``None`` for an artifact whose content lies
+        outside of the bucket.
+
+        Args:
+            app_name: The app.
+            user_id: The user.
+            filename: The artifact.
+            session_id: The session, for an artifact of its own.
+            version: By default the latest.
+            expiration: The time at which, or after which, the URL expires: at most 7 days from now, by
+                default 1 hour.
+            method: HTTP method that the URL is for.
+            signing_version: ``v4`` by default.
+            **options: Passed to ``google.cloud.storage.Blob.generate_signed_url``, such as
+                ``response_disposition``.
+
+        Raises:
+            InvalidInputError: an option or *expiration* cannot be signed.
+            AccessDeniedError: the credentials cannot sign, or IAM does not let them.
+        """
+        key = ArtifactKey.of(app=app_name, user=user_id, session=session_id, filename=filename)
+        stored = await self._in_bucket(key, version, session_id)
+        if stored is None:
+            return None
+        return await self._signer.sign(
+            stored.name,
+            method=method,
+            expiration=timedelta(hours=1) if expiration is None else expiration,
+            options={**({"version": signing_version} if signing_version else {}), **options},
+        )
+
+    @operation
+    async def get_authenticated_url(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        filename: str,
+        session_id: str | None = None,
+        version: int | None = None,
+    ) -> str | None:
+        """Return a URL that shows a version to users who are signed in to Google and may read it.
+
+        Takes 1 request. Follows references. Returns ``None`` if the version is absent, and for an artifact
+        whose content lies outside of the bucket.
+        """
+        key = ArtifactKey.of(app=app_name, user=user_id, session=session_id, filename=filename)
+        stored = await self._in_bucket(key, version, session_id)
+        if stored is None:
+            return None
+        return f"https://storage.cloud.google.com/{self.bucket_name}/{quote(stored.name, safe='/')}"
 
     @operation
     async def create_upload(
@@ -192,3 +269,10 @@ class UploadMethods(ArtifactMethods):
         if version is None:
             raise UploadMissingError(f"nothing was put for upload {upload_id}; PUT it to its URL first")
         return version
+
+    async def _in_bucket(
+        self, key: ArtifactKey, version: int | None, session: str | None
+    ) -> StoredObject | None:
+        """Return the object that holds a version's content; ``None`` if it is absent or lies elsewhere."""
+        stored = await self._resolve(key, version, session)
+        return None if stored is None or stored.file_uri is not None else stored
