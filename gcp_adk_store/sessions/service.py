@@ -26,22 +26,14 @@ from gcp_adk_store.operations.bounds import Bounds, operation
 from gcp_adk_store.operations.forks import OfOneProcess
 from gcp_adk_store.operations.limiter import Limiter
 from gcp_adk_store.operations.lru import Lru
+from gcp_adk_store.sessions.appends import HeldEvents, Spelling, UnderWay, learn
 from gcp_adk_store.sessions.creation import SessionCreator
 from gcp_adk_store.sessions.deletion import SessionRemover
 from gcp_adk_store.sessions.garbage import Collector
-from gcp_adk_store.sessions.handle import (
-    HeldEvents,
-    UnderWay,
-    learn,
-    made_session,
-    mark,
-    marker_of,
-    to_session,
-)
+from gcp_adk_store.sessions.handle import made_session, mark, marker_of, to_session
 from gcp_adk_store.sessions.listings import ListingMethods, require_either
 from gcp_adk_store.sessions.reader import SessionReader
 from gcp_adk_store.sessions.recorder import SessionRecorder
-from gcp_adk_store.sessions.spelling import Spelling
 from gcp_adk_store.sessions.storage import SessionStorage, open_storage
 from gcp_adk_store.settings import SessionLimits, SessionOptions, StoreSettings
 

@@ -1,0 +1,215 @@
+"""The caller's side of an append: spell the event, see it through, and keep the caller's ``Session`` equal.
+
+The recorder is the side of storage.
+"""
+
+import asyncio
+import logging
+import weakref
+from collections.abc import Coroutine, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+from google.adk.events import Event
+from google.adk.sessions import Session
+
+from gcp_adk_store.codec.events import EncodedEvent, bounds_of, encode_event
+from gcp_adk_store.codec.spilling import Spilled, spill_scopes
+from gcp_adk_store.model.payloads import PayloadPlace
+from gcp_adk_store.model.sessions import Append
+from gcp_adk_store.model.state import merge_scopes, persistent, split_scopes
+from gcp_adk_store.model.weights import is_light
+from gcp_adk_store.operations import forks, telemetry
+from gcp_adk_store.operations.limiter import Limiter, Permit
+from gcp_adk_store.operations.operation import label
+from gcp_adk_store.operations.pauses import apart
+from gcp_adk_store.sessions.handle import mark
+from gcp_adk_store.sessions.reader import Found
+from gcp_adk_store.settings import SessionLimits
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpelledEvent:
+    """An event on its way into storage."""
+
+    append: Append
+    change: Spilled
+    """Its change of state, and all payloads that must be written before it."""
+    delta: dict[str, Any]
+    """The part of its change of state that is stored, as the caller's session keeps it."""
+    encoded: EncodedEvent
+
+    def held(self, event: Event) -> Event:
+        """Return *event* as a later read returns it: the same object if JSON changes nothing in it."""
+        # To compare a large one would hold up the loop.
+        return event if not self.encoded.is_payload and event == self.encoded.event else self.encoded.event
+
+
+class Spelling:
+    """Limits that events and state are spelled within, and where their payloads go."""
+
+    def __init__(self, limits: SessionLimits, place: PayloadPlace) -> None:
+        self._limits = limits
+        self._place = place
+
+    async def of_state(self, state: Mapping[str, Any]) -> Spilled:
+        """Return *state* as it is stored.
+
+        Raises:
+            InvalidInputError: a key or a value cannot be stored.
+        """
+        light = is_light(state)
+        _, spilled = await apart(lambda: self._spill(state, light=light), light=light)
+        return spilled
+
+    async def of_event(self, event: Event) -> SpelledEvent:
+        """Return *event* as it is stored.
+
+        Raises:
+            InvalidInputError: the event is not JSON, or a piece of it is too large.
+        """
+        light = is_light(event)
+        delta, encoded, change = await apart(lambda: self._encode(event, light=light), light=light)
+        if encoded.payloads:
+            change = replace(change, session=[*change.session, *encoded.payloads])
+        append = Append(
+            text=encoded.text,
+            timestamp=encoded.event.timestamp,
+            delta=change.state,
+            spilled=frozenset(payload.ref.place for payload in change.session),
+        )
+        return SpelledEvent(append=append, change=change, delta=delta, encoded=encoded)
+
+    def _encode(self, event: Event, *, light: bool) -> tuple[dict[str, Any], EncodedEvent, Spilled]:
+        delta, change = self._spill(event.actions.state_delta, light=light)
+        encoded = encode_event(event, state_delta=delta, limits=self._limits, place=self._place, light=light)
+        return delta, encoded, change
+
+    def _spill(self, state: Mapping[str, Any], *, light: bool) -> tuple[dict[str, Any], Spilled]:
+        """Return the part of *state* that is stored, and how it is stored."""
+        kept, warnings = persistent(state, bounds=bounds_of(self._limits), light=light)
+        for warning in warnings:
+            logger.warning("%s", warning, extra=telemetry.log_fields())
+        scopes = split_scopes(kept)
+        return kept, spill_scopes(scopes, limits=self._limits, place=self._place, light=light)
+
+
+def learn(session: Session, found: Found, mine: Event) -> None:
+    """Bring *session* up to date with what was *found*, in the order of storage.
+
+    Args:
+        session: The caller's.
+        found: The session, with the events that others appended since the marker of *session*.
+        mine: The event that *session* just stored.
+    """
+    before = [known for known in session.events if known.id != mine.id]
+    known = {event.id for event in before}
+    new = [event for event in found.events if event.id not in known]
+    session.events[:] = [*before, *(mine if event.id == mine.id else event for event in new)]
+    session.state.update(merge_scopes(found.state))
+    session.last_update_time = found.stored.last_update_time
+    mark(session, found.stored.marker)
+
+
+class HeldEvents:
+    """Ids of the events of callers' sessions, as long as the sessions live.
+
+    With them, an append does not search a history of thousands of events. A caller may change the list of
+    events: if it no longer ends as before, it is read again. An exchange in the middle stays unnoticed: such
+    an event, delivered again, is recognised only if this process stored it lately.
+
+    Calls that concern one session must not overlap.
+    """
+
+    def __init__(self) -> None:
+        self._of: dict[int, _Held] = {}
+
+    def holds(self, session: Session, event_id: str) -> bool:
+        """Return whether *session* holds an event of this id."""
+        key = id(session)
+        held = self._of.get(key)
+        if held is None or held.session() is not session or not held.is_start_of(session.events):
+            held = self._of[key] = _Held(weakref.ref(session, lambda _: self._of.pop(key, None)))
+        held.learn(session.events)
+        return event_id in held.ids
+
+
+class _Held:
+    def __init__(self, session: "weakref.ref[Session]") -> None:
+        self.session = session
+        self.ids: set[str] = set()
+        self._count = 0
+        self._last: Event | None = None
+
+    def is_start_of(self, events: Sequence[Event]) -> bool:
+        return self._count <= len(events) and (self._count == 0 or events[self._count - 1] is self._last)
+
+    def learn(self, events: Sequence[Event]) -> None:
+        self.ids.update(event.id for event in events[self._count :])
+        self._count = len(events)
+        self._last = events[-1] if events else None
+
+
+class UnderWay:
+    """The appends of one service that run now, by event loop."""
+
+    def __init__(self, limiter: Limiter) -> None:
+        """Prepare; the appends hold permits of *limiter* until they end."""
+        self._limiter = limiter
+        self._tasks: dict[asyncio.AbstractEventLoop, set[asyncio.Task[Any]]] = {}
+        forks.begin(self)
+
+    def __len__(self) -> int:
+        return len(self._tasks)
+
+    def begin(self) -> None:
+        """Start without appends; in a forked child, those of the parent do not run."""
+        if self._tasks:
+            forks.keep(self._tasks)  # if they were freed, their calls would wait for gRPC
+        self._tasks = {}
+
+    def let_go(self) -> None:
+        """Drop the appends of loops that have ended: nothing else holds them."""
+        for loop in [loop for loop in self._tasks.copy() if loop.is_closed()]:
+            self._tasks.pop(loop, None)
+
+    async def wait(self) -> None:
+        """Wait for the appends of this loop, also those that nobody awaits any more."""
+        mine = self._tasks.get(asyncio.get_running_loop())
+        if mine:
+            await asyncio.wait(mine.copy())
+
+    async def see_through(self, permit: Permit, work: Coroutine[Any, Any, T]) -> T:
+        """Await *work*, then release its *permit*; cancelling the caller does not cancel *work*."""
+        self.let_go()
+        task = asyncio.create_task(work)
+        mine = self._tasks.setdefault(permit.loop, set())
+        mine.add(task)
+
+        def end(done: asyncio.Task[T]) -> None:
+            mine.discard(done)
+            if not mine:
+                self._tasks.pop(permit.loop, None)
+            self._limiter.release(permit)
+
+        # A callback, not a block around the work: a task that is cancelled before it starts runs no block.
+        task.add_done_callback(end)
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            task.add_done_callback(_report_unawaited)
+            raise
+
+
+def _report_unawaited(task: asyncio.Task[Any]) -> None:
+    if not task.cancelled() and (failure := task.exception()) is not None:
+        logger.warning(
+            "%sfailed after its caller was cancelled: %s",
+            label(),
+            type(failure).__name__,
+            extra=telemetry.log_fields(failure),
+        )
