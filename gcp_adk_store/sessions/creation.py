@@ -1,4 +1,4 @@
-"""Make sessions, also of an id whose session has expired."""
+"""Make sessions, also with the id of an expired one."""
 
 import asyncio
 from collections.abc import Sequence
@@ -33,15 +33,13 @@ class SessionCreator:
         """Make a session; return its marker and its state with the app's and the user's merged in.
 
         Raises:
-            SessionExistsError: the id is taken; nothing was written.
-            InvalidInputError: *ttl_seconds* is not a time to live.
-            OutcomeUnknownError: not answered, or made but not read back.
+            SessionExistsError, InvalidInputError, OutcomeUnknownError: as the service's ``create_session``.
             NotProvisionedError: the database takes no documents.
         """
         clock, layout = self._storage.documents.clock, self._storage.layout
         reading: asyncio.Task[ScopedState] | None = None
         if ttl_seconds is not None and not clock.is_set:
-            # The first answer tells Firestore's time: once in a process the read comes first, not beside.
+            # The first answer tells Firestore's time: once in a process, the read comes before the commit.
             reading = asyncio.create_task(self._reader.shared_state(key.owner))
             await reading
         spilled = frozenset(payload.ref.place for payload in initial.session)
@@ -76,7 +74,7 @@ class SessionCreator:
         return marker, overlay(shared, initial.whole)
 
     async def _commit(self, key: SessionKey, writes: Sequence[Write], *, epoch: str) -> str:
-        """Commit *writes*, after an expired session of the id is removed; return the update time."""
+        """Commit *writes*, after the removal of an expired session of the id; return the update time."""
         refused = RefusedError()
         rereads = Rereads(self._storage.documents.deadline_s)
         while True:
@@ -99,7 +97,7 @@ class SessionCreator:
 
 
 def _made_before(stored: StoredSession | None, refused: RefusedError, *, epoch: str) -> str:
-    """Return the update time of the session that an earlier attempt made; *epoch* tells that it did.
+    """Return the update time of the session that an earlier attempt made, which *epoch* identifies.
 
     Raises:
         SessionExistsError: the id is taken by another session; nothing was written.
@@ -112,5 +110,5 @@ def _made_before(stored: StoredSession | None, refused: RefusedError, *, epoch: 
                 "sent and not answered, and then the id was taken; read before repeating it"
             ) from refused
         raise SessionExistsError("another session has this id") from refused
-    # Where others appended since, no update time is right for this handle: it has not seen their events.
+    # This handle has not seen the events that others appended since: no update time fits it.
     return stored.update_time if stored.revision == 0 else ""

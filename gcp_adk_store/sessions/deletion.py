@@ -32,7 +32,7 @@ class SessionRemover:
         self._reader = reader
 
     async def delete(self, key: SessionKey) -> None:
-        """Remove a session, and what interrupted deletions of its id left; harmless when repeated.
+        """Remove a session, and the remains of interrupted deletions of its id; harmless when repeated.
 
         Raises:
             OutcomeUnknownError: not answered, or some parts may be left.
@@ -40,24 +40,24 @@ class SessionRemover:
         await self.finish_deletions(key, await self._end(key, if_expired=False))
 
     async def make_way(self, key: SessionKey) -> None:
-        """Remove a session that has expired, so that its id is free; log it if some of its parts stay."""
+        """Remove an expired session, so that its id is free; log it if some of its parts stay."""
         ended = await self._end(key, if_expired=True)
         try:
             await self.finish_deletions(key, ended)
         except StoreError as exc:
-            # The id is free. A note names what is left, for the next deletion of the id.
+            # The id is free. A note names the parts that are left, for the next deletion of the id.
             logger.warning(
-                "%san expired session is not removed whole: %s",
+                "%sparts of an expired session are left: %s",
                 label(),
                 type(exc).__name__,
                 extra=telemetry.log_fields(exc),
             )
 
     async def finish_deletions(self, key: SessionKey, ended: Sequence[Deletion]) -> None:
-        """Remove what is left of sessions that ended; harmless when repeated.
+        """Remove the parts of sessions that ended; harmless when repeated.
 
         Raises:
-            OutcomeUnknownError: some of it may be left; its notes stay then, too.
+            OutcomeUnknownError: some of them may be left; their notes stay then, too.
         """
         layout = self._storage.layout
         try:
@@ -72,7 +72,7 @@ class SessionRemover:
             ) from exc
 
     async def _end(self, key: SessionKey, *, if_expired: bool) -> list[Deletion]:
-        """Delete the session document; return what is left to remove of it and of earlier sessions."""
+        """Delete the session document; return the deletions of it and of earlier sessions to finish."""
         documents, layout = self._storage.documents, self._storage.layout
         refused = RefusedError()
         rereads = Rereads(documents.deadline_s)
@@ -88,7 +88,7 @@ class SessionRemover:
             try:
                 await documents.commit(layout.delete(stored), repeatable_when_unanswered=True)
             except RefusedError as exc:
-                refused = exc  # an append came between, or our own first answer was lost
+                refused = exc  # an append came between, or the answer to an earlier attempt was lost
                 with settling(refused):
                     await rereads.again(refused)
                 continue

@@ -1,4 +1,4 @@
-"""Find what storage holds in vain below one prefix, and remove it, beside any writers."""
+"""Find garbage below one prefix, and remove it, while writers go on."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Final
@@ -22,11 +22,10 @@ _SEGMENTS_AT_ONCE: Final = 8
 
 
 class Collector:
-    """Knows what refers to what.
+    """Compares payloads with the documents that may refer to them.
 
-    A payload is written before the commit that refers to it, and changes when it is put again. So one that is
-    old, is found before the documents that may refer to it are read, and is removed only as it was found, is
-    in nobody's use.
+    A payload is written before the commit that refers to it, and changes when it is put again. So it is
+    garbage if it is old, was found before the documents were read, and is unchanged when it is removed.
     """
 
     def __init__(self, storage: SessionStorage, reader: SessionReader, remover: SessionRemover) -> None:
@@ -35,10 +34,10 @@ class Collector:
         self._remover = remover
 
     async def find(self, *, older_than_s: float) -> AsyncIterator[Garbage]:
-        """Yield what was written so long ago and is in nobody's use.
+        """Yield unreferenced data that is older than *older_than_s*.
 
         Raises:
-            InvalidInputError: *older_than_s* is too short to be sure.
+            InvalidInputError: *older_than_s* is below an hour.
         """
         require_age(older_than_s)
         clock = self._storage.documents.clock
@@ -54,7 +53,7 @@ class Collector:
                     yield garbage
 
     async def remove(self, garbage: Garbage) -> bool:
-        """Remove what :meth:`find` found; tell whether it is gone: what came into use again stays."""
+        """Remove what :meth:`find` found unless it is in use again; return whether it is gone."""
         if garbage.kind is GarbageKind.PAYLOAD:
             return await self._storage.payloads.at(garbage.place).remove_unchanged(garbage.versions)
         if garbage.kind is not GarbageKind.DELETION:
@@ -103,10 +102,10 @@ class Collector:
                 )
 
     async def _references(self, owner: PayloadOwner | None) -> set[PayloadRef]:
-        """Return what the document of *owner* refers to now; nothing if it is gone.
+        """Return the references of the document of *owner*, an empty set if it is gone.
 
         Raises:
-            StoredDataError: that cannot be told.
+            StoredDataError: the owner is unknown, or its document cannot be read.
         """
         if owner is None or self._storage.layout.level_of(owner.path) is None:
             raise StoredDataError("it does not say which document it belongs to")

@@ -1,4 +1,4 @@
-"""Write, scan and renew documents that lie below a session or another owner."""
+"""Scan, create and renew documents below a session or another owner."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import replace

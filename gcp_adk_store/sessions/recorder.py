@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from gcp_adk_store.codec.events import event_timestamp
 from gcp_adk_store.codec.spilling import Spilled
-from gcp_adk_store.codec.writes import Write
+from gcp_adk_store.codec.writes import Document, Write
 from gcp_adk_store.errors import (
     InvalidInputError,
     OutcomeUnknownError,
@@ -29,8 +29,8 @@ from gcp_adk_store.operations.operation import label
 from gcp_adk_store.operations.pauses import apart
 from gcp_adk_store.operations.rereads import Rereads
 from gcp_adk_store.ports.refusals import RefusedError, settling
-from gcp_adk_store.sessions.lifetimes import Lifetimes
-from gcp_adk_store.sessions.reader import NOT_FOUND, Found, SessionReader
+from gcp_adk_store.sessions.parts import renew
+from gcp_adk_store.sessions.reader import NOT_FOUND, Found, SessionReader, segment_missing
 from gcp_adk_store.sessions.storage import SessionStorage
 
 logger = logging.getLogger(__name__)
@@ -60,14 +60,12 @@ class SessionRecorder:
     ) -> Appended:
         """Store one event and its change of state, exactly once.
 
-        Without a *marker*, or when *merging*, it is stored after all that others appended.
+        Without a *marker*, or when *merging*, it follows all events that others appended.
 
         Raises:
-            SessionMissingError: there is no such session; nothing was written.
-            SessionConflictError: another writer was first; nothing was written.
+            SessionMissingError, SessionConflictError, OutcomeUnknownError: as the service's ``append_event``.
             InvalidInputError: the document would exceed Firestore's limits even with its tail sealed.
-            OutcomeUnknownError: not answered.
-            UnavailableError: refused for now; nothing was written.
+            UnavailableError: Firestore refused until the deadline; nothing was written.
         """
         base = marker
         if base is None:
@@ -77,7 +75,7 @@ class SessionRecorder:
             base, merging = seen.marker, True
         parts_at = None
         if change.app or change.user or change.session:
-            # Spelled before anything is written: what cannot be stored is refused here.
+            # This refuses an append that cannot be stored, before anything is written.
             await self._spell(key, append, base)
             parts_at = await self._lifetimes.new_part(key, base)
             await self._storage.put(key, base.epoch, change, parts_at=parts_at)
@@ -85,7 +83,7 @@ class SessionRecorder:
         try:
             appended = await self._append(key, append, base, merging=merging, new_part=new_part)
         except InvalidInputError:
-            # A document that is full may have events to move out; if not, the same error comes again.
+            # A full document may have events to seal; otherwise the same error comes again.
             base = await self.seal(key, base) or base
             appended = await self._append(key, append, base, merging=merging, new_part=new_part)
         return appended if marker is not None else replace(appended, marker=None)
@@ -93,7 +91,7 @@ class SessionRecorder:
     async def _append(
         self, key: SessionKey, append: Append, base: Marker, *, merging: bool, new_part: int | None
     ) -> Appended:
-        """Commit until the append is stored, or until another write stands against it."""
+        """Commit until the append is stored, or another write conflicts with it."""
         rereads = Rereads(self._storage.documents.deadline_s)
         merged = False
         while True:
@@ -138,7 +136,7 @@ class SessionRecorder:
         return await apart(lambda: self._storage.layout.append(key, append, base, expiry), light=light)
 
     async def holds(self, key: SessionKey, append: Append) -> bool:
-        """Tell whether exactly this event is stored already, however long ago."""
+        """Return whether exactly this event is stored, at any time before."""
         stored = await self._reader.stored(key)
         if stored is None or stored.has_expired:
             return False
@@ -159,9 +157,9 @@ class SessionRecorder:
             return None
 
     async def seal(self, key: SessionKey, marker: Marker | None) -> Marker | None:
-        """Move the tail into a segment; return what *marker* becomes.
+        """Move the tail into a segment, and return the new *marker*.
 
-        A tail that cannot be moved now is moved after a later append: sealing never fails.
+        Sealing never fails: a later append moves a tail that cannot be moved now.
         """
         now = self._storage.documents.clock.now()
         try:
@@ -173,11 +171,11 @@ class SessionRecorder:
                 repeatable_when_unanswered=True,
             )
         except RefusedError:
-            # Another writer came first, or this commit's own first answer was lost: either way the
-            # handle's next append learns the new update time.
+            # Another writer was first, or the answer to an earlier attempt was lost: the handle's next append
+            # learns the new update time.
             return marker
         except StoreError as exc:
-            # The append that led here is stored; that must not look like a failure of it.
+            # The append before it is stored, so it must not fail.
             logger.warning(
                 "%ssealing is put off: %s", label(), type(exc).__name__, extra=telemetry.log_fields(exc)
             )
@@ -186,6 +184,76 @@ class SessionRecorder:
             return marker
         expiry = stored.expiry and stored.expiry.with_part_until(stored.expiry.of_new_part(now))
         return replace(stored.marker, update_time=written[0].update_time, expiry=expiry)
+
+
+class Lifetimes:
+    """Extends the lives of the sessions below one prefix of a database."""
+
+    def __init__(self, storage: SessionStorage, reader: SessionReader) -> None:
+        self._storage = storage
+        self._reader = reader
+
+    async def new_part(self, key: SessionKey, base: Marker) -> int | None:
+        """Return when a part that is written now expires, in Unix seconds; ``None`` without an expiry.
+
+        Raises:
+            SessionMissingError: the session has expired.
+        """
+        if base.expiry is None:
+            return None
+        await self._require_alive(key, base)
+        return base.expiry.of_new_part(self._storage.documents.clock.now())
+
+    async def extend(
+        self, key: SessionKey, append: Append, base: Marker, *, new_part: int | None
+    ) -> Expiry | None:
+        """Return the expiry that *append* gives the session; first renew parts that would expire before it.
+
+        *new_part* is the expiry of a part that the append adds, in Unix seconds.
+
+        Raises:
+            SessionMissingError: the session has expired, and no append of others has extended it.
+            StoredDataError: a segment is missing.
+        """
+        if base.expiry is None:
+            return None
+        await self._require_alive(key, base)
+        now = self._storage.documents.clock.now()
+        expiry = base.expiry.refreshed(now).with_part_until(new_part)
+        if not expiry.outlives_its_parts:
+            return expiry
+        parts_at = expiry.of_new_part(now)
+        await self._renew(key, append, base, parts_at=parts_at)
+        return expiry.renewed_until(parts_at)
+
+    async def _require_alive(self, key: SessionKey, base: Marker) -> None:
+        if base.has_expired(self._storage.documents.clock.now()):
+            seen = await self._reader.header(key)
+            if seen is None or seen.has_expired:
+                raise SessionMissingError(NOT_FOUND)
+
+    async def _renew(self, key: SessionKey, append: Append, base: Marker, *, parts_at: int) -> None:
+        stored = await self._reader.header(key)
+        if stored is None or stored.update_time != base.update_time:
+            return  # the commit that follows is refused
+        documents, payloads, layout = self._storage.documents, self._storage.payloads, self._storage.layout
+        paths = layout.segments(key, stored.epoch, range(stored.sealed))
+
+        async def segments() -> list[Document]:
+            found = await documents.get(paths, fields=("expire_at",)) if paths else []
+            there = [document for document in found if document is not None]
+            if len(there) < len(paths) and not await self._has_changed(stored):
+                raise segment_missing(stored)
+            return there
+
+        await renew(documents, layout, segments, parts_at=parts_at)
+        owner = layout.session_payloads(key, stored.epoch)
+        for place in stored.spilled | append.spilled:
+            await payloads.at(place).renew_all(owner, parts_at=parts_at)
+
+    async def _has_changed(self, stored: StoredSession) -> bool:
+        now = await self._reader.header(stored.key)
+        return now is None or now.update_time != stored.update_time
 
 
 def resolve(
@@ -197,15 +265,10 @@ def resolve(
     base: Marker,
     merging: bool,
 ) -> Appended | Marker:
-    """Return the append if it is stored, or else the marker that its next commit must stand on.
+    """Return the *append* if it is stored, or else the marker that its next commit requires.
 
-    Args:
-        stored: The session, read after the refusal; ``None`` if it is gone.
-        settlement: What became of the append.
-        refused: The refusal.
-        append: What was sent.
-        base: The marker that it stood on.
-        merging: Whether the append may follow others that its handle has not seen.
+    *stored* is the session after the refusal, and *base* the marker that the refused commit required. When
+    *merging*, the append may follow others that its handle has not seen.
 
     Raises:
         SessionMissingError: the session is gone; nothing was written.
@@ -229,8 +292,8 @@ def resolve(
             "The session has been modified in storage since it was loaded. "
             "Reload the session before appending again."
         ) from refused
-    # This document exactly: the next commit meets no other session, and storage refuses an earlier commit
-    # that arrives late.
+    # The next commit requires exactly this document: it meets no other session, and storage refuses an
+    # earlier commit that arrives late.
     return stored.marker
 
 
