@@ -12,12 +12,7 @@ from google.genai import types
 
 from gcp_adk_store import settings
 from gcp_adk_store.artifacts.file_methods import FileMethods
-from gcp_adk_store.artifacts.methods import (
-    StoredArtifactVersion,
-    custom_time,
-    is_tombstone,
-    reference_scope,
-)
+from gcp_adk_store.artifacts.methods import StoredArtifactVersion, custom_time, is_tombstone, reference_scope
 from gcp_adk_store.artifacts.url_methods import UrlMethods
 from gcp_adk_store.artifacts.versions import ArtifactVersions
 from gcp_adk_store.cloud.auth.credentials import StoreCredentials
@@ -35,11 +30,7 @@ from gcp_adk_store.codec.objects import (
     scope_prefix,
     user_prefix,
 )
-from gcp_adk_store.model.artifacts import (
-    REFERENCE_SCHEME,
-    ArtifactReference,
-    require_storage_class,
-)
+from gcp_adk_store.model.artifacts import REFERENCE_SCHEME, ArtifactReference, require_storage_class
 from gcp_adk_store.model.keys import ArtifactKey, ArtifactScope
 from gcp_adk_store.operations import telemetry
 from gcp_adk_store.operations.bounds import Bounds, operation
@@ -375,10 +366,7 @@ class GcsArtifactService(FileMethods, UrlMethods, OfOneProcess, BaseArtifactServ
             ArtifactReference.parse(stored.file_uri, within=reference_scope(target, session))
         save_id = secrets.token_hex(16)
         fields = encode_copy(
-            stored,
-            save_id=save_id,
-            custom_time=custom_time(expires_after),
-            storage_class=self._storage_class,
+            stored, save_id=save_id, custom_time=custom_time(expires_after), storage_class=self._storage_class
         )
         return await self._versions.save(
             target, lambda name: self._objects.copy(stored, name, fields), save_id=save_id

@@ -8,12 +8,12 @@ from gcp_adk_store.codec.event_payloads import WHOLE, references
 from gcp_adk_store.codec.events import unpack_text
 from gcp_adk_store.codec.stored import read_deletions, read_session, read_state
 from gcp_adk_store.codec.writes import Document
-from gcp_adk_store.errors import PayloadMissingError, StoredDataError
+from gcp_adk_store.errors import StoredDataError
 from gcp_adk_store.model.garbage import Garbage, GarbageKind, StoredPayload, require_age
 from gcp_adk_store.model.payloads import PayloadOwner, PayloadPlace, PayloadRef
 from gcp_adk_store.model.sessions import StoredSession
 from gcp_adk_store.operations.rereads import Rereads
-from gcp_adk_store.sessions.deletion import SessionRemover
+from gcp_adk_store.sessions.lifecycle import SessionRemover
 from gcp_adk_store.sessions.parts import pages
 from gcp_adk_store.sessions.reader import SessionReader, segment_missing
 from gcp_adk_store.sessions.storage import SessionStorage
@@ -73,11 +73,7 @@ class Collector:
         except StoredDataError as exc:
             kind, reason = GarbageKind.UNREADABLE, str(exc)
         return Garbage(
-            kind=kind,
-            place=PayloadPlace.CHUNKS,
-            name=note.path,
-            since=float(note.update_time),
-            reason=reason,
+            kind=kind, place=PayloadPlace.CHUNKS, name=note.path, since=float(note.update_time), reason=reason
         )
 
     async def _unreferenced(
@@ -121,27 +117,20 @@ class Collector:
             if stored is None or stored.epoch != owner.life:
                 return set()
             try:
-                found = await self._of_session(owner, stored)
-            except PayloadMissingError:
+                return await self._of_session(owner, stored)
+            except StoredDataError:
                 now = await self._reader.header(key)
-                if now is not None and now.epoch == stored.epoch:
+                if now is not None and (now.epoch, now.sealed) == (stored.epoch, stored.sealed):
                     raise
-                return set()  # deleted under it
-            if found is not None:
-                return found
-            header = await self._reader.header(key)
-            if header is not None and (header.epoch, header.sealed) == (stored.epoch, stored.sealed):
-                raise StoredDataError(f"{owner.path}: {segment_missing(stored)}")
-            await rereads.again()
+            await rereads.again()  # another call deleted the session, or moved events, during the read
 
-    async def _of_session(self, owner: PayloadOwner, stored: StoredSession) -> set[PayloadRef] | None:
-        """Return the references of a session; ``None`` if a segment is gone."""
+    async def _of_session(self, owner: PayloadOwner, stored: StoredSession) -> set[PayloadRef]:
         found = _in_state(stored.state) | await self._in_texts(owner, stored.tail)
         for first in range(0, stored.sealed, _SEGMENTS_AT_ONCE):
             numbers = range(first, min(first + _SEGMENTS_AT_ONCE, stored.sealed))
             segments = await self._reader.segments(stored, numbers)
             if segments is None:
-                return None
+                raise StoredDataError(f"{owner.path}: {segment_missing(stored)}")
             for segment in segments:
                 found |= await self._in_texts(owner, segment.texts)
         return found

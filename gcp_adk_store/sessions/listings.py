@@ -311,13 +311,13 @@ class ListingMethods:
         return found
 
     async def _completed(self, stored: StoredSession, shared: ScopedState) -> Found | None:
-        """Return a session as the reader completes it, as it is now if it changed under the listing."""
+        """Return a session as the reader completes it, reread if it changes; ``None`` if it is gone."""
         rereads = Rereads(self._storage.documents.deadline_s)
         while True:
             try:
                 return await self._reader.complete(stored, [], shared)
             except PayloadMissingError:
-                # A value may have been replaced since, and its payload removed.
+                # Another call may replace a value and remove its payload during the read.
                 now = await self._reader.header(stored.key)
                 if now is None:
                     return None

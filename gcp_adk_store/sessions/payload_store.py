@@ -209,9 +209,7 @@ def _custom_time(parts_at: int) -> datetime:
     return datetime.fromtimestamp(parts_at + PARTS_GRACE_S, UTC)
 
 
-def _by_payload(
-    chunks: Sequence[Document],
-) -> list[tuple[tuple[PayloadOwner, str] | None, list[Document]]]:
+def _by_payload(chunks: Sequence[Document]) -> list[tuple[tuple[PayloadOwner, str] | None, list[Document]]]:
     """Return *chunks*, which are in the order of their names, payload by payload."""
     grouped = groupby(chunks, key=lambda chunk: chunk_owner(chunk.path))
     return [(whose, list(group)) for whose, group in grouped]

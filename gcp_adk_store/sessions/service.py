@@ -27,10 +27,9 @@ from gcp_adk_store.operations.forks import OfOneProcess
 from gcp_adk_store.operations.limiter import Limiter
 from gcp_adk_store.operations.lru import Lru
 from gcp_adk_store.sessions.appends import HeldEvents, Spelling, UnderWay, learn
-from gcp_adk_store.sessions.creation import SessionCreator
-from gcp_adk_store.sessions.deletion import SessionRemover
 from gcp_adk_store.sessions.garbage import Collector
 from gcp_adk_store.sessions.handle import made_session, mark, marker_of, to_session
+from gcp_adk_store.sessions.lifecycle import SessionCreator, SessionRemover
 from gcp_adk_store.sessions.listings import ListingMethods, require_either
 from gcp_adk_store.sessions.reader import SessionReader
 from gcp_adk_store.sessions.recorder import SessionRecorder
@@ -205,12 +204,7 @@ class FirestoreSessionService(ListingMethods, OfOneProcess, BaseSessionService):
 
     @operation
     async def get_session(
-        self,
-        *,
-        app_name: str,
-        user_id: str,
-        session_id: str,
-        config: GetSessionConfig | None = None,
+        self, *, app_name: str, user_id: str, session_id: str, config: GetSessionConfig | None = None
     ) -> Session | None:
         """Return a session with merged state, or ``None``; 1 read, 1 more for sealed segments.
 
