@@ -1,4 +1,4 @@
-"""Read and write artifacts through files: of paths, of callers, and of parts of an artifact."""
+"""Read artifacts in parts, and move them from and to files."""
 
 import asyncio
 import io
@@ -36,20 +36,20 @@ _GZIP_START: Final = b"\x1f"
 
 
 class Progress:
-    """Tells a caller how far a transfer is; a callback that raises is logged and left alone from then on."""
+    """Reports a transfer to the caller's callback; after an exception, which is logged, it stops."""
 
     def __init__(self, size: int, on_progress: OnProgress | None) -> None:
         self._size = size
         self._on_progress = on_progress
 
     def __call__(self, moved: int) -> None:
-        """Tell that so many bytes were moved."""
+        """Report the number of bytes moved so far."""
         if self._on_progress is None:
             return
         try:
             self._on_progress(moved, self._size)
         except Exception:
-            # It says nothing about the transfer, which must not end in doubt because of it.
+            # The transfer goes on: its outcome must not become unknown because of the callback.
             logger.exception(
                 "on_progress failed; the transfer goes on without it", extra=telemetry.log_fields()
             )
@@ -59,11 +59,10 @@ class Progress:
 class ArtifactReader:
     """Reads one version of an artifact in parts, each with one ranged request.
 
-    The version is that of the moment of opening: one that is saved later is never mixed in. Where it is read
-    from its first byte to its last without a gap, its CRC32C is checked with the last part. Not to be used by
-    several tasks at once.
+    It reads the version that it was opened for, also after later saves. If it reads all bytes in order, it
+    checks their CRC32C with the last part. Only one task at a time may use it.
 
-    ``async with`` gives the reader itself: it holds nothing between two requests, so it needs no closing.
+    ``async with`` returns the reader itself: it holds nothing between two requests, so it needs no closing.
     """
 
     def __init__(self, objects: Objects, stored: StoredObject) -> None:
@@ -89,10 +88,10 @@ class ArtifactReader:
         return self._position
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        """Go to *offset* bytes from the start, the position or the end, as in files; return the position.
+        """Move to *offset* bytes from the start, the position or the end, as in files; return the position.
 
         Raises:
-            InvalidInputError: that is before the start.
+            InvalidInputError: the new position is before the start.
         """
         start = {os.SEEK_SET: 0, os.SEEK_CUR: self._position, os.SEEK_END: self.size}.get(whence)
         if start is None or start + offset < 0:
@@ -105,7 +104,7 @@ class ArtifactReader:
         return self._position
 
     async def read(self, size: int = -1) -> bytes:
-        """Return the next *size* bytes, all that are left by default; none at the end.
+        """Return the next *size* bytes, by default all that are left; empty bytes at the end.
 
         Raises:
             StoredDataError: the version was deleted meanwhile, or is damaged.
@@ -127,7 +126,7 @@ class ArtifactReader:
         pass
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        """Yield what is left in pieces of 8 MiB."""
+        """Yield the bytes that are left in pieces of 8 MiB."""
         while piece := await self.read(_PIECE):
             yield piece
 
@@ -150,12 +149,12 @@ class ArtifactReader:
 async def write_to(
     reader: ArtifactReader, file: BinaryIO, *, compressed: bool, on_progress: OnProgress | None
 ) -> None:
-    """Write all that *reader* reads to *file*; unpack it if it is stored *compressed*.
+    """Write all bytes of *reader* to *file*, unpacked if they are stored *compressed*.
 
-    Cancelled, nothing is written to *file* any more.
+    A cancelled call writes nothing to *file* after it ends.
 
     Raises:
-        StoredDataError: what is stored *compressed* is no gzip, or only the start of it.
+        StoredDataError: *compressed* bytes are not gzip, or end too early.
     """
     progress = Progress(reader.size, on_progress)
     unpacked = Unpacked(file)
@@ -166,11 +165,11 @@ async def write_to(
             progress(reader.tell())
         unpacked.require_end()
     except zlib.error as exc:
-        raise StoredDataError("it is marked as gzip, which its bytes are not") from exc
+        raise StoredDataError("the version is marked as gzip, but its bytes are not gzip") from exc
 
 
 class Unpacked:
-    """Unpacks a gzip stream into a file, some megabytes at a time, however much it becomes.
+    """Unpacks a gzip stream of any size into a file, some megabytes at a time.
 
     As in HTTP, the stream may have several members, and padding after the last one.
     """
@@ -178,14 +177,14 @@ class Unpacked:
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
         self._member = zlib.decompressobj(_GZIP)
-        self._begun = False  # whether a member is not at its end
+        self._begun = False  # whether a member began and did not end
         self._members = 0
 
     def write(self, data: bytes) -> None:
-        """Write what the next *data* of the stream become.
+        """Unpack the next *data* of the stream, and write them.
 
         Raises:
-            zlib.error: they are no gzip.
+            zlib.error: they are not gzip.
         """
         while data or self._begun:
             if not self._begun and self._members and not data.startswith(_GZIP_START):
@@ -213,7 +212,7 @@ class Unpacked:
 
 
 class Source:
-    """Bytes that are to be saved, of a size that does not change."""
+    """Bytes to save, of a fixed size."""
 
     def __init__(self, file: BinaryIO, size: int) -> None:
         self._file = file
@@ -223,12 +222,12 @@ class Source:
         """Return *size* bytes from *start* on.
 
         Raises:
-            InvalidInputError: the source has fewer bytes than it had.
+            InvalidInputError: the source has become shorter.
         """
         data = await to_its_end(self._read_at, start, size)
         if len(data) != size:
             raise InvalidInputError(
-                f"source had {self.size} bytes and has fewer now; save it when nobody writes it"
+                f"source had {self.size} bytes and has fewer now; save it while no other program writes it"
             )
         return data
 
@@ -243,10 +242,10 @@ class Source:
 
 @asynccontextmanager
 async def opened_source(source: str | os.PathLike[str] | BinaryIO) -> AsyncIterator[Source]:
-    """Open what is to be saved for a block. A file of the caller's is read from its start and stays open.
+    """Open a source for a block. A file of the caller is read from its start and stays open.
 
     Raises:
-        InvalidInputError: a path leads to no file, or a file object gives no bytes or cannot go back.
+        InvalidInputError: the path is not an ordinary file, or the file object is not binary or cannot seek.
         OSError: a path cannot be read.
     """
     if isinstance(source, (str, os.PathLike)):
@@ -261,11 +260,10 @@ async def opened_source(source: str | os.PathLike[str] | BinaryIO) -> AsyncItera
 
 @asynccontextmanager
 async def opened_target(target: str | os.PathLike[str] | BinaryIO) -> AsyncIterator[BinaryIO]:
-    """Open where an artifact is to go for a block.
+    """Open the target of an artifact for a block.
 
-    The file of a path appears, or is replaced with its mode, when the block succeeds: never a part of it.
-    What is there and no file, such as a device, is written to. A file of the caller's is written from its
-    position on and stays open.
+    The file at a path appears, or is replaced and keeps its mode, as a whole when the block succeeds. A path
+    of a device is written to. A file of the caller is written from its position on and stays open.
 
     Raises:
         OSError: a path cannot be written.
@@ -283,7 +281,7 @@ async def opened_target(target: str | os.PathLike[str] | BinaryIO) -> AsyncItera
 
 
 async def to_its_end(work: Callable[..., T], *arguments: Any) -> T:
-    """Run blocking *work* on a thread; cancelled, wait for it, so that nothing goes on behind the caller."""
+    """Run blocking *work* on a thread; also a cancelled call ends after it."""
     task = asyncio.ensure_future(asyncio.to_thread(work, *arguments))
     try:
         return await asyncio.shield(task)
@@ -293,7 +291,7 @@ async def to_its_end(work: Callable[..., T], *arguments: Any) -> T:
 
 
 class _Temporary:
-    """A file beside its target, which it becomes when it is kept."""
+    """A file beside its target, which it replaces when it is kept."""
 
     def __init__(self, target: str | os.PathLike[str]) -> None:
         self._target = os.path.realpath(target)
@@ -324,7 +322,7 @@ def _open_file(path: str | os.PathLike[str]) -> tuple[BinaryIO, int]:
     found = os.stat(path)
     if not stat.S_ISREG(found.st_mode) or (found.st_size == 0 and not found.st_blocks and _has_content(path)):
         raise InvalidInputError(
-            f"source {os.fspath(path)[:200]!r} is no ordinary file with a size; copy it to one first"
+            f"source {os.fspath(path)[:200]!r} is not an ordinary file with a size; copy it to one first"
         )
     return open(path, "rb"), found.st_size
 

@@ -117,8 +117,8 @@ class ArtifactVersions:
         """
         async with self._limiter.permit(key):  # saves of one process do not compete with each other
             if again:
-                # One listing is enough: where the other call saves after it, this one finds the number
-                # taken, and the id of the save on it.
+                # One listing is enough: if the other call saves after it, this call finds the number taken,
+                # with the id of the save.
                 infos = await self.infos(key)
                 done = _saved_as(save_id, infos)
                 if done is not None:
@@ -134,8 +134,8 @@ class ArtifactVersions:
                 except ObjectExistsError as exc:
                     if exc.found.save_id != save_id:
                         telemetry.count_conflict()
-                        # The writer that won knows the next number, the others have to list: a random
-                        # wait gives all of them a chance.
+                        # The first writer knows the next number, the others must list: a random wait gives
+                        # each of them a chance.
                         await asyncio.sleep(jitter(attempt))
                         version = next_version([version, *await self.numbers(key)])
                         continue
@@ -203,7 +203,7 @@ class ArtifactVersions:
     async def load(
         self, key: ArtifactKey, version: int | None, *, within: ArtifactScope
     ) -> tuple[StoredObject, bytes] | None:
-        """Return what :meth:`resolve` returns and the object's bytes, both of one moment."""
+        """Return the object of :meth:`resolve` and its bytes, both of one generation."""
         return await _followed(self._load, lambda found: found[0].file_uri, key, version, within)
 
     async def _load(self, key: ArtifactKey, version: int | None) -> tuple[StoredObject, bytes] | None:

@@ -44,8 +44,8 @@ class SpelledEvent:
     encoded: EncodedEvent
 
     def held(self, event: Event) -> Event:
-        """Return *event* as a later read returns it: the same object if JSON changes nothing in it."""
-        # To compare a large one would hold up the loop.
+        """Return *event* as a later read returns it: the same object if JSON does not change it."""
+        # Comparing a large event would block the event loop.
         return event if not self.encoded.is_payload and event == self.encoded.event else self.encoded.event
 
 

@@ -1,4 +1,4 @@
-"""Offer the recorded sessions as ADK's session service."""
+"""Store ADK sessions in Firestore, as ADK's session service."""
 
 import logging
 from collections.abc import AsyncIterator, Sequence
@@ -42,19 +42,20 @@ logger = logging.getLogger(__name__)
 class FirestoreSessionService(ListingMethods, OfOneProcess, BaseSessionService):
     """ADK's session service on Firestore, for any number of processes, threads and event loops.
 
-    ``async with`` closes what it opened. It may be made before the process forks, not be pickled.
+    ``async with`` closes the connections that the service opened. It can be made before the process forks. It
+    cannot be pickled.
 
     Guarantees: an acknowledged create or append is durable and visible to every later read. An append
     is atomic over event, session, user and app state, and happens exactly once under retries and lost
-    answers; a failed one changes neither storage nor the caller's ``Session`` (``temp:`` keys aside).
-    Events come back in append order. ``get_session`` equals the session that the appending process
-    holds.
+    answers; a failed append changes neither storage nor the caller's ``Session``, except ``temp:`` keys.
+    Events keep their append order. ``get_session`` returns a session equal to that of the process that
+    appended.
 
-    With ``FIRESTORE_EMULATOR_HOST`` set it talks to that emulator, without credentials.
+    If ``FIRESTORE_EMULATOR_HOST`` is set, the service uses that emulator, without credentials.
 
     Every method may raise :class:`~gcp_adk_store.errors.UnavailableError`,
     :class:`~gcp_adk_store.errors.AccessDeniedError`, :class:`~gcp_adk_store.errors.NotProvisionedError`
-    and :class:`~gcp_adk_store.errors.StoredDataError`, beside what it names itself.
+    and :class:`~gcp_adk_store.errors.StoredDataError`, in addition to the errors that it names.
     """
 
     def __init__(
@@ -76,15 +77,15 @@ class FirestoreSessionService(ListingMethods, OfOneProcess, BaseSessionService):
             project: Google Cloud project; by default ``GOOGLE_CLOUD_PROJECT``, then that of the
                 credentials.
             database: Firestore database id.
-            prefix: Start of the collections' names; services with different ones never meet.
-            bucket: Bucket for large payloads; without one they are kept in Firestore documents.
-            client: A ``google.cloud.firestore.AsyncClient`` to borrow: it decides project and database,
-                stays open on :meth:`close`, and works in the event loop it was first used in only.
-            storage: A ``google.cloud.storage.Client`` to borrow for the *bucket*.
-            credentials: Of ``google.auth``, or a :class:`~gcp_adk_store.StoreCredentials` to share; by
-                default those of the environment.
+            prefix: Start of the collections' names; services with different prefixes share no sessions.
+            bucket: Bucket for large payloads; by default they are stored in Firestore documents.
+            client: A ``google.cloud.firestore.AsyncClient`` to use. It decides project and database.
+                :meth:`close` does not close it. It works only in the event loop of its first use.
+            storage: A ``google.cloud.storage.Client`` to use for the *bucket*; it stays open, too.
+            credentials: Credentials of ``google.auth``, or a :class:`~gcp_adk_store.StoreCredentials` to
+                share; by default those of the environment.
             interceptors: gRPC client interceptors that see every RPC, for tracing or metering.
-            options: As :class:`~gcp_adk_store.settings.SessionOptions` describes them.
+            options: See :class:`~gcp_adk_store.settings.SessionOptions`.
 
         Raises:
             InvalidInputError: a name or an option is malformed.
@@ -102,7 +103,7 @@ class FirestoreSessionService(ListingMethods, OfOneProcess, BaseSessionService):
 
     @classmethod
     def over(cls, storage: SessionStorage, **options: Unpack[SessionOptions]) -> Self:
-        """Return the service over another *storage* than Firestore; it closes it.
+        """Return the service over another *storage* than Firestore; :meth:`close` closes it.
 
         Raises:
             InvalidInputError: an option is malformed.
@@ -148,7 +149,7 @@ class FirestoreSessionService(ListingMethods, OfOneProcess, BaseSessionService):
             limiter=limiter(at_once=self._limits.max_in_flight),
             names_ids=settings.names_ids,
         )
-        # One handle shared by several tasks, threads or loops never conflicts with itself.
+        # Tasks, threads and loops that share one handle do not conflict with each other.
         self._limiter = limiter()
         # Ids of events that this process stored lately: a handle that was read without its events does not
         # hold them. A known id is only a reason to ask storage for the event.
@@ -173,11 +174,11 @@ class FirestoreSessionService(ListingMethods, OfOneProcess, BaseSessionService):
             user_id: As *app_name*.
             state: Initial state; ``app:`` and ``user:`` keys change the shared state in the same
                 commit, ``temp:`` keys are dropped.
-            session_id: As *app_name*, padding does not count; blank or ``None`` draws one.
-            ttl_seconds: The session ends so long after its last append, by Firestore's clock, rounded up to
-                whole seconds: it is not found any more, its id is free, and where Firestore has the TTL
-                policies of docs/data-model.md its documents are removed. At most 100 years; by default that
-                of the service, which by default keeps it for good.
+            session_id: As *app_name*, without the spaces around it; blank or ``None`` takes a random one.
+            ttl_seconds: Seconds after the last append at which the session ends, by Firestore's clock,
+                rounded up: then it is not found, and its id is free. Firestore removes its documents if it
+                has the TTL policies of docs/data-model.md. At most 100 years; by default that of the
+                service, which by default keeps sessions forever.
 
         Returns:
             The session with its merged state, equal to what :meth:`get_session` returns.
@@ -221,16 +222,16 @@ class FirestoreSessionService(ListingMethods, OfOneProcess, BaseSessionService):
     async def append_event(self, session: Session, event: Event) -> Event:
         """Store *event* and its change of state, then apply both to *session*; 1 commit.
 
-        A partial event is returned as it is. An equal event that storage has already is not stored again,
-        if *session* holds it or this process stored it lately. Once begun, an append is seen through even
-        if the caller is cancelled (as long as its event loop runs), so that *session* stays in step with
-        storage. Large content leaves for payloads, which are written first.
+        A partial event is returned unchanged. An equal event that is stored already is not stored again, if
+        *session* holds it or this process stored it lately. Cancelling the caller does not stop an append
+        that began, as long as its event loop runs: *session* stays equal to storage. Large content becomes
+        payloads, which are written first.
 
         Raises:
             SessionMissingError: the session does not exist; nothing was written.
             SessionConflictError: another writer was first; nothing was written. Reload and decide again,
                 or use ``on_conflict="merge"``.
-            InvalidInputError: the event is no JSON, a piece of it is over
+            InvalidInputError: the event is not JSON, a piece of it is over
                 ``SessionLimits.max_payload_bytes``, or the state would exceed Firestore's limits.
             OutcomeUnknownError: not answered before the deadline; reload before repeating.
         """
@@ -244,10 +245,10 @@ class FirestoreSessionService(ListingMethods, OfOneProcess, BaseSessionService):
 
     @operation
     async def delete_session(self, *, app_name: str, user_id: str, session_id: str) -> None:
-        """Remove a session and its events; one that does not exist is no error.
+        """Remove a session and its events; a missing session is accepted.
 
-        From the first commit on the session is gone for readers and writers. What an interrupted
-        deletion left is removed by the next call.
+        After the first commit, readers and writers do not find the session. The next call removes the
+        remains of an interrupted deletion.
 
         Raises:
             OutcomeUnknownError: not answered; the session may be gone. Calling again is safe.
@@ -258,21 +259,21 @@ class FirestoreSessionService(ListingMethods, OfOneProcess, BaseSessionService):
 
     @operation
     async def get_user_state(self, *, app_name: str, user_id: str) -> dict[str, Any]:
-        """Return the user's state with raw keys, empty when there is none; 1 read."""
+        """Return the user's state, keys without prefix; 1 read."""
         return dict(await self._reader.user_state(UserKey(app=app_name, user=user_id)))
 
     @operation
     async def find_garbage(self, *, older_than_s: float = DEFAULT_AGE_S) -> AsyncIterator[Garbage]:
-        """Yield what is stored below the service's prefix and in nobody's use, the older the surer.
+        """Yield unreferenced data below the service's prefix that is older than *older_than_s*.
 
-        Deletions that were interrupted, and payloads that nothing refers to: of appends that came to
-        nothing, of values that were replaced, of sessions that Firestore removed. Nothing else, and nothing
-        of a document that cannot be read: that is told as ``GarbageKind.UNREADABLE``. Reads the names of all
-        payloads, and the documents that old ones belong to.
+        These are interrupted deletions, and payloads without a reference: of failed appends, of values that
+        were replaced, of sessions that Firestore removed. Data of a document that cannot be read has the kind
+        ``GarbageKind.UNREADABLE``, and stays. Reads the names of all payloads, and the documents that old
+        payloads belong to.
 
         Args:
-            older_than_s: Seconds since it was last written, an hour at least, a day by default: far more than
-                passes between writing a payload and the commit that refers to it.
+            older_than_s: Seconds since the last write, an hour at least, a day by default: far more than the
+                time between writing a payload and the commit that refers to it.
 
         Raises:
             InvalidInputError: *older_than_s* is below an hour.
@@ -282,9 +283,9 @@ class FirestoreSessionService(ListingMethods, OfOneProcess, BaseSessionService):
 
     @operation
     async def remove_garbage(self, garbage: Garbage) -> bool:
-        """Remove what :meth:`find_garbage` found, unless it came into use again; tell whether it is gone.
+        """Remove what :meth:`find_garbage` found unless it is in use again; return whether it is gone.
 
-        Safe beside writers, and beside other collectors.
+        Writers and other collectors may run at the same time.
 
         Raises:
             OutcomeUnknownError: not answered; calling again is safe.
@@ -292,9 +293,10 @@ class FirestoreSessionService(ListingMethods, OfOneProcess, BaseSessionService):
         return await self._collector.remove(garbage)
 
     async def flush(self) -> None:
-        """Wait for the appends of this loop that are on their way, also those that nobody awaits any more.
+        """Wait for the running appends of this event loop, also those whose caller was cancelled.
 
-        ADK's servers call it when they end, and close nothing. Every acknowledged write is durable already.
+        ADK's servers call it when they end, and do not close the service. Every acknowledged write is durable
+        before.
         """
         await self._under_way.wait()
 

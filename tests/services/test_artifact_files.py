@@ -517,7 +517,7 @@ async def test_a_source_without_a_size_is_refused(artifacts: GcsArtifactService)
             return super().read(size)[:-1] if size else b""
 
     for source, message in (
-        ("/dev/null", "is no ordinary file"),
+        ("/dev/null", "is not an ordinary file"),
         (Shrinks(b"x"), "has fewer now"),
     ):
         with pytest.raises(InvalidInputError, match=message):
