@@ -23,9 +23,9 @@ from gcp_adk_store.codec.names import MAX_OBJECT_NAME_BYTES, escape_segment
 from gcp_adk_store.codec.texts import to_json_bytes
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
 from gcp_adk_store.model.artifacts import is_tombstone
-from gcp_adk_store.model.halves import is_unicode, read_halves, spell_halves
+from gcp_adk_store.model.halves import read_halves, spell_halves
 from gcp_adk_store.model.keys import ArtifactKey, ArtifactScope
-from gcp_adk_store.model.weights import Bounds, weigh
+from gcp_adk_store.model.weights import Bounds, is_unicode, weigh
 
 MAX_METADATA_BYTES: Final = 8 * 1024
 """Cloud Storage's limit on an object's custom metadata, keys and values together, in UTF-8 bytes."""

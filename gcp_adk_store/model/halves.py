@@ -12,19 +12,12 @@ from typing import Any, Final
 
 from pydantic import BaseModel
 
+from gcp_adk_store.model.weights import is_unicode
+
 _SIGN: Final = "\U0010fffd"  # Unicode's last private-use character
 _UNSPELLED: Final = re.compile(f"[\ud800-\udfff{_SIGN}]")
 _SPELLED: Final = re.compile(f"{_SIGN}({_SIGN}|d[89a-f][0-9a-f]{{2}})")
 _SIDE_BY_SIDE: Final = re.compile("[\ud800-\udbff][\udc00-\udfff]")
-
-
-def is_unicode(text: str) -> bool:
-    """Return whether UTF-8 can hold *text*; it cannot hold halves of surrogate pairs."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def joins(text: str) -> bool:

@@ -11,7 +11,6 @@ from typing import Any, Final
 from pydantic import BaseModel
 
 from gcp_adk_store.errors import InvalidInputError
-from gcp_adk_store.model.halves import is_unicode
 
 MAX_DEPTH: Final = 200
 """Nested maps and lists in the JSON of an event: the limit of pydantic's parser."""
@@ -105,6 +104,15 @@ def is_light(value: Any) -> bool:  # noqa: C901, PLR0912  # calls would take twi
                     return False
         level = below
     return size <= _LIGHT_BYTES
+
+
+def is_unicode(text: str) -> bool:
+    """Return whether UTF-8 can hold *text*; it cannot hold halves of surrogate pairs."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 @lru_cache(maxsize=512)  # pydantic's own check takes ten times as long
