@@ -1,7 +1,6 @@
 """Own the services of one deployment and their connections."""
 
 from collections.abc import AsyncIterator
-from types import TracebackType
 from typing import Self, Unpack
 
 from google.auth.credentials import Credentials
@@ -12,12 +11,13 @@ from gcp_adk_store.cloud.firestore.channels import FirestoreClient
 from gcp_adk_store.cloud.storage.calls import StorageClient
 from gcp_adk_store.errors import InvalidInputError
 from gcp_adk_store.model.garbage import DEFAULT_AGE_S, Garbage, GarbageKind
+from gcp_adk_store.operations.closing import Closing
 from gcp_adk_store.operations.forks import OfOneProcess
 from gcp_adk_store.sessions.service import FirestoreSessionService
 from gcp_adk_store.settings import ArtifactLimits, SessionLimits, SessionOptions, StoreOptions, StoreSettings
 
 
-class Store(OfOneProcess):
+class Store(OfOneProcess, Closing):
     """Sessions and artifacts of one deployment; ``async with`` closes their connections.
 
     ::
@@ -178,14 +178,6 @@ class Store(OfOneProcess):
         await self._sessions.close()
         if self._artifacts is not None:
             await self._artifacts.close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        await self.close()
 
 
 def _of_sessions(

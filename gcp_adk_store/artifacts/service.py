@@ -2,7 +2,6 @@
 
 import secrets
 from datetime import timedelta
-from types import TracebackType
 from typing import Any, Self
 
 from google.adk.artifacts import BaseArtifactService
@@ -34,6 +33,7 @@ from gcp_adk_store.model.artifacts import REFERENCE_SCHEME, ArtifactReference, r
 from gcp_adk_store.model.keys import ArtifactKey, ArtifactScope
 from gcp_adk_store.operations import telemetry
 from gcp_adk_store.operations.bounds import Bounds, operation
+from gcp_adk_store.operations.closing import Closing
 from gcp_adk_store.operations.fan_out import fan_out
 from gcp_adk_store.operations.forks import OfOneProcess
 from gcp_adk_store.ports.objects import Objects, Signer, Uploads
@@ -41,7 +41,7 @@ from gcp_adk_store.ports.refusals import ObjectGoneError
 from gcp_adk_store.settings import ArtifactLimits, StoreSettings
 
 
-class GcsArtifactService(FileMethods, UrlMethods, OfOneProcess, BaseArtifactService):
+class GcsArtifactService(FileMethods, UrlMethods, OfOneProcess, Closing, BaseArtifactService):
     """ADK's artifact service on Cloud Storage, for any number of processes, threads and event loops.
 
     ``async with`` closes the connections that the service opened. It can be made before the process forks. It
@@ -350,14 +350,6 @@ class GcsArtifactService(FileMethods, UrlMethods, OfOneProcess, BaseArtifactServ
     async def close(self) -> None:
         """Wait for running requests, then close the service's own connections and threads."""
         await self._objects.close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        await self.close()
 
     async def _copy(
         self, stored: StoredObject, target: ArtifactKey, session: str | None, expires_after: timedelta | None

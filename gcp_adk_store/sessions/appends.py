@@ -99,12 +99,9 @@ class Spelling:
 
 
 def learn(session: Session, found: Found, mine: Event) -> None:
-    """Bring *session* up to date with what was *found*, in the order of storage.
+    """Add to *session* the events and the state of others, in the order of storage.
 
-    Args:
-        session: The caller's.
-        found: The session, with the events that others appended since the marker of *session*.
-        mine: The event that *session* just stored.
+    *found* has the events since the marker of *session*; *mine* is the one that *session* just stored.
     """
     before = [known for known in session.events if known.id != mine.id]
     known = {event.id for event in before}

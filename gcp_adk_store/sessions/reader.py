@@ -338,17 +338,11 @@ def segment_missing(stored: StoredSession) -> StoredDataError:
 async def decode_events(
     texts: Sequence[str], *, where: str, pauses: Pauses, first: int = 0
 ) -> list[StoredEvent]:
-    """Return the events that *texts* hold.
-
-    Args:
-        texts: A run of events.
-        where: The document that holds them, for errors.
-        pauses: Of the read that this is a part of: a thousand events take tens of milliseconds.
-        first: Place of the first of them in the document.
+    """Return the events of *texts* with pauses: a thousand events take tens of milliseconds.
 
     Raises:
-        StoredDataError: one cannot be read, as for :func:`~gcp_adk_store.codec.events.decode_event`; the
-            message names its place.
+        StoredDataError: one cannot be read; the message names the document *where* they are, and the place of
+            the event, counted from *first*.
     """
     events: list[StoredEvent] = []
     try:

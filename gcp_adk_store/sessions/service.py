@@ -4,7 +4,6 @@ import logging
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from functools import partial
-from types import TracebackType
 from typing import Any, Literal, Self, Unpack
 
 from google.adk.events import Event
@@ -23,6 +22,7 @@ from gcp_adk_store.model.garbage import DEFAULT_AGE_S, Garbage
 from gcp_adk_store.model.keys import SessionKey, UserKey
 from gcp_adk_store.operations import telemetry
 from gcp_adk_store.operations.bounds import Bounds, operation
+from gcp_adk_store.operations.closing import Closing
 from gcp_adk_store.operations.forks import OfOneProcess
 from gcp_adk_store.operations.limiter import Limiter
 from gcp_adk_store.operations.lru import Lru
@@ -39,7 +39,7 @@ from gcp_adk_store.settings import SessionLimits, SessionOptions, StoreSettings
 logger = logging.getLogger(__name__)
 
 
-class FirestoreSessionService(ListingMethods, OfOneProcess, BaseSessionService):
+class FirestoreSessionService(ListingMethods, OfOneProcess, Closing, BaseSessionService):
     """ADK's session service on Firestore, for any number of processes, threads and event loops.
 
     ``async with`` closes the connections that the service opened. It can be made before the process forks. It
@@ -304,14 +304,6 @@ class FirestoreSessionService(ListingMethods, OfOneProcess, BaseSessionService):
         """Wait as :meth:`flush` does, then close own connections."""
         await self.flush()
         await self._storage.close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        await self.close()
 
     async def _append(self, key: SessionKey, session: Session, event: Event) -> Event:
         self._apply_temp_state(session, event)
