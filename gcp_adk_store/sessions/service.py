@@ -16,7 +16,10 @@ from google.auth.credentials import Credentials
 from gcp_adk_store import settings
 from gcp_adk_store.cloud.auth.credentials import StoreCredentials
 from gcp_adk_store.cloud.firestore.channels import ClientInterceptor, FirestoreClient
-from gcp_adk_store.cloud.storage.calls import StorageClient
+from gcp_adk_store.cloud.firestore.documents import open_documents
+from gcp_adk_store.cloud.storage.calls import StorageCalls, StorageClient
+from gcp_adk_store.cloud.storage.objects import Objects
+from gcp_adk_store.codec.documents import Layout
 from gcp_adk_store.model.expiry import Expiry
 from gcp_adk_store.model.garbage import DEFAULT_AGE_S, Garbage
 from gcp_adk_store.model.keys import SessionKey, UserKey
@@ -31,10 +34,11 @@ from gcp_adk_store.sessions.garbage import Collector
 from gcp_adk_store.sessions.handle import made_session, mark, marker_of, to_session
 from gcp_adk_store.sessions.lifecycle import SessionCreator, SessionRemover
 from gcp_adk_store.sessions.listings import ListingMethods, require_either
+from gcp_adk_store.sessions.payload_store import Payloads
 from gcp_adk_store.sessions.reader import SessionReader
 from gcp_adk_store.sessions.recorder import SessionRecorder
-from gcp_adk_store.sessions.storage import SessionStorage, open_storage
-from gcp_adk_store.settings import SessionLimits, SessionOptions, StoreSettings
+from gcp_adk_store.sessions.storage import SessionStorage
+from gcp_adk_store.settings import ArtifactLimits, SessionLimits, SessionOptions, StoreSettings
 
 logger = logging.getLogger(__name__)
 
@@ -91,15 +95,26 @@ class FirestoreSessionService(ListingMethods, OfOneProcess, Closing, BaseSession
             InvalidInputError: a name or an option is malformed.
         """
         place = StoreSettings(project=project, database=database, bucket=bucket, prefix=prefix)
-        storage_of_place = open_storage(
-            place,
-            client=client,
-            bucket_client=storage,
+        limits = options.get("limits") or SessionLimits()
+        credentials = StoreCredentials.of(credentials)  # documents and payloads share its token
+        documents = open_documents(
+            project=place.project,
+            database=place.database,
             credentials=credentials,
+            client=client,
             interceptors=interceptors,
-            limits=options.get("limits") or SessionLimits(),
+            limits=limits,
         )
-        self._begin(storage_of_place, **options)
+        objects = None
+        if place.bucket is not None:
+            requests = ArtifactLimits(deadline_s=limits.payload_deadline_s, max_waiting=limits.max_waiting)
+            calls = StorageCalls(
+                place.bucket, project=place.project, client=storage, credentials=credentials, limits=requests
+            )
+            objects = Objects(calls)
+        layout = Layout(place.prefix)
+        payloads = Payloads(documents, objects, layout)
+        self._begin(SessionStorage(documents, payloads, layout), **options)
 
     @classmethod
     def over(cls, storage: SessionStorage, **options: Unpack[SessionOptions]) -> Self:

@@ -1,21 +1,12 @@
-"""Open the database and the bucket that hold the sessions of one prefix."""
+"""Hold where the sessions of one prefix are stored."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
-from google.auth.credentials import Credentials
-
-from gcp_adk_store.cloud.auth.credentials import StoreCredentials
-from gcp_adk_store.cloud.firestore.channels import ClientInterceptor, FirestoreClient
-from gcp_adk_store.cloud.firestore.documents import open_documents
-from gcp_adk_store.cloud.storage.calls import StorageCalls, StorageClient
-from gcp_adk_store.cloud.storage.objects import Objects
 from gcp_adk_store.codec.documents import Layout
 from gcp_adk_store.codec.spilling import Spilled
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.ports.documents import Documents
 from gcp_adk_store.sessions.payload_store import Payloads
-from gcp_adk_store.settings import ArtifactLimits, SessionLimits, StoreSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,42 +30,3 @@ class SessionStorage:
         """Close the connections that were opened here, not the borrowed ones."""
         await self.documents.close()
         await self.payloads.close()
-
-
-def open_storage(
-    place: StoreSettings,
-    *,
-    client: FirestoreClient | None,
-    bucket_client: StorageClient | None,
-    credentials: StoreCredentials | Credentials | None,
-    interceptors: Sequence[ClientInterceptor],
-    limits: SessionLimits,
-) -> SessionStorage:
-    """Return the storage that *place* names; no I/O.
-
-    Documents and payloads share one token of *credentials*. A *client* or *bucket_client* that is given is
-    borrowed.
-    """
-    shared = StoreCredentials.of(credentials)
-    layout = Layout(place.prefix)
-    documents = open_documents(
-        project=place.project,
-        database=place.database,
-        credentials=shared,
-        client=client,
-        interceptors=interceptors,
-        limits=limits,
-    )
-    objects = None
-    if place.bucket is not None:
-        of_requests = ArtifactLimits(deadline_s=limits.payload_deadline_s, max_waiting=limits.max_waiting)
-        objects = Objects(
-            StorageCalls(
-                place.bucket,
-                project=place.project,
-                client=bucket_client,
-                credentials=shared,
-                limits=of_requests,
-            )
-        )
-    return SessionStorage(documents, Payloads(documents, objects, layout), layout)
