@@ -27,7 +27,7 @@ class StoredArtifactVersion(ArtifactVersion):  # noqa: PLW1641  # it can be chan
         default=None, description="MD5 of the payload, base64; composed objects have none."
     )
 
-    # Pydantic compares models of one class only. Python asks this one first, whichever side it is on.
+    # Pydantic compares models of one class only. Python asks the subclass first, on either side.
     def __eq__(self, other: object) -> bool:
         if type(other) is ArtifactVersion:
             return all(getattr(self, name) == getattr(other, name) for name in ArtifactVersion.model_fields)
@@ -81,7 +81,7 @@ def reference_scope(key: ArtifactKey, session: str | None) -> ArtifactScope:
 
 
 def is_tombstone(stored: StoredObject) -> bool:
-    """Tell whether a rewind removed this version."""
+    """Return whether a rewind removed this version."""
     return stored.file_uri is None and stored.size == 0 and decode_artifact(stored, b"") is None
 
 

@@ -60,7 +60,7 @@ class LatestVersions:
         self._lifetime_s = limits.known_for_s
         self._versions = Lru[ArtifactKey, tuple[int, float]](limits.known_versions)
         self._forgotten = 0
-        self._guard = Guard()  # of a look, and of what follows from it
+        self._guard = Guard()  # one for the comparison with a look and the write that follows
 
     def look(self, key: ArtifactKey) -> Look:
         """Return what is known now; pass it to :meth:`learn`."""

@@ -12,8 +12,6 @@ from typing import Any, Final
 
 from pydantic import BaseModel
 
-from gcp_adk_store.model.weights import is_unicode
-
 _SIGN: Final = "\U0010fffd"  # Unicode's last private-use character
 _UNSPELLED: Final = re.compile(f"[\ud800-\udfff{_SIGN}]")
 _SPELLED: Final = re.compile(f"{_SIGN}({_SIGN}|d[89a-f][0-9a-f]{{2}})")

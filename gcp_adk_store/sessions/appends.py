@@ -193,7 +193,7 @@ class UnderWay:
                 self._tasks.pop(permit.loop, None)
             self._limiter.release(permit)
 
-        # A callback, not a block around the work: a task that is cancelled before it starts runs no block.
+        # A callback, because a task that is cancelled before it starts does not run its code.
         task.add_done_callback(end)
         try:
             return await asyncio.shield(task)

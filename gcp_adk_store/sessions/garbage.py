@@ -159,5 +159,5 @@ def _by_owner(payloads: Sequence[StoredPayload]) -> dict[PayloadOwner | None, li
 
 
 def _parent(path: str) -> str:
-    """Return the path of the document that the one at *path* lies below."""
+    """Return the path of the parent of the document at *path*."""
     return path.rsplit("/", 2)[0]

@@ -11,7 +11,7 @@ from gcp_adk_store.sessions.reader import Found
 
 def marker_of(session: Session) -> Marker | None:
     """Return what *session* knows of storage; ``None`` for one that came from elsewhere."""
-    # ADK's place for what a service knows of the stored session; no public way leads to it.
+    # ADK keeps here what a service knows of the stored session, and has no public access to it.
     return Marker.parse(session._storage_update_marker)  # noqa: SLF001
 
 

@@ -163,7 +163,7 @@ class SessionCreator:
         refused = RefusedError()
         rereads = Rereads(self._storage.documents.deadline_s)
         while True:
-            unanswered = refused.perhaps_own  # an earlier commit, which may arrive yet
+            unanswered = refused.perhaps_own  # an earlier commit, which may still arrive
             try:
                 with settling(refused):
                     return (await create(self._storage.documents, writes))[0].update_time
@@ -190,7 +190,7 @@ def _made_before(stored: StoredSession | None, refused: RefusedError, *, epoch: 
     """
     if stored is None or stored.epoch != epoch:
         if refused.perhaps_own:
-            # It may have been made and deleted, or arrive yet and find the id free again.
+            # It may have been made and deleted, or may still arrive and find the id free again.
             raise OutcomeUnknownError(
                 "sent and not answered, and then the id was taken; read before repeating it"
             ) from refused

@@ -187,7 +187,7 @@ class ListingMethods:
         stored = await self._reader.stored(key)
         if stored is None or stored.has_expired:
             raise SessionMissingError(NOT_FOUND)
-        # The tail counts as the segment that it will be.
+        # The tail has the number of its later segment.
         place = EventPlace(segment=stored.sealed, offset=len(stored.tail)) if backward else EventPlace()
         if cursor is not None:
             epoch, place = decode_event_cursor(cursor)
@@ -226,7 +226,7 @@ class ListingMethods:
                 raise _gone() if await self._reader.is_gone(stored) else segment_missing(stored)
             texts = {number: one.texts for number, one in zip(in_order, segments, strict=True)}
             for number in some:
-                await asyncio.sleep(0)  # events of segments in memory come without any other pause
+                await asyncio.sleep(0)  # reading segments in memory has no other pause
                 yield number, texts[number]
             del unread[: len(some)]
             step = min(step * 2, _SEGMENTS_AT_ONCE)
@@ -304,7 +304,7 @@ class ListingMethods:
                 some.append(Found(stored=one, shared=shared, events=[]))
                 if pauses.is_due:
                     await pauses.take()
-            if any(refers(one.stored.state) for one in some):  # most have nothing to fetch
+            if any(refers(one.stored.state) for one in some):  # most sessions have no payloads
                 completed = await fan_out(self._completed(one.stored, one.shared) for one in some)
                 some = [one for one in completed if one is not None]
             found += some
@@ -333,7 +333,7 @@ class ListingMethods:
         states: dict[UserKey, ScopedState] = {}
         for start in range(0, len(users), _USERS_PER_READ):
             some = users[start : start + _USERS_PER_READ]
-            # The app's state once; each scope with its payloads, side by side.
+            # The app's state once; the payloads of all users side by side.
             paths = [layout.user(owner) for owner in some]
             if not states:
                 paths.append(layout.app(some[0].app))

@@ -132,7 +132,7 @@ class ChunkPayloads:
         try:
             await self._documents.commit(deletes, repeatable_when_unanswered=True)
         except RefusedError as refused:
-            # Put again meanwhile, or removed already, perhaps by this call's own lost first attempt.
+            # It was put again, or removed, perhaps by an earlier attempt of this call.
             paths = [path for path, _ in versions]
             with settling(refused, advice="call it again"):
                 return not any(await self._documents.get(paths, fields=("__name__",)))

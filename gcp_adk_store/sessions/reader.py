@@ -149,7 +149,7 @@ class SessionReader:
         return await decoded(read_session, document) if document else None
 
     async def newest(self, stored: StoredSession | None, *, at_least: int | None) -> Sequence[str]:
-        """Return the newest events as texts: *at_least* so many, as far as there are; ``None`` is all."""
+        """Return the newest events as texts: *at_least* so many if the session has them; ``None`` is all."""
         if stored is None:
             return ()
         texts = list(stored.tail)
@@ -159,7 +159,7 @@ class SessionReader:
             first = max(0, unread - step)
             segments = await self.segments(stored, range(first, unread))
             if segments is None:
-                break  # deleted meanwhile: the next commit finds that out
+                break  # another call deleted the session: the next commit finds that out
             texts[:0] = [text for segment in segments for text in segment.texts]
             unread, step = first, step * 2
         return texts
@@ -203,7 +203,7 @@ class SessionReader:
         return select_events(events, config)
 
     def place_of(self, stored: StoredSession, number: int) -> str:
-        """Return the path of the document that holds a segment; the tail is the one that it will be."""
+        """Return the path of the document that holds a segment; the tail has the number of its later one."""
         if number == stored.sealed:
             return self._layout.session(stored.key)
         return self._layout.segments(stored.key, stored.epoch, range(number, number + 1))[0]
@@ -230,7 +230,7 @@ class SessionReader:
                     await pauses.take()
         found = [known[path] for path in paths]
         if numbers.stop == stored.sealed and found and found[-1].running_max != stored.sealed_max:
-            # Both are written in one commit: there are others after it that the session does not count.
+            # One commit writes both: others follow it that the session does not count.
             raise StoredDataError(f"{self._layout.session(stored.key)} does not end with {paths[-1]}")
         return found
 
@@ -242,7 +242,7 @@ class SessionReader:
     async def complete(
         self, stored: StoredSession, selected: Sequence[StoredEvent], shared: ScopedState
     ) -> Found | None:
-        """Return the session with its payloads, fetched side by side; ``None`` if it is gone meanwhile."""
+        """Return the session with its payloads, fetched side by side; ``None`` if it is gone."""
         mine = self._layout.session_payloads(stored.key, stored.epoch)
         try:
             events = await self.complete_events(stored, selected)
@@ -348,7 +348,7 @@ async def decode_events(
     try:
         for text in texts:
             events.append(_with_warning(decode_event(text)))
-            if pauses.is_due:  # an event can be of 256 KB of JSON
+            if pauses.is_due:  # an event can have 256 KB of JSON
                 await pauses.take()
     except StoredDataError as exc:
         raise StoredDataError(f"{where}: event {first + len(events)}: {exc}") from exc.__cause__

@@ -11,7 +11,7 @@ from gcp_adk_store.sessions.payload_store import Payloads
 
 @dataclass(frozen=True, slots=True)
 class SessionStorage:
-    """The database, the store of large values, and the layout that names what lies in both."""
+    """The documents, the payloads, and the layout that names both."""
 
     documents: Documents
     payloads: Payloads
