@@ -26,7 +26,6 @@ from gcp_adk_store.model.keys import ArtifactKey
 from gcp_adk_store.model.payloads import PayloadPlace
 from gcp_adk_store.operations import telemetry
 from gcp_adk_store.operations.bounds import operation
-from gcp_adk_store.operations.operation import label
 from gcp_adk_store.ports.refusals import ObjectGoneError
 
 logger = logging.getLogger(__name__)
@@ -223,12 +222,7 @@ class UrlMethods(ArtifactMethods):
             await self._objects.delete(staged.name, generation=staged.generation)
         except StoreError as exc:
             # The version is saved: the call succeeds.
-            logger.warning(
-                "%sthe upload is saved, and its staged object stays for gc: %s",
-                label(),
-                type(exc).__name__,
-                extra=telemetry.log_fields(exc),
-            )
+            telemetry.warn(logger, "the upload is saved, and its staged object stays for gc", exc)
         return version
 
     @operation

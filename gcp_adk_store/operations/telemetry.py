@@ -6,6 +6,7 @@ names of this library and the app; ids of users and sessions only if the setting
 The names of spans, attributes and metrics are those of docs/telemetry.md.
 """
 
+import logging
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -18,7 +19,7 @@ from opentelemetry.trace import SpanKind, StatusCode
 from gcp_adk_store import errors
 from gcp_adk_store.operations import forks
 from gcp_adk_store.operations.forks import Guard
-from gcp_adk_store.operations.operation import Counts, Operation, running
+from gcp_adk_store.operations.operation import Counts, Operation, label, running
 
 Cache: TypeAlias = Literal["segments", "versions"]
 """The caches of a process: sealed segments, and the latest version of each artifact."""
@@ -292,6 +293,13 @@ def log_fields(failure: BaseException | None = None, *, attempts: int | None = N
     if attempts is not None:
         fields["attempts"] = attempts
     return fields
+
+
+def warn(logger: logging.Logger, message: str, failure: BaseException) -> None:
+    """Log *message*, the ids of the running operation, and the type of a failure that does not end it."""
+    logger.warning(
+        "%s%s: %s", label(), message, type(failure).__name__, extra=log_fields(failure), stacklevel=2
+    )
 
 
 def _outcome(failure: BaseException) -> str:

@@ -21,7 +21,6 @@ from gcp_adk_store.model.state import merge_scopes, persistent, split_scopes
 from gcp_adk_store.model.weights import is_light
 from gcp_adk_store.operations import forks, telemetry
 from gcp_adk_store.operations.limiter import Limiter, Permit
-from gcp_adk_store.operations.operation import label
 from gcp_adk_store.operations.pauses import apart
 from gcp_adk_store.sessions.handle import mark
 from gcp_adk_store.sessions.reader import Found
@@ -204,9 +203,4 @@ class UnderWay:
 
 def _report_unawaited(task: asyncio.Task[Any]) -> None:
     if not task.cancelled() and (failure := task.exception()) is not None:
-        logger.warning(
-            "%sfailed after its caller was cancelled: %s",
-            label(),
-            type(failure).__name__,
-            extra=telemetry.log_fields(failure),
-        )
+        telemetry.warn(logger, "failed after its caller was cancelled", failure)

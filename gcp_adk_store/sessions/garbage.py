@@ -13,7 +13,7 @@ from gcp_adk_store.model.garbage import Garbage, GarbageKind, StoredPayload, req
 from gcp_adk_store.model.payloads import PayloadOwner, PayloadPlace, PayloadRef
 from gcp_adk_store.model.sessions import StoredSession
 from gcp_adk_store.operations.rereads import Rereads
-from gcp_adk_store.sessions.lifecycle import SessionRemover
+from gcp_adk_store.sessions.lifecycle import SessionLifecycle
 from gcp_adk_store.sessions.parts import pages
 from gcp_adk_store.sessions.reader import SessionReader, segment_missing
 from gcp_adk_store.sessions.storage import SessionStorage
@@ -28,10 +28,10 @@ class Collector:
     garbage if it is old, was found before the documents were read, and is unchanged when it is removed.
     """
 
-    def __init__(self, storage: SessionStorage, reader: SessionReader, remover: SessionRemover) -> None:
+    def __init__(self, storage: SessionStorage, reader: SessionReader, lifecycle: SessionLifecycle) -> None:
         self._storage = storage
         self._reader = reader
-        self._remover = remover
+        self._lifecycle = lifecycle
 
     async def find(self, *, older_than_s: float) -> AsyncIterator[Garbage]:
         """Yield unreferenced data that is older than *older_than_s*.
@@ -61,7 +61,7 @@ class Collector:
         (note,) = await self._storage.documents.get([garbage.name])
         key = self._storage.layout.session_at(_parent(garbage.name))
         if note is not None and key is not None:
-            await self._remover.finish_deletions(key, read_deletions([note]))
+            await self._lifecycle.finish_deletions(key, read_deletions([note]))
         return True
 
     def _deletion(self, note: Document) -> Garbage:

@@ -22,7 +22,6 @@ from gcp_adk_store.model.sessions import Marker, StoredSession
 from gcp_adk_store.model.state import ScopedState, overlay
 from gcp_adk_store.operations import telemetry
 from gcp_adk_store.operations.fan_out import beside
-from gcp_adk_store.operations.operation import label
 from gcp_adk_store.operations.pauses import apart
 from gcp_adk_store.operations.rereads import Rereads
 from gcp_adk_store.ports.refusals import RefusedError, TargetExistsError, settling
@@ -33,8 +32,8 @@ from gcp_adk_store.sessions.storage import SessionStorage
 logger = logging.getLogger(__name__)
 
 
-class SessionRemover:
-    """Deletes the sessions below one prefix of a database."""
+class SessionLifecycle:
+    """Creates and deletes the sessions below one prefix of a database."""
 
     def __init__(self, storage: SessionStorage, reader: SessionReader) -> None:
         self._storage = storage
@@ -48,19 +47,14 @@ class SessionRemover:
         """
         await self.finish_deletions(key, await self._end(key, if_expired=False))
 
-    async def make_way(self, key: SessionKey) -> None:
+    async def _make_way(self, key: SessionKey) -> None:
         """Remove an expired session, so that its id is free; log it if some of its parts stay."""
         ended = await self._end(key, if_expired=True)
         try:
             await self.finish_deletions(key, ended)
         except StoreError as exc:
             # The id is free. A note names the parts that are left, for the next deletion of the id.
-            logger.warning(
-                "%sparts of an expired session are left: %s",
-                label(),
-                type(exc).__name__,
-                extra=telemetry.log_fields(exc),
-            )
+            telemetry.warn(logger, "parts of an expired session are left", exc)
 
     async def finish_deletions(self, key: SessionKey, ended: Sequence[Deletion]) -> None:
         """Remove the parts of sessions that ended; harmless when repeated.
@@ -103,15 +97,6 @@ class SessionRemover:
                 continue
             mine = Deletion(epoch=stored.epoch, sealed=stored.sealed, spilled=stored.spilled)
             return [*unfinished, mine] if stored.sealed or stored.spilled else unfinished
-
-
-class SessionCreator:
-    """Makes sessions below one prefix of a database."""
-
-    def __init__(self, storage: SessionStorage, reader: SessionReader, remover: SessionRemover) -> None:
-        self._storage = storage
-        self._reader = reader
-        self._remover = remover
 
     async def create(
         self, key: SessionKey, *, epoch: str, time: float, initial: Spilled, ttl_seconds: float | None
@@ -174,7 +159,7 @@ class SessionCreator:
                 stored = await self._reader.stored(key)
                 has_expired = stored is not None and stored.has_expired
                 if has_expired:
-                    await self._remover.make_way(key)
+                    await self._make_way(key)
             if not has_expired:
                 return _made_before(stored, refused, epoch=epoch)
             with settling(refused):

@@ -25,7 +25,6 @@ from gcp_adk_store.model.sessions import (
     settle,
 )
 from gcp_adk_store.operations import telemetry
-from gcp_adk_store.operations.operation import label
 from gcp_adk_store.operations.pauses import apart
 from gcp_adk_store.operations.rereads import Rereads
 from gcp_adk_store.ports.refusals import RefusedError, settling
@@ -148,12 +147,7 @@ class SessionRecorder:
             return await self._reader.since(key, marker)
         except StoreError as exc:
             # The event is stored, so the append succeeds. The next append conflicts and learns.
-            logger.warning(
-                "%smerged, but what others wrote is not read yet: %s",
-                label(),
-                type(exc).__name__,
-                extra=telemetry.log_fields(exc),
-            )
+            telemetry.warn(logger, "merged, but what others wrote is not read yet", exc)
             return None
 
     async def seal(self, key: SessionKey, marker: Marker | None) -> Marker | None:
@@ -176,9 +170,7 @@ class SessionRecorder:
             return marker
         except StoreError as exc:
             # The append before it is stored, so it must not fail.
-            logger.warning(
-                "%ssealing is put off: %s", label(), type(exc).__name__, extra=telemetry.log_fields(exc)
-            )
+            telemetry.warn(logger, "sealing is put off", exc)
             return marker
         if marker != stored.marker:
             return marker

@@ -32,7 +32,7 @@ from gcp_adk_store.operations.lru import Lru
 from gcp_adk_store.sessions.appends import HeldEvents, Spelling, UnderWay, learn
 from gcp_adk_store.sessions.garbage import Collector
 from gcp_adk_store.sessions.handle import made_session, mark, marker_of, to_session
-from gcp_adk_store.sessions.lifecycle import SessionCreator, SessionRemover
+from gcp_adk_store.sessions.lifecycle import SessionLifecycle
 from gcp_adk_store.sessions.listings import ListingMethods, require_either
 from gcp_adk_store.sessions.payload_store import Payloads
 from gcp_adk_store.sessions.reader import SessionReader
@@ -151,9 +151,8 @@ class FirestoreSessionService(ListingMethods, OfOneProcess, Closing, BaseSession
             placeholders=on_missing_payload == "placeholder",
         )
         self._recorder = SessionRecorder(self._storage, self._reader)
-        self._remover = SessionRemover(self._storage, self._reader)
-        self._creator = SessionCreator(self._storage, self._reader, self._remover)
-        self._collector = Collector(self._storage, self._reader, self._remover)
+        self._lifecycle = SessionLifecycle(self._storage, self._reader)
+        self._collector = Collector(self._storage, self._reader, self._lifecycle)
         limiter = partial(
             Limiter, max_waiting=self._limits.max_waiting, longest_wait_s=self._limits.deadline_s
         )
@@ -209,7 +208,7 @@ class FirestoreSessionService(ListingMethods, OfOneProcess, Closing, BaseSession
         key = SessionKey(app=app_name, user=user_id, session=session_id)
         now = platform_time.get_time()
         initial = await self._spelling.of_state(state or {})
-        marker, merged = await self._creator.create(
+        marker, merged = await self._lifecycle.create(
             key,
             epoch=platform_uuid.new_uuid().replace("-", ""),
             time=now,
@@ -270,7 +269,7 @@ class FirestoreSessionService(ListingMethods, OfOneProcess, Closing, BaseSession
         """
         key = SessionKey(app=app_name, user=user_id, session=session_id)
         if key.session:
-            await self._remover.delete(key)
+            await self._lifecycle.delete(key)
 
     @operation
     async def get_user_state(self, *, app_name: str, user_id: str) -> dict[str, Any]:
