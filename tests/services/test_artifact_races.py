@@ -1,6 +1,7 @@
 """Among other writers, each save gets a number of its own, and each read ends in time."""
 
 import asyncio
+import queue
 from collections.abc import Awaitable, Callable
 
 import pytest
@@ -21,34 +22,37 @@ PROCESSES, SAVES = 4, 12
 class OtherWriter:
     """A plan of a proxy: another client replaces the only object between the two requests of each turn."""
 
-    def __init__(self, emulator: Emulator, bucket: str, second: str) -> None:
+    def __init__(self, emulator: Emulator, bucket: str, second: str, *, beside: bool) -> None:
+        """Prepare; *second* is the later request, which is sent *beside* one for metadata or after another."""
         options = {"api_endpoint": emulator.address}
         client = Client(project="demo", credentials=AnonymousCredentials(), client_options=options)
         self._bucket = client.bucket(bucket)
         self._second = second
-        self._looked: list[Hold] = []
+        self._beside = beside
+        self._firsts: queue.Queue[Hold] = queue.Queue()
 
     def __call__(self, call: Call) -> Fault | None:
-        """Let the first request of a turn be answered, then replace the object, then let the second go."""
-        if call.method == "metadata" and self._second == "media":
-            self._looked.append(Hold("after"))
-            return self._looked[-1]
+        """Let the first request of a turn be done, then replace the object, then let the second one go."""
+        if self._beside and call.method == "metadata":
+            first = Hold("after")
+            self._firsts.put(first)
+            return first
         if call.method == self._second:
-            if self._looked:
-                self._looked[-1].reached.wait()
+            first = self._firsts.get(timeout=10) if self._beside else Hold()
+            if self._beside:
+                first.reached.wait(10)
             (blob,) = self._bucket.list_blobs()
             blob.upload_from_string(b"another's", content_type="text/plain")
-            if self._looked:
-                self._looked[-1].release()
+            first.release()
         return None
 
 
 @pytest.mark.parametrize(
-    ("second", "read"),
+    ("second", "beside", "read"),
     [
-        ("media", lambda service, who: service.load_artifact(**who)),
-        ("media", lambda service, who: service.load_artifact(**who, version=0)),
-        ("rewrite", lambda service, who: service.copy_artifact(**who, to_filename="copy")),
+        ("media", False, lambda service, who: service.load_artifact(**who)),
+        ("media", True, lambda service, who: service.load_artifact(**who, version=0)),
+        ("rewrite", False, lambda service, who: service.copy_artifact(**who, to_filename="copy")),
     ],
     ids=["the latest", "one version", "a copy"],
 )
@@ -56,7 +60,9 @@ async def test_a_call_that_others_always_come_before_ends_in_time(
     storage_emulator: Emulator,
     adk_store_bucket: str,
     monkeypatch: pytest.MonkeyPatch,
+    *,
     second: str,
+    beside: bool,
     read: Callable[[GcsArtifactService, dict[str, str]], Awaitable[object]],
 ) -> None:
     """It reads again until the deadline of its requests, and says so."""
@@ -65,7 +71,7 @@ async def test_a_call_that_others_always_come_before_ends_in_time(
     with StorageProxy(storage_emulator.address) as proxy:
         monkeypatch.setenv(STORAGE_VARIABLE, proxy.address)
         service = GcsArtifactService(adk_store_bucket, limits=ArtifactLimits(deadline_s=1))
-        proxy.plan = OtherWriter(storage_emulator, adk_store_bucket, second)
+        proxy.plan = OtherWriter(storage_emulator, adk_store_bucket, second, beside=beside)
         async with asyncio.timeout(20):
             with pytest.raises(UnavailableError, match="others came first, time after time") as caught:
                 await read(service, who)
