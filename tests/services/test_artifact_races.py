@@ -23,7 +23,7 @@ class OtherWriter:
     """A plan of a proxy: another client replaces the only object between the two requests of each turn."""
 
     def __init__(self, emulator: Emulator, bucket: str, second: str, *, beside: bool) -> None:
-        """Prepare; *second* is the later request, which is sent *beside* one for metadata or after another."""
+        """Prepare; *second* is the later request, sent *beside* one for metadata or after another."""
         options = {"api_endpoint": emulator.address}
         client = Client(project="demo", credentials=AnonymousCredentials(), client_options=options)
         self._bucket = client.bucket(bucket)
