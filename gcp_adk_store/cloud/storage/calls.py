@@ -60,6 +60,8 @@ class StorageCalls:
         limits: ArtifactLimits,
     ) -> None:
         self.bucket = bucket
+        self.deadline_s = limits.deadline_s
+        """The longest time of one request, its retries included."""
         self._project = project
         self._credentials = StoreCredentials.of(credentials)
         self._limits = limits

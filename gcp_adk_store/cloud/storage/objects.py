@@ -4,7 +4,7 @@ import operator
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import suppress
 from datetime import datetime
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import requests
 from google.api_core import exceptions as api
@@ -13,11 +13,14 @@ from gcp_adk_store.cloud.storage.calls import Permission, StorageCalls
 from gcp_adk_store.cloud.storage.conditions import Conditions
 from gcp_adk_store.cloud.storage.resources import scanned, stored
 from gcp_adk_store.codec.objects import ObjectFields, ScannedObject, StoredObject
+from gcp_adk_store.errors import UnavailableError
 from gcp_adk_store.operations import telemetry
 from gcp_adk_store.operations.fan_out import fan_out
+from gcp_adk_store.operations.rereads import Rereads
 from gcp_adk_store.ports.refusals import ConditionFailedError, ObjectGoneError
 
-T = TypeVar("T")
+LONGEST_STALL: Final = 5
+"""The limit of consecutive requests without progress, of one upload or copy."""
 
 _NAMES: Final = "items(name),nextPageToken"
 _TIMES: Final = "items(name,generation,metageneration,customTime),nextPageToken"
@@ -29,35 +32,18 @@ _INFOS_WITH_HASHES: Final = f"items({_INFO},crc32c,md5Hash),nextPageToken"
 
 
 class Objects:
-    """The objects of one bucket."""
+    """The objects of a bucket in Cloud Storage, as :class:`gcp_adk_store.ports.objects.Objects` says."""
 
     def __init__(self, calls: StorageCalls, *, kms_key_name: str | None = None) -> None:
+        self.bucket = calls.bucket
+        self.kms_key_name = kms_key_name
         self._calls = calls
         self._conditions = Conditions(calls)
-        self._kms_key_name = kms_key_name
-
-    @property
-    def kms_key_name(self) -> str | None:
-        """The key that encrypts new objects; ``None`` takes the bucket's."""
-        return self._kms_key_name
-
-    @property
-    def bucket(self) -> str:
-        """The bucket's name."""
-        return self._calls.bucket
 
     async def create(
         self, name: str, upload: ObjectFields, *, marks: Mapping[str, str] | None = None
     ) -> None:
-        """Write an object that must not exist yet; durable on return.
-
-        An existing object gets *marks*, if any, as its metadata.
-
-        Raises:
-            ObjectExistsError: it exists, perhaps from this call, whose answer was lost.
-            OutcomeUnknownError: the request was sent and not answered before the deadline.
-            UnavailableError, NotProvisionedError, AccessDeniedError: nothing was written.
-        """
+        """As the port, in one request; an existing object takes one more."""
 
         def send(bucket: Any, timeout_s: float) -> None:
             self.blob_of(bucket, name, upload).upload_from_string(
@@ -80,25 +66,24 @@ class Objects:
         telemetry.count_content(sent=len(upload.data))
 
     async def copy(self, source: StoredObject, name: str, fields: ObjectFields) -> None:
-        """Write an object that must not exist yet from the bytes of *source*, within Cloud Storage.
+        """As the port, in one request; a large object may take several.
 
         Raises:
-            ObjectGoneError: *source* was replaced or removed; nothing was written.
-            ObjectExistsError: as :meth:`create`.
-            OutcomeUnknownError, UnavailableError, NotProvisionedError, AccessDeniedError: as :meth:`create`.
+            UnavailableError: also if 5 requests in a row copy nothing.
         """
         await self._conditions.make(lambda: self._copy(source, name, fields), lambda: self.info(name))
 
     async def _copy(self, source: StoredObject, name: str, fields: ObjectFields) -> None:
         token: str | None = None
+        copied = stalled = 0
 
-        def rewrite(bucket: Any, timeout_s: float) -> tuple[bool, str | None]:
+        def rewrite(bucket: Any, timeout_s: float) -> tuple[str | None, int]:
             blob = self.blob_of(bucket, name, fields)
             blob.content_type = fields.content_type
             if source.content_encoding is not None:
                 blob.content_encoding = source.content_encoding
             try:
-                following, _, _ = blob.rewrite(
+                following, done, _ = blob.rewrite(
                     bucket.blob(source.name, generation=source.generation),
                     token=token,
                     if_generation_match=0,
@@ -107,52 +92,46 @@ class Objects:
                 )
             except api.NotFound as exc:
                 raise ObjectGoneError from exc
-            return True, following
+            return following, done
 
-        # A large object may take several requests, each of which continues the one before.
-        while True:
+        while stalled < LONGEST_STALL:
             try:
-                _, token = await self._calls.write(rewrite, Permission.CREATE, conditional=True)
+                token, done = await self._calls.write(rewrite, Permission.CREATE, conditional=True)
             except ObjectGoneError:
                 await self._calls.require_bucket()
                 raise
             if token is None:
                 return
+            stalled = 0 if done > copied else stalled + 1
+            copied = max(copied, done)
+        raise UnavailableError("Cloud Storage copies nothing further; try again later")
 
     async def names(self, prefix: str, *, delimiter: str | None) -> list[str]:
-        """Return the names that start with *prefix* and lack *delimiter* after it."""
-        blobs = await self._list(prefix, delimiter=delimiter, fields=_NAMES)
-        return [blob.name for blob in blobs]
+        """As the port, in one request for each 1,000 names."""
+        return [blob.name for blob in await self._list(prefix, delimiter=delimiter, fields=_NAMES)]
 
     async def infos(self, prefix: str, *, delimiter: str | None, hashes: bool = False) -> list[StoredObject]:
-        """Return the objects of :meth:`names` with their metadata, and with checksums if *hashes*."""
+        """As the port, in the requests of :meth:`names`."""
         fields = _INFOS_WITH_HASHES if hashes else _INFOS
         return [stored(blob) for blob in await self._list(prefix, delimiter=delimiter, fields=fields)]
 
     async def greatest(
         self, prefix: str, order: Callable[[str], int | None], *, delimiter: str | None
     ) -> StoredObject | None:
-        """Return the object of :meth:`names` with the greatest *order*, with its checksums.
-
-        ``None`` if *order* returns ``None`` for all.
-        """
+        """As the port, in the requests of :meth:`names`."""
         blobs = await self._list(prefix, delimiter=delimiter, fields=_INFOS_WITH_HASHES)
         placed = [(number, blob) for blob in blobs if (number := order(blob.name)) is not None]
         return stored(max(placed, key=operator.itemgetter(0))[1]) if placed else None
 
     async def info(self, name: str) -> StoredObject | None:
-        """Return one object with its checksums, ``None`` if it does not exist."""
+        """As the port, in one request."""
         blob = await self._conditions.find(name)
         return None if blob is None else stored(blob)
 
     async def read(
         self, name: str, *, generation: int | None, part: tuple[int, int] | None = None
     ) -> tuple[bytes, int] | None:
-        """Return an object's bytes and their generation; ``None`` if gone.
-
-        It checks them against the object's CRC32C, or against the length of a *part*, which is the first byte
-        and the one after the last.
-        """
+        """As the port, in one request; CRC32C checks the bytes, and the length those of a *part*."""
 
         def download(bucket: Any, timeout_s: float) -> tuple[bytes, int] | None:
             blob = bucket.blob(name, generation=generation)
@@ -177,17 +156,22 @@ class Objects:
         return found
 
     async def keep_until(self, prefix: str, time: datetime) -> None:
-        """Move the custom time of the objects that start with *prefix* to *time* at least."""
+        """As the port, in one listing and one request for each object; again if others change them.
+
+        Raises:
+            UnavailableError: also if others change them until the deadline of a request.
+        """
+        rereads = Rereads(self._calls.deadline_s)
         while True:
             blobs = await self._list(prefix, delimiter=None, fields=_TIMES)
             earlier = [blob for blob in blobs if blob.custom_time is not None and blob.custom_time < time]
             if not earlier:
                 return
-            # If another call came first, the next listing shows its time.
             await fan_out(self._set_custom_time(blob, time) for blob in earlier)
+            await rereads.again()
 
     async def scan(self, prefix: str) -> AsyncIterator[list[ScannedObject]]:
-        """Yield the objects that start with *prefix*, ordered by name, in pages."""
+        """As the port, in one request for each page of 1,000."""
         after: str | None = None
 
         def page(bucket: Any, timeout_s: float) -> list[Any]:
@@ -211,7 +195,7 @@ class Objects:
             after = blobs[-1].name
 
     async def mark(self, name: str, metadata: Mapping[str, str]) -> bool:
-        """Change an object's *metadata*, which changes its version; return whether it exists."""
+        """As the port, in one request."""
 
         def patch(bucket: Any, timeout_s: float) -> bool:
             blob = bucket.blob(name)
@@ -228,7 +212,7 @@ class Objects:
         return there
 
     async def delete_unchanged(self, name: str, version: str) -> bool:
-        """Remove an object if it still has the *version* of a scan; return whether it is gone."""
+        """As the port, in one request; a refusal takes one more."""
         generation, metageneration = (int(number) for number in version.split("/"))
 
         def remove(bucket: Any, timeout_s: float) -> bool:
@@ -249,7 +233,7 @@ class Objects:
             return found is None
 
     async def delete(self, name: str, *, generation: int | None) -> None:
-        """Remove an object of this *generation*, or of any if ``None``; a missing object is accepted."""
+        """As the port, in one request; a refusal takes one more."""
 
         def remove(bucket: Any, timeout_s: float) -> None:
             with suppress(api.NotFound):  # removed before
@@ -262,12 +246,12 @@ class Objects:
             await self._conditions.explained(refused, name, generation, None)
 
     async def close(self) -> None:
-        """Let running requests finish, then close own connections; a later call opens them again."""
+        """As the port."""
         await self._calls.close()
 
     def blob_of(self, bucket: Any, name: str, fields: ObjectFields) -> Any:
         """Return the client's handle of an object to create."""
-        blob = bucket.blob(name, kms_key_name=self._kms_key_name)
+        blob = bucket.blob(name, kms_key_name=self.kms_key_name)
         blob.metadata = dict(fields.metadata)
         if fields.custom_time is not None:
             blob.custom_time = fields.custom_time
@@ -290,15 +274,7 @@ class Objects:
 
     async def _list(self, prefix: str, *, delimiter: str | None, fields: str) -> list[Any]:
         def pages(bucket: Any, timeout_s: float) -> list[Any]:
-            return list(
-                bucket.client.list_blobs(
-                    bucket,
-                    prefix=prefix,
-                    delimiter=delimiter,
-                    fields=fields,
-                    timeout=timeout_s,
-                    retry=None,
-                )
-            )
+            asked = {"prefix": prefix, "delimiter": delimiter, "fields": fields}
+            return list(bucket.client.list_blobs(bucket, **asked, timeout=timeout_s, retry=None))
 
         return await self._calls.read(pages, Permission.LIST)

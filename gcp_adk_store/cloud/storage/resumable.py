@@ -9,21 +9,18 @@ from google.cloud.storage.exceptions import InvalidResponse
 
 from gcp_adk_store.cloud.storage.calls import Permission, StorageCalls
 from gcp_adk_store.cloud.storage.conditions import Conditions
-from gcp_adk_store.cloud.storage.objects import Objects
+from gcp_adk_store.cloud.storage.objects import LONGEST_STALL, Objects
 from gcp_adk_store.codec.checksums import RunningChecksum
 from gcp_adk_store.codec.objects import ObjectFields
 from gcp_adk_store.errors import StoredDataError, UnavailableError
 from gcp_adk_store.operations import telemetry
 from gcp_adk_store.ports.objects import CHUNK_BYTES, ReadAt
 
-_LONGEST_STALL: Final = 5
-"""The limit of consecutive pieces without progress."""
-
 _RANGE: Final = re.compile(r"bytes=0-(\d+)")
 
 
 class ResumableUploads:
-    """Uploads of any size into one bucket, some megabytes in memory at a time."""
+    """Uploads into one bucket, as :class:`gcp_adk_store.ports.objects.Uploads` says."""
 
     def __init__(self, calls: StorageCalls, objects: Objects) -> None:
         self._calls = calls
@@ -39,21 +36,7 @@ class ResumableUploads:
         read_at: ReadAt,
         on_progress: Callable[[int], None],
     ) -> None:
-        """Write an object that must not exist yet, and compare its CRC32C with that of the read bytes.
-
-        Args:
-            name: The object's name.
-            fields: Its properties.
-            size: Its size in bytes, above 0.
-            read_at: Returns its bytes; it may be called twice for some of them.
-            on_progress: Called with the number of bytes that Cloud Storage has.
-
-        Raises:
-            ObjectExistsError: it exists; it may be this call's own, whose answer was lost.
-            StoredDataError: Cloud Storage received other bytes, which were removed again.
-            OutcomeUnknownError: the last piece was sent and not answered before the deadline.
-            UnavailableError, NotProvisionedError, AccessDeniedError: nothing was written.
-        """
+        """As the port, in one request to begin and one for each piece."""
         done, crc32c = await self._conditions.make(
             lambda: self._send(name, fields, size=size, read_at=read_at, on_progress=on_progress),
             lambda: self._objects.info(name),
@@ -75,7 +58,7 @@ class ResumableUploads:
         url = await self._begin(name, fields, size=size)
         checksum, hashed = RunningChecksum(), 0
         have = furthest = stalled = 0
-        while stalled < _LONGEST_STALL:
+        while stalled < LONGEST_STALL:
             piece = await read_at(have, min(CHUNK_BYTES, size - have))
             checksum.update(piece[max(0, hashed - have) :])
             hashed = max(hashed, have + len(piece))
