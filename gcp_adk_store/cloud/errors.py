@@ -5,7 +5,8 @@ was lost may have happened.
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
@@ -20,6 +21,7 @@ from google.cloud.storage.exceptions import DataCorruption, InvalidResponse
 from google.protobuf.message import DecodeError
 from google.rpc.error_details_pb2 import RetryInfo
 from google.rpc.status_pb2 import Status
+from grpc import StatusCode as Code
 
 from gcp_adk_store.cloud.auth.token_errors import is_for_now
 from gcp_adk_store.errors import (
@@ -38,33 +40,24 @@ from gcp_adk_store.ports.refusals import (
     TargetMissingError,
 )
 
-_READ: Final[Mapping[grpc.StatusCode, type[StoreError]]] = {
-    grpc.StatusCode.ABORTED: UnavailableError,
-    grpc.StatusCode.CANCELLED: UnavailableError,
-    grpc.StatusCode.DEADLINE_EXCEEDED: UnavailableError,
-    grpc.StatusCode.INTERNAL: UnavailableError,
-    grpc.StatusCode.RESOURCE_EXHAUSTED: UnavailableError,
-    grpc.StatusCode.UNAVAILABLE: UnavailableError,
-    grpc.StatusCode.UNKNOWN: UnavailableError,
+_LOST: Final = (Code.CANCELLED, Code.DEADLINE_EXCEEDED, Code.INTERNAL, Code.UNAVAILABLE, Code.UNKNOWN)
+"""What a client gets for a lost answer: the RPC may have been executed."""
+
+_READ: Final[Mapping[Code, type[StoreError]]] = {
+    **dict.fromkeys((Code.ABORTED, Code.RESOURCE_EXHAUSTED, *_LOST), UnavailableError),
     # A database in Datastore mode, or a query whose index is missing.
-    grpc.StatusCode.FAILED_PRECONDITION: NotProvisionedError,
-    grpc.StatusCode.INVALID_ARGUMENT: InvalidInputError,
-    grpc.StatusCode.NOT_FOUND: NotProvisionedError,
-    grpc.StatusCode.PERMISSION_DENIED: AccessDeniedError,
-    grpc.StatusCode.UNAUTHENTICATED: AccessDeniedError,
+    **dict.fromkeys((Code.FAILED_PRECONDITION, Code.NOT_FOUND), NotProvisionedError),
+    Code.INVALID_ARGUMENT: InvalidInputError,
+    **dict.fromkeys((Code.PERMISSION_DENIED, Code.UNAUTHENTICATED), AccessDeniedError),
 }
 
-_WRITE: Final[Mapping[grpc.StatusCode, type[StoreError | RefusedError]]] = {
+_WRITE: Final[Mapping[Code, type[StoreError | RefusedError]]] = {
     **_READ,
-    grpc.StatusCode.CANCELLED: OutcomeUnknownError,
-    grpc.StatusCode.DEADLINE_EXCEEDED: OutcomeUnknownError,
-    grpc.StatusCode.INTERNAL: OutcomeUnknownError,
-    grpc.StatusCode.UNAVAILABLE: OutcomeUnknownError,
-    grpc.StatusCode.UNKNOWN: OutcomeUnknownError,
-    grpc.StatusCode.ALREADY_EXISTS: TargetExistsError,
-    grpc.StatusCode.FAILED_PRECONDITION: ConditionFailedError,
+    **dict.fromkeys(_LOST, OutcomeUnknownError),
+    Code.ALREADY_EXISTS: TargetExistsError,
+    Code.FAILED_PRECONDITION: ConditionFailedError,
     # A missing database answers the same: the read that settles a refused write tells them apart.
-    grpc.StatusCode.NOT_FOUND: TargetMissingError,
+    Code.NOT_FOUND: TargetMissingError,
 }
 
 _NO_CREDENTIALS: Final = (
@@ -134,6 +127,25 @@ _ADVICE: Final[Mapping[type[Exception], str]] = {
 }
 
 
+@contextmanager
+def translated(
+    failures: tuple[type[BaseException], ...], error: Callable[..., Exception], *where: str
+) -> Iterator[None]:
+    """Raise ``error(failure, *where)`` for one of the *failures* of the block, which sends one request."""
+    try:
+        yield
+    except failures as exc:
+        # A closed channel cancels its calls, and not the tasks that wait for them.
+        if isinstance(exc, asyncio.CancelledError) and _is_cancelled():
+            raise
+        raise error(exc, *where) from exc
+
+
+def _is_cancelled() -> bool:
+    task = asyncio.current_task()
+    return task is None or task.cancelling() > 0
+
+
 def firestore_read_error(exc: BaseException, where: str) -> Exception:
     """Return the error for a failed read; a status outside of the table is a StoreError."""
     return _firestore_error(exc, where, _READ, {**_ADVICE, InvalidInputError: "check project and database"})
@@ -187,20 +199,18 @@ def project_error() -> StoreError:
 def _firestore_error(
     exc: BaseException,
     where: str,
-    table: Mapping[grpc.StatusCode, type[StoreError | RefusedError]],
+    table: Mapping[Code, type[StoreError | RefusedError]],
     advices: Mapping[type[Exception], str],
 ) -> Exception:
     if isinstance(exc, grpc.aio.BaseError):
         return StoreError(f"{where}: the connection was closed before the call; nothing was sent")
-    code = grpc.StatusCode.UNKNOWN
+    code = Code.CANCELLED if isinstance(exc, asyncio.CancelledError) else Code.UNKNOWN
+    asked_s = None
     if isinstance(exc, grpc.aio.AioRpcError):
-        code = exc.code()
-    elif isinstance(exc, asyncio.CancelledError):
-        code = grpc.StatusCode.CANCELLED
+        code, asked_s = exc.code(), _retry_info(exc)
     kind = table.get(code, StoreError)
-    advice = advices.get(kind)
-    error = kind(f"{where}: {code.name}" + (f"; {advice}" if advice else ""))
-    return _asking_for_time(error, _retry_info(exc))
+    told = [f"{where}: {code.name}", *([advices[kind]] if kind in advices else ())]
+    return _asking(kind("; ".join(told)), asked_s)
 
 
 def _storage_error(
@@ -219,11 +229,11 @@ def _storage_error(
         return UnavailableError(f"{where}: no token could be fetched ({type(exc).__name__}); try again later")
     asked_s = _retry_after(getattr(exc, "response", None))
     if isinstance(exc, _UNANSWERED) or getattr(exc, "code", None) == HTTPStatus.REQUEST_TIMEOUT:
-        return _asking_for_time(unanswered(f"{where} did not answer ({type(exc).__name__})"), asked_s)
+        return _asking(unanswered(f"{where} did not answer ({type(exc).__name__})"), asked_s)
     for causes, kind, advice in _STORAGE:
         if isinstance(exc, causes):
             told = advice.format(permission=permission, bucket=bucket)
-            return _asking_for_time(kind(f"{where}: {type(exc).__name__}; {told}"), asked_s)
+            return _asking(kind(f"{where}: {type(exc).__name__}; {told}"), asked_s)
     if isinstance(exc, STORAGE_FAILURES):
         return StoreError(f"{where}: {type(exc).__name__}; see the cause")
     return exc
@@ -234,27 +244,23 @@ def _sorted(exc: Exception) -> Exception:
     return api.from_http_response(exc.response) if isinstance(exc, InvalidResponse) else exc
 
 
-def _asking_for_time(error: StoreError | RefusedError, asked_s: float | None) -> Exception:
+def _asking(error: StoreError | RefusedError, asked_s: float | None) -> Exception:
     if isinstance(error, StoreError):
         error.retry_after_s = asked_s
     return error
 
 
-def _retry_info(exc: BaseException) -> float | None:
+def _retry_info(exc: grpc.aio.AioRpcError) -> float | None:
     """Return the seconds of google.rpc.RetryInfo, which Google's services add to refusals."""
-    if not isinstance(exc, grpc.aio.AioRpcError):
-        return None
-    for key, value in exc.trailing_metadata() or ():
-        if key != "grpc-status-details-bin" or not isinstance(value, bytes):
-            continue
-        try:
-            for detail in Status.FromString(value).details:
-                info = RetryInfo()
-                if detail.Unpack(info):
-                    asked = info.retry_delay
-                    return max(0.0, float(asked.seconds + asked.nanos / 1e9))
-        except (DecodeError, OverflowError):
-            return None
+    told = dict(exc.trailing_metadata() or ()).get("grpc-status-details-bin")
+    try:
+        details = Status.FromString(told).details if isinstance(told, bytes) else ()
+        for detail in details:
+            info = RetryInfo()
+            if detail.Unpack(info):
+                return max(0.0, float(info.retry_delay.seconds + info.retry_delay.nanos / 1e9))
+    except (DecodeError, OverflowError):
+        pass
     return None
 
 

@@ -1,18 +1,22 @@
 """Read and write documents as plain values, with one RPC per call."""
 
-import asyncio
 import functools
 from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
-from typing import Any, Concatenate, Final, NoReturn, ParamSpec, Protocol, TypeVar
+from typing import Any, Concatenate, Final, ParamSpec, Protocol, TypeVar
 
 from google.adk.platform import time as platform_time
 from google.auth.credentials import Credentials
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from gcp_adk_store.cloud import errors as translate
 from gcp_adk_store.cloud import retry
 from gcp_adk_store.cloud.auth.credentials import StoreCredentials
+from gcp_adk_store.cloud.errors import (
+    FIRESTORE_FAILURES,
+    firestore_read_error,
+    firestore_write_error,
+    translated,
+)
 from gcp_adk_store.cloud.firestore import values
 from gcp_adk_store.cloud.firestore.channels import (
     BorrowedChannel,
@@ -66,9 +70,8 @@ def _in_time(
 class ServerClock:
     """Firestore's time without a request: this machine's clock, corrected by Firestore's answers.
 
-    An answer contains a time between its request and its arrival. A clock outside of the two is corrected to
-    the nearer one: a right clock stays as it is, and a wrong one becomes right to within the time of a
-    request. Safe for threads: the last answer counts.
+    An answer contains a time between its request and its arrival, so a wrong clock becomes right to within
+    the time of a request, and a right one stays as it is. Safe for threads: the last answer counts.
     """
 
     def __init__(self) -> None:
@@ -90,52 +93,33 @@ class ServerClock:
 
 
 class Documents:
-    """The documents of one database."""
+    """The documents of a Firestore database, as :class:`gcp_adk_store.ports.documents.Documents` says."""
 
     def __init__(self, connects: Connects, limits: SessionLimits) -> None:
         self.clock = ServerClock()
-        """Set by every answer: the time that decides about ages and expiry."""
-        self._connects = connects
         self.deadline_s = limits.deadline_s
-        """The longest time of one call, its retries included."""
+        self._connects = connects
         self._policy = retry.RetryPolicy(attempt_s=limits.rpc_timeout_s, deadline_s=limits.deadline_s)
 
     @_in_time
     async def commit(
         self, writes: Sequence[Write | Delete], *, repeatable_when_unanswered: bool
     ) -> list[Written]:
-        """Apply all *writes* or none, in one RPC; durable and visible to every read on return.
-
-        Args:
-            writes: At most 4 MiB of them on the emulator, 10 MiB in production.
-            repeatable_when_unanswered: Whether a second run is harmless, or the caller recognises it.
-
-        Raises:
-            ConditionFailedError: a document lacks the required update time, or does not exist.
-            TargetExistsError: a document that must be absent exists.
-            TargetMissingError: a document that must exist does not.
-            OutcomeUnknownError: the commit was sent and not answered.
-            UnavailableError: Firestore refused for now until the deadline.
-            InvalidInputError: Firestore's limits are exceeded.
-            AccessDeniedError: the credentials are missing, or lack a permission.
-        """
+        """As the port, in one RPC."""
         connection = await self._connects.connection()
-        root = connection.root
         request = values.PbCommitRequest(database=connection.database)
 
         def fill() -> None:
             for item in writes:
-                values.put_write(request.writes.add(), item, root=root)
+                values.put_write(request.writes.add(), item, root=connection.root)
 
         await apart(fill, light=all(has_few_keys(item.fields) for item in writes if isinstance(item, Write)))
 
         async def attempt(timeout_s: float) -> list[Written]:
             telemetry.count_rpc(request)
             asked_at = platform_time.get_time()
-            try:
+            with translated(FIRESTORE_FAILURES, firestore_write_error, connection.where):
                 answer = await connection.commit(request, metadata=connection.metadata, timeout=timeout_s)
-            except translate.FIRESTORE_FAILURES as exc:
-                _raise_as(translate.firestore_write_error, exc, connection.where)
             telemetry.count_answer(answer)
             self.clock.learn(answer.commit_time, asked_at=asked_at)
             return [_written(item, result) for item, result in zip(writes, answer.write_results, strict=True)]
@@ -145,11 +129,7 @@ class Documents:
         )
 
     async def commit_all(self, writes: Sequence[Write | Delete]) -> None:
-        """Apply small *writes* that are harmless when repeated, in order, in commits of several.
-
-        Raises:
-            RefusedError, OutcomeUnknownError, UnavailableError, AccessDeniedError: as :meth:`commit`.
-        """
+        """As the port, with 500 writes a commit."""
         for start in range(0, len(writes), _WRITES_PER_COMMIT):
             await self.commit(writes[start : start + _WRITES_PER_COMMIT], repeatable_when_unanswered=True)
 
@@ -157,45 +137,16 @@ class Documents:
     async def get(
         self, paths: Sequence[str], *, fields: Sequence[str] | None = None
     ) -> list[Document | None]:
-        """Return the documents at *paths*, in that order, with ``None`` for a missing one.
-
-        One RPC and one consistent snapshot. *fields* limits the returned fields.
-
-        Raises:
-            UnavailableError: Firestore did not answer before the deadline.
-            NotProvisionedError: the database does not exist.
-            AccessDeniedError: the credentials are missing, or lack a permission.
-        """
+        """As the port, in one RPC."""
         connection = await self._connects.connection()
-        root = connection.root
         request = values.PbBatchGetRequest(
             database=connection.database,
-            documents=[f"{root}/{path}" for path in paths],
+            documents=[f"{connection.root}/{path}" for path in paths],
             mask=None if fields is None else values.PbDocumentMask(field_paths=fields),
         )
-
-        async def attempt(timeout_s: float) -> list[Document | None]:
-            found: dict[str, Document] = {}
-            pauses = Pauses()
-            telemetry.count_rpc(request)
-            asked_at = platform_time.get_time()
-            read_time = None
-            try:
-                stream = connection.batch_get(request, metadata=connection.metadata, timeout=timeout_s)
-                async for message in stream:
-                    telemetry.count_answer(message)
-                    if read_time is None:  # one time for all of them: they are from one snapshot
-                        read_time = self.clock.learn(message.read_time, asked_at=asked_at)
-                    if message.WhichOneof("result") == "found":
-                        document = await _read(message.found, root=root, read_time=read_time)
-                        found[document.path] = document
-                    if pauses.is_due:
-                        await pauses.take()
-            except translate.FIRESTORE_FAILURES as exc:
-                _raise_as(translate.firestore_read_error, exc, connection.where)
-            return [found.get(path) for path in paths]
-
-        return await retry.call(attempt, policy=self._policy, repeatable_when_unanswered=True)
+        documents = await self._stream(connection, connection.batch_get, request, result="found")
+        found = {document.path: document for document in documents}
+        return [found.get(path) for path in paths]
 
     @_in_time
     async def query(
@@ -207,15 +158,7 @@ class Documents:
         all_descendants: bool = False,
         page: Page | None = None,
     ) -> list[Document]:
-        """Return the documents of *collection* directly below *parent*, by name; needs no index.
-
-        With *all_descendants*, it covers every collection of that id anywhere below *parent*, or in the
-        whole database if *parent* is empty. *page* sets a number and another order, which needs an index
-        of that order.
-
-        Raises:
-            UnavailableError, NotProvisionedError, AccessDeniedError: as :meth:`get`.
-        """
+        """As the port, in one RPC."""
         connection = await self._connects.connection()
         root = connection.root
         select = None if fields is None else {"fields": [{"field_path": field} for field in fields]}
@@ -227,6 +170,10 @@ class Documents:
                 **({} if page is None else values.to_page(page, root=root)),
             },
         )
+        return await self._stream(connection, connection.run_query, request, result="document")
+
+    async def _stream(self, connection: Connection, rpc: Any, request: Any, *, result: str) -> list[Document]:
+        """Return the documents that *rpc* answers with, each in the field *result* of a message."""
 
         async def attempt(timeout_s: float) -> list[Document]:
             found: list[Document] = []
@@ -234,24 +181,23 @@ class Documents:
             telemetry.count_rpc(request)
             asked_at = platform_time.get_time()
             read_time = None
-            try:
-                stream = connection.run_query(request, metadata=connection.metadata, timeout=timeout_s)
-                async for message in stream:
+            with translated(FIRESTORE_FAILURES, firestore_read_error, connection.where):
+                async for message in rpc(request, metadata=connection.metadata, timeout=timeout_s):
                     telemetry.count_answer(message)
-                    if read_time is None:
+                    if read_time is None:  # one time for all of them: they are from one snapshot
                         read_time = self.clock.learn(message.read_time, asked_at=asked_at)
-                    if message.HasField("document"):
-                        found.append(await _read(message.document, root=root, read_time=read_time))
+                    if message.HasField(result):
+                        found.append(
+                            await _read(getattr(message, result), root=connection.root, read_time=read_time)
+                        )
                     if pauses.is_due:
                         await pauses.take()
-            except translate.FIRESTORE_FAILURES as exc:
-                _raise_as(translate.firestore_read_error, exc, connection.where)
             return found
 
         return await retry.call(attempt, policy=self._policy, repeatable_when_unanswered=True)
 
     async def close(self) -> None:
-        """Close the connections that this object opened."""
+        """As the port."""
         await self._connects.close()
 
 
@@ -276,14 +222,6 @@ def open_documents(
 async def _read(message: Any, *, root: str, read_time: float) -> Document:
     light = message.ByteSize() <= _LARGE_BYTES
     return await apart(partial(values.from_document, message, root=root, read_time=read_time), light=light)
-
-
-def _raise_as(error: Callable[[BaseException, str], Exception], exc: BaseException, where: str) -> NoReturn:
-    """Raise this library's error for *exc*."""
-    task = asyncio.current_task()
-    if isinstance(exc, asyncio.CancelledError) and (task is None or task.cancelling()):
-        raise exc  # the caller's own cancellation; a closed channel cancels its calls, not their callers
-    raise error(exc, where) from exc
 
 
 def _written(item: Write | Delete, result: Any) -> Written:
