@@ -54,7 +54,8 @@ _REFUSALS: Final = (
     errors.UploadMissingError,
 )
 
-_TRACER: Final = trace.get_tracer(_OWN)
+# Asked before an SDK is set, it answers for whatever is set later, and does not read the environment again.
+_PROVIDER: Final = trace.get_tracer_provider()
 _METER: Final = metrics.get_meter(_OWN)
 
 _DURATION: Final = _METER.create_histogram(
@@ -112,6 +113,12 @@ class Message(Protocol):
         ...
 
 
+class _Sdk:
+    """The tracer of an SDK, once one is set."""
+
+    tracer: trace.Tracer | None = None
+
+
 class _Labels:
     """The attributes of one operation, created once, so that each count reuses them."""
 
@@ -136,10 +143,12 @@ def _labels(operation: Operation) -> _Labels:
 
 def begin(operation: Operation) -> None:
     """Start the span of *operation* if an SDK is present; a span without one takes 2 % of an append."""
-    if isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):
+    tracer = _PROVIDER.get_tracer(_OWN) if _Sdk.tracer is None else _Sdk.tracer
+    if isinstance(tracer, trace.ProxyTracer):
         return
+    _Sdk.tracer = tracer  # an SDK that is set stays
     labels = _labels(operation)
-    span = _TRACER.start_span(labels.span_name, kind=SpanKind.CLIENT, attributes=labels.all)
+    span = tracer.start_span(labels.span_name, kind=SpanKind.CLIENT, attributes=labels.all)
     operation.span = span
     if operation.app is not None and span.is_recording():
         span.set_attribute(APP, shown(operation.app))
