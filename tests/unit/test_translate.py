@@ -406,9 +406,8 @@ def test_every_exception_of_the_sdks_becomes_ours(
     def fail(*_: object) -> None:
         raise cause
 
-    guarded = calls._guarded(fail, Permission.GET, error=error)
     with pytest.raises((StoreError, RefusedError)) as caught:
-        guarded(1.0)
+        calls._send(fail, Permission.GET, error, 1.0)
 
     assert cause is caught.value.__cause__
     assert "secret" not in str(caught.value)

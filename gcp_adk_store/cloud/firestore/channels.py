@@ -16,6 +16,7 @@ from gcp_adk_store import settings
 from gcp_adk_store.cloud import errors as translate
 from gcp_adk_store.cloud.auth.credentials import StoreCredentials, in_time
 from gcp_adk_store.cloud.auth.tokens import SharedCredentials, Token
+from gcp_adk_store.cloud.borrowed import channel_of
 from gcp_adk_store.cloud.firestore import values
 from gcp_adk_store.errors import ForkedProcessError
 from gcp_adk_store.operations import forks
@@ -203,15 +204,12 @@ class BorrowedChannel:
         """
         _require_grpc()
         if self._connection is None:
-            # Private-behaviour dependency, deliberately narrow: the client has no public way to its
-            # channel and to the metadata that it sends.
-            channel = self._client._firestore_api.transport.grpc_channel  # noqa: SLF001
-            metadata = [pair for pair in self._client._rpc_metadata if pair[0] != _RESOURCE]  # noqa: SLF001
+            channel, database, metadata = channel_of(self._client)
             self._connection = connect(
                 channel,
                 project=self._client.project,
-                database=self._client._database,  # noqa: SLF001
-                extra_metadata=metadata,
+                database=database,
+                extra_metadata=[pair for pair in metadata if pair[0] != _RESOURCE],
                 emulator=None,
             )
         return self._connection

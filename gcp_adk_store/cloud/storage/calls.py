@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from http import HTTPStatus
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import requests
 from google.auth.credentials import AnonymousCredentials, Credentials
@@ -16,9 +16,15 @@ from google.cloud.storage import Client
 from requests.adapters import HTTPAdapter
 
 from gcp_adk_store import settings
-from gcp_adk_store.cloud import errors as translate
-from gcp_adk_store.cloud import retry
+from gcp_adk_store.cloud import borrowed, retry
 from gcp_adk_store.cloud.auth.credentials import StoreCredentials
+from gcp_adk_store.cloud.errors import (
+    STORAGE_FAILURES,
+    storage_condition_error,
+    storage_read_error,
+    storage_write_error,
+    translated,
+)
 from gcp_adk_store.errors import OverloadedError, StoreError
 from gcp_adk_store.operations import forks, telemetry
 from gcp_adk_store.operations.limiter import Limiter
@@ -78,9 +84,9 @@ class StorageCalls:
         """Forget threads and connections: those of a parent process do not work in its child."""
         self._opening = threading.Lock()
         self._threads: ThreadPoolExecutor | None = None
-        self._client: StorageClient | None = self._lent
+        self._own: _Own | None = None
         if self._lent is not None and forks.is_child():
-            _reconnect(self._lent._http)  # noqa: SLF001  # a client has no other way to its connections
+            borrowed.reconnect(self._lent)
 
     @property
     def is_borrowed(self) -> bool:
@@ -95,12 +101,11 @@ class StorageCalls:
             NotProvisionedError: the bucket does not exist.
             AccessDeniedError: no credentials, or not allowed.
         """
-        return await self._call(work, permission, error=translate.storage_read_error)
+        return await self._call(work, permission, storage_read_error)
 
     async def work(self, work: Callable[[Any, float], T], permission: Permission) -> T:
         """Run *work* as :meth:`read` does, but without a token: it sends nothing to the bucket."""
-        with part_of(self._limits.deadline_s):
-            return await self._run(work, permission, error=translate.storage_read_error)
+        return await self._call(work, permission, storage_read_error, needs_token=False)
 
     async def write(self, work: Callable[[Any, float], T], permission: Permission, *, conditional: bool) -> T:
         """Run *work* as :meth:`read` does; a second run of it must be harmless or recognised.
@@ -112,8 +117,9 @@ class StorageCalls:
             ConditionFailedError: the answer to a *conditional* request is 412.
             UnavailableError, NotProvisionedError, AccessDeniedError: nothing was written.
         """
-        error = translate.storage_condition_error if conditional else translate.storage_write_error
-        return await self._call(work, permission, error=error)
+        return await self._call(
+            work, permission, storage_condition_error if conditional else storage_write_error
+        )
 
     async def require_bucket(self) -> None:
         """Distinguish a missing bucket from a missing object, which answer alike; ask until it answers.
@@ -135,79 +141,78 @@ class StorageCalls:
         """Let running requests finish, then close own connections; a later call opens them again."""
         with self._opening:
             threads, self._threads = self._threads, None
-            client = self._client
-            if not self.is_borrowed:
-                self._client = None
+            own, self._own = self._own, None
         if threads is not None:
             await asyncio.to_thread(threads.shutdown)
-        if client is not None and not self.is_borrowed:
-            client.close()
+        if own is not None:
+            own.client.close()
+
+    def client(self) -> StorageClient:
+        """Return the client, created at its first use; blocks."""
+        return self._lent or self._opened().client
+
+    def session(self) -> requests.Session:
+        """Return the HTTP session of :meth:`client`, with its credentials; blocks."""
+        return self._opened().session if self._lent is None else borrowed.session_of(self._lent)
 
     async def _call(
-        self, work: Callable[[Any, float], T], permission: Permission, *, error: Callable[..., Exception]
+        self,
+        work: Callable[[Any, float], T],
+        permission: Permission,
+        error: Callable[..., Exception],
+        *,
+        needs_token: bool = True,
     ) -> T:
-        with part_of(self._limits.deadline_s):
-            if not self.is_borrowed and settings.storage_emulator_url() is None:
-                # Here, so that threads do not wait for the token, and a refused one is not requested again.
-                await self._credentials.ready()
-            return await self._run(work, permission, error=error)
-
-    async def _run(
-        self, work: Callable[[Any, float], T], permission: Permission, *, error: Callable[..., Exception]
-    ) -> T:
-        loop = asyncio.get_running_loop()
-        run = self._guarded(work, permission, error=error)
-        begun: list[float] = []  # the time limit of each attempt, once it runs
+        begun = 0
 
         def begin(timeout_s: float) -> T:
-            begun.append(timeout_s)
+            nonlocal begun
+            begun += 1
             if self.is_borrowed:
                 telemetry.count_storage_request()
-            return run(timeout_s)
+            return self._send(work, permission, error, timeout_s)
 
         async def attempt(timeout_s: float) -> T:
             async with self._limiter.permit(self.bucket):
                 # With the caller's context, so that the thread's counts and spans belong to its operation.
                 in_context = contextvars.copy_context().run
+                loop = asyncio.get_running_loop()
                 return await loop.run_in_executor(self._executor(), in_context, begin, timeout_s)
 
-        try:
-            # Limits also a server that sends a byte now and then and so is never silent.
-            async with asyncio.timeout(at_most(self._limits.deadline_s)):
-                # A second run is recognised or harmless: a create or a copy finds its own object by
-                # its save id or its content, a piece of an upload asks how much arrived.
-                return await retry.call(attempt, policy=self._policy, repeatable_when_unanswered=True)
-        except TimeoutError as exc:
-            where = _where(self.bucket)
-            if not begun:
-                raise OverloadedError(
-                    f"{where}: all {self._limits.max_workers} threads (max_workers) were busy until the "
-                    "deadline; nothing was sent"
-                ) from exc
-            failure = error(exc, where, self.bucket, permission.value)
-            if isinstance(failure, StoreError):
-                failure.attempts = len(begun)
-            raise failure from exc
-
-    def _guarded(
-        self, work: Callable[[Any, float], T], permission: Permission, *, error: Callable[..., Exception]
-    ) -> Callable[[float], T]:
-        def run(timeout_s: float) -> T:
+        with part_of(self.deadline_s):
+            if needs_token and not self.is_borrowed and settings.storage_emulator_url() is None:
+                # Here, so that threads do not wait for the token, and a refused one is not requested again.
+                await self._credentials.ready()
             try:
-                result = work(self.client().bucket(self.bucket), timeout_s)
-            except translate.STORAGE_FAILURES as exc:
-                raise error(exc, _where(self.bucket), self.bucket, permission.value) from exc
-            self._seen = self._seen or result is not None
-            return result
+                # Limits also a server that sends a byte now and then and so is never silent.
+                async with asyncio.timeout(at_most(self.deadline_s)):
+                    # A second run is recognised or harmless: a create or a copy finds its own object by
+                    # its save id or its content, a piece of an upload asks how much arrived.
+                    return await retry.call(attempt, policy=self._policy, repeatable_when_unanswered=True)
+            except TimeoutError as exc:
+                where = _where(self.bucket)
+                if not begun:
+                    raise OverloadedError(
+                        f"{where}: all {self._limits.max_workers} threads (max_workers) were busy until the "
+                        "deadline; nothing was sent"
+                    ) from exc
+                failure = error(exc, where, self.bucket, permission.value)
+                if isinstance(failure, StoreError):
+                    failure.attempts = begun
+                raise failure from exc
 
-        return run
-
-    def client(self) -> StorageClient:
-        """Return the client, created at its first use; blocks."""
-        with self._opening:
-            if self._client is None:
-                self._client = self._connect()
-            return self._client
+    def _send(
+        self,
+        work: Callable[[Any, float], T],
+        permission: Permission,
+        error: Callable[..., Exception],
+        timeout_s: float,
+    ) -> T:
+        """Run *work* once, on a thread."""
+        with translated(STORAGE_FAILURES, error, _where(self.bucket), self.bucket, permission.value):
+            result = work(self.client().bucket(self.bucket), timeout_s)
+        self._seen = self._seen or result is not None
+        return result
 
     def _executor(self) -> ThreadPoolExecutor:
         with self._opening:
@@ -217,32 +222,35 @@ class StorageCalls:
                 )
             return self._threads
 
-    def _connect(self) -> StorageClient:
+    def _opened(self) -> "_Own":
+        with self._opening:
+            if self._own is None:
+                self._own = self._connect()
+            return self._own
+
+    def _connect(self) -> "_Own":
         url = settings.storage_emulator_url()
+        project = self._project or settings.default_project()
         if url is not None:
             credentials: Any = AnonymousCredentials()
-            project: str | None = self._project or settings.default_project() or settings.EMULATOR_PROJECT
+            project = project or settings.EMULATOR_PROJECT
             options = {"api_endpoint": url if "://" in url else f"http://{url}"}
         else:
             credentials = self._credentials.find().shared
             # The bucket alone identifies objects, so the client's project is not worth a request.
-            project = self._project or settings.default_project() or self._credentials.find().project
+            project = project or self._credentials.find().project
             options = {"universe_domain": credentials.universe_domain}
         session = _CountedSession(credentials)  # type: ignore[no-untyped-call]  # google-auth types half
         adapter = HTTPAdapter(pool_maxsize=self._limits.max_workers)
         session.mount("https://", adapter)
         session.mount("http://", adapter)
-        return Client(project=project, credentials=credentials, _http=session, client_options=options)
+        client = Client(project=project, credentials=credentials, _http=session, client_options=options)
+        return _Own(client, session)
 
 
-def _reconnect(session: requests.Session) -> None:
-    """Let *session* open connections of its own, as after unpickling; takes no lock."""
-    for adapter in session.adapters.values():
-        if isinstance(adapter, HTTPAdapter):
-            adapter.__setstate__(adapter.__getstate__())  # type: ignore[attr-defined]  # of pickle
-    refreshing = getattr(getattr(session, "_auth_request", None), "session", None)
-    if isinstance(refreshing, requests.Session):
-        _reconnect(refreshing)  # with which google-auth fetches tokens
+class _Own(NamedTuple):
+    client: StorageClient
+    session: requests.Session
 
 
 class _CountedSession(AuthorizedSession):

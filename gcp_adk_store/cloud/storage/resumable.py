@@ -63,7 +63,7 @@ class ResumableUploads:
             checksum.update(piece[max(0, hashed - have) :])
             hashed = max(hashed, have + len(piece))
             done = await self._calls.write(
-                _Piece(url, piece, have=have, size=size), Permission.CREATE, conditional=True
+                _Piece(self._calls, url, piece, have=have, size=size), Permission.CREATE, conditional=True
             )
             telemetry.count_content(sent=(done if isinstance(done, int) else size) - have)
             if not isinstance(done, int):
@@ -93,21 +93,22 @@ class ResumableUploads:
 class _Piece:
     """Sends one piece; a repeated call first asks how much of it has arrived."""
 
-    def __init__(self, url: str, data: bytes, *, have: int, size: int) -> None:
+    def __init__(self, calls: StorageCalls, url: str, data: bytes, *, have: int, size: int) -> None:
+        self._calls = calls
         self._url = url
         self._data = data
         self._have = have
         self._size = size
         self._unsure = False
 
-    def __call__(self, bucket: Any, timeout_s: float) -> Any:
+    def __call__(self, _bucket: Any, timeout_s: float) -> Any:
         """Return how many bytes of the object Cloud Storage has, or the finished object's resource."""
         end = self._have + len(self._data)
         place = f"bytes */{self._size}" if self._unsure else f"bytes {self._have}-{end - 1}/{self._size}"
         data = b"" if self._unsure else self._data
         self._unsure = True
-        # The client's session with its credentials, because the client cannot send a single piece publicly.
-        answer = bucket.client._http.request(  # noqa: SLF001
+        # The client itself cannot send a single piece.
+        answer = self._calls.session().request(
             "PUT", self._url, data=data, headers={"Content-Range": place}, timeout=timeout_s
         )
         if answer.status_code in (HTTPStatus.OK, HTTPStatus.CREATED):

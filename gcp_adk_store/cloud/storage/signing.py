@@ -14,6 +14,7 @@ from google.auth.transport.requests import Request
 from gcp_adk_store import settings
 from gcp_adk_store.cloud.auth.credentials import StoreCredentials, signing_credentials
 from gcp_adk_store.cloud.auth.token_errors import LONGEST_SILENCE_S, NO_TOKEN
+from gcp_adk_store.cloud.borrowed import credentials_of
 from gcp_adk_store.cloud.storage.calls import Permission, StorageCalls
 from gcp_adk_store.errors import AccessDeniedError, InvalidInputError, UnavailableError
 from gcp_adk_store.operations import forks
@@ -94,7 +95,7 @@ class UrlSigner:
         if settings.storage_emulator_url() is not None and not named:
             return _EmulatorSigner()
         if self._calls.is_borrowed and not named:
-            credentials, acts_as = client._credentials, None  # noqa: SLF001  # of the client that was lent
+            credentials, acts_as = credentials_of(client), None
         else:
             found = self._credentials.find()
             credentials, acts_as = found.source, found.acts_as

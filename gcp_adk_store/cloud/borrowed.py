@@ -1,0 +1,52 @@
+"""Reach what lent clients do not show: no other module reads private attributes of Google's clients.
+
+A client that the library makes itself gets its session from the library instead.
+"""
+
+from typing import Any, NamedTuple
+
+import grpc
+import requests
+from google.auth.credentials import Credentials
+from google.cloud.firestore import AsyncClient
+from google.cloud.storage import Client
+from requests.adapters import HTTPAdapter
+
+
+class Channel(NamedTuple):
+    """The channel of a Firestore client, its database's id, and the metadata that it sends."""
+
+    channel: grpc.aio.Channel
+    database: str
+    metadata: list[tuple[str, str]]
+
+
+def channel_of(client: AsyncClient) -> Channel:
+    """Return the channel: a second one would lack the client's credentials, interceptors and endpoint."""
+    return Channel(
+        client._firestore_api.transport.grpc_channel,  # noqa: SLF001
+        client._database,  # noqa: SLF001
+        client._rpc_metadata,  # noqa: SLF001
+    )
+
+
+def session_of(client: Client) -> requests.Session:
+    """Return the session: the client cannot send a single piece of an upload, nor reconnect."""
+    session: requests.Session = client._http  # noqa: SLF001
+    return session
+
+
+def credentials_of(client: Client) -> Any:
+    """Return the credentials: the client signs with a key only, and IAM signs with these."""
+    credentials: Credentials = client._credentials  # noqa: SLF001
+    return credentials
+
+
+def reconnect(client: Client) -> None:
+    """Let *client* open connections of its own in a forked child, which must not use its parent's."""
+    session = session_of(client)
+    for adapter in session.adapters.values():
+        if isinstance(adapter, HTTPAdapter):
+            # As after unpickling: a thread of the parent may have held the locks of the connections.
+            adapter.__setstate__(adapter.__getstate__())  # type: ignore[attr-defined]  # of pickle
+    session.close()  # the connections with which google-auth fetches tokens
