@@ -23,7 +23,6 @@ _OTHERS: Final = {
     "/google/adk/": "pydantic, and models of ADK and google-genai",
     "/asyncio/": "asyncio",
     "/uvloop/": "asyncio",
-    "/tenacity/": "tenacity",
     "/requests/": "requests and urllib3",
     "/urllib3/": "requests and urllib3",
     "/google/cloud/storage/": "google-cloud-storage",
