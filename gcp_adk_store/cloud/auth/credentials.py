@@ -14,7 +14,7 @@ import google.auth
 import requests
 from google.auth import compute_engine, external_account, impersonated_credentials
 from google.auth import exceptions as auth
-from google.auth.credentials import Credentials, CredentialsWithQuotaProject, Scoped, with_scopes_if_required
+from google.auth.credentials import Credentials, CredentialsWithQuotaProject, with_scopes_if_required
 from google.auth.transport.requests import Request
 from google.oauth2 import credentials as user_login
 from google.oauth2 import service_account
@@ -263,14 +263,6 @@ async def in_time(find: Callable[[], T]) -> T:
 
 
 _NOTHING_SENT: Final = Exchange(lambda *_, **__: None)
-
-
-def signing_credentials(source: Credentials) -> Credentials:
-    """Return *source* with the scope that signing through IAM needs, which a store's scopes lack."""
-    if not isinstance(source, Scoped):
-        return source
-    scoped: Credentials = source.with_scopes(PLATFORM_SCOPES)  # type: ignore[no-untyped-call]  # as above
-    return scoped
 
 
 def _load(file: Path) -> tuple[Credentials, str | None]:

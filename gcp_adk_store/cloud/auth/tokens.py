@@ -4,9 +4,9 @@ import asyncio
 import logging
 import threading
 import time
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import requests
 from google.auth import exceptions as auth
@@ -34,11 +34,15 @@ class _Failure:
     exchange: Exchange
 
 
+_Refresh: TypeAlias = "Future[_Failure | None]"
+
+
 class Token:
     """The token of one credentials object.
 
     Without a valid token, every caller waits for the one running refresh and gets its outcome. In its last
-    minutes a token stays in use during the refresh, so a token endpoint may fail that long.
+    minutes a token stays in use during the refresh, so a token endpoint may fail that long. google-auth's own
+    refresh without blocking lets each caller without a valid token ask for one.
     """
 
     def __init__(self, credentials: Credentials, identity: Identity) -> None:
@@ -49,7 +53,7 @@ class Token:
     def begin(self) -> None:
         """Forget a running refresh, which does not run in a forked child. The token stays."""
         self._guard = threading.Lock()
-        self._running: Future[_Failure | None] | None = None
+        self._running: _Refresh | None = None
         self._begun_at = 0.0
         self._failed_at: float | None = None
         self._sent = threading.local()
@@ -62,16 +66,10 @@ class Token:
             CredentialsError: the endpoint yields no token before somebody does what the message says.
         """
         running = self._needed()
-        if running is None:
-            return
-        try:
-            # Shielded: a cancelled caller does not cancel the others.
-            failure = await asyncio.wait_for(
-                asyncio.shield(asyncio.wrap_future(running)), at_most(_LONGEST_WAIT_S)
-            )
-        except TimeoutError as exc:
-            raise self._too_late() from exc
-        self._raise(failure)
+        if running is not None:
+            outcome = asyncio.wrap_future(running)
+            await asyncio.wait([outcome], timeout=at_most(_LONGEST_WAIT_S))
+            self._raise_failure(outcome)
 
     def wait(self) -> None:
         """Wait for a valid token, blocking."""
@@ -92,7 +90,7 @@ class Token:
             running = self._under_way() or self._start()
         self._wait_for(running)
 
-    def _needed(self) -> "Future[_Failure | None] | None":
+    def _needed(self) -> "_Refresh | None":
         """Return the running refresh, started here if necessary; ``None`` if the token is valid."""
         if self.credentials.valid:
             return None
@@ -105,69 +103,67 @@ class Token:
                 running = self._start()
             return None if serves else running
 
-    def _under_way(self) -> "Future[_Failure | None] | None":
+    def _under_way(self) -> "_Refresh | None":
         is_stuck = time.monotonic() - self._begun_at >= _LONGEST_REFRESH_S
         return None if is_stuck else self._running
 
     def _failed_lately(self) -> bool:
         return self._failed_at is not None and time.monotonic() - self._failed_at < _BETWEEN_FAILURES_S
 
-    def _start(self) -> "Future[_Failure | None]":
-        running: Future[_Failure | None] = Future()
+    def _start(self) -> "_Refresh":
+        running: _Refresh = Future()
         running.set_running_or_notify_cancel()  # from now on a waiting caller cannot cancel it
         self._running, self._begun_at = running, time.monotonic()
         # A daemon: the process may end before the endpoint answers.
         threading.Thread(target=self._settle, args=(running,), name="adk-store-token", daemon=True).start()
         return running
 
-    def _settle(self, running: "Future[_Failure | None]") -> None:
+    def _settle(self, running: "_Refresh") -> None:
         try:
-            failure = self._refresh(running)
+            failure = self._refresh()
         except BaseException as exc:  # noqa: BLE001  # every waiting caller gets it
+            self._end(running, failed=False)
             running.set_exception(exc)
-        else:
-            running.set_result(failure)
-
-    def _refresh(self, running: "Future[_Failure | None]") -> _Failure | None:
-        failure: _Failure | None = None
-        try:
-            with requests.Session() as session:
-                exchange = Exchange(Request(session))
-                try:
-                    self.credentials.refresh(exchange)
-                except auth.GoogleAuthError as exc:
-                    failure = _Failure(exc, exchange)
-                except token_errors.NO_TOKEN as exc:
-                    if exchange.status is None:
-                        raise  # the failure does not come from an answer
-                    failure = _Failure(exc, exchange)
-        finally:
-            with self._guard:
-                if self._running is running:
-                    self._running = None
-                self._failed_at = time.monotonic() if failure else None
+            return
+        self._end(running, failed=failure is not None)
         if failure and self.credentials.token_state is TokenState.STALE:
             error = self._error(failure)
             logger.warning("%s; the present token is used on", error, extra=telemetry.log_fields(error))
-        return failure
+        running.set_result(failure)
 
-    def _wait_for(self, running: "Future[_Failure | None]") -> None:
-        try:
-            failure = running.result(timeout=at_most(_LONGEST_WAIT_S))
-        except TimeoutError as exc:
-            raise self._too_late() from exc
-        self._raise(failure)
+    def _refresh(self) -> _Failure | None:
+        with requests.Session() as session:
+            exchange = Exchange(Request(session))
+            try:
+                self.credentials.refresh(exchange)
+            except auth.GoogleAuthError as exc:
+                return _Failure(exc, exchange)
+            except token_errors.NO_TOKEN as exc:
+                if exchange.status is None:
+                    raise  # the failure does not come from an answer
+                return _Failure(exc, exchange)
+        return None
 
-    def _raise(self, failure: _Failure | None) -> None:
-        # Each waiting caller gets its own error object, which names its operation.
+    def _end(self, running: "_Refresh", *, failed: bool) -> None:
+        with self._guard:
+            if self._running is running:
+                self._running = None
+            self._failed_at = time.monotonic() if failed else None
+
+    def _wait_for(self, running: "_Refresh") -> None:
+        wait([running], timeout=at_most(_LONGEST_WAIT_S))
+        self._raise_failure(running)
+
+    def _raise_failure(self, outcome: "_Refresh | asyncio.Future[_Failure | None]") -> None:
+        if not outcome.done():
+            raise UnavailableError(f"no token for the {self._identity} in time; try again later")
+        failure = outcome.result()
         if failure is not None:
+            # Each waiting caller gets its own error object, which names its operation.
             raise self._error(failure) from failure.cause
 
     def _error(self, failure: _Failure) -> Exception:
         return token_errors.not_refreshed(failure.cause, self._identity, failure.exchange)
-
-    def _too_late(self) -> UnavailableError:
-        return UnavailableError(f"no token for the {self._identity} in time; try again later")
 
 
 class SharedCredentials(Credentials):

@@ -13,10 +13,10 @@ from google.cloud.firestore import AsyncClient
 from google.cloud.firestore_v1.services.firestore.transports import FirestoreGrpcAsyncIOTransport
 
 from gcp_adk_store import settings
-from gcp_adk_store.cloud import errors as translate
-from gcp_adk_store.cloud.auth.credentials import StoreCredentials, in_time
-from gcp_adk_store.cloud.auth.tokens import SharedCredentials, Token
+from gcp_adk_store.cloud.auth.credentials import FoundCredentials, StoreCredentials, in_time
+from gcp_adk_store.cloud.auth.tokens import Token
 from gcp_adk_store.cloud.borrowed import channel_of
+from gcp_adk_store.cloud.errors import project_error
 from gcp_adk_store.cloud.firestore import values
 from gcp_adk_store.errors import ForkedProcessError
 from gcp_adk_store.operations import forks
@@ -81,7 +81,7 @@ class Channels:
         # By id: a channel keeps its loop alive, so a weak key would never end. While the channel is here,
         # the loop lives and its id is unique.
         self._open: dict[int, _Open] = {}
-        self._access: _Access | None = None
+        self._access: tuple[str, FoundCredentials] | None = None
         forks.begin(self)
 
     def begin(self) -> None:
@@ -146,11 +146,11 @@ class Channels:
             extra = [("authorization", "Bearer owner")]
             token = None
         else:
-            access = self._access or self._find_access()
-            project, token = access.project, access.token
+            project, found = self._access or self._find_access()
+            token = found.token
             channel = FirestoreGrpcAsyncIOTransport.create_channel(
-                f"firestore.{access.shared.universe_domain}:443",
-                credentials=access.shared,
+                f"firestore.{found.shared.universe_domain}:443",
+                credentials=found.shared,
                 options=_OPTIONS,
                 interceptors=self._interceptors,
             )
@@ -160,19 +160,12 @@ class Channels:
         )
         return _Open(loop=loop, channel=channel, connection=connection, token=token)
 
-    def _find_access(self) -> "_Access":
+    def _find_access(self) -> tuple[str, FoundCredentials]:
         found = self._credentials.find()
         project = self._project or settings.default_project() or self._credentials.find_project()
         if project is None:
-            raise translate.project_error()
-        return _Access(project=project, token=found.token, shared=found.shared)
-
-
-@dataclass(frozen=True, slots=True)
-class _Access:
-    project: str
-    token: Token
-    shared: SharedCredentials
+            raise project_error()
+        return project, found
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,24 +230,18 @@ def connect(
     """Return the RPCs of *channel* that the store uses."""
     name = f"projects/{project}/databases/{database}"
 
-    def unary(method: str, request: Any, response: Any) -> Any:
-        return channel.unary_unary(
+    def rpc(kind: Any, method: str, request: Any, response: Any) -> Any:
+        return kind(
             f"{_SERVICE}/{method}",
             request_serializer=request.SerializeToString,
             response_deserializer=response.FromString,
         )
 
-    def stream(method: str, request: Any, response: Any) -> Any:
-        return channel.unary_stream(
-            f"{_SERVICE}/{method}",
-            request_serializer=request.SerializeToString,
-            response_deserializer=response.FromString,
-        )
-
+    unary, stream = channel.unary_unary, channel.unary_stream
     return Connection(
-        commit=unary("Commit", values.PbCommitRequest, values.PbCommitResponse),
-        batch_get=stream("BatchGetDocuments", values.PbBatchGetRequest, values.PbBatchGetResponse),
-        run_query=stream("RunQuery", values.PbRunQueryRequest, values.PbRunQueryResponse),
+        commit=rpc(unary, "Commit", values.PbCommitRequest, values.PbCommitResponse),
+        batch_get=rpc(stream, "BatchGetDocuments", values.PbBatchGetRequest, values.PbBatchGetResponse),
+        run_query=rpc(stream, "RunQuery", values.PbRunQueryRequest, values.PbRunQueryResponse),
         database=name,
         # Both headers route a request to its database; without them Firestore finds only the default one.
         metadata=[

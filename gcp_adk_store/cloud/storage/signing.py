@@ -7,12 +7,12 @@ from typing import Any, Final
 
 from google.auth import exceptions as auth
 from google.auth import iam
-from google.auth.credentials import Signing
+from google.auth.credentials import Scoped, Signing
 from google.auth.transport import Request as Transport
 from google.auth.transport.requests import Request
 
 from gcp_adk_store import settings
-from gcp_adk_store.cloud.auth.credentials import StoreCredentials, signing_credentials
+from gcp_adk_store.cloud.auth.credentials import PLATFORM_SCOPES, StoreCredentials
 from gcp_adk_store.cloud.auth.token_errors import LONGEST_SILENCE_S, NO_TOKEN
 from gcp_adk_store.cloud.borrowed import credentials_of
 from gcp_adk_store.cloud.storage.calls import Permission, StorageCalls
@@ -25,7 +25,7 @@ _EMULATOR_EMAIL: Final = "emulator@adk-store.invalid"
 
 
 class UrlSigner:
-    """Makes signed URLs of the objects of one bucket.
+    """Signs URLs of the objects of a bucket, as :class:`gcp_adk_store.ports.objects.Signer` says.
 
     A service account's key signs locally. Credentials without a key, such as those of Cloud Run and GKE, let
     IAM sign for their service account, which needs ``iam.serviceAccounts.signBlob`` on itself. Impersonating
@@ -59,12 +59,7 @@ class UrlSigner:
         headers: Mapping[str, str] | None = None,
         options: Mapping[str, Any] | None = None,
     ) -> str:
-        """Return a URL for the object *name*, without a request to Cloud Storage.
-
-        Raises:
-            InvalidInputError: an option is invalid, or *expiration* is more than 7 days away.
-            AccessDeniedError: the credentials cannot sign, or IAM refuses.
-        """
+        """As the port; one request to IAM if the credentials have no key."""
         given = _OURS & (options or {}).keys()
         if given:
             raise InvalidInputError(
@@ -74,7 +69,7 @@ class UrlSigner:
 
         def work(bucket: Any, timeout_s: float) -> str:
             del timeout_s  # this process signs, or IAM does with a time limit of its own
-            arguments = {"version": "v4", "credentials": self._signer(bucket.client), **(options or {})}
+            arguments = {"version": "v4", "credentials": self._signer(), **(options or {})}
             try:
                 url: str = bucket.blob(name).generate_signed_url(
                     expiration=expiration, method=method, headers=dict(headers or {}), **arguments
@@ -85,25 +80,26 @@ class UrlSigner:
 
         return await self._calls.work(work, Permission.GET)
 
-    def _signer(self, client: Any) -> Signing:
+    def _signer(self) -> Signing:
         if self._signing is None:
-            self._signing = self._find_signer(client)
+            self._signing = self._find_signer()
         return self._signing
 
-    def _find_signer(self, client: Any) -> Signing:
+    def _find_signer(self) -> Signing:
         named = self._credentials.is_named
         if settings.storage_emulator_url() is not None and not named:
             return _EmulatorSigner()
         if self._calls.is_borrowed and not named:
-            credentials, acts_as = credentials_of(client), None
+            credentials, acts_as = credentials_of(self._calls.client()), None
         else:
             found = self._credentials.find()
             credentials, acts_as = found.source, found.acts_as
         if acts_as is None and isinstance(credentials, Signing):
             return credentials
         # For another account IAM signs and explains a refusal; a key would sign for its own account.
-        signer = signing_credentials(credentials)
-        return _IamSigner(signer, self._service_account or acts_as, self._transport or Request())
+        if isinstance(credentials, Scoped):
+            credentials = credentials.with_scopes(PLATFORM_SCOPES)  # a store's scopes do not include signing
+        return _IamSigner(credentials, self._service_account or acts_as, self._transport or Request())
 
 
 class _IamSigner(Signing):
