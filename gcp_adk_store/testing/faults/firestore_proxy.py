@@ -5,11 +5,10 @@ Messages pass as bytes, so that any client can be tested: ours, ADK's, a user's.
 
 import asyncio
 import math
-import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Any, Final, Literal, Self, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 from urllib.parse import parse_qs
 
 import grpc
@@ -20,7 +19,6 @@ from gcp_adk_store.testing.faults.plans import (
     Cut,
     Delay,
     Fault,
-    FaultFigures,
     Garble,
     Hang,
     Hold,
@@ -30,13 +28,13 @@ from gcp_adk_store.testing.faults.plans import (
     Refuse,
     no_faults,
 )
+from gcp_adk_store.testing.faults.proxy import Proxy
 from gcp_adk_store.testing.faults.tcp_forwarder import TcpForwarder
 
 Observe: TypeAlias = Callable[[str, list[bytes], list[bytes]], None]
 """Told of every RPC that reached the emulator: its name, what was asked and what the emulator answered."""
 
 _UNBOUNDED: Final = (("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1))
-_START_S: Final = 30.0
 _STOP_S: Final = 5.0
 _DETAILS: Final = "grpc-status-details-bin"
 _ON_PURPOSE: Final = "on purpose: a test's proxy"
@@ -57,7 +55,7 @@ Clock: TypeAlias = Callable[[str], float]
 Metadata: TypeAlias = Sequence[tuple[str, str | bytes]]
 
 
-class FirestoreProxy:
+class FirestoreProxy(Proxy):
     """A proxy whose *plan* says which RPCs go wrong; ``with`` starts and stops it.
 
     Point ``FIRESTORE_EMULATOR_HOST`` at :attr:`address` for the clients that are to suffer. Calls are
@@ -66,37 +64,21 @@ class FirestoreProxy:
 
     def __init__(self, upstream: str, plan: Plan = no_faults, *, observe: Observe | None = None) -> None:
         """Prepare it; *upstream* is the emulator's ``host:port``."""
-        self.address = ""
-        """``host:port`` of the proxy, once it runs."""
+        super().__init__(Injector("firestore", plan))
         self.clock: Clock | None = None
         """What answers tell as Firestore's time, by which sessions with a time to live end; by default that
         of the emulator. The times of documents stay the emulator's."""
         self._upstream = upstream
         self._observe = observe
-        self._injector = Injector("firestore", plan)
-        self._ready = threading.Event()
-        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), daemon=True)
         self._running: _Running | None = None
 
     @property
-    def plan(self) -> Plan:
-        """The plan of faults; it may be replaced at any time."""
-        return self._injector.plan
-
-    @plan.setter
-    def plan(self, plan: Plan) -> None:
-        self._injector.plan = plan
-
-    @property
-    def figures(self) -> FaultFigures:
-        """The number of calls and of injected faults."""
-        return self._injector.figures
+    def address(self) -> str:
+        """``host:port`` of the proxy, once it runs; empty before."""
+        return "" if self._running is None else f"127.0.0.1:{self._running.front.port}"
 
     def cut_connections(self) -> int:
-        """End every client's connection at once, calls and all; return how many there were.
-
-        Clients may connect again at once, to the same address.
-        """
+        """End the connections, as :meth:`Proxy.cut_connections`."""
         running = self._require_running()
 
         async def cut() -> int:
@@ -104,18 +86,12 @@ class FirestoreProxy:
 
         return asyncio.run_coroutine_threadsafe(cut(), running.loop).result()
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        if not self._ready.wait(_START_S):
-            raise RuntimeError("the Firestore proxy did not start")
-        return self
+    def _serve(self) -> None:
+        asyncio.run(self._pass_on())
 
-    def __exit__(
-        self, kind: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def _stop(self) -> None:
         running = self._require_running()
         running.loop.call_soon_threadsafe(running.stopping.set)
-        self._thread.join()
 
     def _require_running(self) -> "_Running":
         if self._running is None:
@@ -133,20 +109,26 @@ class FirestoreProxy:
         timed: bytes = message.SerializeToString()
         return timed
 
-    async def _serve(self) -> None:
+    async def _pass_on(self) -> None:
         stopping = asyncio.Event()
         server = grpc.aio.server(options=_UNBOUNDED)
         async with grpc.aio.insecure_channel(self._upstream, options=_UNBOUNDED) as channel:
-            proxying = _Proxying(channel, self._injector, self._observe, self._timed, stopping)
-            server.add_generic_rpc_handlers((proxying,))
+            handler = _Handler(
+                channel,
+                injector=self._injector,
+                observe=self._observe,
+                timed=self._timed,
+                holding=self.holding,
+                stopping=stopping,
+            )
+            server.add_generic_rpc_handlers((handler,))
             port = server.add_insecure_port("127.0.0.1:0")
             await server.start()
             async with TcpForwarder(port) as front:
-                self.address = f"127.0.0.1:{front.port}"
                 self._running = _Running(asyncio.get_running_loop(), front, stopping)
-                self._ready.set()
+                self._serves.set()
                 await stopping.wait()
-                proxying.let_go()
+                self.drop_held()
                 await server.stop(grace=_STOP_S)  # as soon as its last call ends
 
 
@@ -187,15 +169,17 @@ class _Running:
     stopping: asyncio.Event
 
 
-class _Proxying(grpc.GenericRpcHandler):
+class _Handler(grpc.GenericRpcHandler):
     """Passes every RPC on as bytes, as one request with any number of answers, or as a conversation."""
 
     def __init__(
         self,
         channel: grpc.aio.Channel,
+        *,
         injector: Injector,
         observe: Observe | None,
         timed: Callable[[str, bytes, str], bytes],
+        holding: Callable[[Hold], AbstractContextManager[None]],
         stopping: asyncio.Event,
     ) -> None:
         self._channel = channel
@@ -203,13 +187,8 @@ class _Proxying(grpc.GenericRpcHandler):
         self._observe = observe
         self._timed = timed
         self._stopping = stopping
-        self._held: set[Hold] = set()
+        self._holding = holding
         self._detached: set[asyncio.Task[Any]] = set()
-
-    def let_go(self) -> None:
-        """Drop the calls that are held."""
-        for hold in self._held:
-            hold.release(forward=False)
 
     def service(self, handler_call_details: grpc.HandlerCallDetails) -> Any:
         method = handler_call_details.method
@@ -319,11 +298,9 @@ class _Proxying(grpc.GenericRpcHandler):
 
     async def _hold(self, hold: Hold, stage: Literal["before", "after"], arrive: _Arrive) -> _Outcome:
         outcome = await arrive() if stage == "after" else None
-        self._held.add(hold)
-        hold.reached.set()
-        # Shielded: a loop that ends must not decide for the test.
-        forward = await asyncio.shield(asyncio.wrap_future(hold.decision))
-        self._held.discard(hold)
+        with self._holding(hold):
+            # Shielded: a loop that ends must not decide for the test.
+            forward = await asyncio.shield(asyncio.wrap_future(hold.decision))
         if not forward:
             return _DROPPED
         return await arrive() if outcome is None else outcome

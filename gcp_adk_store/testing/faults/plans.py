@@ -325,3 +325,24 @@ class Injector:
         """What was counted so far; the caller's own copy."""
         with self._guard:
             return FaultFigures(calls=self._figures.calls.copy(), faults=self._figures.faults.copy())
+
+
+class Planned:
+    """What has a plan of faults: a proxy, or a wrapped service."""
+
+    def __init__(self, injector: Injector) -> None:
+        self._injector = injector
+
+    @property
+    def plan(self) -> Plan:
+        """The plan of faults; it may be replaced at any time."""
+        return self._injector.plan
+
+    @plan.setter
+    def plan(self, plan: Plan) -> None:
+        self._injector.plan = plan
+
+    @property
+    def figures(self) -> FaultFigures:
+        """The number of calls by method, and of injected faults."""
+        return self._injector.figures

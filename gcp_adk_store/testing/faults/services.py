@@ -21,13 +21,13 @@ from gcp_adk_store.testing.faults.plans import (
     Cut,
     Delay,
     Fault,
-    FaultFigures,
     Garble,
     Hang,
     Hold,
     Injector,
     Lose,
     Plan,
+    Planned,
     Refuse,
     no_faults,
 )
@@ -35,7 +35,7 @@ from gcp_adk_store.testing.faults.plans import (
 T = TypeVar("T")
 
 
-class FaultySessionService(BaseSessionService):
+class FaultySessionService(Planned, BaseSessionService):
     """A session service whose *plan* says which calls go wrong, and how.
 
     Calls are numbered by app. What is refused raises :class:`~gcp_adk_store.UnavailableError`, or what
@@ -49,22 +49,9 @@ class FaultySessionService(BaseSessionService):
         """Wrap *inner*, which stays the caller's own."""
         self.inner = inner
         """The service that does it: for what it has beyond ADK's interface."""
-        self._calls = _FaultyCalls(Injector("sessions", plan))
+        super().__init__(Injector("sessions", plan))
+        self._calls = _FaultyCalls(self._injector)
         self._limiter = Limiter()
-
-    @property
-    def plan(self) -> Plan:
-        """The plan of faults; it may be replaced at any time."""
-        return self._calls.injector.plan
-
-    @plan.setter
-    def plan(self, plan: Plan) -> None:
-        self._calls.injector.plan = plan
-
-    @property
-    def figures(self) -> FaultFigures:
-        """The number of calls by method, and of injected faults."""
-        return self._calls.injector.figures
 
     async def create_session(
         self,
@@ -120,9 +107,7 @@ class FaultySessionService(BaseSessionService):
         if event.partial:
             return await self.inner.append_event(session, event)
         fault = self._calls.injector.next(session.app_name, "append_event")
-        async with self._limiter.permit(
-            id(session)
-        ):  # of tasks that share it, none takes it over from another
+        async with self._limiter.permit(id(session)):  # tasks that share a session append one by one
             return await self._append(fault, session, event)
 
     async def flush(self) -> None:
@@ -145,7 +130,7 @@ class FaultySessionService(BaseSessionService):
         return event
 
 
-class FaultyArtifactService(BaseArtifactService):
+class FaultyArtifactService(Planned, BaseArtifactService):
     """An artifact service whose *plan* says which calls go wrong, and how.
 
     Calls are numbered by app; errors are those of :class:`FaultySessionService`.
@@ -155,21 +140,8 @@ class FaultyArtifactService(BaseArtifactService):
         """Wrap *inner*, which stays the caller's own."""
         self.inner = inner
         """The service that does it: for what it has beyond ADK's interface."""
-        self._calls = _FaultyCalls(Injector("artifacts", plan))
-
-    @property
-    def plan(self) -> Plan:
-        """The plan of faults; it may be replaced at any time."""
-        return self._calls.injector.plan
-
-    @plan.setter
-    def plan(self, plan: Plan) -> None:
-        self._calls.injector.plan = plan
-
-    @property
-    def figures(self) -> FaultFigures:
-        """The number of calls by method, and of injected faults."""
-        return self._calls.injector.figures
+        super().__init__(Injector("artifacts", plan))
+        self._calls = _FaultyCalls(self._injector)
 
     async def save_artifact(
         self,

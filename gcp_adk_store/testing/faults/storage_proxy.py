@@ -16,14 +16,12 @@ import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
-from typing import Any, ClassVar, Final, Self
+from typing import Any, ClassVar, Final
 
 from gcp_adk_store.testing.faults.plans import (
     Cut,
     Delay,
     Fault,
-    FaultFigures,
     Garble,
     Hang,
     Hold,
@@ -33,6 +31,7 @@ from gcp_adk_store.testing.faults.plans import (
     Refuse,
     no_faults,
 )
+from gcp_adk_store.testing.faults.proxy import Proxy
 from gcp_adk_store.testing.faults.storage_requests import bucket_of, is_bucket_look, request_kind
 
 logger = logging.getLogger(__name__)
@@ -55,7 +54,7 @@ _OF_ONE_CONNECTION: Final = frozenset(
 )
 
 
-class StorageProxy:
+class StorageProxy(Proxy):
     """A proxy whose *plan* says which requests go wrong; ``with`` starts and stops it.
 
     Point ``STORAGE_EMULATOR_HOST`` at :attr:`address` for the clients that are to suffer. Calls are numbered
@@ -64,48 +63,28 @@ class StorageProxy:
 
     def __init__(self, upstream: str, plan: Plan = no_faults) -> None:
         """Prepare it; *upstream* is the emulator's ``http://host:port``."""
-        self._injector = Injector("storage", plan)
-        self._server = _Server(upstream.rpartition("://")[2].rstrip("/"), self._injector)
-        self._thread = threading.Thread(
-            target=self._server.serve_forever, kwargs={"poll_interval": _POLL_S}, daemon=True
-        )
+        super().__init__(Injector("storage", plan))
+        self._server = _Server(upstream.rpartition("://")[2].rstrip("/"), self, self._injector)
 
     @property
     def address(self) -> str:
         """``http://host:port`` of the proxy."""
         return f"http://127.0.0.1:{self._server.server_address[1]}"
 
-    @property
-    def plan(self) -> Plan:
-        """The plan of faults; it may be replaced at any time."""
-        return self._injector.plan
-
-    @plan.setter
-    def plan(self, plan: Plan) -> None:
-        self._injector.plan = plan
-
-    @property
-    def figures(self) -> FaultFigures:
-        """The number of calls and of injected faults."""
-        return self._injector.figures
-
     def cut_connections(self) -> int:
-        """End every client's connection at once, requests and all; return how many there were.
-
-        Clients may connect again at once, to the same address.
-        """
+        """End the connections, as :meth:`Proxy.cut_connections`."""
         return self._server.cut()
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self._server.shutdown()
-        self._thread.join()
+    def _serve(self) -> None:
+        self._serves.set()
+        self._server.serve_forever(poll_interval=_POLL_S)
+        self._server.stopping.set()
+        self.drop_held()
         self._server.server_close()
+        self._server.cut()
+
+    def _stop(self) -> None:
+        self._server.shutdown()
 
 
 class _Server(ThreadingHTTPServer):
@@ -113,11 +92,11 @@ class _Server(ThreadingHTTPServer):
     request_queue_size = 256
     daemon_threads = True
 
-    def __init__(self, upstream: str, injector: Injector) -> None:
+    def __init__(self, upstream: str, proxy: Proxy, injector: Injector) -> None:
         self.upstream = upstream
+        self.proxy = proxy
         self.injector = injector
         self.stopping = threading.Event()
-        self.held: set[Hold] = set()
         self._connections: set[socket.socket] = set()
         super().__init__(("127.0.0.1", 0), _Handler)
 
@@ -139,13 +118,6 @@ class _Server(ThreadingHTTPServer):
             with suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
         return len(connections)
-
-    def server_close(self) -> None:
-        self.stopping.set()
-        for hold in list(self.held):
-            hold.release(forward=False)
-        super().server_close()
-        self.cut()
 
     def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ARG002  # inherited name
         if isinstance(sys.exception(), (OSError, http.client.HTTPException)):
@@ -227,10 +199,8 @@ class _Handler(BaseHTTPRequestHandler):
         self._drop()
 
     def _hold(self, hold: Hold) -> bool:
-        self.server.held.add(hold)
-        hold.reached.set()
-        released = hold.decision.result()
-        self.server.held.discard(hold)
+        with self.server.proxy.holding(hold):
+            released = hold.decision.result()
         if not released:
             self._drop()
         return released
