@@ -5,8 +5,7 @@ was lost may have happened.
 """
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
@@ -125,25 +124,6 @@ _ADVICE: Final[Mapping[type[Exception], str]] = {
     OutcomeUnknownError: "the write was sent and not answered; read before repeating it",
     UnavailableError: "Firestore did not take it for now; try again later",
 }
-
-
-@contextmanager
-def translated(
-    failures: tuple[type[BaseException], ...], error: Callable[..., Exception], *where: str
-) -> Iterator[None]:
-    """Raise ``error(failure, *where)`` for one of the *failures* of the block, which sends one request."""
-    try:
-        yield
-    except failures as exc:
-        # A closed channel cancels its calls, and not the tasks that wait for them.
-        if isinstance(exc, asyncio.CancelledError) and _is_cancelled():
-            raise
-        raise error(exc, *where) from exc
-
-
-def _is_cancelled() -> bool:
-    task = asyncio.current_task()
-    return task is None or task.cancelling() > 0
 
 
 def firestore_read_error(exc: BaseException, where: str) -> Exception:

@@ -78,13 +78,7 @@ class Bounds:
             # No longer than an operation that it is a part of.
             time.monotonic() + at_most(self._deadlines_s.get(method.__name__, math.inf)),
         )
-        telemetry.begin(operation)
-        if operation.span is not None and operation.span.is_recording() and self._names_ids():
-            telemetry.name_ids(
-                operation,
-                user=ids.get("user_id"),
-                session=ids.get("session_id"),
-            )
+        telemetry.begin(operation, self._names_ids)
         return operation
 
     async def run(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:

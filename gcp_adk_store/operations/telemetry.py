@@ -9,7 +9,7 @@ The names of spans, attributes and metrics are those of docs/telemetry.md.
 import logging
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import Final, Literal, Protocol, TypeAlias
 
@@ -141,8 +141,11 @@ def _labels(operation: Operation) -> _Labels:
     return found if found is not None else _LABELS.setdefault(name, _Labels(*name))
 
 
-def begin(operation: Operation) -> None:
-    """Start the span of *operation* if an SDK is present; a span without one takes 2 % of an append."""
+def begin(operation: Operation, names_ids: Callable[[], bool] = lambda: False) -> None:
+    """Start the span of *operation* if an SDK is present; a span without one takes 2 % of an append.
+
+    *names_ids* says whether the span tells the ids of the user and the session.
+    """
     tracer = _PROVIDER.get_tracer(_OWN) if _Sdk.tracer is None else _Sdk.tracer
     if isinstance(tracer, trace.ProxyTracer):
         return
@@ -150,19 +153,15 @@ def begin(operation: Operation) -> None:
     labels = _labels(operation)
     span = tracer.start_span(labels.span_name, kind=SpanKind.CLIENT, attributes=labels.all)
     operation.span = span
-    if operation.app is not None and span.is_recording():
-        span.set_attribute(APP, shown(operation.app))
+    if span.is_recording():
+        named: dict[str, object] = {APP: operation.app}
+        if names_ids():
+            named |= {USER: operation.ids.get("user_id"), SESSION: operation.ids.get("session_id")}
+        span.set_attributes({name: shown(value) for name, value in named.items() if isinstance(value, str)})
 
 
 def _is_recorded(operation: Operation) -> bool:
     return operation.span is not None and operation.span.is_recording()
-
-
-def name_ids(operation: Operation, *, user: object, session: object) -> None:
-    """Add the ids of the user and the session to the span of *operation*, if the settings ask for them."""
-    for attribute, value in ((USER, user), (SESSION, session)):
-        if isinstance(value, str) and operation.span is not None:
-            operation.span.set_attribute(attribute, shown(value))
 
 
 def attach(operation: Operation) -> None:
@@ -331,30 +330,24 @@ def _counts(counts: Counts) -> dict[str, int]:
     }
 
 
-def _observed(operations: Iterable[Operation]) -> Iterable[metrics.Observation]:
-    numbers = Counter((one.system, one.name) for one in operations)
-    return [metrics.Observation(numbers[name], labels.all) for name, labels in list(_LABELS.items())]
+def _in_flight(*, waiting: bool) -> Callable[[metrics.CallbackOptions], Iterable[metrics.Observation]]:
+    def observe(_options: metrics.CallbackOptions) -> Iterable[metrics.Observation]:
+        seen = [one for one in _CALLS.in_flight.copy() if one.counts.waiting or not waiting]
+        numbers = Counter((one.system, one.name) for one in seen)
+        return [metrics.Observation(numbers[name], labels.all) for name, labels in list(_LABELS.items())]
 
-
-def _in_flight(options: metrics.CallbackOptions) -> Iterable[metrics.Observation]:
-    del options
-    return _observed(_CALLS.in_flight.copy())
-
-
-def _waiting(options: metrics.CallbackOptions) -> Iterable[metrics.Observation]:
-    del options
-    return _observed(one for one in _CALLS.in_flight.copy() if one.counts.waiting)
+    return observe
 
 
 _METER.create_observable_up_down_counter(
     f"{_OWN}.operations.in_flight",
-    [_in_flight],
+    [_in_flight(waiting=False)],
     unit="{operation}",
     description="Operations that run.",
 )
 _METER.create_observable_up_down_counter(
     f"{_OWN}.operations.waiting",
-    [_waiting],
+    [_in_flight(waiting=True)],
     unit="{operation}",
     description="Running operations that wait for a permit in this process.",
 )

@@ -64,9 +64,9 @@ class Emitted:
 
 def appending() -> Operation:
     """Return an append that begins now, with a span that tells the ids."""
-    operation = Operation("append_event", telemetry.FIRESTORE, "app")
-    telemetry.begin(operation)
-    telemetry.name_ids(operation, user="user", session="session")
+    ids = {"user_id": "user", "session_id": "session"}
+    operation = Operation("append_event", telemetry.FIRESTORE, "app", ids)
+    telemetry.begin(operation, lambda: True)
     return operation
 
 

@@ -20,9 +20,9 @@ from google.oauth2 import credentials as user_login
 from google.oauth2 import service_account
 
 from gcp_adk_store import settings
-from gcp_adk_store.cloud.auth import token_errors
-from gcp_adk_store.cloud.auth.token_errors import Exchange, Identity
+from gcp_adk_store.cloud.auth.token_errors import Exchange, Identity, not_found, not_refreshed
 from gcp_adk_store.cloud.auth.tokens import SharedCredentials, Token
+from gcp_adk_store.cloud.translation import translated
 from gcp_adk_store.errors import CredentialsError, InvalidInputError, UnavailableError
 from gcp_adk_store.operations.forks import Guard
 from gcp_adk_store.operations.operation import at_most
@@ -176,28 +176,25 @@ class StoreCredentials:
             return found.project
         with requests.Session() as session:
             exchange = Exchange(Request(session))
-            try:
+            with translated((auth.GoogleAuthError, ValueError), not_refreshed, found.identity, exchange):
                 project: str | None = ask(request=exchange)
-            except (auth.GoogleAuthError, ValueError) as exc:
-                raise token_errors.not_refreshed(exc, found.identity, exchange) from exc
         return project
 
     def _look(self) -> FoundCredentials:
         source, project, found_in = self._source()
-        try:
-            identity = _identity(source, found_in)  # the metadata server is asked for the universe
+        with translated(
+            (auth.GoogleAuthError,), not_refreshed, Identity(kind=_kind(source), found_in=found_in)
+        ):
+            # The metadata server is asked for the universe.
+            universe = _identity(source, found_in).universe_domain
             narrowed = self._narrowed(source)
-        except auth.GoogleAuthError as exc:
-            found = Identity(kind=_kind(source), found_in=found_in)
-            raise token_errors.not_refreshed(exc, found, _NOTHING_SENT) from exc
-        universe = identity.universe_domain
         configured = self._universe_domain or settings.universe_domain()
-        if configured is not None and configured != universe:
+        identity = _identity(narrowed, found_in, source=source)
+        if configured not in (None, universe):
             raise CredentialsError(
                 f"the {identity} belongs to the universe {universe}, and {configured} is asked for: correct "
                 "GOOGLE_CLOUD_UNIVERSE_DOMAIN, or use credentials of that universe"
             )
-        identity = _identity(narrowed, found_in, source=source)
         token = Token(narrowed, identity)
         return FoundCredentials(
             source=source,
@@ -217,11 +214,9 @@ class StoreCredentials:
             # Without scopes, because with them the library requests the project of a pool at once.
             source, project = google.auth.default() if self._file is None else _load(self._file)
         except auth.TransportError as exc:
-            raise token_errors.not_refreshed(
-                exc, Identity(kind="metadata server", found_in=found_in), _NOTHING_SENT
-            ) from exc
+            raise not_refreshed(exc, Identity(kind="metadata server", found_in=found_in)) from exc
         except _MALFORMED as exc:
-            raise token_errors.not_found(found_in, type(exc).__name__) from exc
+            raise not_found(found_in, type(exc).__name__) from exc
         return source, project, found_in
 
     def _narrowed(self, source: Credentials) -> Credentials:
@@ -260,9 +255,6 @@ async def in_time(find: Callable[[], T]) -> T:
         return await asyncio.wait_for(asyncio.to_thread(find), at_most(math.inf))
     except TimeoutError as exc:
         raise UnavailableError("what knows the credentials did not answer in time; try again later") from exc
-
-
-_NOTHING_SENT: Final = Exchange(lambda *_, **__: None)
 
 
 def _load(file: Path) -> tuple[Credentials, str | None]:

@@ -82,15 +82,19 @@ def not_found(found_in: str, reason: str) -> CredentialsError:
     )
 
 
-def not_refreshed(exc: Exception, identity: Identity, exchange: Exchange) -> StoreError:
-    """Return the error for *identity* without a token: a temporary one, or one that names the remedy."""
-    if is_for_now(exc, exchange.status):
-        answered = f"status {exchange.status}" if exchange.status else type(exc).__name__
-        if exchange.status == HTTPStatus.OK:
+def not_refreshed(exc: BaseException, identity: Identity, exchange: Exchange | None = None) -> StoreError:
+    """Return the error for *identity* without a token: a temporary one, or one that names the remedy.
+
+    *exchange* is the one that failed, if a request was sent.
+    """
+    status, url = (exchange.status, exchange.url) if exchange else (None, "")
+    answered = f"status {status}" if status else type(exc).__name__
+    if is_for_now(exc, status):
+        if status == HTTPStatus.OK:
             answered += ", and no token: does a proxy answer?"
         return UnavailableError(f"no token for the {identity} ({answered}); try again later")
-    answered = f"refused with status {exchange.status}" if exchange.status else type(exc).__name__
-    return CredentialsError(f"no token for the {identity}: {answered}; {_remedy(identity, exchange)}")
+    refused = f"refused with {answered}" if status else answered
+    return CredentialsError(f"no token for the {identity}: {refused}; {_remedy(identity, url)}")
 
 
 def is_for_now(exc: BaseException | None, status: int | None) -> bool:
@@ -108,8 +112,8 @@ def is_for_now(exc: BaseException | None, status: int | None) -> bool:
     return False
 
 
-def _remedy(identity: Identity, exchange: Exchange) -> str:
-    if ":generateAccessToken" in exchange.url:
+def _remedy(identity: Identity, url: str) -> str:
+    if ":generateAccessToken" in url:
         target = identity.impersonates or "the service account that is acted as"
         return (
             f"let this identity act as {target}: gcloud iam service-accounts add-iam-policy-binding {target} "

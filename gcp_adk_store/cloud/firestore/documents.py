@@ -1,9 +1,8 @@
 """Read and write documents as plain values, with one RPC per call."""
 
-import functools
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import Any, Concatenate, Final, ParamSpec, Protocol, TypeVar
+from typing import Any, Final
 
 from google.adk.platform import time as platform_time
 from google.auth.credentials import Credentials
@@ -15,7 +14,6 @@ from gcp_adk_store.cloud.errors import (
     FIRESTORE_FAILURES,
     firestore_read_error,
     firestore_write_error,
-    translated,
 )
 from gcp_adk_store.cloud.firestore import values
 from gcp_adk_store.cloud.firestore.channels import (
@@ -25,6 +23,7 @@ from gcp_adk_store.cloud.firestore.channels import (
     Connection,
     FirestoreClient,
 )
+from gcp_adk_store.cloud.translation import translated
 from gcp_adk_store.codec.writes import Delete, Document, Page, Write, Written, has_few_keys
 from gcp_adk_store.operations import telemetry
 from gcp_adk_store.operations.operation import part_of
@@ -36,35 +35,6 @@ _WRITES_PER_COMMIT: Final = 500
 
 _LARGE_BYTES: Final = 128 * 1024
 """A document over this size may hold so many fields that its conversion blocks for several milliseconds."""
-
-
-P = ParamSpec("P")
-T = TypeVar("T")
-
-
-class Connects(Protocol):
-    """Provides the connection of the running loop."""
-
-    async def connection(self) -> Connection:
-        """Return the connection, opened at the first use."""
-        ...
-
-    async def close(self) -> None:
-        """Close only the connections that were opened here."""
-        ...
-
-
-def _in_time(
-    method: Callable[Concatenate["Documents", P], Coroutine[Any, Any, T]],
-) -> Callable[Concatenate["Documents", P], Coroutine[Any, Any, T]]:
-    """Apply the request's deadline to all of *method*: to its token and to each attempt."""
-
-    @functools.wraps(method)
-    async def call(self: "Documents", /, *args: P.args, **kwargs: P.kwargs) -> T:
-        with part_of(self._policy.deadline_s):
-            return await method(self, *args, **kwargs)
-
-    return call
 
 
 class ServerClock:
@@ -95,60 +65,62 @@ class ServerClock:
 class Documents:
     """The documents of a Firestore database, as :class:`gcp_adk_store.ports.documents.Documents` says."""
 
-    def __init__(self, connects: Connects, limits: SessionLimits) -> None:
+    def __init__(self, connects: Channels | BorrowedChannel, limits: SessionLimits) -> None:
         self.clock = ServerClock()
         self.deadline_s = limits.deadline_s
         self._connects = connects
         self._policy = retry.RetryPolicy(attempt_s=limits.rpc_timeout_s, deadline_s=limits.deadline_s)
 
-    @_in_time
     async def commit(
         self, writes: Sequence[Write | Delete], *, repeatable_when_unanswered: bool
     ) -> list[Written]:
         """As the port, in one RPC."""
-        connection = await self._connects.connection()
-        request = values.PbCommitRequest(database=connection.database)
+        with part_of(self.deadline_s):  # its token and all attempts
+            connection = await self._connects.connection()
+            request = values.PbCommitRequest(database=connection.database)
 
-        def fill() -> None:
-            for item in writes:
-                values.put_write(request.writes.add(), item, root=connection.root)
+            def fill() -> None:
+                for item in writes:
+                    values.put_write(request.writes.add(), item, root=connection.root)
 
-        await apart(fill, light=all(has_few_keys(item.fields) for item in writes if isinstance(item, Write)))
+            light = all(has_few_keys(item.fields) for item in writes if isinstance(item, Write))
+            await apart(fill, light=light)
 
-        async def attempt(timeout_s: float) -> list[Written]:
-            telemetry.count_rpc(request)
-            asked_at = platform_time.get_time()
-            with translated(FIRESTORE_FAILURES, firestore_write_error, connection.where):
-                answer = await connection.commit(request, metadata=connection.metadata, timeout=timeout_s)
-            telemetry.count_answer(answer)
-            self.clock.learn(answer.commit_time, asked_at=asked_at)
-            return [_written(item, result) for item, result in zip(writes, answer.write_results, strict=True)]
+            async def attempt(timeout_s: float) -> list[Written]:
+                telemetry.count_rpc(request)
+                asked_at = platform_time.get_time()
+                with translated(FIRESTORE_FAILURES, firestore_write_error, connection.where):
+                    answer = await connection.commit(request, metadata=connection.metadata, timeout=timeout_s)
+                telemetry.count_answer(answer)
+                self.clock.learn(answer.commit_time, asked_at=asked_at)
+                return [
+                    _written(item, result) for item, result in zip(writes, answer.write_results, strict=True)
+                ]
 
-        return await retry.call(
-            attempt, policy=self._policy, repeatable_when_unanswered=repeatable_when_unanswered
-        )
+            return await retry.call(
+                attempt, policy=self._policy, repeatable_when_unanswered=repeatable_when_unanswered
+            )
 
     async def commit_all(self, writes: Sequence[Write | Delete]) -> None:
         """As the port, with 500 writes a commit."""
         for start in range(0, len(writes), _WRITES_PER_COMMIT):
             await self.commit(writes[start : start + _WRITES_PER_COMMIT], repeatable_when_unanswered=True)
 
-    @_in_time
     async def get(
         self, paths: Sequence[str], *, fields: Sequence[str] | None = None
     ) -> list[Document | None]:
         """As the port, in one RPC."""
-        connection = await self._connects.connection()
-        request = values.PbBatchGetRequest(
-            database=connection.database,
-            documents=[f"{connection.root}/{path}" for path in paths],
-            mask=None if fields is None else values.PbDocumentMask(field_paths=fields),
-        )
-        documents = await self._stream(connection, connection.batch_get, request, result="found")
-        found = {document.path: document for document in documents}
-        return [found.get(path) for path in paths]
+        with part_of(self.deadline_s):  # its token and all attempts
+            connection = await self._connects.connection()
+            request = values.PbBatchGetRequest(
+                database=connection.database,
+                documents=[f"{connection.root}/{path}" for path in paths],
+                mask=None if fields is None else values.PbDocumentMask(field_paths=fields),
+            )
+            documents = await self._stream(connection, connection.batch_get, request, result="found")
+            found = {document.path: document for document in documents}
+            return [found.get(path) for path in paths]
 
-    @_in_time
     async def query(
         self,
         parent: str,
@@ -159,18 +131,19 @@ class Documents:
         page: Page | None = None,
     ) -> list[Document]:
         """As the port, in one RPC."""
-        connection = await self._connects.connection()
-        root = connection.root
-        select = None if fields is None else {"fields": [{"field_path": field} for field in fields]}
-        request = values.PbRunQueryRequest(
-            parent=f"{root}/{parent}" if parent else root,
-            structured_query={
-                "from_": [{"collection_id": collection, "all_descendants": all_descendants}],
-                "select": select,
-                **({} if page is None else values.to_page(page, root=root)),
-            },
-        )
-        return await self._stream(connection, connection.run_query, request, result="document")
+        with part_of(self.deadline_s):  # its token and all attempts
+            connection = await self._connects.connection()
+            root = connection.root
+            select = None if fields is None else {"fields": [{"field_path": field} for field in fields]}
+            request = values.PbRunQueryRequest(
+                parent=f"{root}/{parent}" if parent else root,
+                structured_query={
+                    "from_": [{"collection_id": collection, "all_descendants": all_descendants}],
+                    "select": select,
+                    **({} if page is None else values.to_page(page, root=root)),
+                },
+            )
+            return await self._stream(connection, connection.run_query, request, result="document")
 
     async def _stream(self, connection: Connection, rpc: Any, request: Any, *, result: str) -> list[Document]:
         """Return the documents that *rpc* answers with, each in the field *result* of a message."""
@@ -211,7 +184,7 @@ def open_documents(
     limits: SessionLimits,
 ) -> Documents:
     """Return the documents of a database, over own channels or those of a borrowed *client*; without I/O."""
-    connects: Connects = (
+    connects = (
         Channels(project=project, database=database, credentials=credentials, interceptors=interceptors)
         if client is None
         else BorrowedChannel(client)

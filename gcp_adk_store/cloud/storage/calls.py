@@ -23,8 +23,8 @@ from gcp_adk_store.cloud.errors import (
     storage_condition_error,
     storage_read_error,
     storage_write_error,
-    translated,
 )
+from gcp_adk_store.cloud.translation import translated
 from gcp_adk_store.errors import OverloadedError, StoreError
 from gcp_adk_store.operations import forks, telemetry
 from gcp_adk_store.operations.limiter import Limiter
