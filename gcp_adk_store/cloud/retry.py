@@ -10,7 +10,7 @@ import random
 import time
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 from gcp_adk_store.errors import OutcomeUnknownError, OverloadedError, StoreError, UnavailableError
 from gcp_adk_store.operations import telemetry
@@ -21,9 +21,6 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-_FIRST_WAIT_S: Final = 0.05
-_LONGEST_WAIT_S: Final = 5.0
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryPolicy:
@@ -33,9 +30,9 @@ class RetryPolicy:
     """Longest time of one attempt."""
     deadline_s: float
     """All attempts and the waits between them together."""
-    first_wait_s: float = _FIRST_WAIT_S
+    first_wait_s: float = 0.05
     """Bound of the first wait; each next bound is twice the last (full jitter)."""
-    longest_wait_s: float = _LONGEST_WAIT_S
+    longest_wait_s: float = 5.0
 
 
 async def call(

@@ -7,7 +7,7 @@ import math
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from types import TracebackType
-from typing import Any, Final, TypeVar, cast, overload
+from typing import Any, Final, TypeVar, overload
 
 from google.adk.sessions import Session
 
@@ -111,11 +111,8 @@ def operation(method: Method | None = None, /, *, limited: bool = True) -> Any:
         limited: Whether the operation acquires a permit; otherwise *method* does so by :meth:`Bounds.run`.
     """
     if method is None:
-        return functools.partial(_operation, limited=limited)
-    return _operation(method, limited=limited)
+        return functools.partial(operation, limited=limited)
 
-
-def _operation(method: Method, *, limited: bool) -> Method:
     @functools.wraps(method)
     async def call(*args: Any, **kwargs: Any) -> Any:
         bounds: Bounds = args[0].bounds
@@ -147,9 +144,9 @@ def _operation(method: Method, *, limited: bool) -> Method:
             telemetry.finish(running, failure)
 
     if inspect.isasyncgenfunction(method):
-        return cast("Method", iterate)
+        return iterate
     call.is_operation = True  # type: ignore[attr-defined]  # it may have a deadline
-    return cast("Method", call)
+    return call
 
 
 class Entered:

@@ -3,14 +3,13 @@
 import os
 import threading
 import weakref
-from typing import Any, Final, NoReturn, Protocol, runtime_checkable
+from typing import Any, Final, NoReturn, Protocol
 
 _POLLS: Final = "_poll_wrapper"
-"""Part of the name of the thread that runs while gRPC has an asynchronous channel, in Python 3.10 and later.
+"""Part of the name of a thread that lives while gRPC has asynchronous channels; gRPC tells it nowhere else.
 
-Private-behaviour dependency, deliberately narrow: gRPC shows nowhere else that it runs. A channel that a
-child of such a process makes ends the child with SIGSEGV, or never answers (measured with grpcio 1.85, with
-and without ``GRPC_ENABLE_FORK_SUPPORT``).
+A channel that a child of such a process makes ends the child with SIGSEGV, or never answers (measured with
+grpcio 1.85, with and without ``GRPC_ENABLE_FORK_SUPPORT``).
 """
 
 
@@ -19,15 +18,6 @@ class BeginsAnew(Protocol):
 
     def begin(self) -> None:
         """Create that state."""
-        ...
-
-
-@runtime_checkable
-class LetsGo(Protocol):
-    """Holds unused objects that make a fork unsafe."""
-
-    def let_go(self) -> None:
-        """Release them; called before each fork."""
         ...
 
 
@@ -61,7 +51,10 @@ class OfOneProcess:
 
 
 def begin(part: BeginsAnew) -> None:
-    """Call ``part.begin()`` now, and again in each child before other code runs there."""
+    """Call ``part.begin()`` now, and again in each child before other code runs there.
+
+    A part whose unused objects make a fork unsafe releases them in ``let_go()``, called before each fork.
+    """
     _parts.add(weakref.ref(part, _parts.discard))
     part.begin()
 
@@ -104,7 +97,7 @@ def _living() -> list[Any]:
 
 def _before() -> None:
     for part in _living():
-        if isinstance(part, LetsGo):
+        if hasattr(part, "let_go"):
             part.let_go()
     _Grpc.runs = any(_POLLS in thread.name for thread in threading.enumerate())
 

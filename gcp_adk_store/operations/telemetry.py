@@ -68,26 +68,20 @@ _DURATION: Final = _METER.create_histogram(
         *(1, 2.5, 5, 10, 30, 60),
     ),
 )
-_REQUESTS: Final = _METER.create_counter(
-    f"{_OWN}.requests",
-    unit="{request}",
-    description="RPCs and HTTP requests that were sent, repeats included.",
+
+
+def _counter(name: str, unit: str, description: str) -> metrics.Counter:
+    return _METER.create_counter(f"{_OWN}.{name}", unit=unit, description=description)
+
+
+_REQUESTS: Final = _counter(
+    "requests", "{request}", "RPCs and HTTP requests that were sent, repeats included."
 )
-_RETRIES: Final = _METER.create_counter(
-    f"{_OWN}.retries", unit="{retry}", description="Requests that were sent again, by the failure before."
-)
-_CONFLICTS: Final = _METER.create_counter(
-    f"{_OWN}.conflicts", unit="{conflict}", description="Writes that another writer preceded."
-)
-_SPILLED: Final = _METER.create_counter(
-    f"{_OWN}.spilled", unit="By", description="Bytes of large content that the store moved into payloads."
-)
-_HITS: Final = _METER.create_counter(
-    f"{_OWN}.cache.hits", unit="{lookup}", description="Lookups that a cache answered."
-)
-_MISSES: Final = _METER.create_counter(
-    f"{_OWN}.cache.misses", unit="{lookup}", description="Lookups that a cache could not answer."
-)
+_RETRIES: Final = _counter("retries", "{retry}", "Requests that were sent again, by the failure before.")
+_CONFLICTS: Final = _counter("conflicts", "{conflict}", "Writes that another writer preceded.")
+_SPILLED: Final = _counter("spilled", "By", "Bytes of large content that the store moved into payloads.")
+_HITS: Final = _counter("cache.hits", "{lookup}", "Lookups that a cache answered.")
+_MISSES: Final = _counter("cache.misses", "{lookup}", "Lookups that a cache could not answer.")
 
 _GUARD: Final = Guard()
 

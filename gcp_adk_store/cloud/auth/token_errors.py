@@ -32,21 +32,11 @@ class Exchange(Transport):
         self.url = ""
         self.status: int | None = None
 
-    def __call__(
-        self,
-        url: str,
-        method: str = "GET",
-        body: Any = None,
-        headers: Any = None,
-        timeout: float | None = None,
-        **kwargs: Any,
-    ) -> Any:
+    def __call__(self, url: str, *args: Any, timeout: float | None = None, **kwargs: Any) -> Any:
         """Send one request; it fails after 10 s of silence."""
         self.url, self.status = url, None
         silence_s = LONGEST_SILENCE_S if timeout is None else timeout
-        response = self._transport(
-            url, method=method, body=body, headers=headers, timeout=silence_s, **kwargs
-        )
+        response = self._transport(url, *args, timeout=silence_s, **kwargs)
         self.status = response.status
         return response
 

@@ -24,6 +24,7 @@ PbRunQueryRequest: Final = firestore.RunQueryRequest.pb()
 PbRunQueryResponse: Final = firestore.RunQueryResponse.pb()
 
 
+_SCALARS: Final = frozenset({"string_value", "boolean_value", "integer_value", "double_value", "bytes_value"})
 _ASCENDING: Final = 1
 _DESCENDING: Final = 2
 _EQUAL: Final = 5
@@ -75,28 +76,26 @@ def put_fields(messages: Any, fields: Mapping[str, FieldValue]) -> None:
         put_value(messages[name], value)
 
 
-def from_value(value: Any) -> FieldValue | Foreign:  # noqa: PLR0911  # as above
+def from_value(value: Any) -> FieldValue | Foreign:
     """Return the field in a ``Value`` message, or :class:`Foreign` for kinds that this library never writes.
 
     A deployment may add such a field for itself, for example a reference; only a reader that needs the field
     refuses it.
     """
     kind = value.WhichOneof("value_type")
-    if kind == "string_value":
-        text: str = value.string_value
-        return text
-    if kind == "array_value":
-        return [from_value(item) for item in value.array_value.values]
-    if kind == "map_value":
-        return from_fields(value.map_value.fields)
-    if kind in ("null_value", None):
-        return None
-    if kind == "timestamp_value":
-        time: datetime = value.timestamp_value.ToDatetime(tzinfo=UTC)
-        return time
-    if kind in ("boolean_value", "integer_value", "double_value", "bytes_value"):
-        scalar: bool | int | float | bytes = getattr(value, kind)
+    if kind in _SCALARS:
+        scalar: str | bool | int | float | bytes = getattr(value, kind)
         return scalar
+    match kind:
+        case "array_value":
+            return [from_value(item) for item in value.array_value.values]
+        case "map_value":
+            return from_fields(value.map_value.fields)
+        case "timestamp_value":
+            time: datetime = value.timestamp_value.ToDatetime(tzinfo=UTC)
+            return time
+        case "null_value" | None:
+            return None
     return Foreign(kind)
 
 
