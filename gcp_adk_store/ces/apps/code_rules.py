@@ -118,7 +118,7 @@ def check_callback(parsed: Parsed, callback: Callback) -> Iterator[Finding]:
     signature = f"def {name}({', '.join(wanted)}):"
     found = next((function for function in parsed.functions if function.name == name), None)
     if found is None:
-        yield parsed.found("CES101", f"there is no function {name}", f"define: {signature}")
+        yield parsed.found("CES101", f"the function {name} is missing", f"define: {signature}")
         return
     arguments = found.args
     given = [each.arg for each in (*arguments.args, *arguments.kwonlyargs)]
@@ -133,7 +133,7 @@ def check_callback(parsed: Parsed, callback: Callback) -> Iterator[Finding]:
 
 
 def check_tool_names(parsed: Parsed, known: frozenset[str]) -> Iterator[Finding]:
-    """Yield the tools that the code names and that there are not.
+    """Yield the unknown tools that the code names.
 
     Args:
         parsed: The code.
@@ -143,8 +143,8 @@ def check_tool_names(parsed: Parsed, known: frozenset[str]) -> Iterator[Finding]
         if named.name not in known and not named.name.startswith("_"):
             yield finding(
                 "CES401",
-                f"{named.owner}.{named.name}: there is no tool of that name",
-                f"call one of: {', '.join(sorted(known)) or 'none there is'}",
+                f"{named.owner}.{named.name}: the app has no tool of that name",
+                f"call one of: {', '.join(sorted(known)) or 'the app has no tools'}",
                 path=parsed.path,
                 line=named.line,
             )

@@ -16,9 +16,9 @@ class Rule:
 
 
 RULES: Final[dict[str, Rule]] = {
-    "CES001": Rule(severity="error", looks_for="a file of the app cannot be read, or is not there"),
-    "CES002": Rule(severity="error", looks_for="the code is no Python 3.12"),
-    "CES101": Rule(severity="error", looks_for="there is no function"),
+    "CES001": Rule(severity="error", looks_for="a file of the app cannot be read, or is missing"),
+    "CES002": Rule(severity="error", looks_for="the code is not valid Python 3.12"),
+    "CES101": Rule(severity="error", looks_for="the function is missing"),
     "CES102": Rule(severity="error", looks_for="the first function has another name than the tool"),
     "CES103": Rule(severity="error", looks_for="a function of this name is in another tool too"),
     "CES104": Rule(severity="warning", looks_for="the tool's function has no docstring"),
@@ -35,7 +35,7 @@ RULES: Final[dict[str, Rule]] = {
     "CES301": Rule(severity="error", looks_for="the platform has no such module"),
     "CES302": Rule(severity="warning", looks_for="a name of typing is not imported"),
     "CES303": Rule(severity="error", looks_for="nothing defines the name"),
-    "CES401": Rule(severity="error", looks_for="there is no such tool"),
+    "CES401": Rule(severity="error", looks_for="the code names an unknown tool"),
     "CES402": Rule(severity="warning", looks_for="`tools.X` is called with anything but one dict"),
     "CES403": Rule(severity="error", looks_for="`ces_requests` does not know the keyword"),
 }

@@ -226,7 +226,7 @@ class _Reading:
         return variables
 
     def _config(self, stem: Path) -> dict[str, Any]:
-        """Return the configuration of that name, whichever suffix it has; empty where there is none."""
+        """Return the configuration of that name, with any suffix; empty if it is missing."""
         path = _config_file(stem)
         return self._parsed(path, self._text(path)) if path.is_file() else {}
 
@@ -242,14 +242,14 @@ class _Reading:
         try:
             read = json.loads(text) if path.suffix == ".json" and not document else yaml.safe_load(text)
         except json.JSONDecodeError as exc:
-            self._problem(path, f"it is no JSON: {exc.msg}", line=exc.lineno)
+            self._problem(path, f"it is not JSON: {exc.msg}", line=exc.lineno)
             return {}
-        except (ValueError, RecursionError) as exc:  # a date of YAML that is none, or too many brackets
+        except (ValueError, RecursionError) as exc:  # an invalid date in YAML, or too many brackets
             self._problem(path, f"it cannot be read: {exc}")
             return {}
         except yaml.YAMLError as exc:
             mark = getattr(exc, "problem_mark", None)
-            says = f"it is no YAML: {getattr(exc, 'problem', None) or exc}"
+            says = f"it is not YAML: {getattr(exc, 'problem', None) or exc}"
             self._problem(path, says, line=mark.line + 1 if mark else 1)
             return {}
         if not isinstance(read, dict):
@@ -305,7 +305,7 @@ def _is_larger(value: Any, most: int) -> bool:
 
 
 def _config_file(stem: Path) -> Path:
-    """Return the configuration of that name, whichever suffix it has; the first one's where there is none."""
+    """Return the configuration of that name, with any suffix; with the first suffix if it is missing."""
     named = [stem.with_name(stem.name + suffix) for suffix in _SUFFIXES]
     return next((path for path in named if path.is_file()), named[0])
 

@@ -34,7 +34,7 @@ def load_code(path: Path) -> CodeFile:
     except OSError as exc:
         raise InvalidInputError(f"{path} cannot be read: {exc.strerror}") from exc
     except UnicodeDecodeError as exc:
-        raise InvalidInputError(f"{path} is no UTF-8, as which it must be saved: {exc}") from exc
+        raise InvalidInputError(f"{path} is not UTF-8; save it as UTF-8: {exc}") from exc
 
 
 def _python_tools(app: AgentApp) -> Iterator[PythonTool]:

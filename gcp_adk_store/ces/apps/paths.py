@@ -36,14 +36,14 @@ class JsonPath:
         """Return *text*, read.
 
         Raises:
-            ValueError: it is no path of names, ``['names']``, ``[indexes]``, ``*`` and ``..``.
+            ValueError: *text* is not a path of names, ``['names']``, ``[indexes]``, ``*`` and ``..``.
         """
         rest = text.removeprefix("$")
         steps, position = [], 0
         while position < len(rest):
             match = _STEP.match(rest, position)
             if match is None:
-                raise ValueError(f"the path {text!r} is not read from {rest[position:]!r} on")
+                raise ValueError(f"the path {text!r} cannot be read at {rest[position:]!r}")
             named = next(
                 (match[group] for group in ("name", "single", "double") if match[group] is not None), None
             )
@@ -51,7 +51,7 @@ class JsonPath:
             steps.append(_Step(named if named is not None else index, anywhere=bool(match["every"])))
             position = match.end()
         if not text.strip():
-            raise ValueError("the path is empty; $ is the whole")
+            raise ValueError("the path is empty; $ names the whole document")
         return cls(text=text, steps=tuple(steps))
 
     def has(self, name: str) -> bool:

@@ -30,7 +30,7 @@ class Blob(MessageModel):
         """The bytes themselves.
 
         Raises:
-            TypeError: there are none.
+            TypeError: the blob has no data.
         """
         return decode_base64(self.data)
 
@@ -119,7 +119,7 @@ class Part(MessageModel):
     def from_inline_data(cls, data: bytes, mime_type: str) -> Self:
         """Return a part of *data*: base64, which is kept as it is, or the bytes themselves.
 
-        Text that would be base64 of what is no text, such as ``true``, is itself.
+        Text that would be base64 of bytes that are not text, such as ``true``, stays as it is.
         """
         if mime_type.startswith("text/") or mime_type == JSON:
             data = _encoded_text(data)

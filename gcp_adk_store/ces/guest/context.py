@@ -47,7 +47,7 @@ class CallbackContext(Model):
         self.state = value
 
     def get_variable(self, key: str, default: Any = None) -> Any:
-        """Return the variable *key*, or *default* where there is none."""
+        """Return the variable *key*, or *default* if it is missing."""
         return self.state.get(key, default)
 
     def set_variable(self, key: str, value: Any) -> None:
@@ -58,7 +58,7 @@ class CallbackContext(Model):
         """Remove the variable *key*.
 
         Raises:
-            KeyError: there is none.
+            KeyError: the variable is missing.
         """
         if key in self._withheld:
             self._withheld.discard(key)

@@ -1,4 +1,4 @@
-"""Say what a run is given and what it answers: JSON objects of version 1.
+"""The request and the answer of a run: JSON objects of version 1.
 
 Model objects travel in the shape of Google's APIs: camelCase names (snake_case is read too), what is absent
 left out, bytes as standard base64. What this package does not know of a part, a request or a response comes
@@ -155,7 +155,7 @@ class HostReply(TypedDict, total=False):
 
     id: int
     status_code: int
-    """0 where there was no answer at all; then ``reason`` is ``Error fetching from URL``."""
+    """0 for a request without an answer; then ``reason`` is ``Error fetching from URL``."""
     reason: str
     text: str
     state_delta: StateDelta
@@ -165,7 +165,7 @@ class HostReply(TypedDict, total=False):
 
 
 class RequestError(ValueError):
-    """The request is none that a host should make."""
+    """The request is not valid."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -209,7 +209,7 @@ class RunSettings:
         """Return the settings of a request.
 
         Raises:
-            RequestError: there is no such setting.
+            RequestError: a setting is unknown.
         """
         unknown = sorted(set(given) - {known.name for known in fields(cls)})
         if unknown:

@@ -21,7 +21,7 @@ class StatusError(Exception):
 
 @dataclass(slots=True)
 class ExternalResponse:
-    """An answer; also that there was none, which has the status code 0 and is ``ok``."""
+    """An answer; a request without an answer has the status code 0, which is ``ok``."""
 
     text: str = ""
     status_code: int = 200
@@ -37,7 +37,7 @@ class ExternalResponse:
         """Return the text as JSON.
 
         Raises:
-            json.JSONDecodeError: it is none.
+            json.JSONDecodeError: the text is not JSON.
         """
         return json.loads(self.text)
 

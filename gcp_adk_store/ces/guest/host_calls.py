@@ -19,7 +19,7 @@ class RunEndingError(BaseException):
 
 
 class UnknownToolError(RunEndingError):
-    """There is no tool of that name."""
+    """The name of the tool is unknown."""
 
 
 class HostCallError(RunEndingError):

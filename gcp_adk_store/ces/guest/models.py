@@ -61,7 +61,7 @@ def decode_base64(data: bytes | str | None) -> bytes:
     """
     text = data.encode() if isinstance(data, str) else data
     if text is None:
-        raise TypeError("there is no data")
+        raise TypeError("the blob has no data")
     return base64.b64decode(base64_text(text))
 
 
@@ -69,7 +69,7 @@ def from_wire(of_class: type[M], given: object) -> M:
     """Return what the host sent as an object.
 
     Raises:
-        pydantic.ValidationError: it is none.
+        pydantic.ValidationError: the value does not fit the model.
     """
     return of_class.model_validate(given, context=_FROM_HOST)
 

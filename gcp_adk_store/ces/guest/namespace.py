@@ -68,7 +68,7 @@ def runtime_names(
         synchronous: ``tools``.
         asynchronous: ``async_tools``.
         requests: ``ces_requests``.
-        logger_stream: Where ``logger`` writes; None is no ``logger``.
+        logger_stream: Where ``logger`` writes; without it the code has no ``logger``.
     """
 
     def get_variable(key: str, default: Any = None) -> Any:

@@ -1,4 +1,4 @@
-"""Make plain JSON values of what user code leaves behind, or say where one is none."""
+"""Make plain JSON of the values of user code, or name the value that is not JSON."""
 
 import json
 import math
@@ -25,7 +25,7 @@ def plain(value: Any, where: str, *, lenient: bool = False, depth: int = MAX_DEP
     Args:
         value: Anything.
         where: How *value* is spelt in messages.
-        lenient: Whether pydantic may convert what is no JSON.
+        lenient: Whether pydantic may convert values that are not JSON.
         depth: Levels that are left.
 
     Raises:
@@ -71,7 +71,7 @@ def _scalar(value: Any, where: str) -> Any:
         return _text(value, where)
     if isinstance(value, float):
         if not math.isfinite(value):
-            raise NotJsonError(f"{where}: {value} is no JSON number")
+            raise NotJsonError(f"{where}: {value} is not a number of JSON")
         return float.__float__(value)
     bits = int.bit_length(value)
     if bits > _MAX_INT_BITS:

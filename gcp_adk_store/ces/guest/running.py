@@ -96,7 +96,7 @@ class Job:
         """Return *request* as a job.
 
         Raises:
-            ValueError, TypeError: the request is none.
+            ValueError, TypeError: the request is not valid.
         """
         kind, callback = _kind(request)
         _check_shapes(request)

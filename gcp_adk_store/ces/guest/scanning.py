@@ -77,7 +77,7 @@ def _aliases(tree: ast.Module, bound: set[str]) -> Iterator[tuple[str, str]]:
 
 
 def _owner(node: ast.expr, bound: set[str], aliases: Mapping[str, str]) -> str | None:
-    """Return which of the two globals *node* is; none where the code binds the name itself, as tests do."""
+    """Return which of the two globals *node* is, or None; code that binds the name itself hides it."""
     if isinstance(node, ast.Name) and node.id in aliases:
         return aliases[node.id]
     if isinstance(node, ast.Name) and node.id in _OWNERS and node.id not in bound:
@@ -103,4 +103,4 @@ def _bound(tree: ast.Module) -> Iterator[str]:
                     if not (from_runtime and name == alias.name):
                         yield name
                     if alias.name == "*" and not from_runtime:
-                        yield from TYPING_NAMES  # nobody knows what it brings
+                        yield from TYPING_NAMES  # the star may import any of them

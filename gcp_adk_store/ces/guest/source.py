@@ -1,4 +1,4 @@
-"""Make modules of user code, and find the function in them that is meant."""
+"""Make modules of user code, and find the function to call in them."""
 
 import ast
 import asyncio
@@ -45,7 +45,7 @@ class Source:
         """Return *code*, compiled.
 
         Raises:
-            SyntaxError, ValueError: it is no Python.
+            SyntaxError, ValueError: the source is not valid Python.
         """
         lines = lines_of(code["source"])
         with warnings.catch_warnings(record=True) as caught:
@@ -115,7 +115,7 @@ class Source:
             warn: Gets what is said where it had to.
 
         Raises:
-            EntryPointError: there is none.
+            EntryPointError: the module does not define the function.
         """
         name = self.name or wanted
         defined = self.scanned.functions
@@ -125,10 +125,12 @@ class Source:
             return found
         if or_first and defined:
             if name:
-                warn(f"{self.filename}: there is no function {name!r}; its first, {defined[0]!r}, is called")
+                warn(
+                    f"{self.filename}: the function {name!r} is missing; {defined[0]!r}, the first, is called"
+                )
             return cast("Callable[..., Any]", namespace[defined[0]])
         raise EntryPointError(
-            f"{self.filename}: there is no function {name or ''!r}; it defines {list(defined)}"
+            f"{self.filename}: the function {name or ''!r} is missing; the file defines {list(defined)}"
         )
 
 

@@ -140,7 +140,7 @@ class Subjects:
         """Return, by their names in an answer, those that were changed in place.
 
         Raises:
-            CallbackResultError: one is no longer of its type.
+            CallbackResultError: a subject no longer has its type.
             NotJsonError: something in one cannot be JSON.
         """
         changed: dict[str, Any] = {}
@@ -161,4 +161,4 @@ def _checked(name: str, value: MessageModel) -> dict[str, Any]:
     try:
         return to_wire(value, name)
     except pydantic.ValidationError as exc:
-        raise CallbackResultError(f"{name} is no {type(value).__name__}: {exc}") from None
+        raise CallbackResultError(f"{name} is not a valid {type(value).__name__}: {exc}") from None

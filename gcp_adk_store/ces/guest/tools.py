@@ -56,7 +56,7 @@ class ToolCaller:
 
         Raises:
             AttributeError: it is a private one, which Python asks for by itself.
-            UnknownToolError: there is no such tool.
+            UnknownToolError: the tool is unknown.
         """
         if name in self.names:
             return name
@@ -70,7 +70,7 @@ class ToolCaller:
         """Call the tool *name*; return its answer.
 
         Raises:
-            TypeError: the arguments are not one dict, or no JSON; or a variable is none, which is named.
+            TypeError: the arguments are not one dict, or are not JSON; or the named variable is not JSON.
             HostCallError: the host refuses.
         """
         return self._seen(self._calls.ask(self._question(owner, name, positional, keywords)))
@@ -147,6 +147,6 @@ def _check_made(name: str) -> None:
 
 
 def unknown_tool(owner: str, name: str, names: Collection[str]) -> str:
-    """Return what is to be said of a tool that does not exist."""
+    """Return the message for an unknown tool."""
     known = ", ".join(sorted(names)) or "none"
-    return f"{owner}.{name}: there is no tool of that name; known: {known}"
+    return f"{owner}.{name}: unknown tool; known: {known}"

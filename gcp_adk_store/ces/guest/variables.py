@@ -47,14 +47,14 @@ class Variables:
         """Return the variables as the code left them so far, as JSON.
 
         Args:
-            lenient: Whether pydantic may convert what is no JSON.
+            lenient: Whether pydantic may convert values that are not JSON.
 
         Raises:
-            NotJsonError: a variable cannot be JSON; or they are no dict.
+            NotJsonError: a variable cannot be JSON, or the variables are not a dict.
         """
         current: object = self.context.state
         if not isinstance(current, dict):
-            raise NotJsonError(f"variables: {type(current).__name__} is no dict")
+            raise NotJsonError(f"variables: {type(current).__name__} is not a dict")
         state: dict[str, Any] = plain(current, "variables", lenient=lenient)
         return state
 
@@ -69,7 +69,7 @@ class Variables:
         """Return how the variables changed.
 
         Args:
-            lenient: Whether pydantic may convert what is no JSON.
+            lenient: Whether pydantic may convert values that are not JSON.
             nested: Whether changes inside of a variable count that was not set again.
             max_bytes: The largest JSON that a changed variable may have, in UTF-8; None is any.
 

@@ -121,6 +121,6 @@ class Requests:
 
 def _call(method: str, url: object, **given: Any) -> dict[str, Any]:
     present = {name: value for name, value in given.items() if value is not None}
-    # Bytes are refused with all that is no JSON, instead of as the URL "b'...'".
+    # Bytes stay bytes, so that they are refused as not JSON, instead of sent as the URL "b'...'".
     asked = url if isinstance(url, bytes) else str(url)
     return {"call": "http", "method": str(method).upper(), "url": asked, **present}

@@ -71,7 +71,7 @@ def _cgroup_limits() -> list[int]:
                 break
             try:
                 found.append(int((folder / name).read_text(encoding="ascii")))
-            except (OSError, ValueError):  # there is no such folder inside of a container; or "max"
+            except (OSError, ValueError):  # the folder is missing inside of a container, or the text is "max"
                 continue
     return found
 

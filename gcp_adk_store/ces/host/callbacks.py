@@ -35,14 +35,14 @@ def callback_request(
     """Return the request that calls the callbacks of *kind* in *code* about *subjects*.
 
     Raises:
-        InvalidInputError: there is no such kind, no code, or a subject that the kind needs is missing.
+        InvalidInputError: the kind is unknown, or the code or a subject that the kind needs is missing.
     """
     callback = kind.removesuffix("_callback")
     if callback not in CALLBACKS:
-        raise InvalidInputError(f"there is no callback {kind[:40]!r}; known: {', '.join(CALLBACKS)}")
+        raise InvalidInputError(f"unknown callback {kind[:40]!r}; known: {', '.join(CALLBACKS)}")
     files = [code] if isinstance(code, str | CodeFile) else list(code)
     if not files:
-        raise InvalidInputError("there is no code to run")
+        raise InvalidInputError("code is empty; give at least one file")
     missing = [name for name in _NEEDS[callback] if subjects.get(name) is None]
     if missing:
         raise InvalidInputError(f"{callback}_callback needs {' and '.join(missing)}")

@@ -22,13 +22,13 @@ class SessionKey:
         """Return *key*, read where it is text.
 
         Raises:
-            InvalidInputError: it is no key.
+            InvalidInputError: *key* is not a session key.
         """
         if isinstance(key, cls):
             return key
         parts = key.split("/") if isinstance(key, str) else []
         if len(parts) != _PARTS or not all(parts):
-            raise InvalidInputError("a session key is app/user/session, each percent-escaped")
+            raise InvalidInputError("a session key must be app/user/session, each percent-escaped")
         return cls(*(unquote(part) for part in parts))
 
     def __str__(self) -> str:

@@ -43,7 +43,7 @@ class LateRuns:
 
         def tell(late: asyncio.Task[ToolRun]) -> None:
             self._tasks.pop(late, None)
-            # Perhaps nobody waits for it; and an event loop that ends cancels what it has.
+            # Perhaps no caller awaits the task; an event loop that ends cancels its tasks.
             why = asyncio.CancelledError() if late.cancelled() else late.exception()
             if why is not None:
                 logger.error("the response of %s was not stored in %s: %s", name, key, type(why).__name__)

@@ -1,4 +1,4 @@
-"""Read what a sandbox sends, trusting none of it: questions to the host, and the answer of a run."""
+"""Read the untrusted frames of a sandbox: host calls, and the answer of a run."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -37,11 +37,11 @@ class Question:
         """Return the question that *frame* is.
 
         Raises:
-            SandboxProtocolError: it is none.
+            SandboxProtocolError: *frame* is not a valid host call.
         """
         call = _field(frame, "call", str)
         if call not in {"tool", "http", "collect"}:
-            raise SandboxProtocolError(f"the code asks the host for {call[:40]!r}, which there is not")
+            raise SandboxProtocolError(f"unknown host call {call[:40]!r}; known: tool, http, collect")
         is_tool, is_http = call == "tool", call == "http"
         return cls(
             call=call,  # type: ignore[arg-type]  # one of the three
@@ -102,7 +102,7 @@ class Answer:
         """Return the answer that *frame* is, of a run that began with the variables *before*.
 
         Raises:
-            SandboxProtocolError: it is none.
+            SandboxProtocolError: *frame* is not a valid answer.
         """
         delta = _delta(frame)
         for name in _WHILE_OPTIONAL:
@@ -165,12 +165,12 @@ def _delta(frame: Mapping[str, Any]) -> Delta:
 def _field(frame: Mapping[str, Any], name: str, kind: type[T]) -> T:
     value = frame.get(name)
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-        raise SandboxProtocolError(f"the code's process sent a frame whose {name} is no {kind.__name__}")
+        raise SandboxProtocolError(f"the code's process sent a frame whose {name} is not a {kind.__name__}")
     return value
 
 
 def _texts(frame: Mapping[str, Any], name: str) -> list[str]:
     texts = _field(frame, name, list)
     if not all(isinstance(text, str) for text in texts):
-        raise SandboxProtocolError(f"the code's process sent a frame whose {name} is no list of text")
+        raise SandboxProtocolError(f"the code's process sent a frame whose {name} is not a list of texts")
     return texts

@@ -33,7 +33,7 @@ class Reply:
         """Return an answer that is *value*.
 
         Raises:
-            TypeError, ValueError: it is no JSON.
+            TypeError, ValueError: *value* is not JSON.
         """
         return cls(text=json.dumps(value, allow_nan=False), mocked=mocked)
 

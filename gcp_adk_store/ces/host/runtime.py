@@ -58,7 +58,7 @@ class PythonRuntime:
 
     Every run may raise what the session service raises, and:
 
-    * ``SessionMissingError``: there is no such session; no code was run.
+    * ``SessionMissingError``: the session does not exist; the code did not run.
     * ``SessionConflictError``: another writer was first. The code has run and nothing is stored.
       ``RuntimeSettings.reruns_on_conflict`` lets it run again, and what it asked of the host happen again.
       Or the session has the event of ``event_id`` already: the code has not run, unless that was stored
@@ -84,7 +84,7 @@ class PythonRuntime:
         mocks: MockConfig | None = None,
         fakes: FakeTools | None = None,
     ) -> None:
-        """Prepare it; nothing is started before the first run.
+        """Create a runtime; the sandbox starts with the first run.
 
         Args:
             session_service: Where the sessions are: this library's, or any of ADK's.
@@ -99,7 +99,7 @@ class PythonRuntime:
             fakes: Code that answers calls of tools, where no mock does.
 
         Raises:
-            InvalidInputError: two tools have one name, or there is no such sandbox.
+            InvalidInputError: two tools have one name, or the name of the sandbox is unknown.
         """
         settings = settings or RuntimeSettings()
         access = HttpAccess(http or HttpPolicy())
@@ -158,12 +158,12 @@ class PythonRuntime:
         ``error``.
 
         Raises:
-            InvalidInputError: there is no such tool.
+            InvalidInputError: the tool is unknown.
         """
         callee = self._toolbox.callees.get(name)
         if callee is None:
             raise InvalidInputError(
-                f"there is no tool {name[:100]!r}; known: {', '.join(sorted(self._toolbox.callees))}"
+                f"unknown tool {name[:100]!r}; known: {', '.join(sorted(self._toolbox.callees))}"
             )
         given = to_object(args, "args")
         invocation = Invocation.of(f"call_tool {name}", key, self._settings, **options)

@@ -16,7 +16,7 @@ def open_sandbox(chosen: Sandbox | str | None, *, runs_at_once: int) -> tuple[Sa
         runs_at_once: How many runs it must bear at a time, so that runs do not wait for runs within them.
 
     Raises:
-        InvalidInputError: there is none of that name.
+        InvalidInputError: the name is unknown.
     """
     match chosen:
         case None | "bubblewrap":
@@ -26,7 +26,7 @@ def open_sandbox(chosen: Sandbox | str | None, *, runs_at_once: int) -> tuple[Sa
         case "inprocess":
             return InProcessSandbox(), True
         case str():
-            raise InvalidInputError(f"there is no sandbox {chosen[:40]!r}; known: {', '.join(_NAMES)}")
+            raise InvalidInputError(f"unknown sandbox {chosen[:40]!r}; known: {', '.join(_NAMES)}")
         case _:
             return chosen, False
 

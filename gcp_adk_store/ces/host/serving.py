@@ -78,7 +78,7 @@ class Host:
         """Return the answer to what the code asks.
 
         Raises:
-            SandboxProtocolError: it is no question.
+            SandboxProtocolError: *frame* is not a valid host call.
         """
         question = Question.of(frame)
         if question.call == "collect":
@@ -148,7 +148,7 @@ class Host:
         if self._held_characters > most:
             self._end(
                 "UncollectedAnswersError",
-                f"answers to background calls that nobody asked for are more than the {most} characters "
+                f"answers to background calls that the code did not collect exceed the {most} characters "
                 "of uncollected_characters",
             )
         if self.ending is not None:  # nothing that follows may have an effect
@@ -238,6 +238,6 @@ def beginning_of(value: Any, most: int = _SHOWN_CHARACTERS) -> tuple[Any, bool]:
 
 
 def _characters(reply: Reply) -> int:
-    """Return how much of the host an answer takes while nobody asks for it, in characters of JSON."""
+    """Return the size of an answer that waits for its collection, in characters of JSON."""
     changes = 0 if reply.delta is None else len(json.dumps(reply.delta.wire()))
     return len(reply.text) + changes

@@ -86,7 +86,7 @@ def events_of(
 
 
 def latest_input(session: Session) -> Event | None:
-    """Return the event with what the user said last; responses of tools are none."""
+    """Return the last event of what the user said; responses of tools do not count."""
     for event in reversed(session.events):
         parts = (event.content.parts if event.content else None) or []
         if event.author == _USER and any(part.function_response is None for part in parts):

@@ -107,7 +107,7 @@ class Invocation:
         """Return what is said of a run, with what was left out.
 
         Raises:
-            InvalidInputError: *key* is none, or the agent has the user's name.
+            InvalidInputError: *key* is not valid, or the agent has the name ``user``.
         """
         if agent_name == _USER:
             raise InvalidInputError(f"agent_name cannot be {_USER!r}")
@@ -251,7 +251,7 @@ class SessionRuns:
         """Return the session as a run sees it.
 
         Raises:
-            SessionMissingError: there is none.
+            SessionMissingError: the session does not exist.
             SessionConflictError: the run's event is there already.
             InvalidInputError: something in its events, or in *invocation*, cannot be JSON.
         """
@@ -334,7 +334,7 @@ class SessionRuns:
         )
         if session is None:
             raise SessionMissingError(
-                f"there is no session {key}", operation=invocation.operation, key=str(key)
+                "the session does not exist", operation=invocation.operation, key=str(key)
             )
         return session
 

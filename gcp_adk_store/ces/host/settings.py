@@ -35,7 +35,7 @@ class RuntimeSettings:
     """Whether inline data of earlier turns stays in ``context.events``; the platform strips it."""
     shared_variables: tuple[str, ...] = ()
     """Names of the ``user:`` and ``app:`` variables that code sees and sets, such as ``app:theme``, without
-    patterns. Runs of other users see what code sets of the app, so none is shared by default."""
+    patterns. Runs of other users see what code sets of the app, so the default is empty."""
     session_variables_bytes: int = 6 * _MIB
     """Bytes of a session's own variables together, names and values, in the JSON of a run's request. A run
     that stores more fails. The default takes 24 variables of the largest size, 256 KiB. With those of the

@@ -110,7 +110,7 @@ class Toolbox:
 
         Raises:
             SandboxUnavailableError: the sandbox cannot run here.
-            TypeError, ValueError: a mock answers what is no JSON. What the function of a mock raises, too.
+            TypeError, ValueError: the answer of a mock is not JSON. Any exception of the function of a mock.
         """
         return await self.stand_in(call, run) or await self._of_tool(call, run)
 
@@ -129,7 +129,7 @@ class Toolbox:
         return await self._faked(self._fakes, function, call, run)
 
     def description_of(self, name: str) -> str:
-        """Return what the tool *name* does; nothing where there is none."""
+        """Return the description of the tool *name*; empty for an unknown tool."""
         callee = self.callees.get(name)
         return callee.description if callee is not None else ""
 
@@ -166,7 +166,7 @@ class Toolbox:
                 reply = Reply.of_json(await answer if inspect.isawaitable(answer) else answer, mocked=True)
                 return replace(reply, status_code=tool.status_code, reason=tool.reason)
             case None:
-                return Reply(ending=("UnknownToolError", f"there is no tool {call.name[:100]!r}"))
+                return Reply(ending=("UnknownToolError", f"unknown tool {call.name[:100]!r}"))
 
     async def _of_operation(self, tool: OperationTool, call: ToolCall) -> Reply:
         try:

@@ -1,4 +1,4 @@
-"""Spell objects of ADK and of Google's SDK as the JSON that code gets."""
+"""Convert objects of ADK and of Google's SDK to the JSON that code gets."""
 
 import base64
 import enum
@@ -19,7 +19,7 @@ def to_json(value: Any, where: str, *, null_for_nan: bool = False) -> Any:
     Args:
         value: What there is.
         where: What it is, for the message.
-        null_for_nan: Whether numbers that are none, or infinite, become null.
+        null_for_nan: Whether NaN and infinities become null.
 
     Raises:
         InvalidInputError: there is something in it that JSON cannot hold; the message says where.
@@ -34,7 +34,7 @@ def to_object(value: Any, where: str, *, null_for_nan: bool = False) -> dict[str
     """Return *value*, a model or a mapping, as a JSON object; as `to_json`.
 
     Raises:
-        InvalidInputError: it is none.
+        InvalidInputError: *value* is not an object.
     """
     made = to_json(value, where, null_for_nan=null_for_nan)
     if not isinstance(made, dict):
@@ -54,7 +54,7 @@ def _json(value: Any, *, null_for_nan: bool) -> Any:  # noqa: PLR0911  # one for
         case float() if not math.isfinite(value):
             if null_for_nan:
                 return None
-            raise ValueError(f"{value} is no JSON")
+            raise ValueError(f"{value} is not JSON")
         case None | bool() | int() | float() | str():
             return value
         case Mapping():
@@ -69,5 +69,5 @@ def _json(value: Any, *, null_for_nan: bool) -> Any:  # noqa: PLR0911  # one for
 
 def _key(key: object) -> str:
     if not isinstance(key, str):
-        raise TypeError("a key is no text")
+        raise TypeError("a key is not text")
     return key

@@ -46,7 +46,7 @@ def read_address(text: str) -> Address:
     """Return the address that *text* is, an IPv4 address where it is one within IPv6.
 
     Raises:
-        ValueError: it is none, or has a zone, which only addresses of a link have.
+        ValueError: the text is not an address, or has a zone, as link-local addresses have.
     """
     address = ip_address(text)
     if isinstance(address, IPv6Address):

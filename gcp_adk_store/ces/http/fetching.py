@@ -16,7 +16,7 @@ from gcp_adk_store.ces.http.headers import sendable
 from gcp_adk_store.ces.http.policy import HttpPolicy, RefusedError
 
 NO_ANSWER: Final = "Error fetching from URL"
-"""The reason where there was no answer, as the platform has it."""
+"""The reason of a request without an answer, as on the platform."""
 
 _METHODS: Final = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"})
 _PACKED: Final = {"gzip": zlib.MAX_WBITS | 16, "x-gzip": zlib.MAX_WBITS | 16, "deflate": zlib.MAX_WBITS}
@@ -61,7 +61,7 @@ class Outgoing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fetched:
-    """An answer, or that there was none."""
+    """An answer, or the reason why it is missing."""
 
     status_code: int
     reason: str
@@ -71,7 +71,7 @@ class Fetched:
 
     @classmethod
     def none(cls, why: str, said: Sequence[str] = ()) -> Self:
-        """Return that there was no answer, and *why*."""
+        """Return the result of a request that got no answer, with the reason *why*."""
         return cls(status_code=0, reason=NO_ANSWER, text="", said=(*said, why))
 
 
@@ -82,7 +82,7 @@ class HttpAccess:
         self._policy = policy
 
     async def fetch(self, outgoing: Outgoing, *, asker: str = "") -> Fetched:
-        """Return the answer to *outgoing* of the session *asker*; that there is none is an answer too."""
+        """Return the answer to *outgoing* of the session *asker*; the status is 0 if the request fails."""
         said: list[str] = []
         where = "a request"
         try:
@@ -162,7 +162,7 @@ class _CheckedTransport(httpx.AsyncBaseTransport):
                 return await self._inner.handle_async_request(pinned)
             except (httpx.ConnectError, httpx.ConnectTimeout) as exc:
                 failure = exc
-        raise failure or httpx.ConnectError("there is no address")
+        raise failure or httpx.ConnectError("the host has no address")
 
     async def aclose(self) -> None:
         await self._inner.aclose()
@@ -178,7 +178,7 @@ class _Body:
         self._packed_size = 0
         name = encoding.strip().lower()
         if name not in {"", "identity", *_PACKED}:
-            raise RefusedError(f"the answer is packed as {name[:40]!r}, which nobody asked for")
+            raise RefusedError(f"the answer is packed as {name[:40]!r}, which the request did not accept")
         self._format = _PACKED.get(name)
         self._unpack = None if self._format is None else zlib.decompressobj(self._format)
 
@@ -251,11 +251,11 @@ def _request(outgoing: Outgoing, said: list[str], most_bytes: int) -> httpx.Requ
     """Return *outgoing*, with a body of *most_bytes*, as httpx has it; *said* learns what was left out.
 
     Raises:
-        RefusedError: it is none.
+        RefusedError: the request is not valid.
         httpx.InvalidURL, TypeError, ValueError: the same.
     """
     if outgoing.method not in _METHODS:
-        raise RefusedError(f"{outgoing.method[:40]!r} is no method of ces_requests")
+        raise RefusedError(f"{outgoing.method[:40]!r} is not a method of ces_requests")
     url = httpx.URL(outgoing.url)
     if outgoing.params:
         url = url.copy_with(params=[*httpx.QueryParams(url.query).multi_items(), *_pairs(outgoing.params)])
@@ -331,5 +331,5 @@ def _decoded(body: bytes, charset: str | None) -> str:
         except (LookupError, ValueError):
             name = "utf-8"
     if name not in _CHARSETS and not name.startswith(("iso8859-", "cp125")):
-        name = "utf-8"  # Python has codecs that are no text, some of which unpack
+        name = "utf-8"  # some codecs of Python are not of text, and may decompress
     return body.decode(name, errors="replace")

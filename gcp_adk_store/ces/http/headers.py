@@ -31,13 +31,11 @@ _VALUE: Final = re.compile(r"(?:[!-~](?:[\t -~]*[!-~])?)?")
 
 
 def header_fault(name: str, value: str) -> str | None:
-    """Return why *name* and *value* are no header, or None; it never says *value*, which may be a secret."""
+    """Return what is wrong with a header, or None; never shows *value*, which may be a secret."""
     if not _NAME.fullmatch(name):
-        return f"{name[:40]!r} is no name of a header"
+        return f"{name[:40]!r} is not a valid name of a header"
     if not _VALUE.fullmatch(value):
-        return (
-            f"the header {name[:40]} has a value that is no text in ASCII, or has spaces or lines around it"
-        )
+        return f"the value of the header {name[:40]} must be ASCII, without spaces or line ends around it"
     return None
 
 
@@ -45,11 +43,11 @@ def sendable(given: Any, said: list[str]) -> dict[str, str]:
     """Return those headers of *given* that are not the host's to set; of one name the last.
 
     Args:
-        given: By name; None has none.
+        given: Values by name, or None.
         said: Learns what was left out.
 
     Raises:
-        RefusedError: they are no headers.
+        RefusedError: *given* is not valid, or is too large.
     """
     if given is None:
         return {}

@@ -78,7 +78,7 @@ class AllowedHost:
         """Return the entry that *text* spells.
 
         Raises:
-            InvalidInputError: it spells none.
+            InvalidInputError: *text* is not a host.
         """
         host, port = text.strip(), ""
         if host.startswith("[") or host.count(":") <= 1:  # what has more is an IPv6 address without a port
@@ -107,7 +107,7 @@ class HttpPolicy:
     and after every redirect.
 
     Raises:
-        InvalidInputError: an entry or a limit is none.
+        InvalidInputError: an entry or a limit is not valid.
     """
 
     allow: Sequence[str] = ()
@@ -159,7 +159,7 @@ class HttpPolicy:
             asked = f"{_host(url)}:{_port(url)}"
             raise RefusedError(f"{asked} is not among the allowed hosts (HttpPolicy.allow)")
         if not 0 < _port(url) <= _LARGEST_PORT:
-            raise RefusedError(f"{_port(url)} is no port")
+            raise RefusedError(f"{_port(url)} is not a port")
         try:
             async with asyncio.timeout(self.look_up_timeout_s) as clock:
                 found = await self._look_up(_host(url), _port(url), asker)
@@ -206,5 +206,5 @@ def _name_of(host: str, text: str) -> str:
     except httpx.InvalidURL as exc:
         raise InvalidInputError(f"allowed host {text!r}: {exc}") from exc
     if url.path != "/" or url.userinfo or url.query or url.port or not _HOST.fullmatch(_host(url)):
-        raise InvalidInputError(f"allowed host {text!r} is no host: name one without scheme and path")
+        raise InvalidInputError(f"allowed host {text!r} is not a host; write it without scheme and path")
     return star + _host(url)

@@ -1,4 +1,4 @@
-"""Run user code where it can harm nobody; ``docs/ces-sandbox.md`` says what protects from what."""
+"""Run user code in isolation; ``docs/ces-sandbox.md`` describes the protection."""
 
 from gcp_adk_store.ces.sandbox.bubblewrap import BubblewrapSandbox
 from gcp_adk_store.ces.sandbox.clock import Clock

@@ -59,7 +59,7 @@ class BubblewrapSandbox:
         patience_s: float = 30.0,
         bwrap: str | None = None,
     ) -> None:
-        """Prepare it; nothing is started yet.
+        """Create a sandbox, which starts with its first run.
 
         Args:
             entry: ``package.module:function`` that runs inside; its package is carried there alone.
@@ -203,8 +203,8 @@ def _command(bwrap: str, environment: Environment, code: Path, *, is_root: bool)
             if Path(folder, name).is_dir():  # the host's own packages
                 binds += ["--tmpfs", f"{folder}/{name}"]
     search = sorted({str(Path(path).parent) for path in environment.libraries})
-    # Root makes namespaces without a user namespace, and each run becomes nobody in one; everybody else has
-    # a user namespace from the start. Either way a run has one of its own.
+    # For root, bubblewrap makes no user namespace; each run later becomes the user nobody in one of its own.
+    # For another user, bubblewrap makes one at the start.
     rights = (
         ["--cap-drop", "ALL", "--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"]
         if is_root

@@ -67,7 +67,7 @@ class Container:
         self.output = Channel(output)
         try:
             threading.Thread(target=self._live, name="gcp-adk-store-container", daemon=True).start()
-        except RuntimeError as exc:  # no thread can be made, and nobody would close what it was to own
+        except RuntimeError as exc:  # without the thread, its descriptors must be closed here
             for each in (self._reads, self._writes, self._prints):
                 os.close(each)
             self.frames.close()
@@ -106,7 +106,7 @@ class Container:
         Raises:
             SandboxUnavailableError: it was never started.
         """
-        # Once it has ended nothing is awaited: who is cancelled again and again would never learn of it.
+        # After its end, await nothing: a task that is cancelled again and again must still see the end.
         over = self._over.done()
         status = self._over.result() if over else await asyncio.shield(asyncio.wrap_future(self._over))
         # As os.wait tells a signal; a command tells one that the process got like a shell does.

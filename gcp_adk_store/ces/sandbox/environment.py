@@ -61,10 +61,10 @@ def default_folder(environ: Mapping[str, str] = os.environ) -> Path:
 
 
 def installed_folder(environ: Mapping[str, str] = os.environ, *, clone: Path = _CLONE) -> Path:
-    """Return where to look for an environment: where it is kept, or in a clone of this project.
+    """Return the folder of the environment: the default one, or ``.cache/ces`` of a clone of this project.
 
-    ``make ready`` installs one in ``.cache/ces`` of the clone. It serves where none is named and the cache of
-    the user has none.
+    ``make ready`` installs the second. It applies if ADK_STORE_CES_ENVIRONMENT is not set and the cache of
+    the user has no environment.
     """
     kept, of_clone = default_folder(environ), clone / ".cache" / "ces"
     if environ.get("ADK_STORE_CES_ENVIRONMENT") or (kept / _DESCRIPTION).is_file():
@@ -77,7 +77,7 @@ def open_environment(folder: Path) -> Environment:
     """Return the environment of *folder*.
 
     Raises:
-        SandboxUnavailableError: there is none, or its interpreter is gone.
+        SandboxUnavailableError: the environment or its interpreter is missing.
     """
     folder = folder.absolute()  # what is mounted is looked for from elsewhere
     try:
@@ -180,7 +180,9 @@ def _libraries(interpreter: Interpreter, site: Path) -> list[str]:
     modules = [each for each in modules if "/site-packages/" not in each.removeprefix(str(site))]
     loader = shutil.which("ldd")
     if loader is None:
-        raise SandboxUnavailableError("there is no ldd, by which the libraries of an interpreter are found")
+        raise SandboxUnavailableError(
+            "the command ldd is missing, which finds the libraries of an interpreter; install libc-bin"
+        )
     # A module of a library that this machine lacks cannot be imported outside either.
     listed = subprocess.run(
         [loader, interpreter.executable, *modules], capture_output=True, text=True, check=False
@@ -203,7 +205,7 @@ def carried_code(environment: Environment, modules: Sequence[str]) -> Path:
     A package above them is left out, so that importing one of them inside imports nothing else.
 
     Raises:
-        SandboxUnavailableError: a module is not there, or the folder cannot be written.
+        SandboxUnavailableError: a module is missing, or the folder cannot be written.
     """
     packages = {each.rpartition(".")[0] for each in modules}
     files: dict[str, bytes] = {}
@@ -211,9 +213,9 @@ def carried_code(environment: Environment, modules: Sequence[str]) -> Path:
         try:
             spec = importlib.util.find_spec(package)
         except ImportError as exc:
-            raise SandboxUnavailableError(f"there is no package {package}: {exc}") from exc
+            raise SandboxUnavailableError(f"the package {package} cannot be imported: {exc}") from exc
         if spec is None or not spec.submodule_search_locations:
-            raise SandboxUnavailableError(f"there is no package {package}")
+            raise SandboxUnavailableError(f"the package {package} cannot be found")
         root = Path(spec.submodule_search_locations[0])
         for path in sorted(root.rglob("*.py")):
             files[f"{package.replace('.', '/')}/{path.relative_to(root)}"] = path.read_bytes()

@@ -50,7 +50,7 @@ class GvisorSandbox:
         runsc: str | None = None,
         platform: str | None = None,
     ) -> None:
-        """Prepare it; nothing is started before a run.
+        """Create a sandbox; each run starts its own container.
 
         Args:
             entry: ``package.module:function`` that runs inside; its package is carried there alone.

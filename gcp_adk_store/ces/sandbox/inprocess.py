@@ -28,10 +28,10 @@ class UnsafeSandboxWarning(UserWarning):
 
 
 class InProcessSandbox:
-    """No sandbox at all: a thread of this process, which breakpoints work in.
+    """Runs code in a thread of this process, without isolation, so that breakpoints work.
 
-    Nothing is limited but the time that a run is waited for; a thread that goes on cannot be ended. What its
-    entry does not show, but prints, goes where this process prints.
+    Only the wall time is limited, and a thread that exceeds it goes on. Output that the entry prints, and
+    does not show, goes to the streams of this process.
     """
 
     def __init__(self, *, entry: str = GUEST) -> None:
@@ -69,7 +69,7 @@ class InProcessSandbox:
                 on_output(run.output)
 
     async def close(self) -> None:
-        """Do nothing: there is nothing to end."""
+        """Do nothing; the sandbox owns no process."""
 
     @property
     def runs_at_once(self) -> None:
@@ -120,7 +120,7 @@ class _Run:
             self._tell(self._finish, result)
 
     def _tell(self, settle: Callable[[Any], None], outcome: object) -> None:
-        with contextlib.suppress(RuntimeError):  # nobody waits any more: the event loop was closed
+        with contextlib.suppress(RuntimeError):  # the event loop is closed; no task waits
             self._loop.call_soon_threadsafe(settle, outcome)
 
     def _finish(self, result: dict[str, Any]) -> None:

@@ -50,19 +50,19 @@ def find_interpreter(named: str | None = None, environ: Mapping[str, str] = os.e
     not 3.12.
 
     Raises:
-        SandboxUnavailableError: the one that is named is no CPython.
+        SandboxUnavailableError: *named* is not a CPython that runs.
     """
     if named is not None:
         path = shutil.which(named, path=environ.get("PATH", ""))
         found = None if path is None else _examine(path)
         if found is None:
-            raise SandboxUnavailableError(f"{named} is no CPython that runs")
+            raise SandboxUnavailableError(f"{named} is not a CPython that runs; name another interpreter")
     else:
         candidates = (_examine(each) for each in _candidates(environ))
         found = next((each for each in candidates if each and each.version[:2] == PLATFORM_VERSION), None)
         found = found or _examine(sys.executable)
         if found is None:
-            raise SandboxUnavailableError(f"{sys.executable} is no CPython, and there is no python3.12")
+            raise SandboxUnavailableError(f"{sys.executable} is not a CPython; install python3.12")
     if found.version[:2] != PLATFORM_VERSION:
         version = ".".join(map(str, found.version))
         warnings.warn(

@@ -1,4 +1,4 @@
-"""Hold the limits of one call."""
+"""The limits of one run."""
 
 import math
 from dataclasses import asdict, dataclass, fields
@@ -11,13 +11,13 @@ _MIB: Final = 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What one call may use; what happens beyond is said of each.
+    """The most that one run may use, and what happens above each limit.
 
-    The platform publishes no limits of its own; tools that take longer than about five seconds are to be
+    The platform does not publish its limits. Tools that take longer than about five seconds must be
     asynchronous there.
 
     Raises:
-        InvalidInputError: a limit is no positive number.
+        InvalidInputError: a limit is not a positive number.
     """
 
     wall_s: float = 30.0
@@ -26,7 +26,7 @@ class Limits:
     """Processor time of all its threads: then it is killed, a SandboxTimeoutError."""
     memory_bytes: int = 1024 * _MIB
     """Address space, the interpreter's some 200 MiB included: beyond, a MemoryError in the code, which is a
-    SandboxMemoryError if nobody catches it."""
+    SandboxMemoryError if the code does not catch it."""
     threads: int = 64
     """Threads at a time: beyond, starting one fails in the code."""
     file_bytes: int = 16 * _MIB

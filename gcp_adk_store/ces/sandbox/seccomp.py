@@ -121,7 +121,7 @@ def program() -> bytes:
     """Return the filter for this machine's architecture.
 
     Raises:
-        SandboxUnavailableError: there is no libseccomp, or it refused.
+        SandboxUnavailableError: libseccomp is missing, or refuses a rule.
     """
     library = _library()
     context = library.seccomp_init(ctypes.c_uint32(_ERRNO | _EPERM))

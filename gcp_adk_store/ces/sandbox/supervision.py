@@ -1,4 +1,4 @@
-"""Supervise one call: answer what it asks, keep its limits, and judge how it ended."""
+"""Supervise one call: serve its host calls, enforce its limits, and report how it ended."""
 
 import asyncio
 import contextlib
@@ -28,7 +28,7 @@ _SURELY_USED: Final = 0.75
 """Of cpu_s: the kernel kills by its count of whole ticks, which on a busy machine is more than was used."""
 
 _Verdict = Result | Failed | SandboxError | None
-"""What ended a call: its last frame, what it may not do, or nothing but the end of its frames."""
+"""What ended a call: its last frame, a violation, or None at the end of its frames."""
 _Collecting = asyncio.Task[SandboxOutputError | None]
 
 
@@ -51,10 +51,10 @@ class Process(Protocol):
     """Its standard output and error."""
 
     def kill(self) -> None:
-        """Have it killed, without waiting; once it has ended, nothing happens."""
+        """Kill it, without waiting; does nothing after its end."""
 
     async def ended(self) -> Ended:
-        """Wait for its end; raise a SandboxCrashError if somebody else ended all of the sandbox."""
+        """Wait for its end; raise a SandboxCrashError if the whole sandbox ended."""
         ...
 
 
@@ -67,9 +67,9 @@ async def supervise(
     on_output: Callable[[str], None] | None,
     clock: Clock,
 ) -> dict[str, Any]:
-    """Have *process* answer *request*, and see it end; see ``Sandbox.run`` for what is raised.
+    """Send *request* to *process*, return its result, and wait for its end; raises as ``Sandbox.run``.
 
-    Cancelled, however often, it raises that when the process has ended; who calls closes the process.
+    A cancellation takes effect when the process has ended. The caller must close the process.
     """
     printed = bytearray()
     collecting = asyncio.create_task(_collect(process.output, printed, limits))
@@ -105,7 +105,7 @@ async def _result(
     if isinstance(verdict, Result):
         return verdict.result
     if verdict is None:
-        verdict = _judge(ended, limits, is_killed=is_killed)
+        verdict = _error_of(ended, limits, is_killed=is_killed)
     elif isinstance(verdict, Failed):
         verdict = REASONS[verdict.reason](verdict.message)
     raise verdict
@@ -146,7 +146,7 @@ async def _ends_by_itself(process: Process) -> bool:
 
 
 async def _end(process: Process, talking: asyncio.Task[_Verdict], collecting: _Collecting) -> Ended:
-    """End *process*, and what reads from it; a cancellation is raised after that."""
+    """End *process* and its readers; a cancellation takes effect after that."""
     process.kill()
     talking.cancel()
     cancelled: asyncio.CancelledError | None = None
@@ -163,8 +163,8 @@ async def _end(process: Process, talking: asyncio.Task[_Verdict], collecting: _C
             raise cancelled
 
 
-def _judge(ended: Ended, limits: Limits, *, is_killed: bool) -> SandboxError:
-    """Say why there was no last frame."""
+def _error_of(ended: Ended, limits: Limits, *, is_killed: bool) -> SandboxError:
+    """Return the error for a process that ended without its last frame."""
     if is_killed:
         return SandboxCrashError("the code closed its way to the host, and went on; it was killed")
     if not os.WIFSIGNALED(ended.status):

@@ -181,7 +181,7 @@ class Zygote:
                 raise SandboxUnavailableError(said or str(exc)) from exc
             self.ready.set_result(version)
             while process.stderr.read(_SAID_BYTES):
-                pass  # nobody's but the zygote's own, which has nothing to say
+                pass  # the end of a process that the zygote does not own; ignore it
         self.close()
         self.over.set_result(None)
 

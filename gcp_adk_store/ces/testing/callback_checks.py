@@ -51,7 +51,7 @@ _FAREWELL_S: Final = 5.0
 """Until it ends after its last word."""
 _NEVER: Final = "sent what pytest never sends"
 _FINISHED: Final = (0, 1, 5)
-"""pytest's exit codes after which it told of all: all passed, some failed, there was none."""
+"""Exit codes of a pytest that reported every test: all passed, some failed, the file has no test."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

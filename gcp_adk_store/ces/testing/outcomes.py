@@ -18,7 +18,7 @@ class Outcome:
     subject: str
     """The tool, or the callback and its agent."""
     status: Status
-    """``error`` where it could not be run, as of a test that is none."""
+    """``error`` if the test could not run, for example because it is malformed."""
     says: tuple[str, ...] = ()
     """What is wrong, each thing in its own text."""
     stdout: str = ""

@@ -43,7 +43,7 @@ async def start_pytest(
         walled: In namespaces; else as anything that the user starts, which protects nothing.
 
     Raises:
-        SandboxUnavailableError: there is no bubblewrap.
+        SandboxUnavailableError: bubblewrap is not installed.
     """
     command = [
         *(sys.executable, "-P", "-m", "pytest", "-q", "-p", PLUGIN, "-p", "no:cacheprovider"),

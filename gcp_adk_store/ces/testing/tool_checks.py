@@ -1,4 +1,4 @@
-"""Run tests of tools: each on a session of its own, which nobody keeps."""
+"""Run tests of tools: each on a session of its own in memory."""
 
 import time
 import uuid
@@ -45,7 +45,7 @@ class ToolChecks:
         """
         if test.tool not in self.app.tool_names:
             known = ", ".join(sorted(self.app.tool_names)) or "none"
-            return self._outcome(test, "error", (f"there is no tool {test.tool}; known: {known}",))
+            return self._outcome(test, "error", (f"unknown tool {test.tool}; known: {known}",))
         began = time.perf_counter()
         try:
             run = await self._call(test)
@@ -64,7 +64,7 @@ class ToolChecks:
             if (failure := each.failure(document))
         ]
         if run.error is not None and not (wrong or any(map(_is_of_error, test.response))):
-            wrong.append("the tool raised, and nothing is expected of its error")
+            wrong.append("the tool raised an exception that the test does not expect")
         if wrong and run.error is not None:
             wrong.append(run.error.traceback.rstrip() or str(run.error))
         return self._outcome(
@@ -121,7 +121,7 @@ def _is_of_error(expectation: Expectation) -> bool:
 
 
 def malformed(error: MalformedTestError) -> Outcome:
-    """Return what becomes of a file of tests that is none."""
+    """Return the outcome of a malformed test file."""
     return Outcome(
         path=error.path, line=error.line, name="the file", subject="", status="error", says=(error.says,)
     )

@@ -40,7 +40,7 @@ _PLAIN_INTEGER: Final = re.compile(r"[-+]?(0|[1-9][0-9]*)")
 
 
 class MalformedTestError(ValueError):
-    """A file of tests is none.
+    """The test file is malformed.
 
     Attributes:
         path: Of the file.
@@ -87,7 +87,7 @@ def read_tool_tests(path: Path, shown: str) -> list[ToolTest]:
         shown: How errors and tests name it.
 
     Raises:
-        MalformedTestError: it is no YAML, or one of the tests is none.
+        MalformedTestError: the file is not YAML, or a test is malformed.
     """
     try:
         return _Reading(shown).tests(path.read_text(encoding="utf-8-sig"))
@@ -111,7 +111,7 @@ class _Reading:
             mark = getattr(exc, "problem_mark", None)
             line = mark.line + 1 if mark else 1
             raise MalformedTestError(
-                self.shown, line, f"it is no YAML: {getattr(exc, 'problem', exc)}"
+                self.shown, line, f"it is not YAML: {getattr(exc, 'problem', exc)}"
             ) from exc
         finally:
             loader.dispose()
@@ -129,7 +129,7 @@ class _Reading:
         members = self._members(node, "a test", _FIELDS)
         if "agrs" in members:  # so spelt in many a file, and read
             if "args" in members:
-                raise self._wrong(members["args"], "args is there twice, once as agrs")
+                raise self._wrong(members["args"], "args is given twice, once as agrs")
             members["args"] = members.pop("agrs")
         if "variables" in members and "context" in members:
             raise self._wrong(members["context"], "a test has variables or context, not both")
@@ -174,7 +174,7 @@ class _Reading:
             operator = self._text(each, members, "operator")
             if operator not in OPERATORS:
                 raise self._wrong(
-                    members["operator"], f"there is no operator {operator}; there are {', '.join(OPERATORS)}"
+                    members["operator"], f"unknown operator {operator}; known: {', '.join(OPERATORS)}"
                 )
             if "value" not in members and operator not in WITHOUT_VALUE:
                 raise self._wrong(each, f"{operator} needs a value")
@@ -189,36 +189,36 @@ class _Reading:
         self, node: yaml.Node, what: str = "the file", known: frozenset[str] | None = None
     ) -> dict[str, yaml.Node]:
         if not isinstance(node, yaml.MappingNode):
-            raise self._wrong(node, f"{what} is an object, with names and values")
+            raise self._wrong(node, f"{what} must be an object, with names and values")
         members: dict[str, yaml.Node] = {}
         for key, value in node.value:
             if not isinstance(key, yaml.ScalarNode):
-                raise self._wrong(key, f"a name in {what} is no text")
+                raise self._wrong(key, f"a name in {what} is not text")
             if key.tag == _MERGE:
                 raise self._wrong(key, f"{key.value} is not read: write the names out")
             if key.value in members:
-                raise self._wrong(key, f"{key.value} is there twice")
+                raise self._wrong(key, f"{key.value} is given twice")
             if known is not None and key.value not in known:
                 there = ", ".join(sorted(known - {"agrs"}))
-                raise self._wrong(key, f"there is no {key.value} in {what}; there is {there}")
+                raise self._wrong(key, f"unknown name {key.value} in {what}; known: {there}")
             members[str(key.value)] = value
         return members
 
     def _items(self, node: yaml.Node, what: str) -> list[yaml.Node]:
         if not isinstance(node, yaml.SequenceNode):
-            raise self._wrong(node, f"{what} is a list")
+            raise self._wrong(node, f"{what} must be a list")
         return list(node.value)
 
     def _text(self, node: yaml.Node, members: dict[str, yaml.Node], name: str) -> str:
         found = members.get(name)
         if not isinstance(found, yaml.ScalarNode) or not found.value:
-            raise self._wrong(found or node, f"{name} is missing, or no text")
+            raise self._wrong(found or node, f"{name} is missing, or is not text")
         return str(found.value)
 
     def _object(self, node: yaml.Node | None, what: str) -> dict[str, Any]:
         value = None if node is None else self._value(node)
         if value is not None and not isinstance(value, dict):
-            raise self._wrong(node, f"{what} is an object, not {type(value).__name__}")
+            raise self._wrong(node, f"{what} must be an object, not {type(value).__name__}")
         return value or {}
 
     def _value(self, node: yaml.Node, depth: int = _DEPTH) -> Any:

@@ -28,7 +28,7 @@ class CodeFile:
         return file if filename is None else CodeFile(file.source, filename, file.name)
 
     def wire(self, *, function: str | None, filename: str) -> Code:
-        """Return it as a request has it, with *function* and *filename* where it has none of its own."""
+        """Return it as a request holds it; *function* and *filename* are the defaults of its names."""
         code: Code = {"source": self.source, "filename": self.filename or filename}
         if name := self.name or function:
             code["name"] = name
@@ -48,7 +48,7 @@ class PythonTool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MockTool:
-    """A tool that is answered without being there."""
+    """A tool with fixed answers."""
 
     name: str
     response: Any
@@ -89,7 +89,7 @@ def by_name(tools: Mapping[str, Tool | str] | Iterable[Tool]) -> dict[str, Calle
     for key, given in pairs:
         for callee in _callees(key, given):
             if callee.name in found:
-                raise InvalidInputError(f"there are two tools of the name {callee.name!r}")
+                raise InvalidInputError(f"two tools have the name {callee.name!r}; rename one")
             found[callee.name] = callee
     return found
 
@@ -105,7 +105,11 @@ def _callees(key: str | None, tool: Tool | str) -> list[Callee]:
             ]
         case PythonTool() | MockTool():
             if key not in {None, tool.name}:
-                raise InvalidInputError(f"the tool {tool.name!r} stands under the name {key!r}")
+                raise InvalidInputError(
+                    f"the tool {tool.name!r} is given under the name {key!r}; use one name"
+                )
             return [tool]
         case _:
-            raise InvalidInputError(f"{type(tool).__name__} is no tool")
+            raise InvalidInputError(
+                f"{type(tool).__name__} is not a tool: give a PythonTool, an OpenApiTool or a MockTool"
+            )

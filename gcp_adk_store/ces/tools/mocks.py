@@ -37,11 +37,11 @@ class MockConfig:
         """Return the ``mockConfig`` of the platform's API, in camelCase or snake_case.
 
         Raises:
-            InvalidInputError: it is none.
+            InvalidInputError: *config* is not a mockConfig.
         """
         mocked = _either(config, "mockedToolCalls", "mocked_tool_calls") or []
         if not isinstance(mocked, list | tuple):
-            raise InvalidInputError("mockedToolCalls is no list")
+            raise InvalidInputError("mockedToolCalls must be a list")
         unmatched = _either(config, "unmatchedToolCallBehavior", "unmatched_tool_call_behavior")
         if unmatched in (None, "UNMATCHED_TOOL_CALL_BEHAVIOR_UNSPECIFIED"):
             unmatched = "PASS_THROUGH"
@@ -71,7 +71,7 @@ class FakeTools:
     Each is called with ``tool``, ``input`` and ``callback_context``; None lets the tool itself answer.
 
     Raises:
-        InvalidInputError: it is no Python.
+        InvalidInputError: the source is not valid Python.
     """
 
     source: str
@@ -98,7 +98,7 @@ def _tool_of(call: Mapping[str, Any]) -> str:
         return f"{_last(str(toolset.get('toolset', '')))}_{operation}"
     named = _either(call, "toolId", "tool_id") or call.get("tool")
     if not isinstance(named, str):
-        raise InvalidInputError("a mocked tool call names no tool")
+        raise InvalidInputError("a mocked tool call must name its tool, in toolId, tool or toolset")
     name = _last(named)
     return f"{_last(toolset)}_{name}" if isinstance(toolset, str) else name
 
@@ -110,13 +110,13 @@ def _last(resource_name: str) -> str:
 def _object(given: Mapping[str, Any], camel: str, snake: str) -> Mapping[str, Any]:
     found = _either(given, camel, snake) or {}
     if not isinstance(found, Mapping):
-        raise InvalidInputError(f"{camel} of a mocked tool call is no object")
+        raise InvalidInputError(f"{camel} of a mocked tool call must be an object")
     return found
 
 
 def _either(given: Any, camel: str, snake: str) -> Any:
     if not isinstance(given, Mapping):
-        raise InvalidInputError("a mockConfig, and each of its mocked tool calls, is an object")
+        raise InvalidInputError("a mockConfig, and each of its mocked tool calls, must be an object")
     return given.get(camel, given.get(snake))
 
 
@@ -125,4 +125,4 @@ def _has(value: Any, pattern: Any) -> bool:
         return isinstance(value, Mapping) and all(
             name in value and _has(value[name], below) for name, below in pattern.items()
         )
-    return bool(value == pattern) and isinstance(value, bool) == isinstance(pattern, bool)  # 1 is no True
+    return bool(value == pattern) and isinstance(value, bool) == isinstance(pattern, bool)  # 1 == True

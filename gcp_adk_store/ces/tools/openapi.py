@@ -39,10 +39,10 @@ class Operation:
     body_required: bool
 
     def request(self, args: Mapping[str, Any], headers: Mapping[str, str]) -> Outgoing:
-        """Return the request that *args* make; those that are no parameter are the body's fields.
+        """Return the request for *args*; arguments that are not parameters are fields of the body.
 
         Raises:
-            ArgumentsError: one is missing or not fit for its place, or there is one too many.
+            ArgumentsError: an argument is missing, unknown, or does not fit its place.
         """
         missing = [each.name for each in self.parameters if each.required and args.get(each.name) is None]
         if missing:
@@ -95,7 +95,7 @@ class OpenApiTool:
     """The operations of an OpenAPI 3 document, each a tool ``{display_name}_{operationId}``.
 
     Raises:
-        InvalidInputError: one of ``headers`` is none.
+        InvalidInputError: a header is not valid.
     """
 
     display_name: str
@@ -127,13 +127,13 @@ class OpenApiTool:
             headers: Sent with each request.
 
         Raises:
-            InvalidInputError: it is no document that can be called.
+            InvalidInputError: the document cannot be read, or has no operation that can be called.
         """
         document = _read(spec)
         title = _mapping(document.get("info"), "info").get("title", "")
         name = display_name or _identifier(str(title))
         if not name:
-            raise InvalidInputError("the OpenAPI document has no title: give a display_name")
+            raise InvalidInputError("the OpenAPI document has no title; give a display_name")
         operations: dict[str, Operation] = {}
         for each in _operations(document, server):
             if operations.setdefault(f"{name}_{each.name}", each) is not each:
@@ -158,7 +158,9 @@ def _operations(document: Mapping[str, Any], server: str | None) -> Iterator[Ope
         if str(path).startswith("x-"):  # whoever wrote the document has extended it
             continue
         if not str(path).startswith("/"):
-            raise InvalidInputError(f"the OpenAPI document has a path {str(path)[:40]!r}, which is none")
+            raise InvalidInputError(
+                f"the OpenAPI document has the path {str(path)[:40]!r}, which must begin with /"
+            )
         item = _resolved(document, found, path)
         for method in _METHODS:
             if method in item:
@@ -208,9 +210,9 @@ def _absolute(server: str) -> str:
     try:
         url = httpx.URL(server)
     except httpx.InvalidURL as exc:
-        raise InvalidInputError(f"the server of the OpenAPI document is no URL: {exc}") from exc
+        raise InvalidInputError(f"the server of the OpenAPI document is not a URL: {exc}") from exc
     if not url.is_absolute_url or url.query or url.fragment or "{" in server:
-        raise InvalidInputError("the OpenAPI document names no server that paths can follow: give a server")
+        raise InvalidInputError("the OpenAPI document has no absolute URL as its server; give a server")
     return server
 
 
@@ -231,11 +233,15 @@ def _resolved(document: Mapping[str, Any], node: Any, where: str) -> Mapping[str
         if reference is None:
             return found
         if not str(reference).startswith("#/"):
-            raise InvalidInputError(f"{where}: {reference} is outside of the document, which is not read")
+            raise InvalidInputError(
+                f"{where}: {reference} is outside of the document; copy it into the document"
+            )
         node = document
         for step in str(reference)[2:].split("/"):
             node = _mapping(node, where).get(step.replace("~1", "/").replace("~0", "~"))
-    raise InvalidInputError(f"{where}: the references of the document go round in circles")
+    raise InvalidInputError(
+        f"{where}: a reference of the document refers to itself, directly or through others"
+    )
 
 
 def _mapping(node: Any, where: str) -> Mapping[str, Any]:

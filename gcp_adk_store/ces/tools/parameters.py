@@ -1,4 +1,4 @@
-"""Spell arguments in the way that a parameter of an OpenAPI operation wants them."""
+"""Write arguments as the parameters of an OpenAPI operation require."""
 
 import json
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ _STYLES: Final = {
     "cookie": ("form",),
 }
 _CHARACTERS: Final = 64 * 1024
-"""Of one argument in a URL or a header: more is in no request."""
+"""The most of one argument in a URL or a header."""
 _BETWEEN: Final = {"spaceDelimited": " ", "pipeDelimited": "|"}
 
 
@@ -25,7 +25,7 @@ class ArgumentsError(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameter:
-    """An argument that is no part of the body."""
+    """An argument outside of the body."""
 
     name: str
     place: str
@@ -41,11 +41,11 @@ class Parameter:
         """Return the parameter that *told* describes.
 
         Raises:
-            ValueError: it describes none.
+            ValueError: *told* is not a parameter.
         """
         name, place = told.get("name"), told.get("in")
         if not isinstance(name, str) or place not in PLACES:
-            raise ValueError(f"a parameter {str(name)[:40]!r} in {str(place)[:40]!r}")
+            raise ValueError(f"an unknown kind of parameter {str(name)[:40]!r} in {str(place)[:40]!r}")
         style = "json" if told.get("content") else str(told.get("style") or _STYLE[place])
         return cls(
             name=name,
@@ -97,7 +97,9 @@ class Parameter:
         if self.style == "json":
             return json.dumps(value)
         if self.style not in _STYLES[self.place]:
-            raise ArgumentsError(f"the argument {self.name} has the style {self.style}, which nobody knows")
+            raise ArgumentsError(
+                f"the argument {self.name} has the style {self.style}, which is not supported"
+            )
         between = _BETWEEN.get(self.style, ",")
         if isinstance(value, list):
             return between.join(map(text_of, value))
@@ -108,5 +110,5 @@ class Parameter:
 
 
 def text_of(value: Any) -> str:
-    """Return *value* as text: what is none, as JSON."""
+    """Return *value* as text: a value that is not text, as JSON."""
     return value if isinstance(value, str) else json.dumps(value)

@@ -48,19 +48,19 @@ def test(folder: Path, only: str | None, junit: Path | None, **given: Any) -> No
 
     Tests of tools are all YAML files in folders tool_tests; those of callbacks are the files test.py and
     test_*.py beside their python_code.py, which pytest runs in a sandbox that shows it the app. Ends
-    with 1 if one fails or is none, with 2 if there is none, or they cannot be run.
+    with 1 if a test fails or is malformed, with 2 if no test is found or the tests cannot run.
     """
     with needs_ces():
         import gcp_adk_store.ces.testing.tool_tests  # noqa: F401, PLC0415  # of the extra
     as_json, variables = given.pop("as_json"), given.pop("variables")
     chosen = Chosen(tools=folder, **given)
     if not folder.is_dir():
-        raise CannotLookError(f"there is no folder {folder}")
+        raise CannotLookError(f"the folder {folder} does not exist")
     of_tools = [] if only == "callbacks" else _tool_files(folder)
     of_callbacks = [] if only == "tools" else _callback_files(folder)
     if not (of_tools or of_callbacks):
         raise CannotLookError(
-            f"{folder} has no tests: no tool_tests/*.yaml, no test.py beside python_code.py"
+            f"{folder} has no tests: put them into tool_tests/*.yaml, or into test.py beside python_code.py"
         )
     if of_callbacks and importlib.util.find_spec("pytest") is None:
         raise CannotLookError(f"callbacks are tested by pytest: {how_to_install('testing')}; or --only tools")
@@ -69,7 +69,7 @@ def test(folder: Path, only: str | None, junit: Path | None, **given: Any) -> No
     except StoreError as exc:
         raise CannotLookError(str(exc)) from exc
     if all(each.status == "skipped" for each in outcomes):
-        raise CannotLookError(f"every test was skipped: nothing in {folder} was tested")
+        raise CannotLookError(f"every test in {folder} was skipped")
     if junit is not None:
         _write(junit, outcomes)
     if as_json:

@@ -35,12 +35,12 @@ def lint(folder: Path, ignore: tuple[str, ...], as_json: bool) -> None:  # noqa:
         from gcp_adk_store.ces.apps.lint import lint_app  # noqa: PLC0415  # of the extra
     unknown = sorted(set(ignore) - set(RULES))
     if unknown:
-        raise CannotLookError(f"--ignore {unknown[0]}: there is no such code; there are {', '.join(RULES)}")
+        raise CannotLookError(f"--ignore {unknown[0]}: unknown code; known: {', '.join(RULES)}")
     if not folder.is_dir():
-        raise CannotLookError(f"there is no folder {folder}")
+        raise CannotLookError(f"the folder {folder} does not exist")
     app = read_app(folder)
     if not (app.tools or app.callbacks or app.problems):
-        raise CannotLookError(f"{folder} has no Python of an agent app: no tools/, no agents/, no TOOL.py")
+        raise CannotLookError(f"{folder} has no Python of an agent app: expected tools/, agents/ or TOOL.py")
     found = [
         dataclasses.replace(each, path=str(folder / each.path))  # where an editor finds it
         for each in lint_app(app)

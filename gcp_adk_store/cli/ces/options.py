@@ -34,7 +34,7 @@ def _object(ctx: click.Context, param: click.Parameter, value: str | None) -> di
     except OSError as exc:
         raise click.BadParameter(f"{value[1:]} cannot be read: {exc.strerror}", ctx, param) from exc
     except (ValueError, RecursionError) as exc:
-        raise click.BadParameter(f"it is no JSON: {exc}", ctx, param) from exc
+        raise click.BadParameter(f"not JSON: {exc}", ctx, param) from exc
     if not isinstance(read, dict):
         raise click.BadParameter(f"a JSON object is wanted, such as {{}}, not {value[:40]}", ctx, param)
     return read
@@ -67,7 +67,7 @@ class Chosen:
         """Return the settings of code.
 
         Raises:
-            CannotLookError: one is none.
+            CannotLookError: an option is not valid.
         """
         from gcp_adk_store.ces import RuntimeSettings  # noqa: PLC0415  # of the extra
         from gcp_adk_store.ces.guest.contract import RequestError, RunSettings  # noqa: PLC0415  # likewise

@@ -47,7 +47,7 @@ async def opened(
     """Open the session that is named, one in memory, or with *dry_run* a copy in memory of the one named.
 
     Raises:
-        CannotLookError: there is no such session, or it is there although it was to be made.
+        CannotLookError: the session does not exist, or it exists although *create* is set.
     """
     if session is None:
         made = await _in_memory(variables or {})
@@ -61,9 +61,11 @@ async def opened(
     async with Store.from_env() as store:
         found = await store.sessions.get_session(**_named(key))
         if found is None and not create:
-            raise CannotLookError(f"there is no session {session} in {_where()}; --create makes it")
+            raise CannotLookError(
+                f"the session {session} does not exist in {_where()}; create it with --create"
+            )
         if found is not None and create:
-            raise CannotLookError(f"there is a session {session} already; leave out --create")
+            raise CannotLookError(f"the session {session} exists already; leave out --create")
         if found is None:
             found = await store.sessions.create_session(**_named(key), state=dict(variables or {}))
         sessions: BaseSessionService = store.sessions
@@ -131,7 +133,7 @@ def make_runtime(place: Place, chosen: Chosen, mocks: Mapping[str, Any] | None) 
     """Return the runtime that was asked for.
 
     Raises:
-        InvalidInputError: a tool or a mock is none.
+        InvalidInputError: a tool or a mock is not valid.
     """
     from gcp_adk_store.ces import MockConfig, PythonRuntime  # noqa: PLC0415  # of the extra
     from gcp_adk_store.ces.apps.layout import read_app  # noqa: PLC0415  # likewise

@@ -49,10 +49,11 @@ def _session_options(command: Command) -> Command:
             "--session",
             metavar="APP/USER/ID",
             help="Run on this session, which keeps what changes; a / in an id is written %2F. "
-            "ADK_STORE_PROJECT, _DATABASE, _BUCKET and _PREFIX say where it is. Without it nothing is kept.",
+            "ADK_STORE_PROJECT, _DATABASE, _BUCKET and _PREFIX name the store. "
+            "Without it the run is not stored.",
         ),
         click.option("--create", is_flag=True, help="Make that session."),
-        click.option("--dry-run", is_flag=True, help="Run on a copy of that session: nothing is kept."),
+        click.option("--dry-run", is_flag=True, help="Run on a copy of that session, which is not stored."),
         object_option("--variables", help="Variables of a session that is made, or not kept."),
         click.option(
             "--said", metavar="TEXT", help="What the user says first; it is appended to the session."
@@ -168,7 +169,7 @@ def _carry_out(
     except StoreError as exc:
         raise CannotLookError(str(exc)) from exc
     if ran.error is not None and ran.error.type == _UNKNOWN_TOOL and chosen["tools"] is None:
-        click.echo("--tools DIR names the app whose tools there are", err=True)
+        click.echo("--tools DIR names the app that has the tools", err=True)
     if as_json:
         click.echo(json.dumps(asdict(ran), default=sorted))
     else:
@@ -216,7 +217,7 @@ def _kept(place: Place, ran: "Run") -> list[str]:
     if not place.where:
         return []
     if not place.kept:
-        return [f"{place.where}: a copy, nothing is kept"]
+        return [f"{place.where}: a copy, not stored"]
     return [f"{place.where}: {'as it was' if ran.event_id is None else 'changed'}"]
 
 

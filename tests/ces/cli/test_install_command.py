@@ -33,4 +33,4 @@ def test_what_is_no_python_is_refused(tmp_path: Path) -> None:
     result = CliRunner().invoke(command, ["ces", "install", "--folder", str(tmp_path), "--python", "false"])
 
     assert 2 == result.exit_code
-    assert "false is no CPython that runs" in result.stderr
+    assert "false is not a CPython that runs" in result.stderr

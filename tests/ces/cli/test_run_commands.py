@@ -105,7 +105,7 @@ def test_an_unknown_tool_says_where_tools_come_from(folder: Path) -> None:
     (folder / "tools/note.py").unlink()
 
     assert (1, 1) == (without.exit_code, half(folder).exit_code)
-    assert "there is no tool of that name; known: none" in without.stderr
+    assert "unknown tool; known: none" in without.stderr
     assert "--tools DIR names the app" in without.stderr
     assert "--tools DIR names the app" not in half(folder).stderr
 
@@ -117,7 +117,7 @@ def test_a_file_of_the_app_that_is_not_read_is_said(folder: Path) -> None:
     result = half(folder)
 
     assert 0 == result.exit_code
-    assert f"{folder}/tools/other/other.json:1: it is no JSON" in result.stderr
+    assert f"{folder}/tools/other/other.json:1: it is not JSON" in result.stderr
 
 
 def test_callbacks_run_in_order_on_one_session(folder: Path) -> None:
@@ -163,14 +163,14 @@ def test_a_stored_session_keeps_what_changes(
 
     assert [2, 0, 0, 0, 2] == [each.exit_code for each in (missing, first, dry, second, again)]
     where = f"shop/ada/s%2F1 in {project}, on the emulator at 127.0.0.1:"
-    assert f"there is no session {where}" in missing.stderr
-    assert "; --create makes it" in missing.stderr
+    assert f"the session shop/ada/s%2F1 does not exist in {project}, on the emulator at" in missing.stderr
+    assert "; create it with --create" in missing.stderr
     assert f"session\n  {where}" in first.stdout
-    assert ": a copy, nothing is kept\n" in dry.stdout
+    assert ": a copy, not stored\n" in dry.stdout
     assert "halved = 7" in dry.stdout
     assert ": changed\n" in second.stdout
     assert "halved = 7" in second.stdout
-    assert "there is a session" in again.stderr
+    assert "exists already" in again.stderr
     assert session is not None
     assert 7 == session.state["halved"]
     assert ["user", "agent", "agent"] == [event.author for event in session.events]
@@ -219,7 +219,7 @@ def test_a_copy_has_what_the_session_has(
     ("arguments", "says"),
     [
         (["run-tool", "nowhere.py"], "nowhere.py cannot be read"),
-        (["run-tool", "tools/half.py", "--args", "{"], "it is no JSON"),
+        (["run-tool", "tools/half.py", "--args", "{"], "not JSON"),
         (
             ["run-tool", "tools/half.py", "--shared-variable", "n"],
             "--shared-variable: shared_variables must be",
@@ -227,10 +227,10 @@ def test_a_copy_has_what_the_session_has(
         (["run-tool", "tools/half.py", "--args", "[]"], "a JSON object is wanted, such as {}, not []"),
         (["run-tool", "tools/half.py", "--args", "@nowhere"], "nowhere cannot be read: No such file"),
         (["run-tool", "tools/half.py", "--args", "@tools"], "tools cannot be read: Is a directory"),
-        (["run-tool", "tools/half.py", "--args", "@deep.json"], "it is no JSON: maximum recursion depth"),
-        (["run-tool", "tools/half.py", "--args", "-"], "it is no JSON: Expecting value"),
+        (["run-tool", "tools/half.py", "--args", "@deep.json"], "not JSON: maximum recursion depth"),
+        (["run-tool", "tools/half.py", "--args", "-"], "not JSON: Expecting value"),
         (["run-tool", "tools"], "tools cannot be read: Is a directory"),
-        (["run-tool", "latin.py"], "latin.py is no UTF-8, as which it must be saved"),
+        (["run-tool", "latin.py"], "latin.py is not UTF-8; save it as UTF-8"),
         (
             ["run-tool", "tools/half.py", "--session", "a/b/ ", "--create"],
             "neither begins nor ends with a space",

@@ -316,9 +316,11 @@ def test_a_failed_expectation_says_where_and_what_there_was(
     assert [f"response $.result.half equals 3: it is 2.5 ({path}:14)"] == told["wrong"]["says"]
     assert ("halving 4\n", path, 9) == tuple(told["wrong"][name] for name in ("stdout", "path", "line"))
     assert f'{app}/tools/half/python_function/python_code.py", line 6' in told["raises"]["says"][1]
-    assert "the tool raised, and nothing is expected of its error" == told["raises unexpectedly"]["says"][0]
+    assert (
+        "the tool raised an exception that the test does not expect" == told["raises unexpectedly"]["says"][0]
+    )
     assert "ZeroDivisionError: division by zero" in told["raises unexpectedly"]["says"][1]
-    assert ["there is no tool double; known: half, slow, web_search"] == told["nobody"]["says"]
+    assert ["unknown tool double; known: half, slow, web_search"] == told["nobody"]["says"]
     assert ["the app declares no variable other with a default"] == told["undeclared"]["says"]
 
 
@@ -341,7 +343,7 @@ def test_files_that_are_none_are_errors_with_their_line(app: Path, ended: Result
     broken = wrong[app / "agents/root/before_model_callbacks/broken/test.py"]
 
     assert ("error", 2) == (malformed["status"], malformed["line"])
-    assert "there is no expect in a test" in malformed["says"][0]
+    assert "unknown name expect in a test" in malformed["says"][0]
     assert "error" == broken["status"]
     assert "SyntaxError" in broken["says"][0]
     nothing = wrong[app / "agents/root/after_agent_callbacks/second/test_nothing.py"]
@@ -391,9 +393,9 @@ def test_the_table_has_each_failure_below_it(app: Path) -> None:
 @pytest.mark.parametrize(
     ("files", "says"),
     [
-        (None, "there is no folder"),
-        ({"tool_test.yaml": TOOL_TESTS}, "has no tests: no tool_tests/*.yaml"),
-        ({CALLBACK_TEST: LEFT_OUT_TEST}, "every test was skipped"),
+        (None, "does not exist"),
+        ({"tool_test.yaml": TOOL_TESTS}, "has no tests: put them into tool_tests/*.yaml"),
+        ({CALLBACK_TEST: LEFT_OUT_TEST}, "was skipped"),
     ],
 )
 def test_where_there_is_nothing_to_run_it_ends_with_2(

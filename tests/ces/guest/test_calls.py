@@ -34,7 +34,7 @@ def test_variables_that_cannot_be_shared_are_named() -> None:
     assert of_tool(source, host=host, tools=["look_up"], settings={"lenient_json": True})["error"] is None
     assert host.calls[0]["state"] == {"on": ["2026-01-02"]}
     none = of_tool(as_tool("context.state = 5\ntools.look_up({})"), tools=["look_up"])["error"]
-    assert (none["type"], none["message"]) == ("NotJsonError", "variables: int is no dict")
+    assert (none["type"], none["message"]) == ("NotJsonError", "variables: int is not a dict")
 
 
 def test_a_tool_without_arguments_gets_none() -> None:
@@ -80,7 +80,7 @@ def test_an_unknown_tool_is_an_error_before_the_code_runs(expression: str) -> No
 
     assert answer["stdout"] == ""
     assert answer["error"]["type"] == "UnknownToolError"
-    assert answer["error"]["message"].endswith("there is no tool of that name; known: look_up")
+    assert answer["error"]["message"].endswith("unknown tool; known: look_up")
     assert 'File "tool.py", line 5' in answer["error"]["traceback"]
 
 
@@ -142,7 +142,7 @@ def test_where_there_are_no_tools_it_is_said() -> None:
     """Of either object."""
     for owner in ("tools", "async_tools"):
         error = of_tool(f"def tool():\n    getattr({owner}, 'no' + 'pe')")["error"]
-        assert error["message"] == f"{owner}.nope: there is no tool of that name; known: none"
+        assert error["message"] == f"{owner}.nope: unknown tool; known: none"
 
 
 def test_background_calls_run_side_by_side() -> None:

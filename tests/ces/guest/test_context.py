@@ -246,10 +246,10 @@ def test_a_failure_changes_nothing() -> None:
     ("statement", "message"),
     [
         ("set_variable('a', {1, 2})", "variables['a']: Object of type set is not JSON serializable"),
-        ("set_variable('a', [float('nan')])", "variables['a'][0]: nan is no JSON number"),
+        ("set_variable('a', [float('nan')])", "variables['a'][0]: nan is not a number of JSON"),
         ("set_variable('a', {1: 2})", "variables['a']: the key 1 is int, JSON has only str"),
         ("set_variable(1, 2)", "variables: the key 1 is int, JSON has only str"),
-        ("context.state = 5", "variables: int is no dict"),
+        ("context.state = 5", "variables: int is not a dict"),
         ("a = []; a.append(a); set_variable('a', a)", "nested deeper than 90 levels, or refers to itself"),
         ("set_variable('a', 10 ** 5000)", "an integer of 16610 bits is too large"),
         ("set_variable('a', 2 ** 14_000)", "an integer of 14001 bits is too large"),

@@ -130,7 +130,7 @@ def test_what_python_warns_of_is_a_warning() -> None:
         ("raise KeyError('a', 'b')", "KeyError", "('a', 'b')"),
         ("raise KeyError(7)", "KeyError", "7"),
         ("raise ValueError('\\ud800')", "ValueError", "\\ud800"),
-        ("getattr(tools, 'no' + 'pe')", "UnknownToolError", "tools.nope: there is no tool"),
+        ("getattr(tools, 'no' + 'pe')", "UnknownToolError", "tools.nope: unknown tool"),
         ("return {1}", "NotJsonError", "result: Object of type set"),
     ],
 )

@@ -36,7 +36,7 @@ def test_without_one_its_first_function_is_called_with_a_warning() -> None:
     strict = of_tool(source, settings={"first_def_is_entry": False})
 
     assert lenient["result"] == 1
-    assert lenient["warnings"] == ["tool.py: there is no function 'tool'; its first, 'first', is called"]
+    assert lenient["warnings"] == ["tool.py: the function 'tool' is missing; 'first', the first, is called"]
     assert strict["error"]["type"] == "EntryPointError"
 
 
@@ -70,7 +70,7 @@ def test_a_decorated_function_is_called_as_such() -> None:
     ("expression", "message"),
     [
         ("{'a': [object()]}", "result['a'][0]: Object of type object is not JSON serializable"),
-        ("float('inf')", "result: inf is no JSON number"),
+        ("float('inf')", "result: inf is not a number of JSON"),
         ("b'bytes'", "result: Object of type bytes is not JSON serializable"),
         ("Part.from_text('x')", "result: Object of type Part is not JSON serializable"),
     ],

@@ -54,7 +54,7 @@ async def test_a_run_that_changes_nothing_appends_nothing(
         ("raise KeyError('x')", "KeyError: x"),
         ("raise SystemExit(3)", "SystemExit: the code called exit (3)"),
         ("return {1, 2}", "NotJsonError: result: Object of type set is not JSON serializable"),
-        ("tools.missing({})", "UnknownToolError: tools.missing: there is no tool"),
+        ("tools.missing({})", "UnknownToolError: tools.missing: unknown tool"),
     ],
 )
 async def test_a_failure_changes_nothing(

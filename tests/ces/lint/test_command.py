@@ -70,9 +70,9 @@ def test_warnings_alone_end_it_well(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["nowhere"], "there is no folder nowhere"),
+        (["nowhere"], "the folder nowhere does not exist"),
         (["."], "has no Python of an agent app"),
-        ([".", "--ignore", "CES999"], "there is no such code; there are CES001"),
+        ([".", "--ignore", "CES999"], "unknown code; known: CES001"),
     ],
 )
 def test_what_cannot_be_looked_at_ends_it_with_2(

@@ -69,7 +69,7 @@ def test_what_is_named_must_be_a_cpython(tmp_path: Path, content: str) -> None:
     path.write_text(content)
     path.chmod(0o755)
     for named in (str(path), str(tmp_path / "absent"), str(says(tmp_path / "pypy", "3.12.1", "pypy"))):
-        with pytest.raises(SandboxUnavailableError, match="no CPython"):
+        with pytest.raises(SandboxUnavailableError, match="not a CPython"):
             find_interpreter(named)
 
 
@@ -90,7 +90,7 @@ def test_the_command_says_why_it_cannot_install(tmp_path: Path) -> None:
     assert 2 == ran.exit_code
     assert ran.output.splitlines() == [
         f"{tmp_path / 'a'}: installing {', '.join(PACKAGES)} by pip, some 90 MB",
-        "Error: /nowhere is no CPython that runs",
+        "Error: /nowhere is not a CPython that runs; name another interpreter",
     ]
     assert [] == list(tmp_path.iterdir())
 
@@ -131,7 +131,7 @@ def test_only_the_named_packages_are_carried_inside(environment_folder: Path) ->
     assert len(found) == len(compiled)
     assert place == carried_code(environment, modules)
     assert compiled[0].exists()
-    with pytest.raises(SandboxUnavailableError, match="no package"):
+    with pytest.raises(SandboxUnavailableError, match="cannot be imported: No module"):
         carried_code(environment, ["absent.package.module"])
 
 

@@ -113,7 +113,7 @@ async def test_what_is_no_json_or_too_large_is_refused_before_anything_runs(
     sandbox: BubblewrapSandbox,
 ) -> None:
     """On the host's side; the message names the limit."""
-    with pytest.raises(InvalidInputError, match="no JSON"):
+    with pytest.raises(InvalidInputError, match="is not JSON"):
         await sandbox.run({"code": object()}, no_host)
     with pytest.raises(InvalidInputError, match="frame_bytes"):
         await sandbox.run({"code": "x" * 200}, no_host, limits=Limits(frame_bytes=100))

@@ -20,7 +20,7 @@ _NOT_IN_GVISOR: Final = (
     resource.RLIMIT_MSGQUEUE,
     resource.RLIMIT_SIGPENDING,
 )
-"""Its kernel has none of what they limit, or limits it by the container."""
+"""The kernel of gVisor lacks these limits, or applies them to the container."""
 
 
 def main(config: str) -> NoReturn:

@@ -1,4 +1,4 @@
-"""Speak with the host from inside: frames are JSON after four bytes of length."""
+"""Exchange frames with the host: JSON after four bytes of length."""
 
 import json
 import os
@@ -17,11 +17,11 @@ Entry = Callable[
 
 
 class FrameTooLargeError(Exception):
-    """What is to be sent has more bytes than the host reads."""
+    """A frame has more bytes than the host accepts."""
 
 
 class HostGoneError(BaseException):
-    """The host closed the conversation: no code here can go on."""
+    """The host closed the conversation; this process cannot go on."""
 
 
 class Conversation:
@@ -47,15 +47,15 @@ class Conversation:
 
         Raises:
             FrameTooLargeError: nothing was sent.
-            TypeError: *call* is no JSON; nothing was sent.
-            ValueError: the same, for a number that JSON has not.
+            TypeError: *call* is not JSON; nothing was sent.
+            ValueError: a number is infinite or not a number; nothing was sent.
         """
         with self._guard:
             self._last_id += 1
             mine = self._last_id
         self._write({"kind": "call", "id": mine, "call": call})
         while True:
-            # Whoever reads keeps the answers of the others, who look for theirs in turn.
+            # The thread that reads keeps the answers to the other threads, which look for them in turn.
             with self._reading:
                 if mine in self._answers:
                     return self._answers.pop(mine)
@@ -67,13 +67,13 @@ class Conversation:
 
         Raises:
             FrameTooLargeError: nothing was sent.
-            TypeError: *result* is no JSON; nothing was sent.
-            ValueError: the same, for a number that JSON has not.
+            TypeError: *result* is not JSON; nothing was sent.
+            ValueError: a number is infinite or not a number; nothing was sent.
         """
         self._write({"kind": "result", "result": result})
 
     def fail(self, reason: str, message: str) -> None:
-        """Say why there is no result: ``memory``, ``output`` or ``error``."""
+        """Send the reason of the failure: ``memory``, ``output`` or ``error``."""
         shown = message[-_SHOWN_CHARACTERS:].encode(errors="replace").decode()
         self._write({"kind": "failed", "reason": reason, "message": shown})
 

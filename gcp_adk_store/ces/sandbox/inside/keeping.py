@@ -2,7 +2,7 @@
 
 The keeper is forked from the zygote for one call, and forks the call's process. It holds the one end of the
 status socket; when the host closes the other, it kills. The call's process is the first of its PID namespace,
-so that it sees nobody else, and whatever it might start would end with it.
+so that it sees only itself, and every process that it starts ends with it.
 """
 
 import contextlib
@@ -35,7 +35,7 @@ def isolate(uid: int | None) -> None:
         os.setgroups([])
         os.setresgid(uid, uid, uid)
         os.setresuid(uid, uid, uid)
-    # Its files in /proc are root's while nobody may look into it. No call's process ever sees it.
+    # While a process is not dumpable, root owns its files in /proc. A call's process never sees it.
     kernel.set_dumpable(True)
     user, group = os.geteuid(), os.getegid()
     kernel.unshare(kernel.CLONE_NEWUSER | kernel.CLONE_NEWNS | kernel.CLONE_NEWPID | kernel.CLONE_NEWIPC)
@@ -113,7 +113,7 @@ def _become_call(
 
 def _arrange(*, frames: int, output: int, ready: int) -> None:
     """Keep standard input, both outputs, the frames and, until all is done, the word to the keeper."""
-    # Copies above all targets, so that none is overwritten before it was copied.
+    # The copies lie above all targets, so that dup2 overwrites no source.
     frames, output, ready = (fcntl.fcntl(each, fcntl.F_DUPFD, _READY + 1) for each in (frames, output, ready))
     nothing = os.open("/dev/null", os.O_RDONLY)
     for source, target in ((nothing, 0), (output, 1), (output, 2), (frames, _FRAMES), (ready, _READY)):
@@ -132,7 +132,7 @@ def _seal(limits: Mapping[str, Any], program: bytes) -> None:
     os.chdir("/tmp")  # noqa: S108
     running.forget()
     running.limit(limits)
-    kernel.gain_nothing()
+    kernel.drop_privileges()
     kernel.filter_system_calls(program)
 
 

@@ -1,4 +1,4 @@
-"""Call what Linux has and Python 3.11 has not: namespaces, mounts, capabilities, filters."""
+"""System calls that Python 3.11 lacks: namespaces, mounts, capabilities, filters."""
 
 import ctypes
 import os
@@ -48,7 +48,7 @@ def die_with_parent(signal_number: int) -> None:
     _prctl("PR_SET_PDEATHSIG", _PR_SET_PDEATHSIG, signal_number)
 
 
-def gain_nothing() -> None:
+def drop_privileges() -> None:
     """Give up all capabilities, and the ways to get one."""
     header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0)
     none = (ctypes.c_uint32 * 6)()

@@ -28,7 +28,7 @@ def main(control: int) -> NoReturn:
     host = socket.socket(fileno=control)
     try:
         _serve(host, json.loads(host.recv(_PACKET_BYTES)))
-    except BaseException:  # noqa: BLE001  # the host shows it; a traceback elsewhere nobody reads
+    except BaseException:  # noqa: BLE001  # the host shows it
         host.send(json.dumps({"failed": traceback.format_exc()[-4000:]}).encode())
     finally:
         os._exit(0)
@@ -65,7 +65,7 @@ def _serve(host: socket.socket, config: dict[str, Any]) -> None:
 
 
 def _fork(status: int) -> int:
-    """Fork; where there is no room for one more process, say so to *status* instead of ending the others."""
+    """Fork; if the kernel refuses a process, report that to *status* and go on with the others."""
     try:
         return os.fork()
     except OSError as exc:
