@@ -24,13 +24,13 @@ import yaml
 
 from gcp_adk_store.ces.apps.findings import Finding, finding
 from gcp_adk_store.ces.guest.contract import CALLBACKS, Callback
+from gcp_adk_store.ces.tools.openapi import identifier
 
 CODE_FILE: Final = "python_code.py"
 _EXECUTIONS: Final = ("SYNCHRONOUS", "ASYNCHRONOUS")
 _SUFFIXES: Final = (".json", ".yaml", ".yml")
 _VALUES: Final = 500_000
 """Of a configuration or a schema."""
-_NOT_IN_NAMES: Final = re.compile(r"\W+", re.ASCII)
 _DEFINED: Final = re.compile(r"^(?:async +)?def +(\w+)", re.MULTILINE)
 _METHODS: Final = frozenset({"get", "put", "post", "delete", "patch", "head", "options"})
 
@@ -70,11 +70,11 @@ class Toolset:
         """How code calls its operations: ``{name}_{operationId}``, else by method and path."""
         paths = self.spec.get("paths")
         return frozenset(
-            f"{self.name}_{_identifier(named)}"
+            f"{self.name}_{identifier(named)}"
             for path, operations in (paths.items() if isinstance(paths, dict) else ())
             for method, operation in (operations.items() if isinstance(operations, dict) else ())
             if method in _METHODS and isinstance(operation, dict)
-            for named in (str(operation.get("operationId") or f"{method}_{_identifier(str(path))}"),)
+            for named in (str(operation.get("operationId") or f"{method}_{identifier(str(path))}"),)
         )
 
 
@@ -308,7 +308,3 @@ def _config_file(stem: Path) -> Path:
     """Return the configuration of that name, with any suffix; with the first suffix if it is missing."""
     named = [stem.with_name(stem.name + suffix) for suffix in _SUFFIXES]
     return next((path for path in named if path.is_file()), named[0])
-
-
-def _identifier(text: str) -> str:
-    return _NOT_IN_NAMES.sub("_", text).strip("_")

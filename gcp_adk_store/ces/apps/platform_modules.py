@@ -3,6 +3,7 @@
 import sys
 from typing import Final
 
+from gcp_adk_store.ces.guest import imports
 from gcp_adk_store.ces.guest.contract import IMPORTABLE
 from gcp_adk_store.ces.guest.namespace import CLASSES
 
@@ -26,20 +27,4 @@ GLOBALS: Final = frozenset(
 
 def missing_module(name: str, members: tuple[str, ...] = ()) -> str | None:
     """Return what of ``import name`` or ``from name import members`` the platform does not have."""
-    if name.partition(".")[0] in STANDARD or _is_within(name):
-        return None
-    if not _leads(name):
-        return name if _leads(name.partition(".")[0]) else name.partition(".")[0]
-    for member in members:
-        whole = f"{name}.{member}"
-        if not _is_within(whole) and not _leads(whole):
-            return whole
-    return None
-
-
-def _is_within(name: str) -> bool:
-    return any(name == known or name.startswith(f"{known}.") for known in IMPORTABLE)
-
-
-def _leads(name: str) -> bool:
-    return any(known.startswith(f"{name}.") for known in IMPORTABLE)
+    return imports.missing_module(name, members, importable=IMPORTABLE, standard=STANDARD)

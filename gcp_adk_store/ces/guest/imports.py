@@ -2,7 +2,7 @@
 
 import builtins
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 
@@ -31,21 +31,37 @@ def import_gate(importable: Sequence[str]) -> Callable[..., Any]:
 
 
 def _check(name: str, members: Sequence[str], importable: Sequence[str]) -> None:
-    if _is_within(name, importable):
+    missing = missing_module(name, members, importable=importable, standard=sys.stdlib_module_names)
+    if missing is None:
         return
-    if not any(known.startswith(f"{name}.") for known in importable):
-        missing = name if _leads(name.partition(".")[0], importable) else name.partition(".")[0]
-        raise ModuleNotFoundError(f"No module named {missing!r}", name=missing)
-    for member in members:
-        if not _is_within(f"{name}.{member}", importable) and not _leads(f"{name}.{member}", importable):
-            raise ImportError(f"cannot import name {member!r} from {name!r}", name=name)
+    if missing.startswith(f"{name}."):
+        member = missing.removeprefix(f"{name}.")
+        raise ImportError(f"cannot import name {member!r} from {name!r}", name=name)
+    raise ModuleNotFoundError(f"No module named {missing!r}", name=missing)
 
 
-def _is_within(name: str, importable: Sequence[str]) -> bool:
-    return name.partition(".")[0] in sys.stdlib_module_names or any(
-        name == known or name.startswith(f"{known}.") for known in importable
-    )
+def missing_module(
+    name: str, members: Sequence[str], *, importable: Sequence[str], standard: Collection[str]
+) -> str | None:
+    """Return what ``import name``, or ``from name import members``, does not find; None if it finds all.
 
+    Args:
+        name: A dotted name.
+        members: The imported names; empty for ``import name``.
+        importable: Dotted names; the names below them are importable too.
+        standard: The top-level modules of the standard library.
+    """
 
-def _leads(name: str, importable: Sequence[str]) -> bool:
-    return any(known.startswith(f"{name}.") for known in importable)
+    def is_within(name: str) -> bool:
+        return any(name == known or name.startswith(f"{known}.") for known in importable)
+
+    def leads(name: str) -> bool:
+        return any(known.startswith(f"{name}.") for known in importable)
+
+    top = name.partition(".")[0]
+    if top in standard or is_within(name):
+        return None
+    if not leads(name):
+        return name if leads(top) else top
+    found = (f"{name}.{member}" for member in members)
+    return next((each for each in found if not is_within(each) and not leads(each)), None)

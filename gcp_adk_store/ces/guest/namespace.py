@@ -5,14 +5,16 @@ import logging
 import sys
 import types
 import typing
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from . import content, context, events, external, llm, tools, web
 from .context import CallbackContext
 from .contract import RunSettings
 from .scanning import TYPING_NAMES
+
+Value = TypeVar("Value")
 
 PUBLIC_MODULE: Final = "ces_public"
 INTERNAL_MODULE: Final = "ces_internal"
@@ -112,17 +114,22 @@ def module_globals(names: dict[str, Any], settings: RunSettings) -> dict[str, An
 
 @contextmanager
 def importable(modules: dict[str, types.ModuleType]) -> Iterator[None]:
-    """Let *modules* be imported by name, and what was there before again afterwards."""
-    before = {name: sys.modules.get(name) for name in modules}
-    sys.modules.update(modules)
+    """Make *modules* importable by name for a block."""
+    with entries(sys.modules, modules):
+        yield
+
+
+@contextmanager
+def entries(target: MutableMapping[str, Value], added: Mapping[str, Value]) -> Iterator[None]:
+    """Add entries to *target* for a block, and restore the previous ones after it."""
+    before = {name: target[name] for name in added if name in target}
+    target.update(added)
     try:
         yield
     finally:
-        for name, module in before.items():
-            if module is None:
-                sys.modules.pop(name, None)
-            else:
-                sys.modules[name] = module
+        for name in added:
+            target.pop(name, None)
+        target.update(before)
 
 
 def _logger(stream: Any) -> logging.Logger:

@@ -15,7 +15,7 @@ from typing import Any, Final, cast
 from .contract import Code, RunError, RunSettings
 from .failures import told_of_line
 from .imports import import_gate
-from .namespace import importable, module_globals
+from .namespace import entries, importable, module_globals
 from .scanning import Scan, lines_of, scan
 from .tools import unknown_tool
 
@@ -137,18 +137,12 @@ class Source:
 @contextmanager
 def shown_in_tracebacks(sources: Sequence[Source]) -> Iterator[None]:
     """Let tracebacks show lines of *sources*, whose files need not exist."""
-    before = {source.filename: linecache.cache.get(source.filename) for source in sources}
-    for source in sources:
-        size = sum(map(len, source.lines))
-        linecache.cache[source.filename] = (size, None, source.lines, source.filename)
-    try:
+    lines = {
+        source.filename: (sum(map(len, source.lines)), None, source.lines, source.filename)
+        for source in sources
+    }
+    with entries(linecache.cache, lines):
         yield
-    finally:
-        for filename, entry in before.items():
-            if entry is None:
-                linecache.cache.pop(filename, None)
-            else:
-                linecache.cache[filename] = entry
 
 
 def finished(function: Callable[..., Any], returned: Any, *, run_coroutines: bool) -> Any:

@@ -71,8 +71,8 @@ def _without_classes(subject: Any) -> Any:
     return subject.model_copy(update={"config": config})
 
 
-def left(request: Mapping[str, Any], answer: Answer) -> dict[str, Any]:
-    """Return what the callbacks left of each of their subjects, and which of them they ``changed``."""
+def subjects_after(request: Mapping[str, Any], answer: Answer) -> dict[str, Any]:
+    """Return the subjects after the callbacks, and the names of those that they ``changed``."""
     return {
         **{name: answer.changed.get(name, request.get(name)) for name in _MAY_CHANGE},
         "changed": frozenset(answer.changed),

@@ -101,7 +101,7 @@ class Engine:
                 frame = await self._sandbox.run(
                     whole, host.answer, on_output=printed.append, limits=self._limits, clock=clock
                 )
-                answer = _believed(Answer.of(frame, before=request["context"]["state"]), request)
+                answer = _validated(Answer.of(frame, before=request["context"]["state"]), request)
                 _require_memory(answer)
                 if self._settings.finish_uncollected and answer.error is None:
                     answer = _with(await self._finished(host, clock), answer, request)
@@ -140,14 +140,14 @@ class Engine:
         )
 
 
-def _believed(answer: Answer, request: Mapping[str, Any]) -> Answer:
-    """Return *answer* to *request*, of which the process says no more than it may.
+def _validated(answer: Answer, request: Mapping[str, Any]) -> Answer:
+    """Check the untrusted *answer* against its *request*.
 
     Raises:
-        SandboxProtocolError: a callback overrides that there is not.
+        SandboxProtocolError: the answer names an unknown callback.
     """
     if answer.overridden_by is not None and not 0 <= answer.overridden_by < len(request["code"]):
-        raise SandboxProtocolError(f"the code's process says that callback {answer.overridden_by} overrides")
+        raise SandboxProtocolError(f"the code's process names the unknown callback {answer.overridden_by}")
     return replace(
         answer,
         changed={name: value for name, value in answer.changed.items() if name in request},

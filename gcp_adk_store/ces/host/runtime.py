@@ -9,7 +9,7 @@ from google.adk.artifacts import BaseArtifactService
 from google.adk.sessions import BaseSessionService
 
 from gcp_adk_store.ces.host.admission import Machine, Room
-from gcp_adk_store.ces.host.callbacks import callback_request, left
+from gcp_adk_store.ces.host.callbacks import callback_request, subjects_after
 from gcp_adk_store.ces.host.engine import Engine
 from gcp_adk_store.ces.host.keys import SessionKeyLike
 from gcp_adk_store.ces.host.late import LateRuns
@@ -245,7 +245,7 @@ class PythonRuntime:
             kind=request["callback"],
             override=None if answer.overridden_by is None else answer.result,
             overridden_by=answer.overridden_by,
-            **left(request, answer),
+            **subjects_after(request, answer),
         )
 
     async def close(self) -> None:
@@ -290,7 +290,7 @@ class PythonRuntime:
         )
 
     async def _finish(self, name: str, invocation: Invocation, opened: Opened, work: Work) -> ToolRun:
-        async def surely(opened: Opened) -> Outcome:
+        async def with_response(opened: Opened) -> Outcome:
             try:
                 return await work(opened)
             except SandboxUnavailableError:
@@ -300,7 +300,7 @@ class PythonRuntime:
             except (InvalidInputError, OverloadedError) as exc:  # too large; or no sandbox was free
                 return Outcome.failed(failure_of(exc), opened.state, self._settings)
 
-        done = await self._sessions.finish_late(invocation, name, opened, surely)
+        done = await self._sessions.finish_late(invocation, name, opened, with_response)
         return _tool_run(done, invocation)
 
 

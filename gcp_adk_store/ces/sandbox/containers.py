@@ -24,7 +24,7 @@ from gcp_adk_store.ces.sandbox.supervision import Ended
 _SIGNALLED: Final = 128
 _SAID_BYTES: Final = 4000
 _REMOVAL_S: Final = 30.0
-# A thread cannot say of what it starts that it ends with it, but a program can of itself. It may be too late.
+# Asks the kernel to end this process with its parent, which may be gone, and then runs the command.
 _END_WITH_HOST: Final = """\
 import ctypes, os, signal, sys
 ctypes.CDLL(None).prctl(1, signal.SIGKILL, 0, 0, 0)
@@ -35,7 +35,7 @@ if os.getppid() == int(sys.argv[1]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
-    """What a container is made of."""
+    """The parts of a container."""
 
     command: tuple[str, ...]
     """The runtime's command, such as ``runsc``, with its options."""
@@ -52,7 +52,7 @@ class Container:
         """Start it; *prepare* may block.
 
         Raises:
-            OSError, SandboxUnavailableError: this process can take no more now.
+            OSError, SandboxUnavailableError: this process lacks descriptors or threads.
         """
         self._prepare = prepare
         self._name = f"ces-{uuid.uuid4().hex}"
@@ -72,13 +72,13 @@ class Container:
                 os.close(each)
             self.frames.close()
             self.output.close()
-            raise SandboxUnavailableError(f"no container can be asked for now: {exc}") from exc
+            raise SandboxUnavailableError(f"the sandbox cannot start a container now: {exc}") from exc
 
     async def began(self, patience_s: float) -> None:
-        """Wait until it is about to read its request.
+        """Wait until the container is about to read its request.
 
         Raises:
-            SandboxUnavailableError: it could not be started, or not within *patience_s* seconds.
+            SandboxUnavailableError: the container did not start, or not within *patience_s* seconds.
         """
         try:
             async with asyncio.timeout(patience_s):
@@ -88,12 +88,14 @@ class Container:
                 said = (await self.output.read())[-_SAID_BYTES:].decode(errors="replace").strip()
         except TimeoutError as exc:
             raise SandboxUnavailableError(
-                f"no container was started within the {patience_s:g} s of patience_s"
+                f"the container did not start within the {patience_s:g} s of patience_s"
             ) from exc
-        raise SandboxUnavailableError(f"a container could not be started: {said or 'it ended at once'}")
+        raise SandboxUnavailableError(
+            f"a container could not be started: {said or 'the command ended at once'}"
+        )
 
     def kill(self) -> None:
-        """Have the command killed, which all of the container ends with."""
+        """Kill the command; the container ends with it."""
         with self._guard:
             self._is_killed = True
             if self._process is not None:
@@ -104,7 +106,7 @@ class Container:
         """Wait for the end of the command, whose status is that of the container's process.
 
         Raises:
-            SandboxUnavailableError: it was never started.
+            SandboxUnavailableError: the container never started.
         """
         # After its end, await nothing: a task that is cancelled again and again must still see the end.
         over = self._over.done()
@@ -112,11 +114,11 @@ class Container:
         # As os.wait tells a signal; a command tells one that the process got like a shell does.
         signalled = -status if status < 0 else max(status - _SIGNALLED, 0)
         told = signalled or status << 8
-        # Of processor time gVisor says nothing: it had no more than there was.
+        # gVisor does not report processor time; it is at most the elapsed time.
         return Ended(told, time.monotonic() - self._made)
 
     def close(self) -> Future[None]:
-        """Kill it, and let go of it; what is returned is done once nothing of it is left."""
+        """Kill and remove the container; the future is done when it is removed."""
         self.kill()
         self.frames.close()
         self.output.close()
@@ -134,12 +136,12 @@ class Container:
                     os.close(each)
             status = process.wait()
             with self._guard:
-                self._process = None  # its number may be another's from now on
+                self._process = None  # the kernel may reuse its number
             self._over.set_result(status)
             self._remove(recipe, Path(bundle))
         except (OSError, subprocess.SubprocessError) as exc:
             self._fail(SandboxUnavailableError(f"a container could not be started: {exc}"))
-        except BaseException as exc:  # noqa: BLE001  # whoever waits for it gets it
+        except BaseException as exc:  # noqa: BLE001  # the future passes it on
             self._fail(exc)
         finally:
             shutil.rmtree(bundle, ignore_errors=True)

@@ -8,36 +8,35 @@ import asyncio
 import json
 import os
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
 
 from gcp_adk_store.ces.sandbox.clock import Clock
 from gcp_adk_store.ces.sandbox.containers import Container, Recipe
-from gcp_adk_store.ces.sandbox.environment import (
-    Environment,
-    carried_code,
-    installed_folder,
-    open_environment,
-)
+from gcp_adk_store.ces.sandbox.environment import Environment
 from gcp_adk_store.ces.sandbox.errors import SandboxUnavailableError
-from gcp_adk_store.ces.sandbox.frames import spelled
-from gcp_adk_store.ces.sandbox.interface import GUEST, Answer
+from gcp_adk_store.ces.sandbox.interface import GUEST
+from gcp_adk_store.ces.sandbox.isolated import (
+    CODE,
+    NOBODY,
+    SITE,
+    IsolatedSandbox,
+    python_command,
+    variables,
+    visible_paths,
+)
 from gcp_adk_store.ces.sandbox.limits import Limits
-from gcp_adk_store.ces.sandbox.supervision import supervise
-from gcp_adk_store.operations.limiter import Limiter
+from gcp_adk_store.ces.sandbox.supervision import finish
 
 _ALONE: Final = "gcp_adk_store.ces.sandbox.inside.alone"
-_SITE: Final = "/sandbox/site"
-_CODE: Final = "/sandbox/code"
-_NOBODY: Final = 65_534
-_RUNS: Final = "runs"
 _TO_INSTALL: Final = """\
 gVisor's runsc is not on PATH. Install it (https://gvisor.dev/docs/user_guide/install), or Debian's package:
   sudo apt-get install --no-install-recommends runsc"""
 
 
-class GvisorSandbox:
+class GvisorSandbox(IsolatedSandbox):
     """A container of gVisor for every run: no network, and nothing of the host but the interpreter."""
 
     def __init__(
@@ -60,56 +59,35 @@ class GvisorSandbox:
             runsc: Path of gVisor's command; by default the one on ``PATH``.
             platform: How gVisor intercepts system calls, such as ``systrap``; by default its own choice.
         """
-        self._entry = entry
-        self._environment = environment
-        self._patience_s = patience_s
+        super().__init__(
+            entry=entry, environment=environment, runs_at_once=runs_at_once, patience_s=patience_s
+        )
         self._runsc = runsc
         self._platform = platform
-        self._runs_at_once = runs_at_once
-        self._limiter = Limiter(at_once=runs_at_once)
 
-    @property
-    def runs_at_once(self) -> int:
-        """Runs at a time; see ``Sandbox.runs_at_once``."""
-        return self._runs_at_once
-
-    async def run(
-        self,
-        request: Mapping[str, Any],
-        answer: Answer,
-        *,
-        limits: Limits = Limits(),  # noqa: B008  # frozen
-        on_output: Callable[[str], None] | None = None,
-        clock: Clock | None = None,
-    ) -> dict[str, Any]:
-        """Run the entry once, in a container of its own; see ``Sandbox.run``."""
-        first = spelled("request", {"request": request}, limits)
-        clock = clock or Clock()
-        async with self._limiter.permit(_RUNS):
-            container = _container(lambda: self._recipe(limits))
-            try:
-                await container.began(self._patience_s)
-                result = await supervise(
-                    container, first, answer, limits=limits, on_output=on_output, clock=clock
-                )
-            except GeneratorExit:  # the event loop was closed, and nothing can be waited for
-                container.close()
-                raise
-            except BaseException:
-                await _closed(container)
-                raise
+    @asynccontextmanager
+    async def _process(self, limits: Limits, clock: Clock) -> AsyncIterator[Container]:
+        del clock  # a container's only clock is that of its host
+        container = _container(lambda: self._recipe(limits))
+        try:
+            await container.began(self._patience_s)
+            yield container
+        except GeneratorExit:  # the event loop was closed; nothing can be awaited
+            container.close()
+            raise
+        except BaseException:
             await _closed(container)
-            return result
+            raise
+        await _closed(container)
 
     async def close(self) -> None:
-        """Do nothing: every run ended what it started."""
+        """Do nothing: each run ends its own container."""
 
     def _recipe(self, limits: Limits) -> Recipe:
         runsc = shutil.which(self._runsc or "runsc")
         if runsc is None:
             raise SandboxUnavailableError(_TO_INSTALL)
-        environment = open_environment(self._environment or installed_folder())
-        code = carried_code(environment, [_ALONE, self._entry.partition(":")[0]])
+        environment, code = self._open_environment(_ALONE)
         return Recipe(
             command=(
                 runsc,
@@ -126,45 +104,37 @@ def _container(prepare: Callable[[], Recipe]) -> Container:
     try:
         return Container(prepare)
     except OSError as exc:
-        raise SandboxUnavailableError(f"no container can be asked for now: {exc}") from exc
+        raise SandboxUnavailableError(f"the sandbox cannot start a container now: {exc}") from exc
 
 
 async def _closed(container: Container) -> None:
-    """Wait until nothing of *container* is left; a cancellation is raised after that."""
+    """Remove *container* completely; a cancellation takes effect after that."""
     gone = asyncio.wrap_future(container.close())
-    cancelled: asyncio.CancelledError | None = None
-    while not gone.done():
-        try:
+
+    async def removed() -> None:
+        if not gone.done():
             await asyncio.wait((gone,))
-        except asyncio.CancelledError as exc:
-            cancelled = exc
-    if cancelled is not None:
-        raise cancelled
+
+    await finish(removed)
 
 
 def _description(environment: Environment, code: Path, entry: str, limits: Limits) -> dict[str, Any]:
     """Return the container's description, as the Open Container Initiative specifies it."""
-    interpreter = environment.interpreter
-    seen = [interpreter.executable, *interpreter.library, *environment.libraries]
-    binds = {path: path for path in seen} | {_SITE: str(environment.site), _CODE: str(code)}
+    binds = {path: path for path in visible_paths(environment)} | {
+        SITE: str(environment.site),
+        CODE: str(code),
+    }
     config = {
         "entry": entry,
-        "paths": [_SITE, _CODE],
+        "paths": [SITE, CODE],
         "limits": limits.as_json(),
     }
-    start = f"import sys; sys.path.insert(0, {_CODE!r}); import {_ALONE} as a; a.main(sys.argv[1])"
     return {
         "ociVersion": "1.0.2",
         "process": {
-            "user": {"uid": _NOBODY, "gid": _NOBODY},
-            "args": [interpreter.executable, "-I", "-S", "-B", "-X", "utf8", "-c", start, json.dumps(config)],
-            "env": [
-                "LD_LIBRARY_PATH="
-                + ":".join(sorted({str(Path(path).parent) for path in environment.libraries})),
-                "OPENBLAS_NUM_THREADS=1",
-                "MALLOC_ARENA_MAX=1",
-                "LANG=C.UTF-8",
-            ],
+            "user": {"uid": NOBODY, "gid": NOBODY},
+            "args": [*python_command(environment, _ALONE, "main(sys.argv[1])"), json.dumps(config)],
+            "env": [f"{name}={value}" for name, value in variables(environment).items()],
             "cwd": "/",
             "noNewPrivileges": True,
             "oomScoreAdj": 1000,  # the highest score: rather a call than its host, where memory runs out

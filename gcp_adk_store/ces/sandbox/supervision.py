@@ -4,9 +4,9 @@ import asyncio
 import contextlib
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
 
 from gcp_adk_store.ces.sandbox.channels import Channel
 from gcp_adk_store.ces.sandbox.clock import Clock
@@ -23,8 +23,10 @@ from gcp_adk_store.ces.sandbox.frames import Failed, FrameReader, HostCall, Resu
 from gcp_adk_store.ces.sandbox.interface import Answer
 from gcp_adk_store.ces.sandbox.limits import Limits
 
-_LAST_MOMENT_S: Final = 1.0  # for a process that closed its frames to end by itself
-_SURELY_USED: Final = 0.75
+T = TypeVar("T")
+
+_EXIT_TIMEOUT_S: Final = 1.0  # for a process that closed its frames to end by itself
+_CERTAIN_SHARE: Final = 0.75
 """Of cpu_s: the kernel kills by its count of whole ticks, which on a busy machine is more than was used."""
 
 _Verdict = Result | Failed | SandboxError | None
@@ -73,7 +75,7 @@ async def supervise(
     """
     printed = bytearray()
     collecting = asyncio.create_task(_collect(process.output, printed, limits))
-    talking = asyncio.create_task(_Talk(process.frames, answer, limits).until_the_end(request))
+    talking = asyncio.create_task(_Conversation(process.frames, answer, limits).run(request))
     try:
         return await _result(process, talking, collecting, limits, clock)
     except SandboxError as exc:
@@ -93,7 +95,7 @@ async def _result(
 ) -> dict[str, Any]:
     try:
         verdict = await _verdict(talking, collecting, limits, clock)
-        is_killed = verdict is not None or not await _ends_by_itself(process)
+        is_killed = verdict is not None or not await _exits(process)
     except GeneratorExit:  # the event loop was closed, and nothing can be waited for
         raise
     except BaseException:
@@ -137,9 +139,9 @@ async def _collect(output: Channel, printed: bytearray, limits: Limits) -> Sandb
     return None
 
 
-async def _ends_by_itself(process: Process) -> bool:
+async def _exits(process: Process) -> bool:
     with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(_LAST_MOMENT_S):
+        async with asyncio.timeout(_EXIT_TIMEOUT_S):
             await process.ended()
         return True
     return False
@@ -149,13 +151,25 @@ async def _end(process: Process, talking: asyncio.Task[_Verdict], collecting: _C
     """End *process* and its readers; a cancellation takes effect after that."""
     process.kill()
     talking.cancel()
+
+    async def ended() -> Ended:
+        if not (talking.done() and collecting.done()):
+            await asyncio.wait((talking, collecting))
+        return await process.ended()
+
+    return await finish(ended)
+
+
+async def finish(wait: Callable[[], Awaitable[T]]) -> T:
+    """Return the result of *wait*, called again after each cancellation; raise the last cancellation then.
+
+    Once the awaited event is there, *wait* must await nothing: a task may be cancelled again and again.
+    """
     cancelled: asyncio.CancelledError | None = None
     try:
         while True:
             try:
-                if not (talking.done() and collecting.done()):
-                    await asyncio.wait((talking, collecting))
-                return await process.ended()
+                return await wait()
             except asyncio.CancelledError as exc:
                 cancelled = exc
     finally:
@@ -166,19 +180,21 @@ async def _end(process: Process, talking: asyncio.Task[_Verdict], collecting: _C
 def _error_of(ended: Ended, limits: Limits, *, is_killed: bool) -> SandboxError:
     """Return the error for a process that ended without its last frame."""
     if is_killed:
-        return SandboxCrashError("the code closed its way to the host, and went on; it was killed")
+        return SandboxCrashError("the code closed its connection to the host and went on; it was killed")
     if not os.WIFSIGNALED(ended.status):
         status = os.waitstatus_to_exitcode(ended.status)
         return SandboxCrashError(f"the code ended its process with status {status}, before it had a result")
     number = os.WTERMSIG(ended.status)
     if number != signal.SIGKILL:
         return SandboxCrashError(f"the code's process was ended by {signal.Signals(number).name}")
-    if ended.cpu_s >= limits.cpu_s * _SURELY_USED:
+    if ended.cpu_s >= limits.cpu_s * _CERTAIN_SHARE:
         return SandboxTimeoutError(f"the code took more processor time than the {limits.cpu_s} s of cpu_s")
-    return SandboxMemoryError("the kernel killed the code's process, as it does when memory runs out")
+    return SandboxMemoryError(
+        "the kernel killed the code's process, as it does when memory runs out; use less memory"
+    )
 
 
-class _Talk:
+class _Conversation:
     """The frames of one call."""
 
     def __init__(self, frames: Channel, answer: Answer, limits: Limits) -> None:
@@ -191,8 +207,8 @@ class _Talk:
         self._served = 0
         self._writing = asyncio.Lock()
 
-    async def until_the_end(self, request: bytes) -> _Verdict:
-        """Send the request, serve the calls, and return what ended them; raise what the answer raised."""
+    async def run(self, request: bytes) -> _Verdict:
+        """Send the request, serve the host calls, and return what ended them; raise errors of the answer."""
         try:
             verdict = await self._serve_all(request)
         except GeneratorExit:  # the event loop was closed: nothing can be ended in it
@@ -217,18 +233,18 @@ class _Talk:
                 if not data:
                     return None
                 self._reading = asyncio.create_task(self._frames.read())
-                verdict = self._hear(data)
+                verdict = self._receive(data)
                 if verdict is not None:
                     return verdict
 
     async def _stop(self) -> None:
-        left = [*self._serving.values(), *([] if self._reading is None else [self._reading])]
-        for task in left:
+        tasks = [*self._serving.values(), *([] if self._reading is None else [self._reading])]
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*left, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _hear(self, data: bytes) -> _Verdict:
-        """Begin to serve the calls in *data*, up to the last frame."""
+    def _receive(self, data: bytes) -> _Verdict:
+        """Begin to serve the host calls in *data*; return the last frame, a violation, or None."""
         try:
             for frame in self._reader.feed(data):
                 if not isinstance(frame, HostCall):

@@ -75,32 +75,32 @@ class ZygoteProcess:
             self._control.shutdown(socket.SHUT_WR)
 
     async def began(self) -> bool:
-        """Wait until it is about to run the entry; tell whether the zygote was there for it.
+        """Wait until it is about to run the entry; return False if the zygote has ended.
 
         Raises:
-            SandboxUnavailableError: it could not be made.
+            SandboxUnavailableError: the process could not be started.
         """
         told = await self._status.read()
         if not told:
             return False
         failed = json.loads(told).get("failed")
         if failed is not None:
-            raise SandboxUnavailableError(f"a process could not be made for the code: {failed}")
+            raise SandboxUnavailableError(f"the process of the code could not be started: {failed}")
         return True
 
     async def ended(self) -> Ended:
-        """Wait for what the keeper says of its end."""
+        """Wait for the report of the keeper."""
         if self._ended is None:
             told = await self._status.read()
             if not told:
-                # The keeper runs no user code: whoever ended it ended the whole sandbox.
-                raise SandboxCrashError("the sandbox was ended while the code ran")
+                # The keeper does not run user code, so its end means the end of the whole sandbox.
+                raise SandboxCrashError("the sandbox ended while the code ran; run it again")
             ended = json.loads(told)
             self._ended = Ended(ended["status"], ended["cpu_s"])
         return self._ended
 
     def close(self) -> None:
-        """Let go of it; a process that still runs is killed."""
+        """Close the connections, and kill a process that still runs."""
         self.kill()  # what a fork of the host has copies of is not closed
         self._control.detach()
         for each in (self.frames, self.output, self._status):
@@ -119,7 +119,7 @@ class Zygote:
         self._patience_s = patience_s
         self._control, self._theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._guard = threading.Lock()
-        self._maker = os.getpid()
+        self._owner_pid = os.getpid()
         self.ready: Future[str] = Future()
         """Its version of Python; or why it did not start, a SandboxUnavailableError."""
         self.over: Future[None] = Future()
@@ -127,28 +127,28 @@ class Zygote:
 
     @property
     def is_over(self) -> bool:
-        """Whether it ended, was closed, or is that of the process which this one is a fork of."""
+        """Whether it has ended, is closed, or belongs to the parent of this process."""
         return self.over.done() or self._control.fileno() < 0 or not self.is_ours
 
     @property
     def is_ours(self) -> bool:
-        """Whether this process started it, and is told of its end."""
-        return self._maker == os.getpid()
+        """Whether this process started it, and notices its end."""
+        return self._owner_pid == os.getpid()
 
     def start(self) -> None:
         """Start it, in a thread that lives as long: the kernel ends it when the thread that made it ends."""
         try:
             threading.Thread(target=self._live, name="gcp-adk-store-sandbox", daemon=True).start()
-        except RuntimeError as exc:  # no thread can be made: who waits for this one must not wait for ever
+        except RuntimeError as exc:  # without the thread, those who wait would wait for ever
             self._theirs.close()
             self._give_up(SandboxUnavailableError(f"the sandbox could not be started: {exc}"))
 
     def _live(self) -> None:
         try:
-            self._be_born()
+            self._start_process()
         except (OSError, ValueError) as exc:
             self._give_up(SandboxUnavailableError(f"the sandbox could not be started: {exc}"))
-        except BaseException as exc:  # noqa: BLE001  # whoever waits for the start gets it
+        except BaseException as exc:  # noqa: BLE001  # ready passes it on
             self._give_up(exc)
 
     def _give_up(self, failure: BaseException) -> None:
@@ -157,7 +157,7 @@ class Zygote:
             self.ready.set_exception(failure)
         self.over.set_result(None)
 
-    def _be_born(self) -> None:
+    def _start_process(self) -> None:
         with self._theirs:
             command, config = self._prepare()
             process = subprocess.Popen(
@@ -172,7 +172,7 @@ class Zygote:
         with process:
             assert process.stderr is not None  # noqa: S101  # a pipe was asked for
             try:
-                version = self._greet(config)
+                version = self._handshake(config)
             except (OSError, ValueError, SandboxUnavailableError) as exc:
                 process.kill()
                 said = process.stderr.read(_SAID_BYTES).decode(errors="replace").strip()
@@ -181,27 +181,27 @@ class Zygote:
                 raise SandboxUnavailableError(said or str(exc)) from exc
             self.ready.set_result(version)
             while process.stderr.read(_SAID_BYTES):
-                pass  # the end of a process that the zygote does not own; ignore it
+                pass  # until the zygote ends; its text is not needed
         self.close()
         self.over.set_result(None)
 
-    def _greet(self, config: ZygoteConfig) -> str:
+    def _handshake(self, config: ZygoteConfig) -> str:
         self._control.settimeout(self._patience_s)
         self._control.send(config.as_packet())
         told = json.loads(self._control.recv(_PACKET_BYTES) or b"{}")
         if "refused" in told:
             raise SandboxUnavailableError(_TO_ALLOW.format(reason=told["refused"]))
         if "python" not in told:
-            raise SandboxUnavailableError(told.get("failed", "it ended at once"))
+            raise SandboxUnavailableError(told.get("failed", "the sandbox ended at once"))
         self._control.setblocking(False)
         return str(told["python"])
 
     def spawn(self, limits: Limits) -> ZygoteProcess:
-        """Ask for a process; it waits for its request.
+        """Start a process, which waits for its request.
 
         Raises:
             ConnectionError: the zygote is gone.
-            OSError: this process, or the zygote, can take no more now; it goes on with the others.
+            OSError: this process or the zygote lacks descriptors or processes; other runs go on.
         """
         with contextlib.ExitStack() as theirs, contextlib.ExitStack() as ours:
             frames, their_frames = socket.socketpair()
@@ -223,10 +223,10 @@ class Zygote:
             return ZygoteProcess(frames, output, status)
 
     def close(self) -> None:
-        """Have it end, with all processes that it made; do not wait for that."""
+        """End it and all of its processes, without waiting."""
         with self._guard:
             if self.is_ours:
-                with contextlib.suppress(OSError):  # it ended first
+                with contextlib.suppress(OSError):  # the zygote ended first
                     self._control.shutdown(socket.SHUT_RDWR)  # a fork of the host may have a copy
             self._control.close()
 

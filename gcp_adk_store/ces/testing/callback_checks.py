@@ -1,7 +1,7 @@
-"""Run test files of callbacks by pytest: each in a process of its own, whose word counts for this file alone.
+"""Run test files of callbacks by pytest: each in a process of its own, which reports only on its own file.
 
-The process says what became of each test as soon as that is known, and asks for runs of callbacks, which this
-process makes in the sandbox. Both speak JSON, a line each.
+The process reports the outcome of each test at once, and requests runs of callbacks, which this process makes
+in the sandbox. Both send one JSON document a line.
 """
 
 import ast
@@ -40,16 +40,16 @@ Valid = TypeVar("Valid")
 _APP: Final = "ces-test"
 _LINE_BYTES: Final = 8 * 1024 * 1024
 _SENT_BYTES: Final = 32 * 1024 * 1024
-"""Of all that a process says: outcomes are kept, and a test file is somebody's text."""
+"""Of all messages of a process: this process keeps the outcomes, and a test file is untrusted."""
 _LINE_VALUES: Final = 100_000
 _OUTCOMES: Final = 10_000
 _FUNCTIONS: Final = 1000
 """Tests of a file that time is given for."""
-_PATIENCE_S: Final = 60.0
-"""Until pytest turns to the file: it imports ADK before."""
-_FAREWELL_S: Final = 5.0
-"""Until it ends after its last word."""
-_NEVER: Final = "sent what pytest never sends"
+_START_TIMEOUT_S: Final = 60.0
+"""Until pytest begins with the file; before that it imports ADK."""
+_EXIT_TIMEOUT_S: Final = 5.0
+"""Until it ends after its last message."""
+_UNEXPECTED: Final = "sent an invalid message"
 _FINISHED: Final = (0, 1, 5)
 """Exit codes of a pytest that reported every test: all passed, some failed, the file has no test."""
 
@@ -68,7 +68,7 @@ class Asked:
 
 
 class _PytestError(Exception):
-    """pytest said what it never says."""
+    """The process of pytest broke the protocol."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -122,9 +122,9 @@ class _File:
                 walled=self.checks.walled,
             )
             theirs.close()
-            wrong: str | None = "it was given up"
+            wrong: str | None = "the run was cancelled"
             try:
-                wrong = await self._told(ours)
+                wrong = await self._listen(ours)
             finally:
                 await _end(process, at_once=wrong is not None)
                 told = await output
@@ -132,16 +132,16 @@ class _File:
             raise SandboxUnavailableError(f"pytest {wrong or f'ended with {process.returncode}'}:\n{told}")
         if self._begun is not None and not self._whole:
             why = wrong or f"pytest ended with {process.returncode}:\n{told}"
-            says = (why, "what comes after it in this file was not run")
+            says = (why, "later tests of this file did not run")
             self._outcomes.append(replace(self._begun, status="error", says=says))
         return self._outcomes or [self._without_tests()]
 
-    async def _told(self, channel: socket.socket) -> str | None:
-        """Listen until the end; return why it was made an end of, or None."""
+    async def _listen(self, channel: socket.socket) -> str | None:
+        """Handle messages until the end; return why this process ended the tests, or None."""
         reader, writer = await asyncio.open_connection(sock=channel, limit=_LINE_BYTES)
         loop = asyncio.get_running_loop()
         wall_s = (self.checks.settings.limits or Limits()).wall_s
-        longest_s, last = _PATIENCE_S, math.inf
+        longest_s, last = _START_TIMEOUT_S, math.inf
         try:
             async with asyncio.timeout(longest_s) as clock:
                 while not self._whole and (message := await self._message(reader)) is not None:
@@ -150,7 +150,7 @@ class _File:
                             longest_s = wall_s
                             last = loop.time() + wall_s * _functions(self.file)
                         clock.reschedule(min(loop.time() + wall_s, last))
-                    await self._hear(message, reader, writer)
+                    await self._handle(message, reader, writer)
         except TimeoutError:
             return f"did not end within {longest_s:g} s"
         except (_PytestError, ConnectionError) as exc:
@@ -159,7 +159,7 @@ class _File:
             writer.close()
         return None
 
-    async def _hear(self, message: Any, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _handle(self, message: Any, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         match message:
             case {"began": told}:
                 self._begun = self._outcome(told)
@@ -170,7 +170,7 @@ class _File:
             case {"done": int() as status}:
                 self._whole = status in _FINISHED
             case _:
-                raise _PytestError(_NEVER)
+                raise _PytestError(_UNEXPECTED)
 
     async def _message(self, reader: asyncio.StreamReader) -> Any:
         """Return the next message, or None at the end."""
@@ -178,12 +178,12 @@ class _File:
             line = await reader.readline()
             self._received += len(line)
             if self._received > _SENT_BYTES or len(self._outcomes) > _OUTCOMES:
-                raise _PytestError(f"{_NEVER}: more than {_SENT_BYTES} bytes, or {_OUTCOMES} results")
+                raise _PytestError(f"{_UNEXPECTED}: more than {_SENT_BYTES} bytes, or {_OUTCOMES} results")
             if line.count(b",") + line.count(b"[") + line.count(b"{") > _LINE_VALUES:
-                raise _PytestError(f"{_NEVER}: more than {_LINE_VALUES} values in a line")
+                raise _PytestError(f"{_UNEXPECTED}: more than {_LINE_VALUES} values in a line")
             return json.loads(line) if line else None
         except (ValueError, RecursionError) as exc:  # too long, no JSON, or too deep
-            raise _PytestError(f"{_NEVER}: {exc}") from exc
+            raise _PytestError(f"{_UNEXPECTED}: {exc}") from exc
 
     async def _serve(self, asked: Asked, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Run a callback for a test."""
@@ -202,7 +202,7 @@ class _File:
                         case {"answer": answered}:
                             return answered
                         case _:
-                            raise InvalidInputError(f"the test's answer in place of {name} failed")
+                            raise InvalidInputError(f"the test failed to answer in place of the tool {name}")
 
             return answer
 
@@ -256,7 +256,7 @@ class _File:
         return self.file.parent
 
     def _outcome(self, told: object) -> Outcome:
-        """Return what was told of a test of the file; that it is of another file counts for nothing."""
+        """Return the outcome that the process reports, always as one of this file."""
         return replace(_valid(_OUTCOME, told), path=str(self.file))
 
     def _without_tests(self) -> Outcome:
@@ -286,7 +286,7 @@ def _functions(file: Path) -> int:
 async def _end(process: asyncio.subprocess.Process, *, at_once: bool) -> None:
     with contextlib.suppress(ProcessLookupError, TimeoutError):
         if not at_once:
-            async with asyncio.timeout(_FAREWELL_S):
+            async with asyncio.timeout(_EXIT_TIMEOUT_S):
                 await process.wait()
         if process.returncode is None:
             process.kill()
@@ -301,4 +301,4 @@ def _valid(adapter: TypeAdapter[Valid], told: object) -> Valid:
     try:
         return adapter.validate_python(told)
     except ValidationError as exc:
-        raise _PytestError(f"{_NEVER}: {exc}") from exc
+        raise _PytestError(f"{_UNEXPECTED}: {exc}") from exc

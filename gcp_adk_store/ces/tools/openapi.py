@@ -1,4 +1,8 @@
-"""Call the operations that an OpenAPI document describes."""
+"""Call the operations that an OpenAPI document describes.
+
+ADK's ``OpenApiSpecParser`` does not fit: it renames operations (``getUser`` to ``get_user``), ignores their
+servers, server variables and parameter styles, and copies each reference (5 s for 15 nested schemas).
+"""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -131,7 +135,7 @@ class OpenApiTool:
         """
         document = _read(spec)
         title = _mapping(document.get("info"), "info").get("title", "")
-        name = display_name or _identifier(str(title))
+        name = display_name or identifier(str(title))
         if not name:
             raise InvalidInputError("the OpenAPI document has no title; give a display_name")
         operations: dict[str, Operation] = {}
@@ -174,14 +178,15 @@ def _operation(
     told = _mapping(item[method], where)
     parameters: dict[tuple[str, str], Parameter] = {}
     for found in (*_list(item, "parameters", where), *_list(told, "parameters", where)):
+        described = _resolved(document, found, where)
         try:
-            parameter = Parameter.of(_resolved(document, found, where))
+            parameter = Parameter.of(described)
         except ValueError as exc:
             raise InvalidInputError(f"the OpenAPI document has at {where} {exc}") from exc
         parameters[parameter.name, parameter.place] = parameter
     body = _resolved(document, told.get("requestBody") or {}, where)
     return Operation(
-        name=_identifier(str(told.get("operationId") or f"{method}_{_identifier(path)}")),
+        name=identifier(str(told.get("operationId") or f"{method}_{identifier(path)}")),
         method=method,
         path=path,
         server=_absolute(server) if server else _server(told, item, document),
@@ -257,5 +262,6 @@ def _list(node: Mapping[str, Any], name: str, where: str) -> Sequence[Any]:
     return found or ()
 
 
-def _identifier(text: str) -> str:
+def identifier(text: str) -> str:
+    """Return *text* as the platform makes it a part of a tool's name."""
     return _NOT_IN_NAMES.sub("_", text).strip("_")

@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.text import Text
 
 from gcp_adk_store.ces.guest.contract import CALLBACKS
+from gcp_adk_store.ces.guest.scanning import scan
 from gcp_adk_store.cli.ces.options import (
     Chosen,
     object_option,
@@ -261,8 +262,7 @@ def _pretty(value: Mapping[str, Any]) -> list[str]:
 
 def _first_function(source: str) -> str | None:
     try:
-        tree = ast.parse(source)
+        functions = scan(ast.parse(source)).functions
     except (SyntaxError, ValueError):
-        return None  # running it says what is wrong
-    found = (node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
-    return next(found, None)
+        return None  # the run reports the error
+    return next(iter(functions), None)

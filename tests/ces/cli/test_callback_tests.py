@@ -51,10 +51,10 @@ def write(app: Path, ends: str) -> None:
     [
         ("os._exit(0)", "pytest ended with 0:"),
         ("time.sleep(3600)", "did not end within 3 s"),
-        ("_channels[0].say(outcome={})", "sent what pytest never sends"),
-        ("_channels[0]._socket.sendall(b'[' * 9_000_000)", "sent what pytest never sends"),
+        ("_channels[0].say(outcome={})", "sent an invalid message"),
+        ("_channels[0]._socket.sendall(b'[' * 9_000_000)", "sent an invalid message"),
         (f"_channels[0].say(callback={LARGE}); time.sleep(3600)", "did not end within 3 s"),
-        ("_channels[0]._socket.sendall(b'[' + b'{},' * 200_000 + b'{}]\\n')", "sent what pytest never sends"),
+        ("_channels[0]._socket.sendall(b'[' + b'{},' * 200_000 + b'{}]\\n')", "sent an invalid message"),
         ("while True: _channels[0].say(began=FORGED); time.sleep(0.1)", "did not end within 3 s"),
     ],
 )
@@ -70,7 +70,7 @@ def test_a_test_that_ends_pytest_is_an_error_and_what_was_before_it_stands(
     assert ("test_first", "passed") == (first["name"], first["status"])
     assert ("test_second", "error", 14) == (second["name"], second["status"], second["line"])
     assert says in second["says"][0]
-    assert "what comes after it in this file was not run" == second["says"][1]
+    assert "later tests of this file did not run" == second["says"][1]
 
 
 @pytest.mark.usefixtures("ces_environment")
@@ -111,7 +111,7 @@ finally:
     ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
 
     assert 1 == ran.returncode
-    assert "sent what pytest never sends" in ran.stdout
+    assert "sent an invalid message" in ran.stdout
     assert int(ran.stderr.splitlines()[-1]) < 600 * 1024, "KiB: ADK takes 300,000 of them"
 
 

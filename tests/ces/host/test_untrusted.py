@@ -148,7 +148,7 @@ async def test_a_callback_that_is_not_there_cannot_override(index: int, make: Ma
     """Its caller would look for it."""
     forged = {**HONEST, "override": True, "overridden_by": index, "result": {}}
 
-    with pytest.raises(SandboxProtocolError, match="overrides"):
+    with pytest.raises(SandboxProtocolError, match="unknown callback"):
         await make(sandbox=Forging(forged)).run_callback("before_agent", "pass", KEY)
 
 

@@ -84,7 +84,7 @@ async def test_what_a_tool_printed_is_shown_when_the_host_kills_it(guest: Bubble
     asks = {**request(f"{PRINTS}    tools.other({{}})"), "tools": ["other"]}
     with pytest.raises(SandboxMemoryError) as killed:
         await guest.run(asks, kill_the_run)
-    with pytest.raises(SandboxCrashError, match="was ended while") as closed:
+    with pytest.raises(SandboxCrashError, match="ended while") as closed:
         await guest.run(asks, end_the_sandbox)
 
     assert [PRINTED] * 2 == [killed.value.output, closed.value.output]
