@@ -1,4 +1,4 @@
-"""Find the names in code that nothing defines: modules that were not imported, and slips of the pen."""
+"""Find undefined names in code: missing imports and misspelled names."""
 
 import ast
 import builtins
@@ -19,10 +19,10 @@ _WRITE_GLOBALS: Final = frozenset({"exec", "globals", "vars", "setattr"})
 
 
 def undefined(tree: ast.Module) -> list[ast.Name]:
-    """Return the first use of each name that nothing in *tree* binds, and that is not there by itself.
+    """Return the first use of each name that neither *tree* nor the platform defines.
 
-    None where the code may define names otherwise (``from x import *``, ``globals()``), or catches that one
-    is missing: what is said is to be certain.
+    Empty if the code may define names in other ways (``from x import *``, ``globals()``), or catches
+    NameError: each finding must be certain.
     """
     nodes = list(ast.walk(tree))
     if any(map(_may_define_any, nodes)):

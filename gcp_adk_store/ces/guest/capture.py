@@ -29,10 +29,10 @@ class Capture(io.TextIOBase):
         return True
 
     def write(self, text: str, /) -> int:
-        """Show what there is room for of *text*; the first that there is none for, that it was cut.
+        """Show *text* up to the limit; at the limit, show once that the output is cut.
 
         Raises:
-            TypeError: it is none.
+            TypeError: *text* is not text.
         """
         if not isinstance(text, str):
             raise TypeError(f"write() argument must be str, not {type(text).__name__}")

@@ -112,7 +112,7 @@ class Source:
             namespace: Of the module, after it ran.
             wanted: Name of the function, unless the code came with another.
             or_first: Whether the first function will do.
-            warn: Gets what is said where it had to.
+            warn: Receives the warning if the first function is taken.
 
         Raises:
             EntryPointError: the module does not define the function.

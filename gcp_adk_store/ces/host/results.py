@@ -1,4 +1,4 @@
-"""Hold what became of a run."""
+"""The results of runs."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFailure:
-    """Why code failed: an exception of its own."""
+    """The exception that ended the code."""
 
     type: str
     """Name of the exception's class, such as ``KeyError``."""
@@ -21,27 +21,27 @@ class RunFailure:
 
     @property
     def response(self) -> dict[str, Any]:
-        """What a tool that failed answers."""
+        """The response of a tool that failed."""
         return {"result": {"error": str(self)}}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """What code asked of the host, and what it was answered."""
+    """A host call of the code, and its answer."""
 
     kind: Literal["tool", "http"]
     name: str
-    """Of the tool; of a request the method."""
+    """The name of the tool, or the method of the request."""
     asked: Mapping[str, Any]
-    """A tool's arguments; of a request what it was given: ``url``, ``params`` and so on. The beginning of it,
-    where it has more than 16,384 characters; ``asked_whole`` says so."""
+    """The arguments of the tool, or those of the request: ``url``, ``params`` and so on; at most about 16,384
+    characters. ``asked_whole`` is False if more was cut."""
     status_code: int
     reason: str
     text: str
     """The beginning of it."""
     duration_s: float
     asked_whole: bool = True
-    """Whether ``asked`` is all that was asked."""
+    """Whether ``asked`` is complete."""
     background: bool = False
     mocked: bool = False
     """Whether a mock or a fake answered."""
@@ -53,76 +53,76 @@ class Call:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """What became of any run."""
+    """The result of any run."""
 
     error: RunFailure | None
-    """Why it failed; None where it ended well. After a failure the session is as it was."""
+    """Why the run failed; None on success. After a failure the session is unchanged."""
     variables: Mapping[str, Any]
     """The variables afterwards."""
     stdout: str
-    """What the code printed, to stdout or stderr."""
+    """The output of the code, to stdout or stderr."""
     warnings: Sequence[str]
-    """What works here and may not on the platform, and what the host refused."""
+    """Code that may not work on the platform, and refusals of the host."""
     calls: Sequence[Call]
-    """What the code asked of the host, in the order of the answers; not what called tools asked."""
+    """Host calls of the code, in the order of the answers, without those of called tools."""
     actions: Mapping[str, Any] | None
-    """``context.actions``, where the code changed them; what follows of them is up to the caller."""
+    """``context.actions`` if the code changed them; the caller decides what follows."""
     event_id: str | None
-    """The event that was appended; None where nothing was to be stored."""
+    """The appended event; None if nothing changed."""
     invocation_id: str
     duration_s: float
     """Seconds from the first read of the session to its append."""
 
     @property
     def ok(self) -> bool:
-        """Whether it ended well."""
+        """Whether the run succeeded."""
         return self.error is None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolRun(Run):
-    """What became of a tool call."""
+    """The result of a tool call."""
 
     response: Mapping[str, Any] | None
-    """What the function response holds: ``{"result": ...}``, of an asynchronous tool the placeholder."""
+    """The content of the function response: ``{"result": ...}``, or the placeholder."""
     function_call_id: str
     late: "asyncio.Task[ToolRun] | None" = field(default=None, repr=False, compare=False)
-    """Of an asynchronous tool, what goes on."""
+    """The task of an asynchronous tool."""
 
     @property
     def pending(self) -> bool:
-        """Whether the response is but a placeholder."""
+        """Whether the response is a placeholder."""
         return self.late is not None
 
     async def finished(self) -> "ToolRun":
-        """Return what became of an asynchronous tool once its response is stored; of others, this.
+        """Return the result of an asynchronous tool when its response is stored; other tools return this one.
 
         Raises:
-            StoreError: it could not be stored.
+            StoreError: the response could not be stored.
         """
         return self if self.late is None else await asyncio.shield(self.late)
 
     @property
     def result(self) -> Any:
-        """What the tool returned."""
+        """The return value of the tool."""
         return None if self.response is None else self.response.get("result")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallbackRun(Run):
-    """What became of the callbacks of one kind."""
+    """The result of the callbacks of one kind."""
 
     kind: str
     """``before_agent`` and the like."""
     override: Mapping[str, Any] | None
-    """What a callback returned, as JSON: Content, LlmResponse, or the dict; None where all returned None."""
+    """The JSON of what a callback returned: Content, LlmResponse, or the dict; None if all returned None."""
     overridden_by: int | None
-    """Index of the callback that did; those after it were not run."""
+    """Index of that callback; later ones did not run."""
     llm_request: Mapping[str, Any] | None = None
-    """As the callbacks left it; None where none was given."""
+    """The request after the callbacks; None if the caller gave none."""
     llm_response: Mapping[str, Any] | None = None
     args: Mapping[str, Any] | None = None
-    """The tool's arguments, as callbacks left their ``input``."""
+    """The tool's arguments after the callbacks, their ``input``."""
     tool_response: Mapping[str, Any] | None = None
     changed: frozenset[str] = field(default_factory=frozenset)
-    """Which of those four are not as they were given."""
+    """The names of those four that the callbacks changed."""

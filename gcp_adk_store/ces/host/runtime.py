@@ -50,26 +50,26 @@ PENDING: Final[Mapping[str, Any]] = {"result": "pending"}
 class PythonRuntime:
     """Runs Python tools and callbacks on the sessions of an ADK session service.
 
-    Variables are the session's state. A run that ends well appends one event with what it changed, or none
-    where it changed nothing; one that fails, in whatever way, changes nothing. What code raises is the
-    result's ``error``; what ends its process is a ``SandboxError``, after which the next run works.
+    Variables are the session's state. A run that succeeds appends one event with its changes, or no event if
+    it changed nothing. A run that fails, in any way, changes nothing. An exception of the code is the
+    result's ``error``. If the process ends, the run raises a ``SandboxError``, and the next run works.
 
-    Runs of one session take turns within this object, calls of tools by code are made within their run.
+    Runs of one session take turns within this object. Tools that code calls run within its run.
 
     Every run may raise what the session service raises, and:
 
     * ``SessionMissingError``: the session does not exist; the code did not run.
-    * ``SessionConflictError``: another writer was first. The code has run and nothing is stored.
-      ``RuntimeSettings.reruns_on_conflict`` lets it run again, and what it asked of the host happen again.
-      Or the session has the event of ``event_id`` already: the code has not run, unless that was stored
-      while it did.
+    * ``SessionConflictError``: another writer was first. The code has run, and nothing is stored.
+      ``RuntimeSettings.reruns_on_conflict`` makes the code run again, and its host calls happen again.
+      Or the session has the event of ``event_id`` already; then the code has not run, unless the event was
+      stored during the run.
     * ``OverloadedError``: no sandbox was free within ``longest_wait_s``, or ``waiting_per_session`` runs of
-      the session wait already; no code was run.
-    * ``SandboxUnavailableError``: the sandbox cannot run here; no code was run.
+      the session wait already; the code did not run.
+    * ``SandboxUnavailableError``: the sandbox cannot run here; the code did not run.
     * ``SandboxTimeoutError``, ``SandboxMemoryError``, ``SandboxOutputError``, ``SandboxCrashError``,
       ``SandboxProtocolError``: how the code's process ended.
-    * ``InvalidInputError``: a key, code or argument is none, or the run is begun within another of the same
-      session. Of variables that cannot be stored it is the result's ``error``.
+    * ``InvalidInputError``: a key, code or argument is not valid, or the run begins within another run of
+      the same session. For variables that cannot be stored, it is the result's ``error``.
     """
 
     def __init__(
@@ -87,16 +87,16 @@ class PythonRuntime:
         """Create a runtime; the sandbox starts with the first run.
 
         Args:
-            session_service: Where the sessions are: this library's, or any of ADK's.
-            artifact_service: Where the files are that ``context.user_content`` may refer to.
-            tools: What ``tools.X`` calls, and a model; a text in a mapping is the code of a Python tool.
-            http: Where requests may go; by default nowhere.
-            sandbox: What code runs in: ``bubblewrap`` (the default), ``gvisor``, ``inprocess``, which
-                protects nothing, or a sandbox to borrow, which stays open on :meth:`close`. Runtimes that
-                borrow one share its places.
-            settings: What is chosen where the platform's behaviour is not known.
+            session_service: The service of the sessions: this library's, or any of ADK's.
+            artifact_service: The service of the files that ``context.user_content`` may refer to.
+            tools: The tools of code and of models; a text in a mapping is the code of a Python tool.
+            http: The hosts that requests may reach; by default none.
+            sandbox: ``bubblewrap`` (the default), ``gvisor``, ``inprocess``, which does not isolate the code,
+                or a sandbox to borrow, which stays open on :meth:`close`. Runtimes that borrow the same
+                sandbox share its places.
+            settings: Choices where the platform's behaviour is not known, and limits.
             mocks: Answers to calls of tools, in every run.
-            fakes: Code that answers calls of tools, where no mock does.
+            fakes: Code that answers calls of tools if no mock does.
 
         Raises:
             InvalidInputError: two tools have one name, or the name of the sandbox is unknown.
@@ -151,11 +151,11 @@ class PythonRuntime:
         key: SessionKeyLike,
         **options: Unpack[RunOptions],
     ) -> ToolRun:
-        """Call the tool *name* of ``tools``, of whichever kind, as a model does.
+        """Call the tool *name* of ``tools``, of any kind, as a model does.
 
-        Mocks that fit and fakes come first. Arguments as of :meth:`run_tool`. The response of an OpenAPI
-        operation is the body of the answer, in ``result`` where it is no JSON object; of one that failed,
-        ``error``.
+        Matching mocks, then fakes, answer first. Arguments as of :meth:`run_tool`. The response of an OpenAPI
+        operation is the body of the answer, under ``result`` unless it is a JSON object. The response of an
+        operation that failed has the key ``error``.
 
         Raises:
             InvalidInputError: the tool is unknown.
@@ -249,7 +249,7 @@ class PythonRuntime:
         )
 
     async def close(self) -> None:
-        """Wait for asynchronous tools, and end the sandbox if this object made it."""
+        """Wait for asynchronous tools, and close the sandbox if this object created it."""
         await self._late.ended()
         if self._owns_sandbox:
             await self._sandbox.close()
@@ -295,7 +295,7 @@ class PythonRuntime:
                 return await work(opened)
             except SandboxUnavailableError:
                 raise
-            except SandboxError as exc:  # the model waits for a response, whatever became of the tool
+            except SandboxError as exc:  # the model waits for a response
                 return Outcome.failed(failure_of(exc), opened.state, self._settings, stdout=exc.output)
             except (InvalidInputError, OverloadedError) as exc:  # too large; or no sandbox was free
                 return Outcome.failed(failure_of(exc), opened.state, self._settings)
@@ -340,7 +340,7 @@ def _of_reply(reply: Reply, opened: Opened, settings: RuntimeSettings) -> Outcom
 
 
 def _response(reply: Reply) -> dict[str, Any]:
-    """Return what a model gets to see of *reply*."""
+    """Return the response for a model."""
     if not reply.ok:
         return {"error": f"{reply.status_code} {reply.reason}: {reply.text}"}
     try:

@@ -1,4 +1,4 @@
-"""Make the sandbox that a runtime is told to use."""
+"""Create the sandbox of a runtime."""
 
 from typing import Final
 
@@ -9,11 +9,11 @@ _NAMES: Final = ("bubblewrap", "gvisor", "inprocess")
 
 
 def open_sandbox(chosen: Sandbox | str | None, *, runs_at_once: int) -> tuple[Sandbox, bool]:
-    """Return the sandbox, and whether it was made here: then whoever asked closes it.
+    """Return the sandbox, and whether it is new, so that the caller must close it.
 
     Args:
         chosen: A sandbox, the name of one, or None for bubblewrap.
-        runs_at_once: How many runs it must bear at a time, so that runs do not wait for runs within them.
+        runs_at_once: The most runs at a time; enough that runs do not wait for runs within them.
 
     Raises:
         InvalidInputError: the name is unknown.

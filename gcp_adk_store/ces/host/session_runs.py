@@ -1,4 +1,4 @@
-"""Run something on a session, and append what it changed in one event."""
+"""Run code on a session, and append its changes in one event."""
 
 import logging
 import time
@@ -36,7 +36,7 @@ _UNCHANGED: Final = Delta(changed={}, removed=[])
 
 @dataclass(slots=True)
 class _Turn:
-    """A turn of a session, as what is called during it finds it."""
+    """A turn of a session, for code that runs during it."""
 
     runs: "SessionRuns"
     key: SessionKey
@@ -44,11 +44,11 @@ class _Turn:
 
 
 _TURNS: Final[ContextVar[tuple[_Turn, ...]]] = ContextVar("gcp_adk_store_turns", default=())
-"""Turns that the code is called in that runs now, such as the function of a mock."""
+"""The turns that the current code runs in, such as the function of a mock."""
 
 
 class RunOptions(TypedDict, total=False):
-    """What may be said of a run, beside its code."""
+    """Options of a run."""
 
     agent_name: str | None
     """By default that of the settings."""
@@ -57,19 +57,19 @@ class RunOptions(TypedDict, total=False):
     function_call_id: str | None
     """Of a tool, or of callbacks of tools; by default a new one."""
     event_id: str | None
-    """Of the event that the run appends; by default a new one. Where the session has it already, among those
-    that code sees, the run is a SessionConflictError before it begins: it can be tried again safely."""
+    """Of the event that the run appends; by default a new one. If the events that code sees include it
+    already, the run raises a SessionConflictError before its code begins. So a repeat is safe."""
     user_content: Any
-    """What the user said last, where the session does not have it yet: ADK's Content, or JSON."""
+    """The last message of the user, if the session does not have it yet: ADK's Content, or JSON."""
     context: Mapping[str, Any] | None
     """Further fields of ``context``, such as ``language_code``."""
     mocks: MockConfig | None
-    """Answers to the calls that the code makes of tools."""
+    """Answers to the tool calls of the code."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Invocation:
-    """What is said of one run, beside its code."""
+    """The options of one run, complete."""
 
     what: str
     """The public operation and what it is about, for messages: names, never content."""
@@ -104,7 +104,7 @@ class Invocation:
         context: Mapping[str, Any] | None = None,
         mocks: MockConfig | None = None,
     ) -> Self:
-        """Return what is said of a run, with what was left out.
+        """Return the invocation, with defaults for missing options.
 
         Raises:
             InvalidInputError: *key* is not valid, or the agent has the name ``user``.
@@ -137,7 +137,7 @@ class Opened:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What a run came to, before it is stored."""
+    """The outcome of a run, before it is stored."""
 
     state: Mapping[str, Any]
     delta: Delta = _UNCHANGED
@@ -153,7 +153,7 @@ class Outcome:
     def failed(
         cls, error: RunFailure, state: Mapping[str, Any], settings: RuntimeSettings, *, stdout: str = ""
     ) -> Self:
-        """Return that a tool failed, which had *state*."""
+        """Return the outcome of a tool that failed with *state*."""
         response = error.response if settings.guest.error_in_result else None
         return cls(state=state, error=error, stdout=stdout, response=response)
 
@@ -163,7 +163,7 @@ Work: TypeAlias = Callable[[Opened], Awaitable[Outcome]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Done:
-    """What a run came to, and where it is stored."""
+    """The outcome of a run, and its event."""
 
     outcome: Outcome
     warnings: Sequence[str]
@@ -172,7 +172,7 @@ class Done:
     duration_s: float
 
     def fields(self) -> dict[str, Any]:
-        """Return what the results of all runs have."""
+        """Return the fields that all results have."""
         return {
             "error": self.outcome.error,
             "variables": self.outcome.state,
@@ -196,7 +196,7 @@ class SessionRuns:
     _limiter: Limiter = field(default_factory=Limiter)
 
     async def run(self, invocation: Invocation, work: Work) -> Done:
-        """Do *work* on a session, and append what it changed.
+        """Do *work* on a session, and append its changes.
 
         Raises:
             SessionMissingError: the session does not exist.
@@ -228,7 +228,8 @@ class SessionRuns:
         outer = _TURNS.get()
         if any(turn.runs is self and turn.key == invocation.key and not turn.is_over for turn in outer):
             raise InvalidInputError(
-                f"{invocation.what} is called within a run on {invocation.key}, and would wait for its end"
+                f"{invocation.what} is called within a run on {invocation.key}, and would wait for its end; "
+                "call it after that run, or on another session"
             )
         waiting = self._limiter.waiting(invocation.key)
         if waiting >= self.settings.waiting_per_session:
@@ -252,8 +253,8 @@ class SessionRuns:
 
         Raises:
             SessionMissingError: the session does not exist.
-            SessionConflictError: the run's event is there already.
-            InvalidInputError: something in its events, or in *invocation*, cannot be JSON.
+            SessionConflictError: the session has the run's event already.
+            InvalidInputError: a value of its events, or of *invocation*, cannot be JSON.
         """
         session = await self._load(invocation, self.settings.recent_events)
         _require_new(session, invocation)
@@ -283,14 +284,14 @@ class SessionRuns:
         )
 
     async def finish_late(self, invocation: Invocation, name: str, opened: Opened, work: Work) -> Done:
-        """Do *work*, and append its response as the user's, to the session as it is then.
+        """Do *work*, and append its response, as the user's, to the current session.
 
-        What it changed counts beside what others wrote meanwhile. Where that cannot be stored, the response
-        is that, for a model waits for one.
+        Its changes apply beside those of other writers. If they cannot be stored, the response is the
+        error, because a model waits for a response.
 
         Raises:
-            SessionMissingError: the session is gone.
-            SessionConflictError: others were first each time, or the run's event is there already.
+            SessionMissingError: the session does not exist any more.
+            SessionConflictError: other writers were first each time, or the session has the event already.
         """
         started = time.monotonic()
         outcome = await work(opened)
@@ -380,7 +381,10 @@ class SessionRuns:
             warnings=(
                 *opened.warnings,
                 *outcome.warnings,
-                *(f"the variable {name!r} lasts for this run alone, as ADK has it" for name in fading),
+                *(
+                    f"the variable {name!r} lasts only for this run, because ADK does not store it"
+                    for name in fading
+                ),
             ),
             invocation_id=invocation.invocation_id,
             event_id=event_id,

@@ -1,4 +1,4 @@
-"""Hold what is chosen of the runtime where the platform's behaviour is not known."""
+"""The settings of a runtime."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,24 +13,24 @@ _MIB: Final = 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuntimeSettings:
-    """How runs are made; ``guest`` has what concerns the code alone.
+    """Settings of all runs of a runtime; ``guest`` has those of the code.
 
     Raises:
-        InvalidInputError: a number is too small, or the agent has the user's name.
+        InvalidInputError: a number is too small, a name cannot be shared, or the agent has the name ``user``.
     """
 
     guest: RunSettings = field(default_factory=RunSettings)
     limits: Limits | None = None
-    """Of each run; None is `Limits()`. Where the machine has little memory, runs get less of it."""
+    """Of each run; None means `Limits()`. On a machine with little memory, runs get less."""
     agent_name: str = "agent"
-    """Author of the events that runs append, and ``context.agent_name``, where a call names no other."""
+    """Author of the events that runs append, and ``context.agent_name``, unless a call names another."""
     context: Mapping[str, Any] = field(default_factory=dict)
     """Further fields of ``context``, such as ``language_code``."""
     recent_events: int | None = None
-    """How many of the latest events ``context.events`` has; None is all."""
+    """The most events in ``context.events``, the latest; None means all."""
     history_bytes: int | None = 6 * 1024 * 1024
     """JSON of the latest events that ``context.events`` has, so that a long session's fit into a run's
-    ``frame_bytes`` beside its variables; older ones are left out, with a warning. None is any."""
+    ``frame_bytes`` beside its variables; older ones are left out, with a warning. None means no limit."""
     history_media: bool = False
     """Whether inline data of earlier turns stays in ``context.events``; the platform strips it."""
     shared_variables: tuple[str, ...] = ()
@@ -47,15 +47,15 @@ class RuntimeSettings:
     variables_per_scope: int = 1000
     """Names in each of these three scopes. Names of removed variables count: ADK's state keeps them."""
     reruns_on_conflict: int = 0
-    """How often code runs again where another writer was first; what it asked of the host happens again."""
+    """How often code runs again if another writer was first; its host calls happen again."""
     finish_uncollected: bool = True
-    """Whether background calls that the code did not wait for are finished, instead of cancelled: within
-    ``Limits.wall_s``, and what they change of the variables counts last, in the order of their begin."""
+    """Whether background calls that the code did not collect are finished, within ``Limits.wall_s``, instead
+    of cancelled. Their changes of variables apply last, in the order of their begin."""
     background_calls_at_once: int = 16
     """Background calls of one run at a time."""
     uncollected_characters: int = 16 * 1024 * 1024
-    """Of answers to background calls that the code has not asked for yet, and of what these calls changed of
-    the variables; with more, the run fails."""
+    """Size of the answers to background calls that the code has not collected, and of their changes of
+    variables. Above it, the run fails."""
     sandboxes_at_once: int | None = None
     """Sandboxes at a time, those of called tools included; runs beyond wait, sessions in turns. None takes 8
     for each processor that this process may use, and no more than ``sandbox_memory_bytes`` hold."""
@@ -67,15 +67,15 @@ class RuntimeSettings:
     """Sandboxes of one session, and so of one call with all that it starts. None takes one for each depth of
     calls and half of the others."""
     longest_wait_s: float = 60.0
-    """Seconds that a run waits for its sandbox, or that runs it calls wait for theirs, together: outside of
-    ``Limits.wall_s``. Then there is an OverloadedError, or time goes on."""
+    """Seconds that a run waits for its sandbox, or that the runs it calls wait for theirs, in total. They do
+    not count in ``Limits.wall_s``. After that, an OverloadedError, or the wall time continues."""
     waiting_per_session: int = 32
     """The most runs of one session that wait for their turn, and the most of its asynchronous tools that have
     not ended. A further one is an OverloadedError, and its code does not run."""
     max_depth: int = 5
-    """How deep tools may call each other; less where there are fewer sandboxes than depths."""
+    """How deep tools may call each other; lower if the machine has fewer sandboxes than depths."""
     appends_of_late_responses: int = 10
-    """How often the response of an asynchronous tool is appended anew where another writer was first."""
+    """How often the runtime tries to append the response of an asynchronous tool if others are first."""
 
     def __post_init__(self) -> None:
         least = {
@@ -111,5 +111,5 @@ class RuntimeSettings:
 
 
 def _is_shareable(name: object) -> bool:
-    """Whether *name* can be of a variable that sessions share; marks of removals are the runtime's own."""
+    """Whether sessions can share a variable with this *name*; marks of removals belong to the runtime."""
     return isinstance(name, str) and name.startswith(("user:", "app:")) and ":ces_removed:" not in name

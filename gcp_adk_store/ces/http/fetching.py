@@ -67,7 +67,7 @@ class Fetched:
     reason: str
     text: str
     said: Sequence[str] = field(default_factory=tuple)
-    """What whoever wrote the code should know."""
+    """Warnings for the author of the code."""
 
     @classmethod
     def none(cls, why: str, said: Sequence[str] = ()) -> Self:

@@ -31,10 +31,10 @@ _THREADS_OF_ONE: Final = 4
 
 
 class _LookUps:
-    """Threads that look names up, of which a session has a few at a time.
+    """Threads that look names up; each session may use a few at a time.
 
-    Not the event loop's own: slow names would keep all of this process's work waiting. A thread goes
-    on for as long as the system's resolver does, whoever has given up, and holds its place till then.
+    The event loop's own threads do not: slow names would delay all work of this process. A lookup goes on
+    until the resolver of the system ends, also after a timeout, and keeps its permit until then.
     """
 
     def __init__(self) -> None:
@@ -61,7 +61,7 @@ def _look_ups(_process: int) -> _LookUps:
 
 
 class RefusedError(Exception):
-    """A request is not sent; the message says why, to whoever wrote the code."""
+    """A request is not sent; the message tells the author of the code why."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,7 +44,7 @@ lstat mkdir mkdirat newfstatat open openat pipe pipe2 pread64 preadv pwrite64 pw
 readlink readlinkat readv rename renameat renameat2 rmdir sendfile stat statfs statx symlink
 symlinkat sync_file_range truncate umask unlink unlinkat utime utimensat utimes write writev
 """
-"""Files, of which there are its own in /tmp, and those of the interpreter, read-only."""
+"""Files: its own in /tmp, and those of the interpreter, read-only."""
 _WAITING: Final = """\
 epoll_create epoll_create1 epoll_ctl epoll_pwait epoll_wait eventfd eventfd2 poll ppoll pselect6
 select timerfd_create timerfd_gettime timerfd_settime

@@ -54,7 +54,7 @@ class MockTool:
     response: Any
     """What the answer's ``json()`` is; or a function of the arguments that returns it, or awaits it."""
     status_code: int = 200
-    """Of the answer: from 400 on, ``raise_for_status()`` raises in code, and a model is told of an error."""
+    """Of the answer. From 400 on, ``raise_for_status()`` raises in code, and a model gets an error."""
     reason: str = ""
     """Of an answer that is an error."""
     description: str = ""

@@ -159,7 +159,7 @@ def _read(spec: Mapping[str, Any] | str | Path) -> Mapping[str, Any]:
 
 def _operations(document: Mapping[str, Any], server: str | None) -> Iterator[Operation]:
     for path, found in _mapping(document.get("paths"), "paths").items():
-        if str(path).startswith("x-"):  # whoever wrote the document has extended it
+        if str(path).startswith("x-"):  # an extension of the document
             continue
         if not str(path).startswith("/"):
             raise InvalidInputError(

@@ -32,10 +32,9 @@ def ces() -> None:
     help="Where to; by default ADK_STORE_CES_ENVIRONMENT, or gcp-adk-store/ces in the user's cache.",
 )
 def install(python: str | None, folder: Path | None) -> None:
-    """Install what user code runs in: pydantic, numpy and protobuf of the platform's releases.
+    """Install the environment of user code: pydantic, numpy and protobuf in the platform's releases.
 
-    In place of an environment that was there before; a folder with anything else is left alone. Ends with 2
-    if it cannot.
+    Replaces an earlier environment, and refuses a folder with other content. Ends with 2 if it fails.
     """
     place = (folder or default_folder()).absolute()
     click.echo(f"{place}: installing {', '.join(PACKAGES)} by pip, some 90 MB", err=True)

@@ -1,4 +1,4 @@
-"""The command that says what the platform would refuse of an agent app."""
+"""The command that reports code that the platform would refuse."""
 
 import dataclasses
 import json
@@ -25,9 +25,9 @@ _COLORS: Final = {"error": "red", "warning": "yellow"}
 @click.option("--ignore", metavar="CODE", multiple=True, help="Leave these out; may be given several times.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 def lint(folder: Path, ignore: tuple[str, ...], as_json: bool) -> None:  # noqa: FBT001  # click's
-    """Look over the Python of an agent app, or of a folder of tools, without running it.
+    """Check the Python of an agent app, or of a folder of tools, without running it.
 
-    Ends with 1 if there is an error, with 2 if it cannot look.
+    Ends with 1 if it finds an error, with 2 if it cannot check the folder.
     """
     with needs_ces():
         from gcp_adk_store.ces.apps.findings import RULES  # noqa: PLC0415  # of the extra

@@ -1,4 +1,4 @@
-"""Read what the commands that run code are told."""
+"""The options of the commands that run code."""
 
 import json
 import sys

@@ -35,7 +35,7 @@ class Place:
     session: "Session"
     """As it is before the run."""
     where: str
-    """Where it is stored, as people are told."""
+    """The place of the session, for display."""
     kept: bool
     """Whether what changes is."""
 

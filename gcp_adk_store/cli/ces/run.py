@@ -71,9 +71,9 @@ def _session_options(command: Command) -> Command:
 @runtime_options
 @_session_options
 def run_tool(file: Path, name: str | None, args: dict[str, Any], **given: Any) -> None:
-    """Run a Python tool, and show what it answers, prints, asks for and changes.
+    """Run a Python tool, and show its response, output, host calls and changes.
 
-    Ends with 1 if the code fails, with 2 if it cannot be run.
+    Ends with 1 if the code fails, with 2 if it cannot run.
     """
     with needs_ces():
         from gcp_adk_store.ces.apps.loading import load_code  # noqa: PLC0415  # of the extra
@@ -102,7 +102,7 @@ def run_callback(kind: str, files: tuple[Path, ...], **given: Any) -> None:
 
     KIND is before_agent, after_agent, before_model, after_model, before_tool or after_tool.
 
-    Ends with 1 if the code fails, with 2 if it cannot be run.
+    Ends with 1 if the code fails, with 2 if it cannot run.
     """
     with needs_ces():
         from gcp_adk_store.ces.apps.loading import load_code  # noqa: PLC0415  # of the extra
@@ -116,7 +116,7 @@ def run_callback(kind: str, files: tuple[Path, ...], **given: Any) -> None:
 
 
 def _about(kind: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what callbacks of *kind* are about.
+    """Return the arguments of callbacks of *kind*.
 
     Raises:
         CannotLookError: something is missing.
@@ -145,7 +145,7 @@ def _carry_out(
     as_json: bool,
     **chosen: Any,
 ) -> None:
-    """Do *work*, show what became of it, and end the command."""
+    """Do *work*, show its result, and end the command."""
     from gcp_adk_store.ces.sandbox.errors import (  # noqa: PLC0415  # of the extra
         SandboxError,
         SandboxUnavailableError,
@@ -179,7 +179,7 @@ def _carry_out(
 
 
 def _show_end(exc: Any, *, as_json: bool) -> None:
-    """Show what ended code that has no result."""
+    """Show the error of code that has no result."""
     if as_json:
         error = {"type": type(exc).__name__, "message": str(exc), "traceback": ""}
         click.echo(json.dumps({"error": error, "stdout": exc.output}))
@@ -214,12 +214,12 @@ def _shown(error: "RunFailure") -> str:
 
 
 def _kept(place: Place, ran: "Run") -> list[str]:
-    """Return which session it was, and what became of it."""
+    """Return the session, and whether it changed."""
     if not place.where:
         return []
     if not place.kept:
         return [f"{place.where}: a copy, not stored"]
-    return [f"{place.where}: {'as it was' if ran.event_id is None else 'changed'}"]
+    return [f"{place.where}: {'unchanged' if ran.event_id is None else 'changed'}"]
 
 
 def _of_kind(ran: Any) -> list[tuple[str, list[str]]]:
