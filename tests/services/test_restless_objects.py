@@ -17,7 +17,7 @@ from google.cloud.storage import Client
 from gcp_adk_store import ArtifactLimits, UnavailableError
 from gcp_adk_store.cloud.storage.calls import StorageCalls
 from gcp_adk_store.cloud.storage.objects import Objects
-from gcp_adk_store.codec.objects import Upload
+from gcp_adk_store.codec.objects import ObjectFields
 
 BORN = datetime(2030, 1, 1, tzinfo=UTC)
 LATER = datetime(2031, 1, 1, tzinfo=UTC)
@@ -70,7 +70,7 @@ async def test_a_custom_time_that_others_keep_from_moving_ends_as_unavailable(ad
     """Every patch finds an object that another writer has just changed."""
     objects = over(adk_store_bucket, Outrun(AnonymousCredentials()), deadline_s=0.5)  # type: ignore[no-untyped-call]  # google-auth types half
     await objects.create(
-        "folder/part", Upload(data=b"x", content_type="text/plain", metadata={}, custom_time=BORN)
+        "folder/part", ObjectFields(data=b"x", content_type="text/plain", metadata={}, custom_time=BORN)
     )
     async with asyncio.timeout(20):
         with pytest.raises(UnavailableError, match="others came first, time after time; try again later"):
@@ -82,7 +82,7 @@ async def test_a_copy_that_gets_nowhere_ends_as_unavailable(adk_store_bucket: st
     """Five requests in a row that copy no byte are enough."""
     http = Rewrites(lambda _: 3)
     objects = over(adk_store_bucket, http)
-    upload = Upload(data=b"a payload", content_type="text/plain", metadata={})
+    upload = ObjectFields(data=b"a payload", content_type="text/plain", metadata={})
     await objects.create("source", upload)
     source = await objects.info("source")
     assert source is not None
@@ -99,7 +99,7 @@ async def test_a_copy_takes_as_many_requests_as_it_gets_further_by(adk_store_buc
     """Each continues the one before; the last one finishes the object."""
     http = Rewrites(lambda number: number if number < PIECES else None)
     objects = over(adk_store_bucket, http)
-    upload = Upload(data=b"a payload", content_type="text/plain", metadata={})
+    upload = ObjectFields(data=b"a payload", content_type="text/plain", metadata={})
     await objects.create("source", upload)
     source = await objects.info("source")
     assert source is not None
