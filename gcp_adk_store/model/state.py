@@ -107,17 +107,20 @@ def to_plain(value: Any, other: Callable[[Any], Any]) -> Any:
 
 
 def _json_or_text(key: str, value: Any, warnings: list[str], *, light: bool) -> Any:
-    held = f"state key {key[:_SHOWN]!r} holds a {type(value).__name__}"
     try:
         return to_jsonable_python(value) if light else _to_jsonable(value)
     except (PydanticSerializationError, UnicodeError):
-        warnings.append(f"{held}, which JSON cannot hold; its text is stored instead")
+        warnings.append(f"{_held(key, value)}, which JSON cannot hold; its text is stored instead")
     except (ValueError, RecursionError) as exc:
-        raise InvalidInputError(f"{held} that contains itself or is nested too deep") from exc
+        raise InvalidInputError(f"{_held(key, value)} that contains itself or is nested too deep") from exc
     try:
         return _to_jsonable(value, text_of_unknown=True)
     except ValueError:  # bytes that are not UTF-8
         return ascii(value)
+
+
+def _held(key: str, value: Any) -> str:
+    return f"state key {key[:_SHOWN]!r} holds a {type(value).__name__}"
 
 
 def _to_jsonable(value: Any, *, text_of_unknown: bool = False) -> Any:
