@@ -196,7 +196,7 @@ class RunSettings:
     measured_globals: bool = False
     """Whether only the globals exist that were seen on the platform, instead of every documented name."""
     logger: bool = False
-    """Whether there is a global ``logger``, which prints."""
+    """Whether code has a global ``logger``, which prints."""
     capture: bool = True
     """Whether stdin, stdout and stderr are the run's; without it a debugger works in the same process."""
     importable: tuple[str, ...] | None = IMPORTABLE

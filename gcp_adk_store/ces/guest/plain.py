@@ -24,12 +24,12 @@ def plain(value: Any, where: str, *, lenient: bool = False, depth: int = MAX_DEP
 
     Args:
         value: Anything.
-        where: How *value* is spelt in messages.
+        where: The name of *value* in messages.
         lenient: Whether pydantic may convert values that are not JSON.
         depth: Levels that are left.
 
     Raises:
-        NotJsonError: there is something else in it.
+        NotJsonError: a part of *value* is not JSON.
     """
     if value is None or isinstance(value, bool | str | int | float):
         return _scalar(value, where)

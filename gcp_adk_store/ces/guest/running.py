@@ -65,7 +65,7 @@ class Warnings:
         self.texts: list[str] = []
 
     def add(self, text: str) -> None:
-        """Keep *text*, where it is new and there is room."""
+        """Keep *text* if it is new and the limit allows it."""
         shown = sendable(text)
         if shown not in self.texts and len(self.texts) < _MAX_WARNINGS:
             self.texts.append(shown)

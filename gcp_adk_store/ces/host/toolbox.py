@@ -115,7 +115,7 @@ class Toolbox:
         return await self.stand_in(call, run) or await self._of_tool(call, run)
 
     async def stand_in(self, call: ToolCall, run: RunRequest) -> Reply | None:
-        """Return the answer of a mock or a fake to *call*, if there is one; as :meth:`reply`."""
+        """Return the answer of a mock or a fake to *call*, or None; raises as :meth:`reply`."""
         for mocks in (call.situation.mocks, self._mocks):
             if mocks is None:
                 continue

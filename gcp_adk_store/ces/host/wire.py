@@ -17,12 +17,12 @@ def to_json(value: Any, where: str, *, null_for_nan: bool = False) -> Any:
     """Return *value* as JSON: models in camelCase without what is None, bytes as standard base64.
 
     Args:
-        value: What there is.
+        value: The value to convert.
         where: What it is, for the message.
         null_for_nan: Whether NaN and infinities become null.
 
     Raises:
-        InvalidInputError: there is something in it that JSON cannot hold; the message says where.
+        InvalidInputError: JSON cannot hold a part of *value*; the message names *where*.
     """
     try:
         return _json(value, null_for_nan=null_for_nan)

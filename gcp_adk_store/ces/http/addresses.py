@@ -67,7 +67,7 @@ def is_public(address: Address) -> bool:
 
 
 def is_loopback(address: Address) -> bool:
-    """Whether *address* is this machine's own, spelt as such."""
+    """Whether *address* is a loopback address of this machine."""
     if isinstance(address, IPv4Address):
         return address in _LOOPBACK_4
     return address == _LOOPBACK_6

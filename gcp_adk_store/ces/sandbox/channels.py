@@ -34,7 +34,7 @@ class Channel:
                 os.close(each)
 
     async def read(self) -> bytes:
-        """Return what there is, at least a byte; nothing once the other end is closed."""
+        """Return the next bytes, at least one; empty when the other end is closed."""
         while True:
             try:
                 return os.read(self._reads, _READ_BYTES)

@@ -127,7 +127,7 @@ class _Reading:
 
     def _test(self, node: yaml.Node) -> ToolTest:
         members = self._members(node, "a test", _FIELDS)
-        if "agrs" in members:  # so spelt in many a file, and read
+        if "agrs" in members:  # a misspelling in many files of the platform
             if "args" in members:
                 raise self._wrong(members["args"], "args is given twice, once as agrs")
             members["args"] = members.pop("agrs")

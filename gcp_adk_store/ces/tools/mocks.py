@@ -60,7 +60,7 @@ class MockConfig:
         )
 
     def find(self, tool: str, args: Mapping[str, Any]) -> MockedCall | None:
-        """Return the answer to a call of *tool*, if there is one."""
+        """Return the first answer that fits a call of *tool*, or None."""
         return next((call for call in self.calls if call.fits(tool, args)), None)
 
 
@@ -86,7 +86,7 @@ class FakeTools:
         object.__setattr__(self, "functions", frozenset(found))
 
     def function_for(self, tool: str) -> str | None:
-        """Return the name of the function that answers calls of *tool*, if there is one."""
+        """Return the name of the function that answers calls of *tool*, or None."""
         return next((name for name in (f"fake_{tool}", "fake_tool_call") if name in self.functions), None)
 
 
