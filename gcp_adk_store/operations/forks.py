@@ -53,7 +53,8 @@ class OfOneProcess:
 def begin(part: BeginsAnew) -> None:
     """Call ``part.begin()`` now, and again in each child before other code runs there.
 
-    A part whose unused objects make a fork unsafe releases them in ``let_go()``, called before each fork.
+    A part whose unused objects make a fork unsafe releases them in ``let_go()``, called before each fork;
+    ``go_on()`` is called in the parent after it.
     """
     _parts.add(weakref.ref(part, _parts.discard))
     part.begin()
@@ -102,6 +103,12 @@ def _before() -> None:
     _Grpc.runs = any(_POLLS in thread.name for thread in threading.enumerate())
 
 
+def _in_parent() -> None:
+    for part in _living():
+        if hasattr(part, "go_on"):
+            part.go_on()
+
+
 def _in_child() -> None:
     _Grpc.is_lost = _Grpc.is_lost or _Grpc.runs
     for part in _living():
@@ -109,4 +116,4 @@ def _in_child() -> None:
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_before, after_in_child=_in_child)
+    os.register_at_fork(before=_before, after_in_parent=_in_parent, after_in_child=_in_child)

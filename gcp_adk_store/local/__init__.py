@@ -1,0 +1,1 @@
+"""Documents and objects in a folder of this machine, or in memory; without Google's SDKs."""

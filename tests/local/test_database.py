@@ -1,0 +1,401 @@
+"""Show that one SQLite file serves threads, loops and processes, and that each failure says the way out."""
+
+import asyncio
+import gc
+import json
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from gcp_adk_store import (
+    InvalidInputError,
+    StoredDataError,
+    UnavailableError,
+)
+from gcp_adk_store.local.database import Database
+from gcp_adk_store.local.tables import APPLICATION_ID, FORMAT
+from gcp_adk_store.operations.operation import part_of
+from tests.local.conftest import ROOT, Elsewhere
+from tests.local.database_process import add, count, step
+
+HERE = (sys.executable, "-m", "tests.local.database_process")
+
+
+def number(sql: sqlite3.Connection) -> int:
+    """Return the number that :func:`step` raises."""
+    (found,) = sql.execute("SELECT body FROM documents WHERE path = 'number'").fetchone()
+    return int(found)
+
+
+@contextmanager
+def another(path: Path, name: str) -> Iterator[subprocess.Popen[str]]:
+    """Run a function in another process until the block ends; the process tells what it does."""
+    process = subprocess.Popen(
+        [*HERE, name, json.dumps([str(path)])],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+        assert process.stdin
+        assert process.stdout
+        process.stdin.close()
+        process.stdout.close()
+
+
+async def test_nothing_exists_before_the_first_call(path: Path) -> None:
+    """Neither the file nor its folder; then both, the folder for this user alone."""
+    database = Database(path)
+    await database.close()
+    assert not path.parent.exists()
+
+    assert 0 == await database.read(count)
+    assert 0o700 == path.parent.stat().st_mode & 0o777
+    await database.close()
+    with closing(sqlite3.connect(path)) as sql:
+        assert [(APPLICATION_ID,)] == sql.execute("PRAGMA application_id").fetchall()
+        assert [(FORMAT,)] == sql.execute("PRAGMA user_version").fetchall()
+
+
+async def test_what_a_write_stored_is_there_after_closing(path: Path) -> None:
+    """A later call opens the file again; nothing but the file remains after closing."""
+    database = Database(path)
+    await database.write(partial(add, name="one", body=b""))
+    await database.close()
+    assert [path] == list(path.parent.iterdir())
+
+    assert 1 == await database.read(count)
+    await database.close()
+
+
+async def test_memory_keeps_everything_of_its_object() -> None:
+    """Also after closing; another object has its own."""
+    database, other = Database(None), Database(None)
+    await database.write(partial(add, name="one", body=b""))
+    await database.close()
+
+    assert 1 == await database.read(count)
+    assert 0 == await other.read(count)
+    await asyncio.gather(
+        *(database.write(step) for _ in range(50)), *(database.read(count) for _ in range(50))
+    )
+    assert 50 == await database.read(number)
+
+
+async def test_a_write_that_raises_stores_nothing(database: Database) -> None:
+    """What it raises arrives as it is, and the next write finds nothing of it."""
+
+    def fail(sql: sqlite3.Connection) -> None:
+        add(sql, "one", b"")
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        await database.write(fail)
+    assert 0 == await database.read(count)
+    await database.write(partial(add, name="two", body=b""))
+    assert 1 == await database.read(count)
+
+
+async def test_a_mistake_in_sql_is_no_failure_of_the_store(database: Database) -> None:
+    """It arrives as it is."""
+    with pytest.raises(sqlite3.OperationalError, match="no such table"):
+        await database.read(lambda sql: sql.execute("SELECT * FROM absent"))
+
+
+async def test_a_read_is_one_snapshot(database: Database, path: Path) -> None:
+    """A write between its statements is not seen by it, and is not held up by it."""
+    other = Database(path)
+    read_first, written = threading.Event(), threading.Event()
+
+    def twice(sql: sqlite3.Connection) -> list[int]:
+        first = count(sql)
+        read_first.set()
+        assert written.wait(30)
+        return [first, count(sql)]
+
+    async def write() -> None:
+        await asyncio.to_thread(read_first.wait, 30)
+        await other.write(partial(add, name="one", body=b""))
+        written.set()
+
+    found, _ = await asyncio.gather(database.read(twice), write())
+    assert [0, 0] == found
+    assert 1 == await database.read(count)
+    await other.close()
+
+
+async def test_threads_and_loops_share_one_object(database: Database) -> None:
+    """Each with a loop of its own; no step is lost."""
+
+    async def steps() -> None:
+        await asyncio.gather(*(database.write(step) for _ in range(20)))
+
+    await asyncio.gather(*(asyncio.to_thread(asyncio.run, steps()) for _ in range(5)))
+    assert 100 == await database.read(number)
+
+
+async def test_processes_share_one_file(database: Database, elsewhere: Elsewhere) -> None:
+    """Created at the same time by four; no step is lost."""
+    await asyncio.gather(*(elsewhere("count_up", 100) for _ in range(4)))
+    assert 400 == await database.read(number)
+
+
+@pytest.mark.parametrize("committed", [1, 7, 30])
+async def test_a_killed_process_leaves_whole_commits(path: Path, database: Database, committed: int) -> None:
+    """All that it told, perhaps one more, and never half of a commit."""
+    with another(path, "write_pairs") as writer:
+        assert writer.stdout
+        for _ in range(committed):
+            told = int(writer.stdout.readline())
+        writer.kill()
+        told = int((writer.stdout.read().split() or [str(told)])[-1])
+
+    found = await database.read(count)
+    assert found in (told + 2, told + 4)
+    assert [("ok",)] == await database.read(lambda sql: sql.execute("PRAGMA integrity_check").fetchall())
+    await database.write(partial(add, name="next", body=b""))
+
+
+async def test_a_held_file_is_waited_for(path: Path, database: Database) -> None:
+    """Until the other process has written; reads need not wait."""
+    with another(path, "hold") as holder:
+        assert holder.stdout
+        assert holder.stdin
+        assert "held\n" == holder.stdout.readline()
+        writing = asyncio.create_task(database.write(partial(add, name="one", body=b"")))
+        assert 0 == await database.read(count)
+        assert not writing.done()
+        holder.stdin.close()
+        await writing
+    assert 2 == await database.read(count)
+
+
+async def test_a_file_that_stays_held_is_unavailable_at_the_deadline(path: Path, database: Database) -> None:
+    """The error names the file and what happened; nothing was written."""
+    with another(path, "hold") as holder:
+        assert holder.stdout
+        assert "held\n" == holder.stdout.readline()
+        with pytest.raises(UnavailableError, match="held the file") as caught, part_of(0.2):
+            await database.write(partial(add, name="one", body=b""))
+    assert str(path) in str(caught.value)
+    assert 1 < caught.value.attempts
+    assert 0 == await database.read(count)
+
+
+async def test_a_cancelled_call_that_waits_writes_nothing(path: Path, database: Database) -> None:
+    """And the calls behind it go on."""
+    with another(path, "hold") as holder:
+        assert holder.stdout
+        assert "held\n" == holder.stdout.readline()
+        first = asyncio.create_task(database.write(partial(add, name="one", body=b"")))
+        second = asyncio.create_task(database.write(partial(add, name="two", body=b"")))
+        assert 0 == await database.read(count)
+        first.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await first
+    await second
+    assert 1 == await database.read(count)
+
+
+async def test_a_cancelled_call_that_has_begun_completes(database: Database) -> None:
+    """Its caller is free at once; the next write comes after it."""
+    begun, may_end = threading.Event(), threading.Event()
+
+    def slow(sql: sqlite3.Connection) -> None:
+        begun.set()
+        assert may_end.wait(30)
+        step(sql)
+
+    call = asyncio.create_task(database.write(slow))
+    await asyncio.to_thread(begun.wait, 30)
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    following = asyncio.create_task(database.write(step))
+    may_end.set()
+    await following
+    assert 2 == await database.read(number)
+
+
+async def test_a_loop_that_ends_amid_a_write_does_not_stop_the_others(database: Database) -> None:
+    """Another loop writes next."""
+    begun, may_end = threading.Event(), threading.Event()
+
+    def slow(sql: sqlite3.Connection) -> None:
+        begun.set()
+        assert may_end.wait(30)
+        step(sql)
+
+    async def leave() -> None:
+        call = asyncio.create_task(database.write(slow))
+        await asyncio.to_thread(begun.wait, 30)
+        call.cancel()
+
+    await asyncio.to_thread(asyncio.run, leave())
+    may_end.set()
+    await database.write(step)
+    assert 2 == await database.read(number)
+
+
+async def test_a_removed_folder_is_made_again(path: Path, database: Database) -> None:
+    """A write into the removed file would be lost, though it succeeds."""
+    await database.write(partial(add, name="one", body=b""))
+    shutil.rmtree(path.parent)
+    await database.write(partial(add, name="two", body=b""))
+
+    other = Database(path)
+    assert 1 == await other.read(count)
+    await other.close()
+
+
+@pytest.mark.linux
+async def test_a_fork_amid_writes_harms_neither_side(
+    path: Path, database: Database, elsewhere: Elsewhere
+) -> None:
+    """The children open connections of their own, whatever the threads did at the fork."""
+    assert [0] * 40 == await elsewhere("fork_amid_writes", 40)
+    assert [("ok",)] == await database.read(lambda sql: sql.execute("PRAGMA integrity_check").fetchall())
+    assert path.exists()
+
+
+async def test_a_full_disk_is_named_and_nothing_of_the_write_remains(
+    path: Path, database: Database, elsewhere: Elsewhere
+) -> None:
+    """The next write succeeds when files may grow again."""
+    (refused, text), before, after = await elsewhere("write_on_a_full_disk")
+
+    assert "UnavailableError" == refused
+    assert str(path) in text
+    assert "free some space" in text
+    assert [1, 2, 2] == [before, after, await database.read(count)]
+
+
+async def test_a_file_of_its_greatest_size_is_full(path: Path, database: Database) -> None:
+    """SQLite's own limit is told as a full disk is."""
+
+    def overflow(sql: sqlite3.Connection) -> None:
+        sql.execute("PRAGMA max_page_count = 20")
+        add(sql, "large", bytes(1_000_000))
+
+    with pytest.raises(UnavailableError, match="takes no more") as caught:
+        await database.write(overflow)
+    assert str(path) in str(caught.value)
+    assert 0 == await database.read(count)
+
+
+async def test_a_folder_of_another_user_is_denied(tmp_path: Path, path: Path, elsewhere: Elsewhere) -> None:
+    """For reads and writes, whether the store exists or not."""
+    tmp_path.chmod(0o555)
+    denied = await elsewhere("as_nobody")
+    tmp_path.chmod(0o755)
+    database = Database(path)
+    await database.write(partial(add, name="one", body=b""))
+    path.parent.chmod(0o755)
+    path.chmod(0o644)
+    denied += await elsewhere("as_nobody")
+    await database.close()
+    denied += await elsewhere("as_nobody")
+
+    for kind, text in denied:
+        assert "AccessDeniedError" == kind
+        assert str(path.parent) in text
+        assert "another path" in text
+
+
+@pytest.mark.parametrize("content", [b"no database" * 100, b"short"])
+async def test_a_file_that_is_no_database_is_refused(path: Path, database: Database, content: bytes) -> None:
+    """And stays as it is."""
+    path.parent.mkdir()
+    path.write_bytes(content)
+    with pytest.raises(InvalidInputError, match="no store") as caught:
+        await database.write(partial(add, name="one", body=b""))
+    assert str(path) in str(caught.value)
+    assert content == path.read_bytes()
+
+
+async def test_the_database_of_another_program_is_refused(path: Path, database: Database) -> None:
+    """And stays as it is."""
+    path.parent.mkdir()
+    with closing(sqlite3.connect(path)) as sql:
+        sql.execute("CREATE TABLE documents (path TEXT)")
+    before = path.read_bytes()
+    with pytest.raises(InvalidInputError, match="another program"):
+        await database.read(count)
+    assert before == path.read_bytes()
+
+
+async def test_a_store_of_a_newer_format_is_refused(path: Path, database: Database) -> None:
+    """The error names both formats, and the release as the way out."""
+    await database.read(count)
+    await database.close()
+    with closing(sqlite3.connect(path)) as sql:
+        sql.execute(f"PRAGMA user_version = {FORMAT + 1}")
+    with pytest.raises(StoredDataError, match=rf"format {FORMAT + 1}.*format {FORMAT}.*release") as caught:
+        await database.read(count)
+    assert str(path) in str(caught.value)
+
+
+async def test_an_empty_file_becomes_a_store(path: Path, database: Database) -> None:
+    """A process that was killed at the right moment leaves one."""
+    path.parent.mkdir()
+    path.touch()
+    assert 0 == await database.read(count)
+
+
+async def test_a_damaged_file_is_told(path: Path, database: Database) -> None:
+    """With the way out."""
+
+    def fill(sql: sqlite3.Connection) -> None:
+        for one in range(200):
+            add(sql, str(one), os.urandom(2000))
+
+    await database.write(fill)
+    await database.close()
+    content = bytearray(path.read_bytes())
+    content[4096 * 3 : 4096 * 40] = os.urandom(4096 * 37)
+    path.write_bytes(content)
+    with pytest.raises(StoredDataError, match="backup") as caught:
+        await database.read(lambda sql: sql.execute("SELECT path, body FROM documents").fetchall())
+    assert str(path) in str(caught.value)
+
+
+@pytest.mark.parametrize("above", ["a file", "a folder", "a long name", "a zero byte"])
+async def test_a_path_that_cannot_be_one_is_refused(tmp_path: Path, above: str) -> None:
+    """Each error names the path."""
+    path = tmp_path / "x" / "store.sqlite3"
+    match above:
+        case "a file":
+            path.parent.touch()
+        case "a folder":
+            path.mkdir(parents=True)
+        case "a long name":
+            path = tmp_path / ("x" * 300) / "store.sqlite3"
+        case _:
+            path = tmp_path / "\0" / "store.sqlite3"
+    with pytest.raises(InvalidInputError) as caught:
+        await Database(path).write(partial(add, name="one", body=b""))
+    assert str(tmp_path) in str(caught.value)
+    assert "pass" in str(caught.value)
+
+
+async def test_an_object_that_is_forgotten_closes_its_file(path: Path) -> None:
+    """Without a warning, and without a thread that goes on."""
+    database = Database(path)
+    await database.read(count)
+    del database
+    gc.collect()
+    assert [path] == list(path.parent.iterdir())
