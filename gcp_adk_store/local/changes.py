@@ -1,0 +1,132 @@
+"""Decide what a write makes of a document, as Firestore does."""
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from gcp_adk_store.codec.writes import Delete, FieldPath, Must, Write
+from gcp_adk_store.errors import InvalidInputError
+from gcp_adk_store.local.names import field_path
+
+_ABSENT: Final = object()
+_MIN_INT64: Final = -(2**63)
+_MAX_INT64: Final = 2**63 - 1
+
+
+def require_consistent(writes: Sequence[Write | Delete]) -> None:
+    """Check the conditions of several writes to one document, before any document is read.
+
+    Raises:
+        InvalidInputError: a condition does not follow from the writes before it.
+    """
+    earlier: dict[str, tuple[Write | Delete, Must | str | None]] = {}
+    for item in writes:
+        last, first = earlier.setdefault(item.path, (item, item.must))
+        if last is not item:
+            made = item.must is Must.BE_ABSENT and isinstance(last, Write)
+            if made or (isinstance(item.must, str) and item.must != first):
+                raise InvalidInputError(
+                    f"{item.path[:80]!r} has a condition that contradicts an earlier write of the same commit"
+                )
+            earlier[item.path] = (item, first)
+
+
+def written(write: Write, stored: dict[str, Any] | None) -> tuple[dict[str, Any], dict[str, int]]:
+    """Return the document's fields after *write*, and the new values of its counters.
+
+    It may change *stored*, which ``None`` says to be missing, and leaves the fields of *write* as they are.
+    """
+    if write.mask is None:
+        fields = dict(write.fields)
+    else:
+        fields = stored or {}
+        for path in write.mask:
+            _put(fields, path, _find(write.fields, path))
+    for name, values in write.union.items():
+        path = field_path(name)
+        _put_apart(fields, path, _union(_find(fields, path), values))
+    incremented = {}
+    for name, amount in write.increment.items():
+        path = field_path(name)
+        number = _add(_find(fields, path), amount)
+        _put_apart(fields, path, number)
+        incremented[name] = number if isinstance(number, int) else 0
+    return fields, incremented
+
+
+def _find(fields: Mapping[str, Any], path: FieldPath) -> Any:
+    found: Any = fields
+    for name in path:
+        if not isinstance(found, Mapping) or name not in found:
+            return _ABSENT
+        found = found[name]
+    return found
+
+
+def _put(fields: dict[str, Any], path: FieldPath, value: Any) -> None:
+    """Set the field at *path*, or remove it; a map replaces a value of another kind on the way to it."""
+    *above, name = path
+    for step in above:
+        inner = fields.get(step)
+        if not isinstance(inner, dict):
+            if value is _ABSENT:
+                return
+            inner = fields[step] = {}
+        fields = inner
+    if value is _ABSENT:
+        fields.pop(name, None)
+    else:
+        fields[name] = value
+
+
+def _put_apart(fields: dict[str, Any], path: FieldPath, value: Any) -> None:
+    """Set the field at *path* in copies of the maps above it, which may be those of the write."""
+    at = fields
+    for step in path[:-1]:
+        inner = at.get(step)
+        at[step] = at = dict(inner) if isinstance(inner, dict) else {}
+    at[path[-1]] = value
+
+
+def _union(stored: Any, values: Sequence[Any]) -> list[Any]:
+    found = list(stored) if isinstance(stored, list) else []
+    for value in values:
+        if type(value) is str:  # equal to texts alone, so that most arrays are compared at once
+            if value not in found:
+                found.append(value)
+        elif not any(_are_equal(value, other) for other in found):
+            found.append(value)
+    return found
+
+
+def _are_equal(one: Any, other: Any) -> bool:
+    """Compare as Firestore does: numbers by value, of whatever type; not-a-number equals itself."""
+    if isinstance(one, bool) or isinstance(other, bool) or one is None or other is None:
+        return one is other
+    if isinstance(one, (int, float)) and isinstance(other, (int, float)):
+        return one == other or (_is_nan(one) and _is_nan(other))
+    if isinstance(one, datetime) and isinstance(other, datetime):
+        return _aware(one) == _aware(other)
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(_are_equal, one, other))
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(
+            _are_equal(value, other[name]) for name, value in one.items()
+        )
+    return type(one) is type(other) and bool(one == other)
+
+
+def _is_nan(number: float) -> bool:
+    return number != number  # noqa: PLR0124  # an integer may exceed what math.isnan takes
+
+
+def _aware(time: datetime) -> datetime:
+    return time if time.tzinfo is not None else time.replace(tzinfo=UTC)
+
+
+def _add(stored: Any, amount: int) -> int | float:
+    if isinstance(stored, float):
+        return stored + amount
+    if isinstance(stored, int) and not isinstance(stored, bool):
+        return min(max(stored + amount, _MIN_INT64), _MAX_INT64)
+    return amount

@@ -1,0 +1,318 @@
+"""Read and write documents in a SQLite file as Firestore does: atomically, with its order and its limits."""
+
+import sqlite3
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final, NamedTuple, TypeVar
+
+from google.adk.platform import time as platform_time
+
+from gcp_adk_store.codec.writes import Delete, Document, FieldPath, Must, Page, Write, Written
+from gcp_adk_store.local import changes, queries, spelling, weights
+from gcp_adk_store.local.database import Database
+from gcp_adk_store.local.names import document_key, field_path, parent_of, path_of
+from gcp_adk_store.local.queries import Candidate, Query
+from gcp_adk_store.local.spelling import Spelled
+from gcp_adk_store.operations import telemetry
+from gcp_adk_store.operations.operation import part_of
+from gcp_adk_store.ports.refusals import ConditionFailedError, TargetExistsError
+from gcp_adk_store.settings import SessionLimits
+
+T = TypeVar("T")
+
+_WRITES_PER_COMMIT: Final = 500
+_MICROS: Final = 1_000_000
+_NAME: Final = "__name__"
+
+
+class MachineClock:
+    """The time of this machine."""
+
+    def now(self) -> float:
+        """Return the Unix time in seconds."""
+        return platform_time.get_time()
+
+
+class LocalDocuments:
+    """The documents of one local database; any number of processes may have it open."""
+
+    def __init__(self, database: Database, limits: SessionLimits) -> None:
+        """Prepare the documents of *database*, which :meth:`close` closes; without I/O."""
+        self.clock = MachineClock()
+        """The time that decides about ages and expiry."""
+        self.deadline_s = limits.deadline_s
+        """The longest wait for other processes within one call."""
+        self._database = database
+
+    async def commit(
+        self,
+        writes: Sequence[Write | Delete],
+        *,
+        repeatable_when_unanswered: bool,  # noqa: ARG002  # of the port
+    ) -> list[Written]:
+        """Apply all *writes* or none; durable and visible to every read on return.
+
+        Raises:
+            ConditionFailedError: a document lacks the required update time, or does not exist.
+            TargetExistsError: a document that must be absent exists.
+            OutcomeUnknownError: the disk failed while it stored the commit.
+            UnavailableError: others hold the file until the deadline, or the disk is full or fails.
+            InvalidInputError: Firestore's limits are exceeded.
+            AccessDeniedError: this user may not write the file or its folder.
+            StoredDataError: the file is damaged, or has the format of another release.
+        """
+        keys = [document_key(item.path) for item in writes]
+        changes.require_consistent(writes)
+        size = weights.require_commit(writes)
+        now = int(self.clock.now() * _MICROS)
+        return await self._call(
+            self._database.write, partial(_commit, writes=writes, keys=keys, now=now), size
+        )
+
+    async def commit_all(self, writes: Sequence[Write | Delete]) -> None:
+        """Apply small *writes* that are harmless when repeated, in order, in commits of several.
+
+        Raises:
+            RefusedError, OutcomeUnknownError, UnavailableError, AccessDeniedError: as :meth:`commit`.
+        """
+        for start in range(0, len(writes), _WRITES_PER_COMMIT):
+            await self.commit(writes[start : start + _WRITES_PER_COMMIT], repeatable_when_unanswered=True)
+
+    async def get(
+        self, paths: Sequence[str], *, fields: Sequence[str] | None = None
+    ) -> list[Document | None]:
+        """Return the documents at *paths*, in that order, with ``None`` for a missing one.
+
+        All are from one snapshot. *fields* limits the returned fields.
+
+        Raises:
+            UnavailableError, AccessDeniedError, StoredDataError: as :meth:`commit`.
+            InvalidInputError: a path or a field is none.
+        """
+        keys = [document_key(path) for path in paths]
+        reader = _Reader(_field_paths(fields), self.clock.now())
+        return await self._call(
+            self._database.read, lambda sql: [reader.at(sql, key) for key in keys], sum(map(len, keys))
+        )
+
+    async def query(
+        self,
+        parent: str,
+        collection: str,
+        *,
+        fields: Sequence[str] | None = None,
+        all_descendants: bool = False,
+        page: Page | None = None,
+    ) -> list[Document]:
+        """Return the documents of *collection* directly below *parent*, by name.
+
+        With *all_descendants*, it covers every collection of that id anywhere below *parent*, or in the
+        whole database if *parent* is empty. *page* sets a number and another order.
+
+        Raises:
+            UnavailableError, AccessDeniedError, StoredDataError: as :meth:`commit`.
+            InvalidInputError: a path, a field or the number of documents is none.
+        """
+        query = queries.compile_query(parent, collection, all_descendants=all_descendants, page=page)
+        reader = _Reader(_field_paths(fields), self.clock.now())
+        work = partial(_found, query=query, page=page, reader=reader)
+        return await self._call(self._database.read, work, len(parent) + len(collection))
+
+    async def close(self) -> None:
+        """Close the file; a later call opens it again."""
+        await self._database.close()
+
+    async def _call(
+        self, run: Callable[..., Awaitable[T]], work: Callable[[sqlite3.Connection], T], size: int
+    ) -> T:
+        telemetry.count_attempt(1, None)
+        telemetry.count_rpc(_Sized(size))
+        with part_of(self.deadline_s):
+            return await run(work)
+
+
+@dataclass(frozen=True, slots=True)
+class _Sized:
+    """The size of a call, as telemetry asks messages for it."""
+
+    size: int
+
+    def ByteSize(self) -> int:  # noqa: N802  # protobuf's name
+        return self.size
+
+
+class _Row(NamedTuple):
+    id: int
+    update_time: int
+    """In microseconds since 1970."""
+    spelled: Spelled
+
+
+@dataclass(slots=True)
+class _Change:
+    """What one commit makes of one document."""
+
+    stored: _Row | None
+    spelled: Spelled | None
+    """What it is so far; ``None`` if it is missing."""
+    is_removed: bool = False
+
+    @property
+    def time(self) -> int:
+        return 0 if self.stored is None else self.stored.update_time
+
+    @property
+    def is_unchanged(self) -> bool:
+        """Whether the document stays as it is: it then keeps its update time."""
+        was = None if self.stored is None else self.stored.spelled
+        return self.spelled == was and not (self.is_removed and self.spelled is not None)
+
+
+def _commit(
+    sql: sqlite3.Connection, *, writes: Sequence[Write | Delete], keys: Sequence[bytes], now: int
+) -> list[Written]:
+    """Apply *writes* within a transaction, one after the other."""
+    changed: dict[bytes, _Change] = {}
+    counters = []
+    for item, key in zip(writes, keys, strict=True):
+        if key not in changed:
+            row = _row(sql, key)
+            changed[key] = _Change(row, None if row is None else row.spelled)
+        counters.append(_apply(item, changed[key]))
+    time = 0
+    times = {}
+    for key, change in changed.items():
+        if change.is_unchanged:
+            times[key] = change.time
+        elif change.spelled is None:
+            sql.execute("DELETE FROM documents WHERE key = ?", (key,))
+            times[key] = 0
+        else:
+            time = time or _next_time(sql, now)
+            _store(sql, key, change.stored, change.spelled, time)
+            times[key] = time
+    return [
+        Written(update_time=_time_text(times[key]), incremented=counter)
+        for key, counter in zip(keys, counters, strict=True)
+    ]
+
+
+def _apply(item: Write | Delete, change: _Change) -> dict[str, int]:
+    """Let *change* include one write, and return its new counters."""
+    if item.must is Must.BE_ABSENT and change.spelled is not None:
+        raise TargetExistsError("a document that must be absent exists")
+    if isinstance(item.must, str) and _nanos(item.must) != change.time * 1000:
+        raise ConditionFailedError("a document has not the required update time")
+    if isinstance(item, Delete):
+        change.is_removed = change.is_removed or change.stored is not None
+        change.spelled = None
+        return {}
+    fields = None
+    if change.spelled is not None and item.mask is not None:
+        fields = spelling.read(change.spelled, what=item.path)
+    after, counters = changes.written(item, fields)
+    change.spelled = spelling.spell(after)
+    if not weights.is_surely_small(change.spelled):
+        weights.require_document(item.path, after)
+    return counters
+
+
+def _store(sql: sqlite3.Connection, key: bytes, row: _Row | None, spelled: Spelled, time: int) -> None:
+    if row is not None:
+        sql.execute(
+            "UPDATE documents SET update_time = ?, fields = ?, pieces = ?, content = ? WHERE id = ?",
+            (time, *spelled, row.id),
+        )
+        return
+    sql.execute(
+        "INSERT INTO documents (key, parent, collection, update_time, fields, pieces, content)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?)",
+        (key, *parent_of(key), time, *spelled),
+    )
+
+
+def _next_time(sql: sqlite3.Connection, now: int) -> int:
+    """Return a time after that of every earlier commit, by the machine's clock if it has moved on."""
+    ((time,),) = sql.execute("UPDATE commits SET time = max(time + 1, ?) RETURNING time", (now,)).fetchall()
+    return int(time)
+
+
+def _row(sql: sqlite3.Connection, key: bytes) -> _Row | None:
+    found = sql.execute(
+        "SELECT id, update_time, fields, pieces, content FROM documents WHERE key = ?", (key,)
+    ).fetchone()
+    return None if found is None else _Row(found[0], found[1], Spelled(*found[2:]))
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """Reads documents at one time."""
+
+    paths: Sequence[FieldPath] | None
+    """The fields that are asked for; ``None`` for all."""
+    time: float
+
+    def at(self, sql: sqlite3.Connection, key: bytes) -> Document | None:
+        """Return the document of *key*."""
+        row = sql.execute(
+            "SELECT id, key, update_time, fields, pieces FROM documents WHERE key = ?", (key,)
+        ).fetchone()
+        return None if row is None else self.document(sql, row)
+
+    def document(self, sql: sqlite3.Connection, row: tuple[int, bytes, int, str, str | None]) -> Document:
+        """Return the document of a row, with its content only if that is asked for."""
+        row_id, key, update_time, fields, pieces = row
+        path = path_of(key)
+        found = _read(sql, row_id, Spelled(fields, pieces, None), self.paths, path)
+        return Document(
+            path=path,
+            fields=spelling.selected(found, self.paths),
+            update_time=_time_text(update_time),
+            read_time=self.time,
+        )
+
+
+def _read(
+    sql: sqlite3.Connection,
+    row_id: int,
+    spelled: Spelled,
+    paths: Sequence[FieldPath] | None,
+    what: str,
+) -> dict[str, Any]:
+    """Return the fields of a row, or of those at least that *paths* name."""
+    if spelling.holds_content(spelled, paths):
+        (content,) = sql.execute("SELECT content FROM documents WHERE id = ?", (row_id,)).fetchone()
+        spelled = spelled._replace(content=content)
+    return spelling.read(spelled, what=what)
+
+
+def _found(sql: sqlite3.Connection, *, query: Query, page: Page | None, reader: _Reader) -> list[Document]:
+    rows = sql.execute(query.sql, query.parameters)
+    if page is None or (page.field is None and page.where is None):
+        return [reader.document(sql, row) for row in rows]
+    wanted = [field_path(name) for name in (page.field, page.where and page.where[0]) if name is not None]
+    candidates = []
+    for row_id, key, _, fields, pieces in rows:
+        values = _read(sql, row_id, Spelled(fields, pieces, None), wanted, path_of(key))
+        if queries.meets(page, values):
+            order = None if page.field is None else queries.order_of(queries.value_at(values, page.field))
+            candidates.append(Candidate(row_id, key, order))
+    chosen = [reader.at(sql, one.key) for one in queries.ordered(candidates, page)]
+    return [document for document in chosen if document is not None]
+
+
+def _field_paths(fields: Sequence[str] | None) -> list[FieldPath] | None:
+    return None if fields is None else [field_path(name) for name in fields if name != _NAME]
+
+
+def _time_text(micros: int) -> str:
+    """Return a time as ``seconds.nanoseconds``, which is exact and sorts as text."""
+    seconds, rest = divmod(micros, _MICROS)
+    return f"{seconds}.{rest * 1000:09d}"
+
+
+def _nanos(text: str) -> int:
+    """Return the nanoseconds of :func:`_time_text`; an empty text is time 0."""
+    seconds, _, nanos = text.partition(".")
+    return int(seconds or 0) * 1_000_000_000 + int(nanos or 0)

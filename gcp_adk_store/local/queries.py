@@ -1,0 +1,115 @@
+"""Decide which documents a query returns, and in which order: Firestore's, across all types."""
+
+import math
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Any, Final, NamedTuple
+
+from gcp_adk_store.codec.writes import Page
+from gcp_adk_store.errors import InvalidInputError
+from gcp_adk_store.local.names import below, collection_key, document_key, field_path
+
+_SELECT: Final = "SELECT id, key, update_time, fields, pieces FROM documents WHERE "
+_ABSENT: Final = object()
+
+
+class Query(NamedTuple):
+    """A statement that returns the candidates of a query, in the order of their names."""
+
+    sql: str
+    parameters: tuple[Any, ...]
+
+
+class Candidate(NamedTuple):
+    """A document that a query may return: its row's number, its key, and the value it is ordered by."""
+
+    id: int
+    key: bytes
+    order: Any
+
+
+def compile_query(parent: str, collection: str, *, all_descendants: bool, page: Page | None) -> Query:
+    """Return the statement for a query.
+
+    Raises:
+        InvalidInputError: a name or the number of documents is invalid.
+    """
+    key = collection_key(parent, collection)
+    conditions: list[str] = ["parent = ?"]
+    parameters: list[Any] = [key]
+    if all_descendants:
+        conditions, parameters = ["collection = ?"], [collection]
+        if parent:
+            conditions += ["key >= ?", "key < ?"]
+            parameters += below(document_key(parent))
+    if page is not None and page.limit < 0:
+        raise InvalidInputError(f"a query of {page.limit} documents; pass 0 or more")
+    by_fields = page is not None and (page.field is not None or page.where is not None)
+    if by_fields and all_descendants and parent:
+        raise InvalidInputError("Firestore finds all descendants of a document by name alone; pass no field")
+    if page is not None and page.field is None and page.after is not None:
+        conditions.append("key < ?" if page.descending else "key > ?")
+        parameters.append(document_key(page.after[1]))
+    direction = "DESC" if page is not None and page.descending else "ASC"
+    sql = f"{_SELECT}{' AND '.join(conditions)} ORDER BY key {direction}"
+    if page is not None and page.field is None and page.where is None:
+        return Query(f"{sql} LIMIT ?", (*parameters, page.limit))
+    return Query(sql, tuple(parameters))
+
+
+def meets(page: Page, fields: Mapping[str, Any]) -> bool:
+    """Return whether a document has the field of the page's order, and the required text."""
+    if page.where is not None and value_at(fields, page.where[0]) != page.where[1]:
+        return False
+    return page.field is None or value_at(fields, page.field) is not _ABSENT
+
+
+def value_at(fields: Mapping[str, Any], path: str) -> Any:
+    """Return a field's value, or a value that equals no other if the document lacks it."""
+    found: Any = fields
+    for name in field_path(path):
+        if not isinstance(found, Mapping) or name not in found:
+            return _ABSENT
+        found = found[name]
+    return found
+
+
+def ordered(found: Iterable[Candidate], page: Page) -> list[Candidate]:
+    """Return the part of *found* that the page asks for, in its order."""
+    candidates = [*found]
+    if page.field is not None:
+        candidates.sort(key=lambda one: (one.order, one.key), reverse=page.descending)
+        if page.after is not None:
+            after = (order_of(page.after[0]), document_key(page.after[1]))
+            candidates = [
+                one
+                for one in candidates
+                if ((one.order, one.key) < after if page.descending else (one.order, one.key) > after)
+            ]
+    return candidates[: page.limit]
+
+
+def order_of(value: Any) -> tuple[Any, ...]:
+    """Return a key by which Python sorts values of all types as Firestore does."""
+    key: tuple[Any, ...]
+    match value:
+        case None:
+            key = (0,)
+        case bool():
+            key = (1, value)
+        case float() if math.isnan(value):
+            key = (2, 0)
+        case int() | float():
+            key = (2, 1, value)
+        case datetime():
+            key = (3, value if value.tzinfo is not None else value.replace(tzinfo=UTC))
+        case str():
+            key = (4, value.encode())
+        case bytes():
+            key = (5, value)
+        case list():
+            key = (6, *map(order_of, value))
+        case _:
+            pairs = sorted((name.encode(), item) for name, item in value.items())
+            key = (7, *((name, order_of(item)) for name, item in pairs))
+    return key

@@ -1,0 +1,174 @@
+"""Spell a document's fields for its row, and read them back with their exact types.
+
+JSON for what is small, and long texts and bytes as they are: 160 events of 87 kB take 0.1 ms each way, where
+JSON alone takes 1 ms, and MessagePack, which would be a dependency more, 0.1 ms.
+"""
+
+import base64
+import json
+import math
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from itertools import accumulate, pairwise
+from typing import Any, Final, NamedTuple
+
+from gcp_adk_store.codec.writes import FieldPath
+from gcp_adk_store.errors import StoredDataError
+
+_LONG: Final = 256
+"""Characters of a text that JSON would spend time on."""
+
+# Firestore reserves such names, so no map of a document has one.
+_BYTES: Final = "__bytes__"
+_TIME: Final = "__time__"
+_FLOAT: Final = "__float__"
+_MARKED: Final = '"__'
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND: Final = timedelta(microseconds=1)
+
+
+class Spelled(NamedTuple):
+    """The content of a row; equal for equal fields, whatever their order."""
+
+    fields: str
+    """JSON of the fields that are not in *content*."""
+    pieces: str | None
+    """JSON of the lengths in bytes of what *content* holds, by field: ``t`` for a text, ``b`` for bytes,
+    ``a`` for an array of texts."""
+    content: bytes | None
+    """Long texts and bytes, one after the other."""
+
+
+def spell(fields: Mapping[str, Any]) -> Spelled:
+    """Return the spelling of a document's *fields*."""
+    shown: dict[str, Any] = {}
+    pieces: dict[str, tuple[str, Any]] = {}
+    content: list[bytes] = []
+    for name, value in sorted(fields.items()):
+        if type(value) is bytes:
+            content.append(value)
+            pieces[name] = ("b", len(value))
+        elif type(value) is str and len(value) > _LONG:
+            content.append(value.encode())
+            pieces[name] = ("t", len(content[-1]))
+        elif type(value) is list and value and {*map(type, value)} == {str}:
+            texts = [text.encode() for text in value]
+            content += texts
+            pieces[name] = ("a", [*map(len, texts)])
+        else:
+            shown[name] = value
+    if not pieces:
+        return Spelled(_json(shown), None, None)
+    return Spelled(_json(shown), _json(pieces), b"".join(content))
+
+
+def read(spelled: Spelled, *, what: str) -> dict[str, Any]:
+    """Return the fields that :func:`spell` spelled.
+
+    Raises:
+        StoredDataError: the row is damaged. *what* names it.
+    """
+    try:
+        fields = _read_fields(spelled.fields)
+        if spelled.pieces is not None and spelled.content is not None:
+            _read_pieces(json.loads(spelled.pieces), spelled.content, fields)
+    except (ValueError, TypeError, OverflowError, RecursionError) as exc:
+        raise StoredDataError(f"{what} is stored in a form unknown to this release") from exc
+    return fields
+
+
+def selected(fields: Mapping[str, Any], paths: Sequence[FieldPath] | None) -> dict[str, Any]:
+    """Return the part of *fields* at *paths*; all of it for ``None``."""
+    if paths is None:
+        return dict(fields)
+    found: dict[str, Any] = {}
+    for path in paths:
+        _select(fields, path, found)
+    return found
+
+
+def holds_content(spelled: Spelled, paths: Sequence[FieldPath] | None) -> bool:
+    """Return whether *paths* need the content that the row keeps apart."""
+    if spelled.pieces is None:
+        return False
+    return paths is None or any(path[0] in json.loads(spelled.pieces) for path in paths)
+
+
+def _select(fields: Mapping[str, Any], path: FieldPath, found: dict[str, Any]) -> None:
+    name, *below = path
+    if name not in fields:
+        return
+    value = fields[name]
+    if not below:
+        found[name] = value
+    elif isinstance(value, dict):
+        inner = found.setdefault(name, {})
+        if inner is not value:
+            _select(value, tuple(below), inner)
+
+
+def _read_fields(text: str) -> dict[str, Any]:
+    fields = json.loads(text, object_hook=_unmark if _MARKED in text else None)
+    if not isinstance(fields, dict):
+        raise TypeError("no map")
+    return fields
+
+
+def _read_pieces(pieces: Mapping[str, Any], content: bytes, fields: dict[str, Any]) -> None:
+    at = 0
+    for name, (kind, length) in pieces.items():
+        if kind == "a":
+            ends = [*accumulate(length, initial=at)]
+            fields[name] = [content[start:end].decode() for start, end in pairwise(ends)]
+            at = ends[-1]
+        else:
+            piece = content[at : at + length]
+            fields[name] = piece if kind == "b" else piece.decode()
+            at += length
+    if at != len(content):
+        raise ValueError("lengths and content differ")
+
+
+def _json(value: Any) -> str:
+    try:
+        return _dump(value)
+    except ValueError:  # not a number, or infinite: not JSON
+        return _dump(_finite(value))
+
+
+def _dump(value: Any) -> str:
+    return json.dumps(
+        value, default=_mark, ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":")
+    )
+
+
+def _mark(value: Any) -> dict[str, Any]:
+    if isinstance(value, bytes):
+        return {_BYTES: base64.b64encode(value).decode()}
+    if isinstance(value, datetime):
+        time = value if value.tzinfo is not None else value.replace(tzinfo=UTC)
+        return {_TIME: (time - _EPOCH) // _MICROSECOND}
+    raise TypeError(f"a {type(value).__name__} is no field")
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _finite(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_finite(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return {_FLOAT: repr(value)}
+    return value
+
+
+def _unmark(found: dict[str, Any]) -> Any:
+    if len(found) == 1:
+        ((name, value),) = found.items()
+        if name == _BYTES:
+            return base64.b64decode(value, validate=True)
+        if name == _TIME:
+            return _EPOCH + value * _MICROSECOND
+        if name == _FLOAT:
+            return float(value)
+    return found

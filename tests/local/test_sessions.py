@@ -1,0 +1,62 @@
+"""Run the session service on local documents: ADK's suite for session services, and a later process."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from google.adk.events import Event
+
+from gcp_adk_store import FirestoreSessionService
+from gcp_adk_store.codec.documents import Layout
+from gcp_adk_store.local.database import Database
+from gcp_adk_store.local.documents import LocalDocuments
+from gcp_adk_store.sessions.payload_store import Payloads
+from gcp_adk_store.sessions.storage import SessionStorage
+from gcp_adk_store.settings import SessionLimits
+from gcp_adk_store.testing.conformance import SessionServiceConformance
+
+WHO: dict[str, Any] = {"app_name": "app", "user_id": "user", "session_id": "session"}
+
+
+def service_over(path: Path | None) -> FirestoreSessionService:
+    """Return the session service over a database."""
+    documents: Any = LocalDocuments(Database(path), SessionLimits())
+    layout = Layout("adk")
+    return FirestoreSessionService.over(SessionStorage(documents, Payloads(documents, None, layout), layout))
+
+
+class TestSessionsInAFile(SessionServiceConformance):
+    """As in production, each commit is on the disk."""
+
+    @pytest.fixture
+    async def session_service(self, path: Path) -> AsyncIterator[FirestoreSessionService]:
+        service = service_over(path)
+        yield service
+        await service.close()
+
+
+class TestSessionsInMemory(SessionServiceConformance):
+    """As in tests."""
+
+    @pytest.fixture
+    def session_service(self) -> FirestoreSessionService:
+        return service_over(None)
+
+
+async def test_a_later_service_goes_on_with_the_session(path: Path) -> None:
+    """With all its events, sealed ones too, and its state."""
+    first = service_over(path)
+    session = await first.create_session(**WHO, state={"k": 1.0, "user:k": [1, None]})
+    for number in range(100):
+        await first.append_event(
+            session, Event(author="user", id=f"{number}", custom_metadata={"x": "x" * 2000})
+        )
+    await first.close()
+
+    second = service_over(path)
+    found = await second.get_session(**WHO)
+    assert session == found
+    assert found is not None
+    await second.append_event(found, Event(author="user"))
+    await second.close()
