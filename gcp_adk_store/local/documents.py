@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 from google.adk.platform import time as platform_time
 
 from gcp_adk_store.codec.writes import Delete, Document, FieldPath, Must, Page, Write, Written
-from gcp_adk_store.local import changes, queries, spelling, weights
+from gcp_adk_store.local import changes, expiry, queries, spelling, weights
 from gcp_adk_store.local.database import Database
 from gcp_adk_store.local.names import document_key, field_path, parent_of, path_of
 from gcp_adk_store.local.queries import Candidate, Query
@@ -44,6 +44,7 @@ class LocalDocuments:
         self.deadline_s = limits.deadline_s
         """The longest wait for other processes within one call."""
         self._database = database
+        self._sweep = expiry.Sweep()
 
     async def commit(
         self,
@@ -52,6 +53,8 @@ class LocalDocuments:
         repeatable_when_unanswered: bool,  # noqa: ARG002  # of the port
     ) -> list[Written]:
         """Apply all *writes* or none; durable and visible to every read on return.
+
+        The first commit, and one an hour, also removes documents that have expired, up to 500.
 
         Raises:
             ConditionFailedError: a document lacks the required update time, or does not exist.
@@ -67,7 +70,7 @@ class LocalDocuments:
         size = weights.require_commit(writes)
         now = int(self.clock.now() * _MICROS)
         return await self._call(
-            self._database.write, partial(_commit, writes=writes, keys=keys, now=now), size
+            self._database.write, partial(_commit, writes=writes, keys=keys, now=now, sweep=self._sweep), size
         )
 
     async def commit_all(self, writes: Sequence[Write | Delete]) -> None:
@@ -156,6 +159,7 @@ class _Change:
     stored: _Row | None
     spelled: Spelled | None
     """What it is so far; ``None`` if it is missing."""
+    expire_at: int | None = None
     is_removed: bool = False
 
     @property
@@ -170,7 +174,12 @@ class _Change:
 
 
 def _commit(
-    sql: sqlite3.Connection, *, writes: Sequence[Write | Delete], keys: Sequence[bytes], now: int
+    sql: sqlite3.Connection,
+    *,
+    writes: Sequence[Write | Delete],
+    keys: Sequence[bytes],
+    now: int,
+    sweep: expiry.Sweep,
 ) -> list[Written]:
     """Apply *writes* within a transaction, one after the other."""
     changed: dict[bytes, _Change] = {}
@@ -190,8 +199,9 @@ def _commit(
             times[key] = 0
         else:
             time = time or _next_time(sql, now)
-            _store(sql, key, change.stored, change.spelled, time)
+            _store(sql, key, change, time)
             times[key] = time
+    sweep.run(sql, now)
     return [
         Written(update_time=_time_text(times[key]), incremented=counter)
         for key, counter in zip(keys, counters, strict=True)
@@ -213,29 +223,33 @@ def _apply(item: Write | Delete, change: _Change) -> dict[str, int]:
         fields = spelling.read(change.spelled, what=item.path)
     after, counters = changes.written(item, fields)
     change.spelled = spelling.spell(after)
+    change.expire_at = expiry.expires_at(item.path.split("/")[-2], after)
     if not weights.is_surely_small(change.spelled):
         weights.require_document(item.path, after)
     return counters
 
 
-def _store(sql: sqlite3.Connection, key: bytes, row: _Row | None, spelled: Spelled, time: int) -> None:
-    if row is not None:
+def _store(sql: sqlite3.Connection, key: bytes, change: _Change, time: int) -> None:
+    if change.stored is None:
         sql.execute(
-            "UPDATE documents SET update_time = ?, fields = ?, pieces = ?, content = ? WHERE id = ?",
-            (time, *spelled, row.id),
+            "INSERT INTO documents (key, parent, collection, update_time, expire_at, fields, pieces, content)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            (key, *parent_of(key), time, change.expire_at, *(change.spelled or ())),
         )
-        return
-    sql.execute(
-        "INSERT INTO documents (key, parent, collection, update_time, fields, pieces, content)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?)",
-        (key, *parent_of(key), time, *spelled),
-    )
+    else:
+        sql.execute(
+            "UPDATE documents SET update_time = ?, expire_at = ?, fields = ?, pieces = ?, content = ?"
+            " WHERE id = ?",
+            (time, change.expire_at, *(change.spelled or ()), change.stored.id),
+        )
 
 
 def _next_time(sql: sqlite3.Connection, now: int) -> int:
     """Return a time after that of every earlier commit, by the machine's clock if it has moved on."""
-    ((time,),) = sql.execute("UPDATE commits SET time = max(time + 1, ?) RETURNING time", (now,)).fetchall()
-    return int(time)
+    ((last,),) = sql.execute("SELECT time FROM commits").fetchall()
+    time = max(int(last) + 1, now)
+    sql.execute("UPDATE commits SET time = ?", (time,))
+    return time
 
 
 def _row(sql: sqlite3.Connection, key: bytes) -> _Row | None:

@@ -78,6 +78,11 @@ def read(spelled: Spelled, *, what: str) -> dict[str, Any]:
     return fields
 
 
+def micros(time: datetime) -> int:
+    """Return *time* in microseconds since 1970; without a zone it is UTC."""
+    return ((time if time.tzinfo is not None else time.replace(tzinfo=UTC)) - _EPOCH) // _MICROSECOND
+
+
 def selected(fields: Mapping[str, Any], paths: Sequence[FieldPath] | None) -> dict[str, Any]:
     """Return the part of *fields* at *paths*; all of it for ``None``."""
     if paths is None:
@@ -147,8 +152,7 @@ def _mark(value: Any) -> dict[str, Any]:
     if isinstance(value, bytes):
         return {_BYTES: base64.b64encode(value).decode()}
     if isinstance(value, datetime):
-        time = value if value.tzinfo is not None else value.replace(tzinfo=UTC)
-        return {_TIME: (time - _EPOCH) // _MICROSECOND}
+        return {_TIME: micros(value)}
     raise TypeError(f"a {type(value).__name__} is no field")
 
 

@@ -16,12 +16,14 @@ _DOCUMENTS: Final = (
         parent BLOB NOT NULL,
         collection TEXT NOT NULL,
         update_time INTEGER NOT NULL,
+        expire_at INTEGER,
         fields TEXT NOT NULL,
         pieces TEXT,
         content BLOB
     )""",
     "CREATE INDEX documents_of_a_parent ON documents (parent, key)",
     "CREATE INDEX documents_of_a_collection ON documents (collection, key)",
+    "CREATE INDEX documents_that_expire ON documents (expire_at) WHERE expire_at IS NOT NULL",
     # The time of the last commit in microseconds: the next one is later, whatever the machine's clock says.
     "CREATE TABLE commits (time INTEGER NOT NULL)",
     "INSERT INTO commits (time) VALUES (0)",

@@ -291,6 +291,41 @@ async def test_only_the_fields_that_are_asked_for_are_returned(documents: LocalD
         assert [found] == [each.fields for each in await documents.query("", "apps", fields=fields)]
 
 
+async def test_expired_documents_are_removed_once_an_hour(
+    documents: LocalDocuments, clock: list[float]
+) -> None:
+    """Those of the collections and the field that have a TTL policy in Firestore, 500 in one commit."""
+    at = datetime.fromtimestamp(clock[-1] + 10, UTC)
+    many = [Write(path=f"adk_sessions/{n:04d}", fields={"expire_at": at}) for n in range(600)]
+    await put(documents, *many, Write(path="adk_sessions/later", fields={"expire_at": at.replace(year=2200)}))
+    await put(
+        documents, Write(path=ONE, fields={"expire_at": at}), Write(path="adk_users/u", fields={"x": at})
+    )
+    left = []
+    for seconds in (10, 3599, 3600, 3600, 3600):
+        clock.append(4e9 + seconds)
+        await put(documents, Write(path="adk_apps/a", fields={"seconds": seconds}))
+        left.append(len(await documents.query("", "adk_sessions")))
+    assert [601, 601, 101, 1, 1] == left
+    assert [ONE, "adk_users/u"] == [
+        found and found.path for found in await documents.get([ONE, "adk_users/u"])
+    ]
+
+
+async def test_a_document_that_no_longer_expires_stays(documents: LocalDocuments, clock: list[float]) -> None:
+    """Or that expires later, as a session does after each append."""
+    at = datetime.fromtimestamp(clock[-1] + 10, UTC)
+    path, other = "adk_sessions/a", "adk_sessions/b"
+    await put(documents, *(Write(path=each, fields={"expire_at": at}) for each in (path, other)))
+    await put(documents, Write(path=path, fields={}, mask=[("expire_at",)]))
+    await put(
+        documents, Write(path=other, fields={"expire_at": at.replace(year=2200)}, mask=[("expire_at",)])
+    )
+    clock.append(5e9)
+    await put(documents, Write(path=ONE, fields={}))
+    assert None not in await documents.get([path, other])
+
+
 def deep(levels: int) -> Any:
     """Return maps within each other."""
     return 1 if not levels else {"a": deep(levels - 1)}
