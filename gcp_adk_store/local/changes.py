@@ -23,8 +23,12 @@ def require_consistent(writes: Sequence[Write | Delete]) -> None:
     for item in writes:
         last, first = earlier.setdefault(item.path, (item, item.must))
         if last is not item:
-            made = item.must is Must.BE_ABSENT and isinstance(last, Write)
-            if made or (isinstance(item.must, str) and item.must != first):
+            if item.must is Must.BE_ABSENT:
+                contradicts = isinstance(last, Write)
+            else:  # after a deletion, only another one can still require the time that was stored
+                made_again = isinstance(last, Delete) and isinstance(item, Write)
+                contradicts = item.must is not None and (item.must != first or made_again)
+            if contradicts:
                 raise InvalidInputError(
                     f"{item.path[:80]!r} has a condition that contradicts an earlier write of the same commit"
                 )

@@ -31,6 +31,9 @@ T = TypeVar("T")
 _READERS: Final = 4
 """Reads of one process at a time, each with a thread and a connection of about 2 MB."""
 
+_MAX_WAITING: Final = 10_000
+"""Calls of one process that wait for one that runs; one more is an OverloadedError."""
+
 _LONGEST_WAIT_S: Final = 30.0
 """For a file that others hold, if the running operation has no earlier deadline."""
 
@@ -71,8 +74,8 @@ class Database(OfOneProcess):
         if path is not None and "\0" in str(path):
             raise InvalidInputError(f"{str(path)!r} contains a zero byte; pass another path")
         self._path = path
-        self._writers = Limiter()
-        self._readers = self._writers if path is None else Limiter(at_once=_READERS)
+        self._writers = Limiter(max_waiting=_MAX_WAITING)
+        self._readers = Limiter(at_once=_READERS, max_waiting=_MAX_WAITING) if path else self._writers
         self._open: set[_Connection] = set()
         self._idle: list[_Connection] = []
         weakref.finalize(self, _close_all, self._open)
@@ -114,7 +117,9 @@ class Database(OfOneProcess):
             InvalidInputError: the path cannot be that of a store, or the file is no store.
             AccessDeniedError: this user may not write the file or its folder.
             UnavailableError: others hold the file until the deadline, or the disk is full or fails.
+            OverloadedError: 10,000 calls of this process wait, or earlier ones took all the time.
             StoredDataError: the file is damaged, or has the format of another release.
+            ForkedProcessError: a call of the parent ran for over 10 s when this process was forked.
         """
         return await self._run(self._readers, work, "BEGIN")
 
@@ -125,8 +130,8 @@ class Database(OfOneProcess):
 
         Raises:
             OutcomeUnknownError: the disk failed while it stored the commit.
-            InvalidInputError, AccessDeniedError, UnavailableError, StoredDataError: as :meth:`read`; nothing
-                was written.
+            InvalidInputError, AccessDeniedError, UnavailableError, StoredDataError, ForkedProcessError: as
+                :meth:`read`; nothing was written.
         """
         return await self._run(self._writers, work, "BEGIN IMMEDIATE")
 

@@ -20,7 +20,11 @@ NOBODY = 65_534
 
 def add(sql: sqlite3.Connection, name: str, body: bytes) -> None:
     """Store one row."""
-    sql.execute("INSERT INTO documents (path, body) VALUES (?, ?)", (name, body))
+    sql.execute(
+        "INSERT INTO documents (key, parent, collection, update_time, fields, content)"
+        " VALUES (?, '', '', 0, '', ?)",
+        (name, body),
+    )
 
 
 def count(sql: sqlite3.Connection) -> int:
@@ -31,9 +35,8 @@ def count(sql: sqlite3.Connection) -> int:
 
 def step(sql: sqlite3.Connection) -> None:
     """Add one to a number that is read first."""
-    sql.execute("INSERT OR IGNORE INTO documents (path, body) VALUES ('number', '0')")
-    (number,) = sql.execute("SELECT body FROM documents WHERE path = 'number'").fetchone()
-    sql.execute("UPDATE documents SET body = ? WHERE path = 'number'", (str(int(number) + 1),))
+    ((time,),) = sql.execute("SELECT time FROM commits").fetchall()
+    sql.execute("UPDATE commits SET time = ?", (time + 1,))
 
 
 async def _outcome(call: Awaitable[object]) -> list[str]:

@@ -32,7 +32,7 @@ HERE = (sys.executable, "-m", "tests.local.database_process")
 
 def number(sql: sqlite3.Connection) -> int:
     """Return the number that :func:`step` raises."""
-    (found,) = sql.execute("SELECT body FROM documents WHERE path = 'number'").fetchone()
+    ((found,),) = sql.execute("SELECT time FROM commits").fetchall()
     return int(found)
 
 
@@ -369,7 +369,7 @@ async def test_a_damaged_file_is_told(path: Path, database: Database) -> None:
     content[4096 * 3 : 4096 * 40] = os.urandom(4096 * 37)
     path.write_bytes(content)
     with pytest.raises(StoredDataError, match="backup") as caught:
-        await database.read(lambda sql: sql.execute("SELECT path, body FROM documents").fetchall())
+        await database.read(lambda sql: sql.execute("SELECT key, content FROM documents").fetchall())
     assert str(path) in str(caught.value)
 
 

@@ -241,6 +241,8 @@ async def test_a_condition_that_contradicts_its_commit_is_refused(
     """Whatever is stored; after a deletion, a document must be absent."""
     with pytest.raises(InvalidInputError, match="contradicts"):
         await put(documents, Write(path=ONE, fields={}), Write(path=ONE, fields={}, must=must))
+    with pytest.raises(InvalidInputError, match="contradicts"):
+        await put(documents, Delete(path=ONE, must="1.0"), Write(path=ONE, fields={}, must="1.0"))
     await put(documents, Delete(path=ONE), Write(path=ONE, fields={"a": 1}, must=Must.BE_ABSENT))
     assert {"a": 1} == (await one(documents)).fields
 
