@@ -263,7 +263,7 @@ def test_both_backends_answer_alike(backends: Backends) -> None:
     """To commits with conditions, masks and changes of arrays and counters, and to queries."""
 
     @settings(
-        max_examples=120,
+        max_examples=100,
         deadline=None,
         derandomize=True,
         print_blob=True,
