@@ -29,5 +29,30 @@ _DOCUMENTS: Final = (
     "INSERT INTO commits (time) VALUES (0)",
 )
 
-TABLES: Final = (*_DOCUMENTS,)
+_OBJECTS: Final = (
+    """
+    CREATE TABLE objects (
+      name BLOB PRIMARY KEY,         -- UTF-8, whose bytes order listings
+      generation INTEGER NOT NULL,
+      metageneration INTEGER NOT NULL,
+      content TEXT NOT NULL,         -- the id of its bytes, which copies share
+      size INTEGER NOT NULL,         -- bytes
+      crc32c TEXT NOT NULL,          -- base64, as md5
+      md5 TEXT NOT NULL,
+      content_type TEXT NOT NULL,
+      metadata TEXT NOT NULL,        -- JSON
+      create_time INTEGER NOT NULL,  -- Unix time in microseconds, as the other times
+      update_time INTEGER NOT NULL,
+      custom_time INTEGER
+    )
+    """,
+    "CREATE INDEX objects_content ON objects (content)",
+    "CREATE INDEX objects_custom_time ON objects (custom_time) WHERE custom_time IS NOT NULL",
+    "CREATE TABLE generations (last INTEGER NOT NULL)",
+    "INSERT INTO generations VALUES (0)",
+    # The bytes of objects where they are in memory.
+    "CREATE TABLE pieces (content TEXT, start INTEGER, bytes BLOB NOT NULL, PRIMARY KEY (content, start))",
+)
+
+TABLES: Final = (*_DOCUMENTS, *_OBJECTS)
 """The statements that create all tables, in one transaction."""

@@ -1,0 +1,328 @@
+"""Keep objects on this machine: their properties in a table, their bytes in files or in memory."""
+
+import sqlite3
+from collections.abc import AsyncIterator, Callable, Mapping
+from datetime import datetime, timedelta
+from typing import Any, Final, NoReturn, TypeVar
+
+from gcp_adk_store.codec.checksums import RunningChecksum
+from gcp_adk_store.codec.objects import ObjectFields, ScannedObject, StoredObject, Upload
+from gcp_adk_store.errors import InvalidInputError, StoredDataError
+from gcp_adk_store.local import object_rows
+from gcp_adk_store.local.contents import Content, Contents
+from gcp_adk_store.local.database import Database
+from gcp_adk_store.local.object_rows import Row
+from gcp_adk_store.operations import telemetry
+from gcp_adk_store.operations.operation import part_of
+from gcp_adk_store.ports.objects import CHUNK_BYTES, ReadAt
+from gcp_adk_store.ports.refusals import ObjectExistsError, ObjectGoneError
+from gcp_adk_store.settings import ArtifactLimits
+
+T = TypeVar("T")
+
+_SCANNED_AT_ONCE: Final = 1000
+
+
+class LocalObjects:
+    """The objects of a store on this machine, which any number of processes use at once."""
+
+    def __init__(
+        self, database: Database, contents: Contents, limits: ArtifactLimits, *, bucket: str = "local"
+    ) -> None:
+        """Name the store *bucket* where services name a bucket."""
+        self._database = database
+        self._contents = contents
+        self._limits = limits
+        self._bucket = bucket
+
+    @property
+    def bucket(self) -> str:
+        """The name of the store."""
+        return self._bucket
+
+    @property
+    def kms_key_name(self) -> None:
+        """No key encrypts the objects."""
+        return
+
+    async def create(self, name: str, upload: Upload, *, marks: Mapping[str, str] | None = None) -> None:
+        """Write an object that must not exist yet; durable on return.
+
+        Its storage class is ignored: a folder has one. An existing object gets *marks*, if any, as its
+        metadata.
+
+        Raises:
+            InvalidInputError: Cloud Storage would refuse the name or the metadata; nothing was written.
+            ObjectExistsError: it exists.
+            OutcomeUnknownError: the row was sent to the database and not confirmed before the deadline.
+            UnavailableError, AccessDeniedError: nothing was written.
+        """
+        check(name, upload)
+        with part_of(self._limits.deadline_s):
+            async with self._contents.draft() as draft:
+                await draft.write(upload.data)
+                await self.insert(name, upload, await draft.finish(), marks=marks)
+        telemetry.count_content(sent=len(upload.data))
+
+    async def insert(
+        self, name: str, fields: ObjectFields, content: Content, *, marks: Mapping[str, str] | None = None
+    ) -> None:
+        """Record the object that has *content*; the errors are those of :meth:`create`."""
+
+        def work(connection: sqlite3.Connection) -> Row | None:
+            found = object_rows.find(connection, name)
+            if found is None:
+                object_rows.insert(connection, name, fields, content)
+            elif marks is not None:
+                object_rows.mark(connection, found, marks)
+            return found
+
+        found = await self._write(work)
+        if found is not None:
+            raise ObjectExistsError(found.stored())
+
+    async def copy(self, source: StoredObject, name: str, fields: ObjectFields) -> None:
+        """Write an object that must not exist yet from the bytes of *source*, which both have from now on.
+
+        Raises:
+            ObjectGoneError: *source* was replaced or removed; nothing was written.
+            InvalidInputError, ObjectExistsError, OutcomeUnknownError: as :meth:`create`.
+            UnavailableError, AccessDeniedError: nothing was written.
+        """
+        check(name, fields)
+
+        def work(connection: sqlite3.Connection) -> tuple[Row | None, Row | None]:
+            copied, found = object_rows.find(connection, source.name), object_rows.find(connection, name)
+            if copied is not None and copied.generation == source.generation and found is None:
+                content = Content(id=copied.content, size=copied.size, crc32c=copied.crc32c, md5=copied.md5)
+                object_rows.insert(connection, name, fields, content)
+            return copied, found
+
+        copied, found = await self._write(work)
+        if copied is None or copied.generation != source.generation:
+            raise ObjectGoneError
+        if found is not None:
+            raise ObjectExistsError(found.stored())
+
+    async def names(self, prefix: str, *, delimiter: str | None) -> list[str]:
+        """Return the names that start with *prefix* and lack *delimiter* after it, ordered by their UTF-8."""
+        return await self._read(
+            lambda connection: object_rows.find_names(connection, prefix, delimiter=delimiter)
+        )
+
+    async def infos(self, prefix: str, *, delimiter: str | None, hashes: bool = False) -> list[StoredObject]:
+        """Return the objects of :meth:`names` with their metadata, and with checksums if *hashes*."""
+        return await self._read(
+            lambda connection: [
+                row.stored(hashes=hashes)
+                for row in object_rows.find_all(connection, prefix, delimiter=delimiter)
+            ]
+        )
+
+    async def greatest(
+        self, prefix: str, order: Callable[[str], int | None], *, delimiter: str | None
+    ) -> StoredObject | None:
+        """Return the object of :meth:`names` with the greatest *order*, with its checksums.
+
+        ``None`` if *order* returns ``None`` for all.
+        """
+        found = await self._read(
+            lambda connection: object_rows.greatest(connection, prefix, order, delimiter=delimiter)
+        )
+        return None if found is None else found.stored()
+
+    async def info(self, name: str) -> StoredObject | None:
+        """Return one object with its checksums, ``None`` if it does not exist."""
+        found = await self._find(name)
+        return None if found is None else found.stored()
+
+    async def read(
+        self, name: str, *, generation: int | None, part: tuple[int, int] | None = None
+    ) -> tuple[bytes, int] | None:
+        """Return an object's bytes and their generation; ``None`` if gone.
+
+        It checks them against the object's CRC32C, or against the length of a *part*, which is the first byte
+        and the one after the last.
+
+        Raises:
+            InvalidInputError: *part* is not within the object.
+            StoredDataError: the bytes are missing or damaged.
+            UnavailableError, AccessDeniedError: the bytes cannot be read.
+        """
+        with part_of(self._limits.deadline_s):
+            seen: Row | None = None
+            while True:
+                found = await self._find(name)
+                if found is None or generation not in {None, found.generation}:
+                    return None
+                start, end = (0, found.size) if part is None else part
+                if not 0 <= start <= end <= found.size:
+                    raise InvalidInputError(
+                        f"bytes {start} to {end} are not within the {found.size} of the object; read fewer"
+                    )
+                data = await self._contents.read(found.content, start, end)
+                if data is not None:
+                    break
+                if seen is not None and seen.content == found.content:
+                    raise StoredDataError(f"the bytes of object {name!r} are missing; restore them")
+                seen = found  # perhaps it was removed between the two steps
+        if len(data) != end - start or (part is None and _crc32c(data) != found.crc32c):
+            raise StoredDataError(f"the bytes of object {name!r} do not match their checksum; restore them")
+        telemetry.count_content(received=len(data))
+        return data, found.generation
+
+    async def keep_until(self, prefix: str, time: datetime) -> None:
+        """Move the custom times that objects below *prefix* have to *time* at least."""
+        moment = object_rows.micros(time)
+        await self._write(lambda connection: object_rows.keep_until(connection, prefix, moment))
+
+    async def scan(self, prefix: str) -> AsyncIterator[list[ScannedObject]]:
+        """Yield the objects that start with *prefix*, ordered by name, in pages of 1,000."""
+        after = ""
+
+        def page(connection: sqlite3.Connection) -> list[ScannedObject]:
+            found = object_rows.find_all(connection, prefix, after=after, at_most=_SCANNED_AT_ONCE)
+            return [row.scanned() for row in found]
+
+        while True:
+            objects = await self._read(page)
+            yield objects
+            if len(objects) < _SCANNED_AT_ONCE:
+                return
+            after = objects[-1].name
+
+    async def mark(self, name: str, metadata: Mapping[str, str]) -> bool:
+        """Change these keys of an object's metadata, which changes its version; return whether it exists."""
+
+        def work(connection: sqlite3.Connection) -> bool:
+            found = object_rows.find(connection, name)
+            if found is not None:
+                object_rows.mark(connection, found, metadata)
+            return found is not None
+
+        return await self._write(work)
+
+    async def delete_unchanged(self, name: str, version: str) -> bool:
+        """Remove an object if it still has the *version* of a scan; return whether it is gone."""
+        return await self._remove(name, lambda found: found.scanned().version == version)
+
+    async def delete(self, name: str, *, generation: int | None) -> None:
+        """Remove an object of this *generation*, or of any if ``None``; a missing object is accepted."""
+        await self._remove(name, lambda found: generation in {None, found.generation})
+
+    async def close(self) -> None:
+        """Let running calls finish, then close the database; a later call opens it again."""
+        await self._contents.close()
+        await self._database.close()
+
+    async def _remove(self, name: str, applies: Callable[[Row], bool]) -> bool:
+        def work(connection: sqlite3.Connection) -> tuple[bool, list[str]]:
+            found = object_rows.find(connection, name)
+            if found is None:
+                return True, []
+            return (True, object_rows.remove(connection, [found])) if applies(found) else (False, [])
+
+        with part_of(self._limits.deadline_s):
+            is_gone, contents = await self._write(work)
+            await self._contents.remove(contents)
+        return is_gone
+
+    async def _find(self, name: str) -> Row | None:
+        return await self._read(lambda connection: object_rows.find(connection, name))
+
+    async def _read(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        telemetry.count_storage_request()
+        with part_of(self._limits.deadline_s):
+            return await self._database.read(work)
+
+    async def _write(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        telemetry.count_storage_request()
+        with part_of(self._limits.deadline_s):
+            return await self._database.write(work)
+
+
+class LocalUploads:
+    """Uploads of any size into a store on this machine, some megabytes in memory at a time."""
+
+    def __init__(self, objects: LocalObjects, contents: Contents) -> None:
+        self._objects = objects
+        self._contents = contents
+
+    async def create(
+        self,
+        name: str,
+        fields: ObjectFields,
+        *,
+        size: int,
+        read_at: ReadAt,
+        on_progress: Callable[[int], None],
+    ) -> None:
+        """Write an object that must not exist yet; its CRC32C is that of the read bytes.
+
+        Args:
+            name: The object's name.
+            fields: Its properties.
+            size: Its size in bytes, above 0.
+            read_at: Returns its bytes.
+            on_progress: Called with the number of bytes that are written, except the last time.
+
+        Raises:
+            InvalidInputError: as :meth:`LocalObjects.create`.
+            ObjectExistsError: it exists.
+            OutcomeUnknownError: as :meth:`LocalObjects.create`.
+            UnavailableError, AccessDeniedError: nothing was written.
+        """
+        check(name, fields)
+        async with self._contents.draft() as draft:
+            have = 0
+            while have < size:
+                piece = await read_at(have, min(CHUNK_BYTES, size - have))
+                if not piece:
+                    raise InvalidInputError(f"the source ends after {have} of {size} bytes; save it again")
+                await draft.write(piece)
+                telemetry.count_content(sent=len(piece))
+                have += len(piece)
+                if have < size:
+                    on_progress(have)
+            await self._objects.insert(name, fields, await draft.finish())
+
+
+class LocalSigner:
+    """Refuses to sign: a store on this machine has no URLs."""
+
+    async def sign(
+        self,
+        name: str,
+        *,
+        method: str,
+        expiration: datetime | timedelta | int,
+        headers: Mapping[str, str] | None = None,
+        options: Mapping[str, Any] | None = None,
+    ) -> NoReturn:
+        """Refuse.
+
+        Raises:
+            InvalidInputError: always.
+        """
+        del name, method, expiration, headers, options
+        raise InvalidInputError(
+            "a store on this machine has no URLs, because no server answers for it; read with load_artifact "
+            "or load_artifact_to, write with save_artifact or save_artifact_file, or keep artifacts in a "
+            "bucket"
+        )
+
+
+def check(name: str, fields: ObjectFields) -> None:
+    """Refuse what Cloud Storage refuses, before anything is written.
+
+    Raises:
+        InvalidInputError: the name or the metadata is invalid.
+    """
+    object_rows.check_new_name(name)
+    object_rows.metadata_text(fields.metadata)
+
+
+def _crc32c(data: bytes) -> str:
+    checksum = RunningChecksum()
+    checksum.update(data)
+    return checksum.base64

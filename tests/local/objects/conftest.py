@@ -1,0 +1,54 @@
+"""Objects of new stores on this machine."""
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from gcp_adk_store.local.contents import Contents, contents_of
+from gcp_adk_store.local.database import Database
+from gcp_adk_store.local.objects import LocalObjects, LocalUploads
+from gcp_adk_store.settings import ArtifactLimits
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A store's objects, and where they are."""
+
+    database: Database
+    contents: Contents
+    objects: LocalObjects
+    uploads: LocalUploads
+
+
+def kept_at(path: Path | None) -> Kept:
+    """Return the objects of the store in the folder *path*, or of a new one in memory."""
+    database = Database(None if path is None else path / "store.sqlite3")
+    limits = ArtifactLimits(deadline_s=20)
+    contents = contents_of(database, limits)
+    objects = LocalObjects(database, contents, limits)
+    return Kept(database, contents, objects, LocalUploads(objects, contents))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder for one store."""
+    return tmp_path / "store"
+
+
+@pytest.fixture(params=["files", "memory"])
+def kept(request: pytest.FixtureRequest, folder: Path) -> Iterator[Kept]:
+    """A new store of each kind."""
+    kept = kept_at(folder if request.param == "files" else None)
+    yield kept
+    asyncio.run(kept.objects.close())
+
+
+@pytest.fixture
+def on_disk(folder: Path) -> Iterator[Kept]:
+    """A new store in a folder."""
+    kept = kept_at(folder)
+    yield kept
+    asyncio.run(kept.objects.close())
