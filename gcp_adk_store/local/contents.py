@@ -5,6 +5,7 @@ import base64
 import hashlib
 import os
 import random
+import re
 import sqlite3
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
@@ -33,6 +34,7 @@ _FOLDERS: Final = 256
 _LOOKED_AT: Final = 10_000
 """Files that one sweep looks at: some tens of milliseconds."""
 _PART: Final = ".part"
+_NAME: Final = re.compile(r"[0-9a-f]{32}(\.part)?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -398,7 +400,7 @@ def _old_files(folder: Path, *, before: float) -> Iterator[str]:
             continue
         for entry in entries:
             with suppress(FileNotFoundError):  # removed meanwhile
-                if entry.stat().st_mtime < before:
+                if _NAME.fullmatch(entry.name) and entry.stat().st_mtime < before:
                     yield entry.name.removesuffix(_PART)
         looked_at += len(entries)
         if looked_at >= _LOOKED_AT:

@@ -1,0 +1,156 @@
+"""Processes that share a store's objects, and processes that die."""
+
+import asyncio
+import json
+import subprocess
+import sys
+import time
+import tracemalloc
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gcp_adk_store.local.sweep import sweep_objects
+from gcp_adk_store.ports.objects import CHUNK_BYTES
+from gcp_adk_store.ports.refusals import ObjectExistsError
+from tests.local.conftest import ROOT
+from tests.local.objects.conftest import Kept, kept_at
+from tests.local.objects.object_process import CALLS, FIELDS, NAMES, NEW, OLD, upload
+
+HERE = (sys.executable, "-m", "tests.local.objects.object_process")
+TWO_DAYS_S = 48 * 3600.0
+LONGEST_S = 60
+
+
+def elsewhere(*arguments: str) -> Any:
+    """Return what a function of another process returns."""
+    done = subprocess.run(
+        [*HERE, *arguments], cwd=ROOT, stdout=subprocess.PIPE, check=True, timeout=LONGEST_S
+    )
+    return json.loads(done.stdout)
+
+
+def files(folder: Path) -> set[str]:
+    """Return the names of all files of a store's contents."""
+    return {path.name for path in (folder / "objects").rglob("*") if path.is_file()}
+
+
+async def owned(kept: Kept) -> set[str]:
+    """Return the contents that objects have."""
+    return await kept.database.read(
+        lambda connection: {content for (content,) in connection.execute("SELECT content FROM objects")}
+    )
+
+
+async def state(kept: Kept) -> dict[str, bytes]:
+    """Return all objects with their bytes."""
+    found = {}
+    for name in await kept.objects.names("", delimiter=None):
+        read = await kept.objects.read(name, generation=None)
+        assert read is not None
+        found[name] = read[0]
+    return found
+
+
+class TestProcesses:
+    """Each has its own connections, threads and locks."""
+
+    def test_of_four_processes_exactly_one_creates_each_object(self, on_disk: Kept, folder: Path) -> None:
+        folder.mkdir()
+        with ExitStack() as stack:
+            racing = [
+                stack.enter_context(
+                    subprocess.Popen(
+                        [*HERE, "race", str(folder), f"{number}"],
+                        cwd=ROOT,
+                        stdin=subprocess.PIPE,
+                        stdout=subprocess.PIPE,
+                        text=True,
+                    )
+                )
+                for number in range(4)
+            ]
+            for process in racing:
+                assert process.stdout
+                assert "ready\n" == process.stdout.readline()
+            for process in racing:
+                assert process.stdin
+                process.stdin.close()
+                process.stdin = None
+            sweeps = 0
+            while any(process.poll() is None for process in racing):
+                # All files are old for it, so their locks alone protect those that are being written.
+                asyncio.run(sweep_objects(on_disk.database, on_disk.contents, now=time.time() + TWO_DAYS_S))
+                sweeps += 1
+            won = [json.loads(process.communicate()[0]) for process in racing]
+        assert sweeps
+        assert sorted(f"{number}" for number in range(NAMES)) == sorted(name for one in won for name in one)
+        found = asyncio.run(state(on_disk))
+        assert found == {
+            name: f"{number}".encode() * 1000 for number, names in enumerate(won) for name in names
+        }
+        assert files(folder) == asyncio.run(owned(on_disk))
+
+    @pytest.mark.parametrize("call", CALLS)
+    def test_a_process_that_is_killed_at_any_step_leaves_whole_objects(
+        self, on_disk: Kept, tmp_path: Path, call: str
+    ) -> None:
+        after = {"create": {"old": OLD, "new": NEW}, "send": {"old": OLD, "new": NEW}}
+        after |= {"copy": {"old": OLD, "new": OLD}, "delete": {}}
+        asyncio.run(on_disk.objects.create("old", upload(OLD)))
+        asyncio.run(on_disk.objects.close())
+        steps = elsewhere("killed", str(tmp_path), call)
+        assert steps > 5
+        seen = set()
+
+        async def examine(step: int) -> None:
+            kept = kept_at(tmp_path / f"{step}")
+            found = await state(kept)
+            assert found in ({"old": OLD}, after[call])
+            seen.add(len(found))
+            left = files(tmp_path / f"{step}")
+            # Only what has its final name may be whole, and only it has an object.
+            assert await owned(kept) <= left
+            await sweep_objects(kept.database, kept.contents, now=time.time())
+            assert left == files(tmp_path / f"{step}")
+            await sweep_objects(kept.database, kept.contents, now=time.time() + TWO_DAYS_S)
+            assert await owned(kept) == files(tmp_path / f"{step}")
+            try:
+                await CALLS[call](kept)
+            except ObjectExistsError:
+                assert found == after[call]
+            assert after[call] == await state(kept)
+            await kept.objects.close()
+
+        for step in range(steps + 1):
+            asyncio.run(examine(step))
+        assert {1, len(after[call])} == seen
+
+    def test_a_forked_child_goes_on_with_the_objects_of_its_parent(self, folder: Path) -> None:
+        assert ["after", "before", "child"] == elsewhere("forked", str(folder))
+
+    def test_a_full_disk_is_said_and_leaves_nothing(self, on_disk: Kept, folder: Path) -> None:
+        (said,) = elsewhere("full", str(folder))
+        assert str(folder) in said
+        assert "EFBIG" in said
+        assert {"small": OLD} == asyncio.run(state(on_disk))
+        assert files(folder) == asyncio.run(owned(on_disk))
+
+    async def test_a_large_upload_takes_the_memory_of_two_pieces(self, on_disk: Kept) -> None:
+        async def read_at(start: int, size: int) -> bytes:
+            del start
+            return bytes(size)
+
+        size = 8 * CHUNK_BYTES
+        tracemalloc.start()
+        try:
+            await on_disk.uploads.create("a", FIELDS, size=size, read_at=read_at, on_progress=lambda _: None)
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+        assert peak < 2.5 * CHUNK_BYTES
+        found = await on_disk.objects.info("a")
+        assert found is not None
+        assert size == found.size

@@ -1,0 +1,120 @@
+"""Expired objects go, and files without objects."""
+
+import os
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from gcp_adk_store.codec.objects import Upload
+from gcp_adk_store.local import sweep
+from gcp_adk_store.local.contents import Content
+from gcp_adk_store.local.sweep import sweep_objects
+from tests.local.objects.conftest import Kept
+
+NOW = datetime(2030, 1, 1, tzinfo=UTC)
+AT = NOW.timestamp()
+DAY_S = 24 * 3600.0
+
+
+async def put(kept: Kept, name: str, until: datetime | None) -> None:
+    """Create an object that expires."""
+    await kept.objects.create(
+        name, Upload(data=b"data", content_type="text/plain", metadata={}, custom_time=until)
+    )
+
+
+def files(folder: Path) -> list[Path]:
+    """Return all files of a store's contents."""
+    return [path for path in (folder / "objects").rglob("*") if path.is_file()]
+
+
+class TestExpiry:
+    """As a lifecycle rule with a ``daysSinceCustomTime`` of 0."""
+
+    async def test_objects_go_when_their_custom_time_comes(self, kept: Kept) -> None:
+        await put(kept, "past", NOW - timedelta(microseconds=1))
+        await put(kept, "now", NOW)
+        await put(kept, "future", NOW + timedelta(microseconds=1))
+        await put(kept, "never", None)
+        assert 2 == await sweep_objects(kept.database, kept.contents, now=AT)
+        assert ["future", "never"] == await kept.objects.names("", delimiter=None)
+        assert 0 == await sweep_objects(kept.database, kept.contents, now=AT)
+
+    async def test_a_copy_that_stays_keeps_the_bytes(self, kept: Kept) -> None:
+        await put(kept, "a", NOW)
+        source = await kept.objects.info("a")
+        assert source is not None
+        await kept.objects.copy(source, "b", Upload(data=b"", content_type="text/plain", metadata={}))
+        await sweep_objects(kept.database, kept.contents, now=AT)
+        read = await kept.objects.read("b", generation=None)
+        assert read is not None
+        assert b"data" == read[0]
+
+    async def test_one_sweep_is_bounded_and_the_next_goes_on(
+        self, kept: Kept, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(sweep, "_AT_ONCE", 2)
+        monkeypatch.setattr(sweep, "_STEPS", 2)
+        for number in range(5):
+            await put(kept, f"{number}", NOW - timedelta(seconds=5 - number))
+        assert 4 == await sweep_objects(kept.database, kept.contents, now=AT)
+        assert ["4"] == await kept.objects.names("", delimiter=None)
+        assert 1 == await sweep_objects(kept.database, kept.contents, now=AT)
+
+
+class TestOrphans:
+    """Files that no object has."""
+
+    async def orphan(self, kept: Kept) -> Content:
+        async with kept.contents.draft() as draft:
+            await draft.write(b"x")
+            return await draft.finish()
+
+    @pytest.mark.parametrize(("age_s", "left"), [(DAY_S - 60, 1), (DAY_S + 60, 0)])
+    @pytest.mark.parametrize("rename", [lambda path: path, lambda path: path.with_suffix(".part")])
+    async def test_a_file_without_an_object_goes_after_a_day(
+        self, on_disk: Kept, folder: Path, age_s: float, left: int, rename: Callable[[Path], Path]
+    ) -> None:
+        await self.orphan(on_disk)
+        (path,) = files(folder)
+        path.rename(rename(path))
+        os.utime(rename(path), (AT - age_s, AT - age_s))
+        assert 1 - left == await sweep_objects(on_disk.database, on_disk.contents, now=AT)
+        assert left == len(files(folder))
+
+    async def test_a_file_with_an_object_stays_however_old_it_is(self, on_disk: Kept, folder: Path) -> None:
+        await put(on_disk, "a", None)
+        (path,) = files(folder)
+        os.utime(path, (0, 0))
+        assert 0 == await sweep_objects(on_disk.database, on_disk.contents, now=AT)
+        assert [path] == files(folder)
+
+    async def test_a_file_that_is_being_written_stays_however_old_it_is(
+        self, on_disk: Kept, folder: Path
+    ) -> None:
+        async with on_disk.contents.draft() as draft:
+            for write in (lambda: draft.write(b"x"), draft.finish):
+                await write()
+                (path,) = files(folder)
+                os.utime(path, (0, 0))
+                assert 0 == await sweep_objects(on_disk.database, on_disk.contents, now=AT)
+                assert [path] == files(folder)
+        assert 1 == await sweep_objects(on_disk.database, on_disk.contents, now=AT)
+
+    async def test_a_file_of_another_program_stays(self, on_disk: Kept, folder: Path) -> None:
+        await put(on_disk, "a", None)
+        (path,) = files(folder)
+        foreign = [path.parent / "README", folder / "objects" / "notes", path.parent / "ab.txt"]
+        for each in foreign:
+            each.write_text("x")
+            os.utime(each, (0, 0))
+        (path.parent / "folder").mkdir()
+        os.utime(path.parent / "folder", (0, 0))
+        assert 0 == await sweep_objects(on_disk.database, on_disk.contents, now=time.time())
+        assert all(each.exists() for each in foreign)
+
+    async def test_a_store_without_an_object_is_swept(self, kept: Kept) -> None:
+        assert 0 == await sweep_objects(kept.database, kept.contents, now=AT)
