@@ -2,11 +2,12 @@
 
 import json
 import sqlite3
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final, Self
+
+from google.adk.platform import time as platform_time
 
 from gcp_adk_store.codec.names import MAX_OBJECT_NAME_BYTES
 from gcp_adk_store.codec.objects import MAX_METADATA_BYTES, ObjectFields, ScannedObject, StoredObject
@@ -181,7 +182,7 @@ def greatest(
 
 def insert(connection: sqlite3.Connection, name: str, fields: ObjectFields, content: Content) -> None:
     """Add an object, which must not exist yet."""
-    now = time.time_ns() // 1000
+    now = _now()
     (generation,) = connection.execute(
         "UPDATE generations SET last = max(last + 1, ?) RETURNING last", (now,)
     ).fetchone()
@@ -208,7 +209,7 @@ def mark(connection: sqlite3.Connection, found: Row, metadata: Mapping[str, str]
     connection.execute(
         "UPDATE objects SET metadata = ?, metageneration = metageneration + 1, update_time = ?"
         " WHERE name = ?",
-        (metadata_text({**found.metadata, **metadata}), time.time_ns() // 1000, key_of(found.name)),
+        (metadata_text({**found.metadata, **metadata}), _now(), key_of(found.name)),
     )
 
 
@@ -217,7 +218,7 @@ def keep_until(connection: sqlite3.Connection, prefix: str, moment: int) -> None
     connection.execute(
         "UPDATE objects SET custom_time = :moment, metageneration = metageneration + 1, update_time = :now"
         " WHERE name >= :start AND name < :end AND custom_time < :moment",
-        {**_listed(prefix, None), "moment": moment, "now": time.time_ns() // 1000},
+        {**_listed(prefix, None), "moment": moment, "now": _now()},
     )
 
 
@@ -243,6 +244,10 @@ def expired(connection: sqlite3.Connection, *, at: int, at_most: int) -> list[Ro
         "SELECT * FROM objects WHERE custom_time <= ? ORDER BY custom_time LIMIT ?", (at, at_most)
     )
     return [Row.of(columns) for columns in found]
+
+
+def _now() -> int:
+    return int(platform_time.get_time() * 1e6)
 
 
 def _listed(prefix: str, delimiter: str | None) -> dict[str, bytes | int | None]:

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
+from google.adk.platform import time as platform_time
 
 from gcp_adk_store.codec.objects import MAX_METADATA_BYTES, ObjectFields, Upload
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
@@ -132,13 +133,15 @@ class TestObjects:
 
     @pytest.mark.parametrize("again", ["other process", "same process"])
     async def test_generations_rise_across_removals_and_processes(
-        self, on_disk: Kept, folder: Path, again: str, monkeypatch: pytest.MonkeyPatch
+        self, on_disk: Kept, folder: Path, again: str, request: pytest.FixtureRequest
     ) -> None:
-        seen = []
-        for number in range(4):
+        seen, clock = [], [2e9]
+        request.addfinalizer(platform_time.reset_time_provider)
+        platform_time.set_time_provider(lambda: clock[-1])
+        for _ in range(4):
             kept = on_disk if again == "same process" else kept_at(folder)
             # The clock steps back by a minute each time.
-            monkeypatch.setattr("time.time_ns", lambda number=number: (2_000_000_000 - 60 * number) * 10**9)
+            clock.append(clock[-1] - 60)
             await put(kept, "a")
             found = await kept.objects.info("a")
             assert found is not None

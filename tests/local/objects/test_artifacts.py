@@ -1,0 +1,73 @@
+"""The shipped suite for artifacts, on objects of this machine."""
+
+import asyncio
+import io
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from google.genai import types
+
+from gcp_adk_store import ArtifactLimits, GcsArtifactService, InvalidInputError, StoredDataError
+from gcp_adk_store.local.objects import LocalSigner
+from gcp_adk_store.testing.conformance import ArtifactServiceConformance
+from tests.local.objects.conftest import Kept
+
+WHO: Final[dict[str, Any]] = {"app_name": "app", "user_id": "user", "session_id": "session", "filename": "f"}
+
+
+@pytest.fixture
+async def artifact_service(kept: Kept) -> AsyncIterator[GcsArtifactService]:
+    """The service over a new store of each kind."""
+    service = GcsArtifactService.over(kept.objects, kept.uploads, LocalSigner(), ArtifactLimits())
+    yield service
+    await service.close()
+
+
+class TestLocalArtifacts(ArtifactServiceConformance):
+    """In files and in memory."""
+
+
+class TestFilesOfArtifacts:
+    """What ADK's interface lacks."""
+
+    async def test_a_large_file_is_saved_and_loaded_in_pieces(
+        self, artifact_service: GcsArtifactService
+    ) -> None:
+        data = os.urandom(1024) * (20 * 1024 + 1)
+        assert 0 == await artifact_service.save_artifact_file(**WHO, source=io.BytesIO(data))
+        target = io.BytesIO()
+        await artifact_service.load_artifact_to(**WHO, target=target)
+        assert data == target.getvalue()
+
+    async def test_a_large_file_that_was_changed_on_the_disk_is_an_error(
+        self, on_disk: Kept, folder: Path
+    ) -> None:
+        service = GcsArtifactService.over(on_disk.objects, on_disk.uploads, LocalSigner(), ArtifactLimits())
+        await service.save_artifact_file(**WHO, source=io.BytesIO(bytes(20 * 1024 * 1024)))
+        (path,) = [path for path in (folder / "objects").rglob("*") if path.is_file()]
+        with path.open("r+b") as file:
+            file.seek(-9, os.SEEK_END)
+            file.write(b"x")
+        with pytest.raises(StoredDataError):
+            await service.load_artifact_to(**WHO, target=io.BytesIO())
+        with pytest.raises(StoredDataError):
+            await service.load_artifact(**WHO)
+
+    async def test_concurrent_saves_take_consecutive_versions(
+        self, artifact_service: GcsArtifactService
+    ) -> None:
+        saves = [
+            artifact_service.save_artifact(**WHO, artifact=types.Part(text=f"{number}"))
+            for number in range(20)
+        ]
+        assert list(range(20)) == sorted(await asyncio.gather(*saves))
+
+    async def test_a_signed_url_is_refused(self, artifact_service: GcsArtifactService) -> None:
+        await artifact_service.save_artifact(**WHO, artifact=types.Part(text="x"))
+        with pytest.raises(InvalidInputError, match="no URLs"):
+            await artifact_service.get_signed_url(**WHO)
+        with pytest.raises(InvalidInputError, match="no URLs"):
+            await artifact_service.create_upload(**WHO)
