@@ -54,5 +54,11 @@ _OBJECTS: Final = (
     "CREATE TABLE pieces (content TEXT, start INTEGER, bytes BLOB NOT NULL, PRIMARY KEY (content, start))",
 )
 
-TABLES: Final = (*_DOCUMENTS, *_OBJECTS)
+_SWEEPS: Final = (
+    # When the last sweep began, as Unix time in seconds.
+    "CREATE TABLE sweeps (time REAL NOT NULL)",
+    "INSERT INTO sweeps VALUES (0)",
+)
+
+TABLES: Final = (*_DOCUMENTS, *_OBJECTS, *_SWEEPS)
 """The statements that create all tables, in one transaction."""
