@@ -29,6 +29,9 @@ _NAME: Final = "__name__"
 class MachineClock:
     """The time of this machine."""
 
+    is_set: Final = True
+    """No answer has to tell the time."""
+
     def now(self) -> float:
         """Return the Unix time in seconds."""
         return platform_time.get_time()

@@ -60,8 +60,15 @@ class BucketPayloads:
                 await self._objects.keep_until(name, time)
 
     async def get(self, owner: PayloadOwner, ref: PayloadRef) -> bytes | None:
-        """Return the bytes that were put, unchecked; ``None`` if they are gone."""
-        read = await self._objects.read(f"{self._folder(owner)}{ref.sha256}", generation=None)
+        """Return the bytes that were put, unchecked; ``None`` if they are gone.
+
+        Raises:
+            PayloadMissingError: they do not match the object's checksum.
+        """
+        try:
+            read = await self._objects.read(f"{self._folder(owner)}{ref.sha256}", generation=None)
+        except StoredDataError as exc:
+            raise PayloadMissingError(f"payload {ref} of {owner.path} is damaged{_WAY_OUT}") from exc
         return None if read is None else read[0]
 
     async def renew_all(self, owner: PayloadOwner, *, parts_at: int) -> None:
