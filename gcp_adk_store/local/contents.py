@@ -343,7 +343,7 @@ class FileDraft:
         """Make *folder* durable: another process that made it may not have synchronised it yet."""
         if folder in self._made and folder.is_dir():
             return
-        self._folder.mkdir(parents=True, exist_ok=True)
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # for this user alone
         synchronise(self._folder.parent)
         folder.mkdir(exist_ok=True)
         synchronise(self._folder)

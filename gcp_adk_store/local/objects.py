@@ -59,10 +59,23 @@ class LocalObjects:
         """
         check(name, upload)
         with part_of(self._limits.deadline_s):
+            await self.require_absent(name, marks=marks)
             async with self._contents.draft() as draft:
                 await draft.write(upload.data)
                 await self.insert(name, upload, await draft.finish(), marks=marks)
         telemetry.count_content(sent=len(upload.data))
+
+    async def require_absent(self, name: str, *, marks: Mapping[str, str] | None = None) -> None:
+        """Refuse to write an object that exists, before its bytes are written; it gets *marks*, if any.
+
+        This opens the database, too: beside a file that is no store, no other files appear.
+
+        Raises:
+            ObjectExistsError: it exists.
+        """
+        found = await self._find(name)
+        if found is not None and (marks is None or await self.mark(name, marks)):
+            raise ObjectExistsError(found.stored())
 
     async def insert(
         self, name: str, fields: ObjectFields, content: Content, *, marks: Mapping[str, str] | None = None
@@ -273,6 +286,7 @@ class LocalUploads:
             UnavailableError, AccessDeniedError: nothing was written.
         """
         check(name, fields)
+        await self._objects.require_absent(name)
         async with self._contents.draft() as draft:
             have = 0
             while have < size:

@@ -131,6 +131,52 @@ class TestObjects:
         assert before.update_time < after.update_time
         assert before.size == after.size
 
+    async def test_the_bytes_of_an_object_that_exists_are_not_written(
+        self, kept: Kept, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        async def read_at(_start: int, _size: int) -> bytes:
+            raise AssertionError
+
+        await put(kept, "a")
+        monkeypatch.setattr(type(kept.contents), "draft", read_at)
+        with pytest.raises(ObjectExistsError):
+            await kept.objects.create("a", upload(b"other"))
+        with pytest.raises(ObjectExistsError):
+            await kept.uploads.create("a", FIELDS, size=1, read_at=read_at, on_progress=print)
+
+    async def test_beside_a_file_that_is_no_store_no_folder_appears(
+        self, on_disk: Kept, folder: Path
+    ) -> None:
+        folder.mkdir()
+        (folder / "store.sqlite3").write_bytes(b"no database" * 1000)
+        with pytest.raises(InvalidInputError, match="no store"):
+            await put(on_disk, "a")
+        assert ["store.sqlite3"] == [path.name for path in folder.iterdir()]
+
+    async def test_the_folder_of_objects_is_for_this_user_alone(self, on_disk: Kept, folder: Path) -> None:
+        await put(on_disk, "a")
+        assert 0o700 == (folder / "objects").stat().st_mode & 0o777
+
+    async def test_of_concurrent_creations_one_succeeds_and_the_others_mark_its_object(
+        self, kept: Kept
+    ) -> None:
+        async def create(number: int) -> bool:
+            try:
+                await kept.objects.create("a", upload(b"%d" % number), marks={f"{number}": ""})
+            except ObjectExistsError:
+                return False
+            return True
+
+        created = await asyncio.gather(*map(create, range(20)))
+        (winner,) = [number for number, made in enumerate(created) if made]
+        read = await kept.objects.read("a", generation=None)
+        assert read is not None
+        assert b"%d" % winner == read[0]
+        found = await kept.objects.info("a")
+        assert found is not None
+        marks = {f"{number}": "" for number in range(20) if number != winner}
+        assert {"k": "v", **marks} == found.metadata
+
     @pytest.mark.parametrize("again", ["other process", "same process"])
     async def test_generations_rise_across_removals_and_processes(
         self, on_disk: Kept, folder: Path, again: str, request: pytest.FixtureRequest
