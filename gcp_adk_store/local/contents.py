@@ -1,6 +1,5 @@
 """Keep the bytes of objects: in files that are whole or absent, whatever ends the process."""
 
-import asyncio
 import base64
 import hashlib
 import os
@@ -16,10 +15,11 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from gcp_adk_store.codec.checksums import RunningChecksum
-from gcp_adk_store.errors import OutcomeUnknownError
+from gcp_adk_store.errors import OutcomeUnknownError, StoreError
 from gcp_adk_store.local import failures
 from gcp_adk_store.local.database import Database
 from gcp_adk_store.local.threads import Threads
+from gcp_adk_store.ports.refusals import RefusedError
 from gcp_adk_store.settings import ArtifactLimits
 
 try:
@@ -134,16 +134,12 @@ class FileContents:
         draft = FileDraft(self._folder, self._threads, self._made)
         try:
             yield draft
-        except (OutcomeUnknownError, asyncio.CancelledError):
-            if draft.is_finished:
-                draft.release()  # perhaps an object has it
-            else:
+        except BaseException as exc:
+            if not draft.is_finished or _is_refusal(exc):
                 draft.discard()
             raise
-        except BaseException:
-            draft.discard()
-            raise
-        draft.release()
+        finally:
+            draft.release()  # after a cancellation, too, perhaps an object has it
 
     async def read(self, content: str, start: int, end: int) -> bytes | None:
         """Return a part of a file; see :meth:`Contents.read`."""
@@ -184,7 +180,8 @@ class FileContents:
         """Return those of some old *contents* that nobody writes: they have their objects, or never will."""
 
         def work() -> list[str]:
-            return [content for content in contents if not self._is_locked(content)]
+            with translated(self._folder):
+                return [content for content in contents if not self._is_locked(content)]
 
         return await self._threads.run(work)
 
@@ -218,6 +215,8 @@ class MemoryContents:
         draft = MemoryDraft(self._database)
         try:
             yield draft
+        except GeneratorExit:
+            raise  # the event loop has ended, and with it soon the process
         except BaseException:
             await self.remove([draft.id])
             raise
@@ -236,11 +235,16 @@ class MemoryContents:
         return b"".join(pieces) if found else None
 
     async def remove(self, contents: Sequence[str]) -> None:
-        """Remove pieces; see :meth:`Contents.remove`."""
+        """Remove pieces that no object has; see :meth:`Contents.remove`."""
 
         def work(connection: sqlite3.Connection) -> None:
             for content in contents:
-                connection.execute("DELETE FROM pieces WHERE content = ?", (content,))
+                # A cancelled call may have recorded an object that has them.
+                connection.execute(
+                    "DELETE FROM pieces WHERE content = :it"
+                    " AND NOT EXISTS (SELECT 1 FROM objects WHERE content = :it)",
+                    {"it": content},
+                )
 
         if contents:
             await self._database.write(work)
@@ -308,7 +312,6 @@ class FileDraft:
         for suffix in (_PART, ""):
             with suppress(OSError):  # a sweep removes what stays
                 _path(self._folder, self._id, suffix).unlink(missing_ok=True)
-        self.release()
 
     async def _run(self, step: Callable[[], None]) -> None:
         def work() -> None:
@@ -374,6 +377,11 @@ def synchronise(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def _is_refusal(exc: BaseException) -> bool:
+    """Return whether *exc* says that nothing was written."""
+    return isinstance(exc, (StoreError, RefusedError)) and not isinstance(exc, OutcomeUnknownError)
 
 
 def _path(folder: Path, content: str, suffix: str = "") -> Path:

@@ -9,6 +9,7 @@ import pytest
 
 from gcp_adk_store.errors import AccessDeniedError, InvalidInputError, OutcomeUnknownError, UnavailableError
 from gcp_adk_store.local.contents import Content, Contents, FileContents
+from gcp_adk_store.ports.refusals import ObjectExistsError
 from gcp_adk_store.settings import ArtifactLimits
 from tests.local.objects.conftest import Kept
 
@@ -66,22 +67,27 @@ class TestContents:
                 for _ in range(pieces):
                     await draft.write(b"x" * 1000)
                 await draft.finish()
-                raise RuntimeError
+                raise ObjectExistsError(None)
 
-        with pytest.raises(RuntimeError):
+        with pytest.raises(ObjectExistsError):
             await fail()
         assert not files(folder)
         assert 0 == await kept.database.read(
             lambda connection: connection.execute("SELECT count(*) FROM pieces").fetchone()[0]
         )
 
-    async def test_finished_bytes_stay_if_an_object_may_have_them(self, on_disk: Kept, folder: Path) -> None:
+    @pytest.mark.parametrize(
+        "failure", [OutcomeUnknownError("no answer"), RuntimeError(), KeyboardInterrupt()]
+    )
+    async def test_finished_bytes_stay_if_an_object_may_have_them(
+        self, on_disk: Kept, folder: Path, failure: BaseException
+    ) -> None:
         async def lose() -> None:
             async with on_disk.contents.draft() as draft:
                 await draft.finish()
-                raise OutcomeUnknownError("the answer was lost")
+                raise failure
 
-        with pytest.raises(OutcomeUnknownError):
+        with pytest.raises(type(failure)):
             await lose()
         assert 1 == len(files(folder))
 

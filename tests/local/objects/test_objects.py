@@ -2,15 +2,18 @@
 
 import asyncio
 import os
+import threading
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
+from typing import Any
 
 import pytest
 from google.adk.platform import time as platform_time
 
 from gcp_adk_store.codec.objects import MAX_METADATA_BYTES, ObjectFields, Upload
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
+from gcp_adk_store.local import object_rows
 from gcp_adk_store.local.objects import LocalSigner
 from gcp_adk_store.ports.objects import CHUNK_BYTES
 from gcp_adk_store.ports.refusals import ObjectExistsError, ObjectGoneError
@@ -176,6 +179,29 @@ class TestObjects:
         assert found is not None
         marks = {f"{number}": "" for number in range(20) if number != winner}
         assert {"k": "v", **marks} == found.metadata
+
+    async def test_an_object_that_is_recorded_after_its_caller_was_cancelled_is_whole(
+        self, kept: Kept, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        insert, begun, goes_on = object_rows.insert, asyncio.Event(), threading.Event()
+        loop = asyncio.get_running_loop()
+
+        def held(*arguments: Any) -> None:
+            loop.call_soon_threadsafe(begun.set)
+            assert goes_on.wait(20)
+            insert(*arguments)
+
+        monkeypatch.setattr(object_rows, "insert", held)
+        task = asyncio.create_task(put(kept, "a"))
+        await begun.wait()
+        task.cancel()
+        loop.call_later(0.05, goes_on.set)
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await kept.objects.mark("b", {})  # after the write of the cancelled call
+        read = await kept.objects.read("a", generation=None)
+        assert read is not None
+        assert b"data" == read[0]
 
     @pytest.mark.parametrize("again", ["other process", "same process"])
     async def test_generations_rise_across_removals_and_processes(
