@@ -12,6 +12,7 @@ from gcp_adk_store.local import object_rows
 from gcp_adk_store.local.contents import Content, Contents
 from gcp_adk_store.local.database import Database
 from gcp_adk_store.local.object_rows import Row
+from gcp_adk_store.local.sweep import Sweeper
 from gcp_adk_store.operations import telemetry
 from gcp_adk_store.operations.operation import part_of
 from gcp_adk_store.ports.objects import CHUNK_BYTES, ReadAt
@@ -27,9 +28,19 @@ class LocalObjects:
     """The objects of a store on this machine, which any number of processes use at once."""
 
     def __init__(
-        self, database: Database, contents: Contents, limits: ArtifactLimits, *, bucket: str = "local"
+        self,
+        database: Database,
+        contents: Contents,
+        limits: ArtifactLimits,
+        *,
+        sweeper: Sweeper | None = None,
+        bucket: str = "local",
     ) -> None:
-        """Name the store *bucket* where services name a bucket."""
+        """Use *contents* for the bytes; new objects let *sweeper*, if any, remove expired ones first.
+
+        Services show *bucket* where they name a bucket.
+        """
+        self._sweeper = sweeper
         self._database = database
         self._contents = contents
         self._limits = limits
@@ -73,6 +84,8 @@ class LocalObjects:
         Raises:
             ObjectExistsError: it exists.
         """
+        if self._sweeper is not None:
+            await self._sweeper.sweep_if_due()
         found = await self._find(name)
         if found is not None and (marks is None or await self.mark(name, marks)):
             raise ObjectExistsError(found.stored())

@@ -1,8 +1,4 @@
-"""Remove what has expired, and files that no object has.
-
-Services hide expired sessions without it: a sweep only makes room, as Firestore's TTL policies and a bucket's
-lifecycle rule do.
-"""
+"""Remove objects that have expired, as a bucket's lifecycle rule does, and files that no object has."""
 
 import logging
 import math
@@ -12,7 +8,6 @@ from typing import Final
 
 from google.adk.platform import time as platform_time
 
-from gcp_adk_store.codec.indexes import TTL_FIELDS
 from gcp_adk_store.errors import StoreError
 from gcp_adk_store.local import object_rows
 from gcp_adk_store.local.contents import Contents, FileContents
@@ -25,20 +20,18 @@ EVERY_S: Final = 3600.0
 """Seconds from the start of one sweep to that of the next, in all processes of a store together."""
 
 _AT_ONCE: Final = 500
-"""Documents, objects or files of one step, so that no step keeps other writers waiting for long."""
+"""Objects or files of one step, so that no step keeps other writers waiting for long."""
 
 _STEPS: Final = 20
-"""Steps of one sweep for each kind: what it leaves, the next one removes."""
+"""Steps of one sweep: what it leaves, the next one removes."""
 
 
 class Sweeper:
-    """Sweeps a store on this machine once an hour, whatever the number of processes that use it."""
+    """Sweeps the objects of a store once an hour, whatever the number of processes that use it."""
 
-    def __init__(self, database: Database, contents: Contents, *, prefix: str) -> None:
-        """Prepare sweeps of the collections whose names start with *prefix*."""
+    def __init__(self, database: Database, contents: Contents) -> None:
         self._database = database
         self._contents = contents
-        self._prefix = prefix
         self._look_at = -math.inf
 
     async def sweep_if_due(self) -> int:
@@ -54,50 +47,14 @@ class Sweeper:
         try:
             if not await self._database.write(lambda connection: _begin(connection, now)):
                 return 0
-            documents = await sweep_documents(self._database, prefix=self._prefix, now=now)
-            return documents + await sweep_objects(self._database, self._contents, now=now)
+            return await sweep_objects(self._database, self._contents, now=now)
         except StoreError as exc:
             logger.warning(
-                "the sweep of expired data failed; the next one is in an hour: %s",
+                "the sweep of expired objects failed; the next one is in an hour: %s",
                 exc,
                 extra=telemetry.log_fields(exc),
             )
             return 0
-
-
-async def sweep_documents(database: Database, *, prefix: str, now: float) -> int:
-    """Remove documents whose ``expire_at`` has come, of the collections that have a TTL policy in Firestore.
-
-    One sweep removes at most 10,000 documents of each collection.
-
-    Args:
-        database: Has the table of documents.
-        prefix: The start of the collections' names.
-        now: Unix time in seconds.
-
-    Returns:
-        The number of removed documents.
-
-    Raises:
-        StoreError: the sweep could not go on; what it has removed stays removed.
-    """
-    removed = 0
-    for kind, field in TTL_FIELDS.items():
-        values = (f"{prefix}_{kind}", f"$.{field}.__time__", int(now * 1e6), _AT_ONCE)
-        for _ in range(_STEPS):
-            some = await database.write(
-                lambda connection, values=values: (
-                    connection.execute(  # type: ignore[misc]
-                        "DELETE FROM documents WHERE id IN (SELECT id FROM documents WHERE collection = ?"
-                        " AND json_extract(fields, ?) <= ? LIMIT ?)",
-                        values,
-                    ).rowcount
-                )
-            )
-            removed += some
-            if some < _AT_ONCE:
-                break
-    return removed
 
 
 async def sweep_objects(database: Database, contents: Contents, *, now: float) -> int:

@@ -5,18 +5,16 @@ import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 from google.adk.platform import time as platform_time
 
 from gcp_adk_store.codec.objects import Upload
-from gcp_adk_store.codec.writes import Write
 from gcp_adk_store.local import sweep
 from gcp_adk_store.local.contents import Content
-from gcp_adk_store.local.documents import LocalDocuments
-from gcp_adk_store.local.sweep import Sweeper, sweep_documents, sweep_objects
-from gcp_adk_store.settings import SessionLimits
+from gcp_adk_store.local.objects import LocalObjects
+from gcp_adk_store.local.sweep import Sweeper, sweep_objects
+from gcp_adk_store.settings import ArtifactLimits
 from tests.local.objects.conftest import Kept
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
@@ -125,47 +123,6 @@ class TestOrphans:
         assert 0 == await sweep_objects(kept.database, kept.contents, now=AT)
 
 
-class TestDocuments:
-    """As Firestore's TTL policies."""
-
-    async def test_documents_of_sessions_go_when_they_expire(self, kept: Kept) -> None:
-        documents = LocalDocuments(kept.database, SessionLimits())
-        expiries = {"past": NOW - timedelta(seconds=1), "now": NOW, "future": NOW + timedelta(seconds=1)}
-        bodies: dict[str, dict[str, Any]] = {
-            **{name: {"expire_at": time} for name, time in expiries.items()},
-            "never": {"format": 1},
-            "null": {"expire_at": None},
-            "text": {"expire_at": "x" * 1000},
-            "number": {"expire_at": 1},
-            "parts": {"parts_expire_at": NOW - timedelta(days=1)},
-        }
-        writes = [
-            Write(path=f"a/{name}/{collection}/{name}", fields=fields)
-            for collection in ("adk_sessions", "adk_segments", "adk_chunks", "adk_users", "other_sessions")
-            for name, fields in bodies.items()
-        ]
-        await documents.commit(writes, repeatable_when_unanswered=True)
-        assert 6 == await sweep_documents(kept.database, prefix="adk", now=AT)
-        assert 0 == await sweep_documents(kept.database, prefix="adk", now=AT)
-        for collection in ("adk_sessions", "adk_segments", "adk_chunks"):
-            left = await documents.query("", collection, all_descendants=True)
-            names = ["future", "never", "null", "number", "parts", "text"]
-            assert names == sorted(document.path.rpartition("/")[2] for document in left)
-        for collection in ("adk_users", "other_sessions"):
-            assert 8 == len(await documents.query("", collection, all_descendants=True))
-
-    async def test_one_sweep_of_documents_is_bounded(
-        self, kept: Kept, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(sweep, "_AT_ONCE", 2)
-        monkeypatch.setattr(sweep, "_STEPS", 2)
-        documents = LocalDocuments(kept.database, SessionLimits())
-        writes = [Write(path=f"adk_sessions/{number}", fields={"expire_at": NOW}) for number in range(5)]
-        await documents.commit(writes, repeatable_when_unanswered=True)
-        assert 4 == await sweep_documents(kept.database, prefix="adk", now=AT)
-        assert 1 == await sweep_documents(kept.database, prefix="adk", now=AT)
-
-
 class TestSweeper:
     """Once an hour."""
 
@@ -179,7 +136,7 @@ class TestSweeper:
     async def test_the_first_call_sweeps_and_a_process_does_not_look_again_within_an_hour(
         self, kept: Kept, clock: list[float]
     ) -> None:
-        sweeper = Sweeper(kept.database, kept.contents, prefix="adk")
+        sweeper = Sweeper(kept.database, kept.contents)
         await put(kept, "a", NOW)
         assert 1 == await sweeper.sweep_if_due()
         await put(kept, "b", NOW)
@@ -190,7 +147,7 @@ class TestSweeper:
         self, kept: Kept, clock: list[float]
     ) -> None:
         async def sweep_elsewhere() -> int:
-            return await Sweeper(kept.database, kept.contents, prefix="adk").sweep_if_due()
+            return await Sweeper(kept.database, kept.contents).sweep_if_due()
 
         await sweep_elsewhere()
         await put(kept, "a", NOW)
@@ -201,10 +158,10 @@ class TestSweeper:
 
     async def test_a_clock_that_was_wrong_prevents_no_sweep(self, kept: Kept, clock: list[float]) -> None:
         clock[0] += 1000 * DAY_S
-        await Sweeper(kept.database, kept.contents, prefix="adk").sweep_if_due()
+        await Sweeper(kept.database, kept.contents).sweep_if_due()
         clock[0] = AT
         await put(kept, "a", NOW)
-        assert 1 == await Sweeper(kept.database, kept.contents, prefix="adk").sweep_if_due()
+        assert 1 == await Sweeper(kept.database, kept.contents).sweep_if_due()
 
     async def test_a_failure_is_logged_and_not_raised(
         self, on_disk: Kept, folder: Path, clock: list[float], caplog: pytest.LogCaptureFixture
@@ -212,5 +169,13 @@ class TestSweeper:
         del clock
         folder.mkdir()
         (folder / "store.sqlite3").write_bytes(b"no database" * 1000)
-        assert 0 == await Sweeper(on_disk.database, on_disk.contents, prefix="adk").sweep_if_due()
+        assert 0 == await Sweeper(on_disk.database, on_disk.contents).sweep_if_due()
         assert "sweep" in caplog.text
+
+    async def test_a_new_object_lets_expired_ones_go(self, kept: Kept, clock: list[float]) -> None:
+        del clock
+        await put(kept, "a", NOW)
+        sweeper = Sweeper(kept.database, kept.contents)
+        objects = LocalObjects(kept.database, kept.contents, ArtifactLimits(), sweeper=sweeper)
+        await objects.create("b", Upload(data=b"data", content_type="text/plain", metadata={}))
+        assert ["b"] == await objects.names("", delimiter=None)
