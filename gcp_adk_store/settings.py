@@ -12,6 +12,9 @@ from gcp_adk_store.errors import InvalidInputError
 EMULATOR_PROJECT: Final = "demo-adk-store"
 """The project used on an emulator when none is given; ``demo-`` never names a real project."""
 
+MEMORY: Final = ":memory:"
+"""The path of a local store that ends with its process."""
+
 
 class Form(NamedTuple):
     """The form of a setting's text, and its name in an error."""
@@ -34,6 +37,7 @@ FORMS: Final = {
         re.compile(r"[A-Za-z][A-Za-z0-9-]{0,31}"),
         "1 to 32 letters, digits or '-', starting with a letter",
     ),
+    "local": Form(re.compile(r"[^\x00]+"), "the path of a folder, or ':memory:'"),
     "credentials_file": Form(re.compile(r"[^\x00]+"), "a path"),
     "impersonate_service_account": Form(
         re.compile(r"[A-Za-z0-9._-]+@[A-Za-z0-9.-]+"), "the email of a service account"
@@ -62,6 +66,8 @@ class StoreSettings:
     """Cloud Storage bucket for artifacts; ``None`` means a store without artifacts."""
     prefix: str = "adk"
     """Start of every collection's name; stores with different prefixes never see each other."""
+    local: str | None = None
+    """Folder of a local store, or ``:memory:``; such a store has no project and no bucket."""
     credentials_file: str | None = None
     """Path of credentials; ``None`` takes those of the environment."""
     impersonate_service_account: str | None = None
@@ -73,18 +79,24 @@ class StoreSettings:
 
     def __post_init__(self) -> None:
         require_forms({name: getattr(self, name) for name in FORMS})
+        if self.local is not None and (self.project or self.bucket):
+            raise InvalidInputError(
+                "local names a folder, project and bucket name a cloud store; give the one or the other"
+            )
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str] | None = None) -> Self:
-        """Read ``ADK_STORE_PROJECT``, ``_DATABASE``, ``_BUCKET`` and ``_PREFIX``, and the identity.
+        """Read ``ADK_STORE_PROJECT``, ``_DATABASE``, ``_BUCKET``, ``_PREFIX``, ``_LOCAL`` and the identity.
 
         ``ADK_STORE_CREDENTIALS_FILE``, ``ADK_STORE_IMPERSONATE``, ``ADK_STORE_QUOTA_PROJECT`` and
         ``GOOGLE_CLOUD_UNIVERSE_DOMAIN`` name the identity. An unset or empty variable means the
-        default; the project falls back to ``GOOGLE_CLOUD_PROJECT``.
+        default; the project of a cloud store falls back to ``GOOGLE_CLOUD_PROJECT``.
         """
         env = os.environ if environ is None else environ
+        local = env.get("ADK_STORE_LOCAL") or None
         return cls(
-            project=env.get("ADK_STORE_PROJECT") or env.get("GOOGLE_CLOUD_PROJECT") or None,
+            local=local,
+            project=env.get("ADK_STORE_PROJECT") or (not local and env.get("GOOGLE_CLOUD_PROJECT")) or None,
             database=env.get("ADK_STORE_DATABASE") or "(default)",
             bucket=env.get("ADK_STORE_BUCKET") or None,
             prefix=env.get("ADK_STORE_PREFIX") or "adk",
@@ -95,16 +107,25 @@ class StoreSettings:
         )
 
     def session_service_uri(self) -> str:
-        """Return ``--session_service_uri`` for ADK's servers: ``firestore://PROJECT/DATABASE?...``."""
+        """Return ``--session_service_uri`` for ADK's servers: ``firestore://PROJECT/DATABASE?...``.
+
+        That of a local store is ``firestore+local:///PATH?...``.
+        """
+        if self.local is not None:
+            return f"firestore+local://{_quoted_path(self.local)}?prefix={self.prefix}"
         query = f"prefix={self.prefix}" + (f"&bucket={self.bucket}" if self.bucket else "")
         return f"firestore://{quote(self.project or '', safe='')}/{quote(self.database, safe='()')}?{query}"
 
     def artifact_service_uri(self) -> str:
         """Return ``--artifact_service_uri`` for ADK's servers: ``gs://BUCKET?project=PROJECT``.
 
+        That of a local store is ``gs+local:///PATH``.
+
         Raises:
             InvalidInputError: the settings have no bucket. Without a URI, ADK's servers use memory.
         """
+        if self.local is not None:
+            return f"gs+local://{_quoted_path(self.local)}"
         if self.bucket is None:
             raise InvalidInputError("these settings have no bucket; pass bucket= or set ADK_STORE_BUCKET")
         query = f"?project={quote(self.project, safe='')}" if self.project else ""
@@ -207,6 +228,17 @@ class StoreOptions(TypedDict, total=False):
     default_ttl_seconds: float | None
     session_limits: SessionLimits | None
     artifact_limits: ArtifactLimits | None
+
+
+def _quoted_path(local: str) -> str:
+    """Return the path of a URI.
+
+    Raises:
+        InvalidInputError: the store is in memory, which a server's two services cannot share.
+    """
+    if local == MEMORY:
+        raise InvalidInputError("a store in memory has no URI; name a folder")
+    return quote(os.path.abspath(local))  # noqa: PTH100  # resolve() would follow links
 
 
 def firestore_emulator_host() -> str | None:

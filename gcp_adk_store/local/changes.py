@@ -4,9 +4,11 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from gcp_adk_store.codec.indexes import TTL_FIELDS
 from gcp_adk_store.codec.writes import Delete, FieldPath, Must, Write
 from gcp_adk_store.errors import InvalidInputError
 from gcp_adk_store.local.names import field_path
+from gcp_adk_store.local.spelling import micros
 
 _ABSENT: Final = object()
 _MIN_INT64: Final = -(2**63)
@@ -134,3 +136,10 @@ def _add(stored: Any, amount: int) -> int | float:
     if isinstance(stored, int) and not isinstance(stored, bool):
         return min(max(stored + amount, _MIN_INT64), _MAX_INT64)
     return amount
+
+
+def expires_at(collection: str, fields: Mapping[str, Any]) -> int | None:
+    """Return when a document of *collection* expires, in microseconds since 1970; ``None`` for never."""
+    name = TTL_FIELDS.get(collection.rpartition("_")[2])
+    time = None if name is None else fields.get(name)
+    return micros(time) if isinstance(time, datetime) else None

@@ -9,11 +9,12 @@ from typing import Any, Final, NamedTuple, TypeVar
 from google.adk.platform import time as platform_time
 
 from gcp_adk_store.codec.writes import Delete, Document, FieldPath, Must, Page, Write, Written
-from gcp_adk_store.local import changes, expiry, queries, spelling, weights
+from gcp_adk_store.local import changes, queries, spelling, weights
 from gcp_adk_store.local.database import Database
 from gcp_adk_store.local.names import document_key, field_path, parent_of, path_of
 from gcp_adk_store.local.queries import Candidate, Query
 from gcp_adk_store.local.spelling import Spelled
+from gcp_adk_store.local.sweep import Sweeper
 from gcp_adk_store.operations import telemetry
 from gcp_adk_store.operations.operation import part_of
 from gcp_adk_store.ports.refusals import ConditionFailedError, TargetExistsError
@@ -40,14 +41,17 @@ class MachineClock:
 class LocalDocuments:
     """The documents of one local database; any number of processes may have it open."""
 
-    def __init__(self, database: Database, limits: SessionLimits) -> None:
-        """Prepare the documents of *database*, which :meth:`close` closes; without I/O."""
+    def __init__(self, database: Database, limits: SessionLimits, *, sweeper: Sweeper | None = None) -> None:
+        """Prepare the documents of *database*, which :meth:`close` closes; without I/O.
+
+        Commits let *sweeper*, if any, remove expired data first.
+        """
         self.clock = MachineClock()
         """The time that decides about ages and expiry."""
         self.deadline_s = limits.deadline_s
         """The longest wait for other processes within one call."""
         self._database = database
-        self._sweep = expiry.Sweep()
+        self._sweeper = sweeper
 
     async def commit(
         self,
@@ -56,8 +60,6 @@ class LocalDocuments:
         repeatable_when_unanswered: bool,  # noqa: ARG002  # of the port
     ) -> list[Written]:
         """Apply all *writes* or none; durable and visible to every read on return.
-
-        The first commit, and one an hour, also removes documents that have expired, up to 500.
 
         Raises:
             ConditionFailedError: a document lacks the required update time, or does not exist.
@@ -68,12 +70,14 @@ class LocalDocuments:
             AccessDeniedError: this user may not write the file or its folder.
             StoredDataError: the file is damaged, or has the format of another release.
         """
+        if self._sweeper is not None:
+            await self._sweeper.sweep_if_due()
         keys = [document_key(item.path) for item in writes]
         changes.require_consistent(writes)
         size = weights.require_commit(writes)
         now = int(self.clock.now() * _MICROS)
         return await self._call(
-            self._database.write, partial(_commit, writes=writes, keys=keys, now=now, sweep=self._sweep), size
+            self._database.write, partial(_commit, writes=writes, keys=keys, now=now), size
         )
 
     async def commit_all(self, writes: Sequence[Write | Delete]) -> None:
@@ -182,7 +186,6 @@ def _commit(
     writes: Sequence[Write | Delete],
     keys: Sequence[bytes],
     now: int,
-    sweep: expiry.Sweep,
 ) -> list[Written]:
     """Apply *writes* within a transaction, one after the other."""
     changed: dict[bytes, _Change] = {}
@@ -204,7 +207,6 @@ def _commit(
             time = time or _next_time(sql, now)
             _store(sql, key, change, time)
             times[key] = time
-    sweep.run(sql, now)
     return [
         Written(update_time=_time_text(times[key]), incremented=counter)
         for key, counter in zip(keys, counters, strict=True)
@@ -226,7 +228,7 @@ def _apply(item: Write | Delete, change: _Change) -> dict[str, int]:
         fields = spelling.read(change.spelled, what=item.path)
     after, counters = changes.written(item, fields)
     change.spelled = spelling.spell(after)
-    change.expire_at = expiry.expires_at(item.path.split("/")[-2], after)
+    change.expire_at = changes.expires_at(item.path.split("/")[-2], after)
     if not weights.is_surely_small(change.spelled):
         weights.require_document(item.path, after)
     return counters

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final, NoReturn, TypeVar
 
 from gcp_adk_store.codec.checksums import RunningChecksum
-from gcp_adk_store.codec.objects import ObjectFields, ScannedObject, StoredObject, Upload
+from gcp_adk_store.codec.objects import ObjectFields, ScannedObject, StoredObject
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
 from gcp_adk_store.local import object_rows
 from gcp_adk_store.local.contents import Content, Contents
@@ -56,7 +56,9 @@ class LocalObjects:
         """No key encrypts the objects."""
         return
 
-    async def create(self, name: str, upload: Upload, *, marks: Mapping[str, str] | None = None) -> None:
+    async def create(
+        self, name: str, upload: ObjectFields, *, marks: Mapping[str, str] | None = None
+    ) -> None:
         """Write an object that must not exist yet; durable on return.
 
         Its storage class is ignored: a folder has one. An existing object gets *marks*, if any, as its

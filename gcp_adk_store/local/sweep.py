@@ -1,4 +1,8 @@
-"""Remove objects that have expired, as a bucket's lifecycle rule does, and files that no object has."""
+"""Remove what has expired, and files that no object has.
+
+Services hide what has expired without it: a sweep only makes room, as Firestore's TTL policies and a bucket's
+lifecycle rule do.
+"""
 
 import logging
 import math
@@ -10,7 +14,8 @@ from google.adk.platform import time as platform_time
 
 from gcp_adk_store.errors import StoreError
 from gcp_adk_store.local import object_rows
-from gcp_adk_store.local.contents import Contents, FileContents
+from gcp_adk_store.local.content_files import FileContents
+from gcp_adk_store.local.contents import Contents
 from gcp_adk_store.local.database import Database
 from gcp_adk_store.operations import telemetry
 
@@ -20,14 +25,14 @@ EVERY_S: Final = 3600.0
 """Seconds from the start of one sweep to that of the next, in all processes of a store together."""
 
 _AT_ONCE: Final = 500
-"""Objects or files of one step, so that no step keeps other writers waiting for long."""
+"""Documents, objects or files of one step, so that no step keeps other writers waiting for long."""
 
 _STEPS: Final = 20
-"""Steps of one sweep: what it leaves, the next one removes."""
+"""Steps of one sweep for each kind: what it leaves, the next one removes."""
 
 
 class Sweeper:
-    """Sweeps the objects of a store once an hour, whatever the number of processes that use it."""
+    """Sweeps a store once an hour, whatever the number of processes that use it."""
 
     def __init__(self, database: Database, contents: Contents) -> None:
         self._database = database
@@ -47,14 +52,45 @@ class Sweeper:
         try:
             if not await self._database.write(lambda connection: _begin(connection, now)):
                 return 0
-            return await sweep_objects(self._database, self._contents, now=now)
+            documents = await sweep_documents(self._database, now=now)
+            return documents + await sweep_objects(self._database, self._contents, now=now)
         except StoreError as exc:
             logger.warning(
-                "the sweep of expired objects failed; the next one is in an hour: %s",
+                "the sweep of expired data failed; the next one is in an hour: %s",
                 exc,
                 extra=telemetry.log_fields(exc),
             )
             return 0
+
+
+async def sweep_documents(database: Database, *, now: float) -> int:
+    """Remove up to 10,000 documents that have expired, the first to expire first.
+
+    Args:
+        database: Has the table of documents.
+        now: Unix time in seconds.
+
+    Returns:
+        The number of removed documents.
+
+    Raises:
+        StoreError: the sweep could not go on; what it has removed stays removed.
+    """
+
+    def work(connection: sqlite3.Connection) -> int:
+        return connection.execute(
+            "DELETE FROM documents WHERE id IN"
+            " (SELECT id FROM documents WHERE expire_at <= ? ORDER BY expire_at LIMIT ?)",
+            (int(now * 1e6), _AT_ONCE),
+        ).rowcount
+
+    removed = 0
+    for _ in range(_STEPS):
+        some = await database.write(work)
+        removed += some
+        if some < _AT_ONCE:
+            break
+    return removed
 
 
 async def sweep_objects(database: Database, contents: Contents, *, now: float) -> int:

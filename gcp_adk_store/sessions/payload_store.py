@@ -68,7 +68,7 @@ class BucketPayloads:
         try:
             read = await self._objects.read(f"{self._folder(owner)}{ref.sha256}", generation=None)
         except StoredDataError as exc:
-            raise PayloadMissingError(f"payload {ref} of {owner.path} is damaged{_WAY_OUT}") from exc
+            raise _unreadable(owner, ref, "damaged") from exc
         return None if read is None else read[0]
 
     async def renew_all(self, owner: PayloadOwner, *, parts_at: int) -> None:
@@ -193,10 +193,7 @@ class Payloads:
         """
         data = await self.at(ref.place).get(owner, ref)
         if data is None or not ref.fits(data):
-            raise PayloadMissingError(
-                f"payload {ref} of {owner.path} is {'missing' if data is None else 'damaged'}; restore it, "
-                'or read events without it: FirestoreSessionService(on_missing_payload="placeholder")'
-            )
+            raise _unreadable(owner, ref, "missing" if data is None else "damaged")
         return data
 
     async def scan(self) -> AsyncIterator[Sequence[StoredPayload]]:
@@ -210,6 +207,13 @@ class Payloads:
         """Close what was opened for the bucket."""
         if self._objects is not None:
             await self._objects.close()
+
+
+def _unreadable(owner: PayloadOwner, ref: PayloadRef, how: str) -> PayloadMissingError:
+    return PayloadMissingError(
+        f"payload {ref} of {owner.path} is {how}; restore it, or read events without it: "
+        'FirestoreSessionService(on_missing_payload="placeholder")'
+    )
 
 
 def _custom_time(parts_at: int) -> datetime:

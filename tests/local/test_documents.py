@@ -16,10 +16,12 @@ from google.adk.platform import time as platform_time
 
 from gcp_adk_store import InvalidInputError, StoredDataError
 from gcp_adk_store.codec.writes import Delete, Document, Must, Page, Write, Written
+from gcp_adk_store.local.backend import contents_of
 from gcp_adk_store.local.database import Database
 from gcp_adk_store.local.documents import LocalDocuments
+from gcp_adk_store.local.sweep import Sweeper, sweep_documents
 from gcp_adk_store.ports.refusals import ConditionFailedError, TargetExistsError
-from gcp_adk_store.settings import SessionLimits
+from gcp_adk_store.settings import ArtifactLimits, SessionLimits
 from tests.local.conftest import ROOT, Elsewhere
 from tests.local.documents_process import FIRST
 
@@ -293,39 +295,61 @@ async def test_only_the_fields_that_are_asked_for_are_returned(documents: LocalD
         assert [found] == [each.fields for each in await documents.query("", "apps", fields=fields)]
 
 
-async def test_expired_documents_are_removed_once_an_hour(
-    documents: LocalDocuments, clock: list[float]
-) -> None:
-    """Those of the collections and the field that have a TTL policy in Firestore, 500 in one commit."""
-    at = datetime.fromtimestamp(clock[-1] + 10, UTC)
+async def test_expired_documents_are_removed(path: Path, documents: LocalDocuments) -> None:
+    """Those of the collections and the field that have a TTL policy in Firestore."""
+    at = datetime.fromtimestamp(4e9, UTC)
     many = [Write(path=f"adk_sessions/{n:04d}", fields={"expire_at": at}) for n in range(600)]
     await put(documents, *many, Write(path="adk_sessions/later", fields={"expire_at": at.replace(year=2200)}))
     await put(
         documents, Write(path=ONE, fields={"expire_at": at}), Write(path="adk_users/u", fields={"x": at})
     )
-    left = []
-    for seconds in (10, 3599, 3600, 3600, 3600):
-        clock.append(4e9 + seconds)
-        await put(documents, Write(path="adk_apps/a", fields={"seconds": seconds}))
-        left.append(len(await documents.query("", "adk_sessions")))
-    assert [601, 601, 101, 1, 1] == left
+    database = Database(path)
+    removed = [await sweep_documents(database, now=4e9 + seconds) for seconds in (-1, 0, 1)]
+    await database.close()
+
+    assert [0, 600, 0] == removed
+    assert 1 == len(await documents.query("", "adk_sessions"))
     assert [ONE, "adk_users/u"] == [
         found and found.path for found in await documents.get([ONE, "adk_users/u"])
     ]
 
 
-async def test_a_document_that_no_longer_expires_stays(documents: LocalDocuments, clock: list[float]) -> None:
+async def test_a_commit_sweeps_once_an_hour(
+    path: Path, documents: LocalDocuments, clock: list[float]
+) -> None:
+    """Whichever process it is of."""
+    database = Database(path)
+    contents = contents_of(database, ArtifactLimits())
+
+    async def left_after_a_commit(expired: str) -> bool:
+        at = datetime.fromtimestamp(clock[-1] - 1, UTC)
+        await put(documents, Write(path=expired, fields={"expire_at": at}))
+        process = LocalDocuments(database, SessionLimits(), sweeper=Sweeper(database, contents))
+        await put(process, Write(path=ONE, fields={}))
+        return (await documents.get([expired])) != [None]
+
+    left = []
+    for seconds in (0, 3599, 3601):
+        clock.append(4e9 + seconds)
+        left.append(await left_after_a_commit(f"adk_sessions/{seconds}"))
+    await database.close()
+
+    assert [False, True, False] == left
+
+
+async def test_a_document_that_no_longer_expires_stays(path: Path, documents: LocalDocuments) -> None:
     """Or that expires later, as a session does after each append."""
-    at = datetime.fromtimestamp(clock[-1] + 10, UTC)
-    path, other = "adk_sessions/a", "adk_sessions/b"
-    await put(documents, *(Write(path=each, fields={"expire_at": at}) for each in (path, other)))
-    await put(documents, Write(path=path, fields={}, mask=[("expire_at",)]))
+    at = datetime.fromtimestamp(4e9, UTC)
+    cleared, other = "adk_sessions/a", "adk_sessions/b"
+    await put(documents, *(Write(path=each, fields={"expire_at": at}) for each in (cleared, other)))
+    await put(documents, Write(path=cleared, fields={}, mask=[("expire_at",)]))
     await put(
         documents, Write(path=other, fields={"expire_at": at.replace(year=2200)}, mask=[("expire_at",)])
     )
-    clock.append(5e9)
-    await put(documents, Write(path=ONE, fields={}))
-    assert None not in await documents.get([path, other])
+    database = Database(path)
+    assert 0 == await sweep_documents(database, now=5e9)
+    await database.close()
+    assert None not in await documents.get([cleared, other])
 
 
 def deep(levels: int) -> Any:
@@ -356,7 +380,7 @@ def deep(levels: int) -> Any:
         Write(path=f"apps/{'x' * 1501}", fields={}),
         Delete(path="apps"),
     ],
-    ids=lambda write: f"{write.path[:10]!a} {getattr(write, 'fields', '')!a}"[:40],
+    ids=lambda write: f"{write.path[:10]!a} {type(getattr(write, 'fields', {}).get('a')).__name__}",
 )
 async def test_what_firestore_refuses_is_refused(documents: LocalDocuments, write: Write | Delete) -> None:
     """With nothing of the commit written, and without its content in the error."""

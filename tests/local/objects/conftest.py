@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from gcp_adk_store.local.contents import Contents, contents_of
+from gcp_adk_store.local.backend import contents_of
+from gcp_adk_store.local.contents import Contents
 from gcp_adk_store.local.database import Database
 from gcp_adk_store.local.objects import LocalObjects, LocalUploads
 from gcp_adk_store.settings import ArtifactLimits

@@ -14,7 +14,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any, Final
 
-from gcp_adk_store.codec.objects import ObjectFields, Upload
+from gcp_adk_store.codec.objects import ObjectFields
 from gcp_adk_store.errors import UnavailableError
 from gcp_adk_store.ports.refusals import ObjectExistsError
 from tests.local.objects.conftest import Kept, kept_at
@@ -26,9 +26,9 @@ NAMES: Final = 40
 _LARGEST: Final = 1024 * 1024
 
 
-def upload(data: bytes) -> Upload:
+def upload(data: bytes) -> ObjectFields:
     """Return an upload of *data*."""
-    return Upload(data=data, content_type=FIELDS.content_type, metadata=FIELDS.metadata)
+    return ObjectFields(data=data, content_type=FIELDS.content_type, metadata=FIELDS.metadata)
 
 
 async def create(kept: Kept) -> None:

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from gcp_adk_store.errors import AccessDeniedError, InvalidInputError, OutcomeUnknownError, UnavailableError
-from gcp_adk_store.local.contents import Content, Contents, FileContents
+from gcp_adk_store.local.content_files import FileContents
+from gcp_adk_store.local.contents import Content, Contents
 from gcp_adk_store.ports.refusals import ObjectExistsError
 from gcp_adk_store.settings import ArtifactLimits
 from tests.local.objects.conftest import Kept

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from google.adk.platform import time as platform_time
 
-from gcp_adk_store.codec.objects import MAX_METADATA_BYTES, ObjectFields, Upload
+from gcp_adk_store.codec.objects import MAX_METADATA_BYTES, ObjectFields
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
 from gcp_adk_store.local import object_rows
 from gcp_adk_store.local.objects import LocalSigner
@@ -51,9 +51,9 @@ NAMES = [
 ]
 
 
-def upload(data: bytes = b"data", fields: ObjectFields = FIELDS) -> Upload:
+def upload(data: bytes = b"data", fields: ObjectFields = FIELDS) -> ObjectFields:
     """Return an upload of *data*."""
-    return Upload(
+    return ObjectFields(
         data=data,
         content_type=fields.content_type,
         metadata=fields.metadata,

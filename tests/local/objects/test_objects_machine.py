@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeVar
@@ -15,7 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_a
 from gcp_adk_store.cloud.storage.calls import StorageCalls
 from gcp_adk_store.cloud.storage.objects import Objects as CloudObjects
 from gcp_adk_store.cloud.storage.resumable import ResumableUploads
-from gcp_adk_store.codec.objects import MAX_METADATA_BYTES, ObjectFields, ScannedObject, StoredObject, in_one
+from gcp_adk_store.codec.objects import MAX_METADATA_BYTES, ObjectFields, ScannedObject, StoredObject
 from gcp_adk_store.errors import StoreError
 from gcp_adk_store.ports.objects import Objects, Uploads
 from gcp_adk_store.ports.refusals import RefusedError
@@ -128,7 +128,7 @@ class ObjectsMachine(RuleBasedStateMachine):
 
     @rule(name=NAMES, data=st.binary(max_size=20), fields=FIELDS, marks=st.none() | METADATA)
     def create(self, name: str, data: bytes, fields: ObjectFields, marks: dict[str, str] | None) -> None:
-        upload, name = in_one(fields, data), self.named(name)
+        upload, name = replace(fields, data=data), self.named(name)
         self.both(lambda side, _: side.objects.create(name, upload, marks=marks))
         self.look(name)
 

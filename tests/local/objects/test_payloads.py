@@ -100,5 +100,5 @@ class TestPayloads:
         sweeper = Sweeper(kept.database, kept.contents)
         assert 0 == await sweeper.sweep_if_due()
         clock[0] += 30 * 24 * 3600.0
-        assert 1 == await Sweeper(kept.database, kept.contents).sweep_if_due()
+        assert 2 == await Sweeper(kept.database, kept.contents).sweep_if_due()
         assert [] == await kept.objects.names("", delimiter=None)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from google.adk.platform import time as platform_time
 
-from gcp_adk_store.codec.objects import Upload
+from gcp_adk_store.codec.objects import ObjectFields
 from gcp_adk_store.local import sweep
 from gcp_adk_store.local.contents import Content
 from gcp_adk_store.local.objects import LocalObjects
@@ -25,7 +25,7 @@ DAY_S = 24 * 3600.0
 async def put(kept: Kept, name: str, until: datetime | None) -> None:
     """Create an object that expires."""
     await kept.objects.create(
-        name, Upload(data=b"data", content_type="text/plain", metadata={}, custom_time=until)
+        name, ObjectFields(data=b"data", content_type="text/plain", metadata={}, custom_time=until)
     )
 
 
@@ -50,7 +50,7 @@ class TestExpiry:
         await put(kept, "a", NOW)
         source = await kept.objects.info("a")
         assert source is not None
-        await kept.objects.copy(source, "b", Upload(data=b"", content_type="text/plain", metadata={}))
+        await kept.objects.copy(source, "b", ObjectFields(data=b"", content_type="text/plain", metadata={}))
         await sweep_objects(kept.database, kept.contents, now=AT)
         read = await kept.objects.read("b", generation=None)
         assert read is not None
@@ -177,5 +177,5 @@ class TestSweeper:
         await put(kept, "a", NOW)
         sweeper = Sweeper(kept.database, kept.contents)
         objects = LocalObjects(kept.database, kept.contents, ArtifactLimits(), sweeper=sweeper)
-        await objects.create("b", Upload(data=b"data", content_type="text/plain", metadata={}))
+        await objects.create("b", ObjectFields(data=b"data", content_type="text/plain", metadata={}))
         assert ["b"] == await objects.names("", delimiter=None)

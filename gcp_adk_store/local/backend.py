@@ -1,0 +1,53 @@
+"""Open the parts of a local store, which share one database."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from gcp_adk_store.local.content_files import FileContents
+from gcp_adk_store.local.content_memory import MemoryContents
+from gcp_adk_store.local.contents import Contents
+from gcp_adk_store.local.database import Database
+from gcp_adk_store.local.documents import LocalDocuments
+from gcp_adk_store.local.objects import LocalObjects, LocalSigner, LocalUploads
+from gcp_adk_store.local.sweep import Sweeper
+from gcp_adk_store.settings import MEMORY, ArtifactLimits, SessionLimits
+
+DATABASE: Final = "store.sqlite3"
+"""Name of the database in the folder of a store."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backend:
+    """What serves the ports on one machine."""
+
+    documents: LocalDocuments
+    objects: LocalObjects
+    uploads: LocalUploads
+    signer: LocalSigner
+
+
+def open_backend(path: str, session_limits: SessionLimits, artifact_limits: ArtifactLimits) -> Backend:
+    """Return the backend in the folder *path*, or in memory; without I/O.
+
+    Raises:
+        InvalidInputError: *path* contains a zero byte.
+    """
+    # An absolute path: a process may change its directory before the first call.
+    database = Database(None if path == MEMORY else Path(path).absolute() / DATABASE)
+    contents = contents_of(database, artifact_limits)
+    sweeper = Sweeper(database, contents)
+    objects = LocalObjects(database, contents, artifact_limits, sweeper=sweeper)
+    return Backend(
+        documents=LocalDocuments(database, session_limits, sweeper=sweeper),
+        objects=objects,
+        uploads=LocalUploads(objects, contents),
+        signer=LocalSigner(),
+    )
+
+
+def contents_of(database: Database, limits: ArtifactLimits) -> Contents:
+    """Return what keeps bytes beside *database*, in the folder ``objects``, or within one in memory."""
+    if database.path is None:
+        return MemoryContents(database)
+    return FileContents(database.path.parent / "objects", limits)
