@@ -1,5 +1,6 @@
 """Own the services of one deployment and their connections."""
 
+import os
 from collections.abc import AsyncIterator
 from typing import Self, Unpack
 
@@ -9,11 +10,15 @@ from gcp_adk_store.artifacts.service import GcsArtifactService
 from gcp_adk_store.cloud.auth.credentials import StoreCredentials
 from gcp_adk_store.cloud.firestore.channels import FirestoreClient
 from gcp_adk_store.cloud.storage.calls import StorageClient
+from gcp_adk_store.codec.documents import Layout
 from gcp_adk_store.errors import InvalidInputError
+from gcp_adk_store.local.backend import open_backend
 from gcp_adk_store.model.garbage import DEFAULT_AGE_S, Garbage, GarbageKind
 from gcp_adk_store.operations.closing import Closing
 from gcp_adk_store.operations.forks import OfOneProcess
+from gcp_adk_store.sessions.payload_store import Payloads
 from gcp_adk_store.sessions.service import FirestoreSessionService
+from gcp_adk_store.sessions.storage import SessionStorage
 from gcp_adk_store.settings import ArtifactLimits, SessionLimits, SessionOptions, StoreOptions, StoreSettings
 
 
@@ -80,6 +85,38 @@ class Store(OfOneProcess, Closing):
         return cls(sessions=sessions, artifacts=artifacts)
 
     @classmethod
+    def local(
+        cls, path: str | os.PathLike[str], *, prefix: str = "adk", **options: Unpack[StoreOptions]
+    ) -> Self:
+        """Return a store in a folder of this machine, for any number of its processes; without a cloud.
+
+        The services keep the guarantees of docs/guarantees.md, as far as one machine can: docs/local.md says
+        where they differ. The folder is made at the first call.
+
+        Args:
+            path: The folder, on a file system of this machine. ``:memory:`` keeps everything in this object.
+            prefix: As in :class:`~gcp_adk_store.StoreSettings`.
+            options: As :class:`~gcp_adk_store.settings.StoreOptions` describes them.
+
+        Raises:
+            InvalidInputError: a setting is malformed.
+        """
+        place = StoreSettings(local=os.fspath(path), prefix=prefix)
+        session_limits = options.get("session_limits") or SessionLimits()
+        artifact_limits = options.get("artifact_limits") or ArtifactLimits()
+        backend = open_backend(os.fspath(path), session_limits, artifact_limits)
+        layout = Layout(place.prefix)
+        storage = SessionStorage(
+            backend.documents, Payloads(backend.documents, backend.objects, layout), layout
+        )
+        return cls(
+            sessions=FirestoreSessionService.over(storage, **_of_sessions(**options)),
+            artifacts=GcsArtifactService.over(
+                backend.objects, backend.uploads, backend.signer, artifact_limits
+            ),
+        )
+
+    @classmethod
     def from_env(
         cls,
         *,
@@ -88,13 +125,16 @@ class Store(OfOneProcess, Closing):
     ) -> Self:
         """Return the store that ``ADK_STORE_PROJECT``, ``_DATABASE``, ``_BUCKET`` and ``_PREFIX`` name.
 
-        Without *credentials*, ``ADK_STORE_CREDENTIALS_FILE``, ``ADK_STORE_IMPERSONATE``,
-        ``ADK_STORE_QUOTA_PROJECT`` and ``GOOGLE_CLOUD_UNIVERSE_DOMAIN`` name the identity.
+        ``ADK_STORE_LOCAL`` names the folder of a local store instead of the first three. Without
+        *credentials*, ``ADK_STORE_CREDENTIALS_FILE``, ``ADK_STORE_IMPERSONATE``, ``ADK_STORE_QUOTA_PROJECT``
+        and ``GOOGLE_CLOUD_UNIVERSE_DOMAIN`` name the identity.
 
         Raises:
             InvalidInputError: a variable is malformed.
         """
         place = StoreSettings.from_env()
+        if place.local is not None:
+            return cls.local(place.local, prefix=place.prefix, **options)
         return cls.connect(
             project=place.project,
             database=place.database,

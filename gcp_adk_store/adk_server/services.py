@@ -2,6 +2,7 @@
 
 import asyncio
 import inspect
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from gcp_adk_store.adk_server.uris import artifact_service_arguments, require_known, session_service_arguments
@@ -13,6 +14,7 @@ from gcp_adk_store.operations.forks import Guard
 from gcp_adk_store.operations.operation import part_of
 from gcp_adk_store.sessions.service import FirestoreSessionService
 from gcp_adk_store.settings import ArtifactLimits, SessionOptions, StoreSettings
+from gcp_adk_store.store import Store
 
 if TYPE_CHECKING:
     from google.adk.cli.service_registry import ServiceRegistry
@@ -30,6 +32,8 @@ _as_whom: dict[StoreSettings, StoreCredentials] = {}
 def register(registry: "ServiceRegistry | None" = None) -> None:
     """Register ``firestore://PROJECT/DATABASE?...`` for sessions and ``gs://BUCKET?...`` for artifacts.
 
+    Also ``firestore+local:///PATH`` and ``gs+local:///PATH``, for a store in a folder.
+
     Call it before ``adk web``, ``adk api_server``, ``adk run`` or ``get_fast_api_app``, in their process; a
     repeated call is harmless. It replaces ADK's own factory for ``gs://``; each service loads what the other
     saved, because both write the same objects. ADK reads a ``services.yaml`` or ``services.py`` of the agents
@@ -44,6 +48,8 @@ def register(registry: "ServiceRegistry | None" = None) -> None:
     registry = registry or get_service_registry()
     registry.register_session_service("firestore", session_service)
     registry.register_artifact_service("gs", artifact_service)
+    registry.register_session_service("firestore+local", session_service)
+    registry.register_artifact_service("gs+local", artifact_service)
 
 
 def session_service(
@@ -67,7 +73,7 @@ def session_service(
     Raises:
         InvalidInputError: the URI or an option is invalid, or both set the same argument.
     """
-    return _service(FirestoreSessionService, session_service_arguments(uri), options)
+    return _service(FirestoreSessionService, _sessions_of, session_service_arguments(uri), options)
 
 
 def artifact_service(
@@ -84,7 +90,7 @@ def artifact_service(
     Raises:
         InvalidInputError: as for :func:`session_service`.
     """
-    return _service(GcsArtifactService, artifact_service_arguments(uri), options)
+    return _service(GcsArtifactService, _artifacts_of, artifact_service_arguments(uri), options)
 
 
 async def missing_bucket(*, session_uri: str | None, artifact_uri: str | None) -> str | None:
@@ -132,7 +138,12 @@ async def close_services() -> None:
             raise failure
 
 
-def _service(kind: type[Service], arguments: dict[str, Any], options: dict[str, Any]) -> Service:
+def _service(
+    kind: type[Service],
+    make: Callable[[dict[str, Any]], Service],
+    arguments: dict[str, Any],
+    options: dict[str, Any],
+) -> Service:
     require_known(options, _arguments(kind), of=kind.__name__)
     for name in options:
         if name in arguments:
@@ -143,11 +154,24 @@ def _service(kind: type[Service], arguments: dict[str, Any], options: dict[str, 
         for known, service in _made:
             if isinstance(service, kind) and known == asked:
                 return service
-        if asked.get("credentials") is None:
+        if "local" not in asked and asked.get("credentials") is None:
             asked["credentials"] = _credentials()
-        made = kind(**asked)
+        made = make(asked)
         _made.append((arguments | options, made))
         return made
+
+
+def _sessions_of(asked: dict[str, Any]) -> FirestoreSessionService:
+    if "local" not in asked:
+        return FirestoreSessionService(**asked)
+    path, limits = asked.pop("local"), asked.pop("limits", None)
+    return Store.local(path, session_limits=limits, **asked).sessions
+
+
+def _artifacts_of(asked: dict[str, Any]) -> GcsArtifactService:
+    if "local" not in asked:
+        return GcsArtifactService(**asked)
+    return Store.local(asked["local"], artifact_limits=asked.get("limits")).artifacts
 
 
 def _arguments(kind: type[Any]) -> set[str]:

@@ -25,7 +25,8 @@ _ARTIFACT_FORMS: Final = {
 def session_service_arguments(uri: str) -> dict[str, Any]:
     """Parse ``firestore://PROJECT/DATABASE?...`` into arguments of the session service.
 
-    Both names may be left out, as in ``firestore:///``. Parameters: *prefix*, *bucket*, *on_conflict*,
+    Both names may be left out, as in ``firestore:///``. ``firestore+local:///PATH?...`` gives a *local* path
+    instead of project, database and bucket. Parameters: *prefix*, *bucket*, *on_conflict*,
     *on_missing_payload*, *default_ttl_seconds* and the numbers of :class:`SessionLimits`, by their names.
     Percent-encoding is decoded everywhere; ``+`` stays a plus.
 
@@ -33,18 +34,18 @@ def session_service_arguments(uri: str) -> dict[str, Any]:
         InvalidInputError: a part of it is unknown, repeated, empty or malformed.
     """
     parts = _ServiceUri.parse(uri, "firestore")
-    project, database = parts.authority, parts.path.removeprefix("/")
-    given = parts.typed(
-        {
-            "prefix": str,
-            "bucket": str,
-            "on_conflict": str,
-            "on_missing_payload": str,
-            "default_ttl_seconds": _decimal,
-        },
-        SessionLimits,
-    )
-    named = {"project": project, "database": database}
+    options: dict[str, Callable[[str], Any]] = {
+        "prefix": str,
+        "on_conflict": str,
+        "on_missing_payload": str,
+        "default_ttl_seconds": _decimal,
+    }
+    if parts.is_local:
+        named = {"local": parts.path}
+        given = parts.typed(options, SessionLimits)
+    else:
+        named = {"project": parts.authority, "database": parts.path.removeprefix("/")}
+        given = parts.typed({**options, "bucket": str}, SessionLimits)
     arguments = {name: value for name, value in named.items() if value} | given
     StoreSettings(**{name: value for name, value in arguments.items() if name in FORMS})
     return arguments
@@ -52,6 +53,8 @@ def session_service_arguments(uri: str) -> dict[str, Any]:
 
 def artifact_service_arguments(uri: str) -> dict[str, Any]:
     """Parse ``gs://BUCKET?...`` into arguments of the artifact service.
+
+    ``gs+local:///PATH?...`` gives a *local* path instead of the bucket, and knows the limits alone.
 
     Parameters: *project*, *kms_key_name*, *storage_class*, *signing_service_account* and the numbers of
     :class:`ArtifactLimits`, by their names.
@@ -61,6 +64,9 @@ def artifact_service_arguments(uri: str) -> dict[str, Any]:
             names the artifacts within a bucket.
     """
     parts = _ServiceUri.parse(uri, "gs")
+    if parts.is_local:
+        StoreSettings(local=parts.path)
+        return {"local": parts.path} | parts.typed({}, ArtifactLimits)
     if parts.path not in ("", "/"):
         raise InvalidInputError(f"gs://{parts.authority} is a whole bucket; {parts.path!r} cannot follow it")
     given = parts.typed(
@@ -86,7 +92,7 @@ def require_known(names: Iterable[str], known: Iterable[str], *, of: str) -> Non
             raise InvalidInputError(f"{of} has no {name[:80]!r}; {hint}")
 
 
-_URI: Final = re.compile(r"([a-z]+)://([^/?#]*)([^?#]*)(?:\?([^#]*))?", re.IGNORECASE)
+_URI: Final = re.compile(r"([a-z]+(?:\+local)?)://([^/?#]*)([^?#]*)(?:\?([^#]*))?", re.IGNORECASE)
 _USER: Final = re.compile(r"//[^/?#]*@")
 """The user part of other services' URIs, which may hold a password."""
 _NOT_ENCODED: Final = re.compile(r"%(?![0-9A-Fa-f]{2})")
@@ -102,7 +108,7 @@ class _ServiceUri(NamedTuple):
     def parse(cls, uri: str, scheme: str) -> Self:
         # Not urlsplit(): it drops line breaks and blanks, and reads a port in example.com:project.
         found = _URI.fullmatch(uri)
-        fits = found is not None and found[1].lower() == scheme and "@" not in found[2]
+        fits = found is not None and found[1].lower() in (scheme, f"{scheme}+local") and "@" not in found[2]
         if found is None or not fits or not uri.isprintable() or " " in uri:
             shown = _USER.sub("//...@", uri)[:80]
             raise InvalidInputError(f"{shown!r} is not a URI of the form {scheme}://...?name=value&...")
@@ -114,7 +120,16 @@ class _ServiceUri(NamedTuple):
             if name in query:
                 raise InvalidInputError(f"{scheme}://: the parameter {name[:80]!r} is there twice")
             query[name] = value
-        return cls(scheme, _decoded(found[2]), _decoded(found[3]), query)
+        made = cls(found[1].lower(), _decoded(found[2]), _decoded(found[3]), query)
+        if made.is_local and (made.authority or len(made.path) < len("/x")):
+            raise InvalidInputError(
+                f"{made.scheme}:// must go on with an absolute path: {made.scheme}:///PATH"
+            )
+        return made
+
+    @property
+    def is_local(self) -> bool:
+        return self.scheme.endswith("+local")
 
     def typed(self, parameters: Mapping[str, Callable[[str], Any]], limits: type[Any]) -> dict[str, Any]:
         """Return the converted parameters, with all limits in one ``limits`` object."""

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterat
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 from functools import wraps
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
@@ -35,6 +36,7 @@ _HELPS: Final = {
     "database": ("ID", "Firestore database"),
     "bucket": ("NAME", "Bucket of artifacts and payloads"),
     "prefix": ("TEXT", "Start of the collections' names"),
+    "local": ("PATH", "Folder of a local store, instead of project, database and bucket"),
 }
 PLACE: Final = tuple(_HELPS)
 """Parameters that name a store, of each command with :func:`place_options`."""
@@ -58,7 +60,7 @@ class OpenStore:
 
 
 def place_options(command: Command) -> Command:
-    """Add ``--project``, ``--database``, ``--bucket`` and ``--prefix`` to *command*."""
+    """Add ``--project``, ``--database``, ``--bucket``, ``--prefix`` and ``--local`` to *command*."""
     for name, (metavar, says) in reversed(_HELPS.items()):
         told = f"{says}; by default ADK_STORE_{name.upper()}."
         command = click.option(f"--{name}", metavar=metavar, help=told)(command)
@@ -68,15 +70,24 @@ def place_options(command: Command) -> Command:
 def chosen_settings(place: Mapping[str, str | None]) -> StoreSettings:
     """Return the settings of the environment, with the options of :func:`place_options` in their place.
 
+    An option of a local store overrides variables of a cloud store, and the other way round.
+
     Raises:
-        InvalidInputError: a setting is malformed.
+        InvalidInputError: a setting is malformed, or the options name two stores.
     """
     given: dict[str, Any] = {name: value for name, value in place.items() if value}
-    return replace(StoreSettings.from_env(), **given)
+    settings = StoreSettings.from_env()
+    if "local" in given:
+        settings = replace(settings, project=None, bucket=None)
+    elif given.keys() - {"prefix"}:
+        settings = replace(settings, local=None)
+    return replace(settings, **given)
 
 
 def where(settings: StoreSettings) -> str:
     """Return the place of a store in one line; without a project, only the bucket."""
+    if settings.local is not None:
+        return in_one_line(f"folder {settings.local}, prefix {settings.prefix}")
     names, emulators = [], []
     if settings.project:
         names += [f"project {settings.project}", f"database {settings.database}", f"prefix {settings.prefix}"]
@@ -111,12 +122,38 @@ async def open_store(
     from gcp_adk_store.store import Store  # noqa: PLC0415
 
     settings = chosen_settings(place)
-    if needs_project:
-        settings = await _with_project(settings)
-    credentials = StoreCredentials.from_settings(settings)
-    names = described(settings)
-    async with Store.connect(**names, credentials=credentials, session_limits=_READS_ONCE) as store:
-        yield OpenStore(store, where(settings), names)
+    if settings.local is not None:
+        store = Store.local(
+            existing_folder(settings.local), prefix=settings.prefix, session_limits=_READS_ONCE
+        )
+    else:
+        if needs_project:
+            settings = await _with_project(settings)
+        store = Store.connect(
+            project=settings.project,
+            database=settings.database,
+            bucket=settings.bucket,
+            prefix=settings.prefix,
+            credentials=StoreCredentials.from_settings(settings),
+            session_limits=_READS_ONCE,
+        )
+    async with store:
+        yield OpenStore(store, where(settings), described(settings))
+
+
+def existing_folder(path: str) -> str:
+    """Return the *path* of a local store: a command looks at one, and does not create it.
+
+    Raises:
+        NotProvisionedError: the folder contains no store.
+    """
+    from gcp_adk_store.local.backend import DATABASE  # noqa: PLC0415  # as above
+
+    if not (Path(path) / DATABASE).exists():
+        raise NotProvisionedError(
+            f"the folder {path!r} contains no local store; an agent creates one: Store.local({path!r})"
+        )
+    return path
 
 
 def at_store(*, needs_project: bool = True) -> Callable[[Work], Callable[..., None]]:

@@ -58,6 +58,19 @@ def adk_store(firestore_emulator: emulators.Emulator, adk_store_bucket: str) -> 
     asyncio.run(store.close())
 
 
+@pytest.fixture
+def adk_store_local() -> "Iterator[Store]":
+    """A :class:`~gcp_adk_store.Store` in memory, which needs no emulator.
+
+    It works in any event loop of the test, and is closed after it.
+    """
+    from gcp_adk_store.store import Store  # noqa: PLC0415  # as above
+
+    store = Store.local(":memory:")
+    yield store
+    asyncio.run(store.close())
+
+
 @pytest.fixture(scope="session")
 def ces_sandbox() -> "Iterator[Sandbox]":
     """The sandbox of this run's runtimes of customer-engagement agents; needs the extra ``ces``.
