@@ -11,13 +11,14 @@ export PYTHONDONTWRITEBYTECODE :=
 
 # One after the other, as they are listed, however many jobs make is given.
 .NOTPARALLEL:
-.PHONY: demo test test-core ready unit test-oldest bare-machine check lint format bench bench-sandbox bench-templates chaos emulators python clean
+.PHONY: demo test quick test-core ready unit test-oldest bare-machine check lint format bench bench-local bench-sandbox bench-templates chaos emulators python clean
 .DEFAULT_GOAL := test
 
-# The main job: a real agent on the emulators, then a second process that goes on where it stopped.
+# The main job: a real agent on a local store, then a second process that goes on where it stopped. With CLOUD=1
+# on the emulators, beside ADK's own services.
 demo:
-	$(SETUP) emulators
-	$(BIN)/python -m examples.demo
+	$(SETUP) $(if $(CLOUD),emulators,python)
+	$(BIN)/python -m examples.demo $(if $(CLOUD),--cloud)
 
 # Checks and fast tests first; the emulators are started by the tests that need them. A worker runs all tests of
 # a file, and so makes what they share once; in the order of their names, since by their numbers of tests the
@@ -33,6 +34,10 @@ ready:
 test-core:
 	$(SETUP) emulators curl
 	$(BIN)/python $(PYTEST) --dist loadfile --core tests
+
+# What needs no emulator, no browser and no sandbox, within a minute.
+quick: python
+	$(BIN)/python $(PYTEST) --dist loadfile --quick tests/unit tests/local tests/conformance/test_local.py
 
 unit: python
 	$(BIN)/python $(PYTEST) tests/unit
@@ -69,6 +74,10 @@ bench:
 # Instructions beside ADK's own and Jinja; needs no emulator.
 bench-templates: python
 	$(BIN)/python -W ignore -m benchmarks.templates --json benchmarks/results/templates.json
+
+# The local store beside ADK's own services on SQLite; needs no emulator. `make bench-local OPTIONS=--quick`
+bench-local: python
+	$(BIN)/python -W ignore -m benchmarks.local --json benchmarks/results/local.json $(OPTIONS)
 
 # How long the sandbox takes to start, and a call in it; needs no emulator.
 bench-sandbox:

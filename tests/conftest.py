@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 OF_LINUX = {"chromium", "terraform", "working_environment"}
 """Fixtures of what `make test-core` does not install."""
+SLOW_TO_START = OF_LINUX | {"firestore_emulator", "storage_emulator", "ces_sandbox"}
+"""Fixtures of what `make quick` does without."""
 
 os.environ["PATH"] = search_path(os.environ)
 
@@ -27,16 +29,18 @@ os.environ["PATH"] = search_path(os.environ)
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Let a run be one of `make test-core`."""
     parser.addoption("--core", action="store_true", help="leave out what needs Linux, or Terraform")
+    parser.addoption("--quick", action="store_true", help="leave out what needs an emulator, too")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out, with ``--core``, tests that are marked, and those that use one of the fixtures."""
-    if not config.getoption("--core"):
+    without = SLOW_TO_START if config.getoption("--quick") else OF_LINUX
+    if not config.getoption("--quick") and not config.getoption("--core"):
         return
     left = [
         item
         for item in items
-        if item.get_closest_marker("linux") or OF_LINUX.intersection(getattr(item, "fixturenames", ()))
+        if item.get_closest_marker("linux") or without.intersection(getattr(item, "fixturenames", ()))
     ]
     config.hook.pytest_deselected(items=left)
     items[:] = [item for item in items if item not in left]

@@ -1,10 +1,12 @@
 """The main job, as `make demo` runs it."""
 
+import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 
-from examples.demo import Checks
+from examples.turns import Checks
 from gcp_adk_store.testing.emulators import Emulator
 
 ROOT = Path(__file__).parents[2]
@@ -19,7 +21,7 @@ def cells(text: str, separator: str) -> set[tuple[str, ...]]:
 def test_the_demo_finds_every_value_it_expects(
     firestore_emulator: Emulator, storage_emulator: Emulator
 ) -> None:
-    """On emulators that run already; the README's figures are those that it prints."""
+    """On emulators that run already, beside ADK's own services; README shows the figures that it prints."""
     assert firestore_emulator.address
     assert storage_emulator.address
     run = subprocess.run(
@@ -37,6 +39,32 @@ def test_the_demo_finds_every_value_it_expects(
         assert shown in run.stdout
     assert 5 == len(claimed)
     assert claimed <= cells(run.stdout, "│")
+
+
+def test_the_demo_needs_no_emulator(tmp_path: Path) -> None:
+    """It runs on a local store, and its last command shows the session."""
+    environment = {name: value for name, value in os.environ.items() if not name.endswith("_EMULATOR_HOST")}
+    run = subprocess.run(
+        [sys.executable, "-m", "examples.demo", "--path", str(tmp_path)],
+        cwd=ROOT,
+        env={**environment, "COLUMNS": "200"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert (0, "") == (run.returncode, run.stderr)
+    assert "Every expected value came back." in run.stdout
+    assert "store.sqlite3" in run.stdout
+    (command,) = [line for line in run.stdout.splitlines() if line.startswith("  gcp-adk-store ")]
+    shown = subprocess.run(
+        [sys.executable, "-m", "gcp_adk_store.cli", *shlex.split(command)[1:], "--json"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "Closed. Goodbye, Ada." in shown.stdout
 
 
 def test_a_value_that_did_not_come_back_counts() -> None:

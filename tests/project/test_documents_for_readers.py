@@ -24,12 +24,31 @@ from tests.support.told import Told
 README = (ROOT / "README.md").read_text()
 
 
-async def test_the_first_example_runs(firestore_emulator: Emulator, storage_emulator: Emulator) -> None:
+async def test_the_first_example_runs_in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It makes a runner whose turns are stored; only the model is another one."""
+    monkeypatch.chdir(tmp_path)
+    await run_first_example(blocks("README.md", "python")[0])
+
+    assert (tmp_path / "support-store" / "store.sqlite3").stat().st_size
+
+
+async def test_the_first_example_runs_in_the_cloud_with_one_other_line(
+    firestore_emulator: Emulator, storage_emulator: Emulator
+) -> None:
+    """On emulators."""
     assert firestore_emulator.address
     assert storage_emulator.address
+    example, line = blocks("README.md", "python")[:2]
+    code, changed = re.subn(r"^store = .*\n", line, example, flags=re.MULTILINE)
+    assert 1 == changed
+
+    await run_first_example(code)
+
+
+async def run_first_example(code: str) -> None:
+    """Run *code* of README, take a turn with its runner, and check that the turn is stored."""
     names: dict[str, Any] = {}
-    exec(blocks("README.md", "python")[0], names)  # noqa: S102  # the README's own code is what is tested
+    exec(code, names)  # noqa: S102  # the README's own code is what is tested
     runner, store = names["runner"], names["store"]
     assert isinstance(runner, Runner)
     assert isinstance(store, Store)
@@ -49,7 +68,7 @@ async def test_the_first_example_runs(firestore_emulator: Emulator, storage_emul
 
 
 @pytest.mark.parametrize(
-    ("document", "which", "passes"), [("README.md", slice(1, 2), 1), ("docs/testing.md", slice(3), 4)]
+    ("document", "which", "passes"), [("README.md", slice(2, 3), 1), ("docs/testing.md", slice(3), 4)]
 )
 def test_the_example_of_an_own_test_passes(
     tmp_path: Path,
