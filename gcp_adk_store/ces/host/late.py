@@ -5,9 +5,9 @@ import logging
 from collections.abc import Coroutine
 from typing import Any
 
+from gcp_adk_store.ces.host.invocation import Invocation
 from gcp_adk_store.ces.host.keys import SessionKey
 from gcp_adk_store.ces.host.results import ToolRun
-from gcp_adk_store.ces.host.session_runs import Invocation
 from gcp_adk_store.errors import OverloadedError
 
 logger = logging.getLogger(__name__)

@@ -11,6 +11,7 @@ from google.adk.sessions import BaseSessionService
 from gcp_adk_store.ces.host.admission import Machine, Room
 from gcp_adk_store.ces.host.callbacks import callback_request, subjects_after
 from gcp_adk_store.ces.host.engine import Engine
+from gcp_adk_store.ces.host.invocation import Invocation, RunOptions
 from gcp_adk_store.ces.host.keys import SessionKeyLike
 from gcp_adk_store.ces.host.late import LateRuns
 from gcp_adk_store.ces.host.questions import Delta
@@ -19,10 +20,8 @@ from gcp_adk_store.ces.host.results import CallbackRun, RunFailure, ToolRun
 from gcp_adk_store.ces.host.sandboxes import open_sandbox
 from gcp_adk_store.ces.host.session_runs import (
     Done,
-    Invocation,
     Opened,
     Outcome,
-    RunOptions,
     SessionRuns,
     Work,
 )
