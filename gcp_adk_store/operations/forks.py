@@ -1,5 +1,6 @@
 """Reset locks, threads and connections in each forked child process."""
 
+import ctypes
 import os
 import threading
 import weakref
@@ -9,7 +10,9 @@ _POLLS: Final = "_poll_wrapper"
 """Part of the name of a thread that lives while gRPC has asynchronous channels; gRPC tells it nowhere else.
 
 A channel that a child of such a process makes ends the child with SIGSEGV, or never answers (measured with
-grpcio 1.85, with and without ``GRPC_ENABLE_FORK_SUPPORT``).
+grpcio 1.85, with and without ``GRPC_ENABLE_FORK_SUPPORT``). Unless that variable is ``0``, gRPC's own fork
+handlers start its threads in the child too. If calls were under way, these go on with them and may end
+the child with SIGSEGV.
 """
 
 
@@ -24,7 +27,6 @@ class BeginsAnew(Protocol):
 _PID: Final = os.getpid()
 # Not a WeakSet: other threads may add to it during a copy.
 _parts: Final[set[weakref.ref[Any]]] = set()
-_of_the_parent: Final[list[object]] = []
 
 
 class _Grpc:
@@ -78,8 +80,12 @@ class Guard:
 
 
 def keep(of_the_parent: object) -> None:
-    """Keep an object alive in children: a gRPC channel that ends waits for a thread that a child lacks."""
-    _of_the_parent.append(of_the_parent)
+    """Keep an object alive in children, also while they end.
+
+    A gRPC channel that is freed waits for its threads. A child lacks these: it ends with SIGSEGV or SIGABRT.
+    An interpreter that ends frees what modules hold, but nothing that has a reference too many.
+    """
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(of_the_parent))
 
 
 def is_child() -> bool:

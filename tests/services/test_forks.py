@@ -15,18 +15,36 @@ Fork = Callable[..., Awaitable[dict[str, Any]]]
 WELL = {"sessions": "done", "artifacts": "done", "status": 0}
 WITHOUT_GRPC = {"sessions": "ForkedProcessError", "artifacts": "done", "status": 0}
 
+STILL = {"GRPC_ENABLE_FORK_SUPPORT": "0"}
+"""Keeps gRPC from going on in a child with the calls that were under way in its parent, which may crash."""
+
+FREED = """
+from gcp_adk_store.operations import forks
+
+class Channel:
+    def __del__(self):
+        print("freed")
+
+forks.keep(Channel())
+"""
+
 
 @pytest.fixture
 def fork(firestore_emulator: Emulator, adk_store_bucket: str, project: str) -> Fork:
     """Run a process that forks; return how its two children and itself went on."""
     assert firestore_emulator.address
 
-    async def run(*flags: str) -> dict[str, Any]:
+    async def run(*flags: str, **variables: str) -> dict[str, Any]:
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             *("-W", "ignore", "-m", "tests.services.forking_process", *flags),
             stdout=asyncio.subprocess.PIPE,
-            env={**os.environ, "ADK_STORE_PROJECT": project, "ADK_STORE_BUCKET": adk_store_bucket},
+            env={
+                **os.environ,
+                "ADK_STORE_PROJECT": project,
+                "ADK_STORE_BUCKET": adk_store_bucket,
+                **variables,
+            },
         )
         out, _ = await asyncio.wait_for(process.communicate(), 150)
         assert 0 == process.returncode
@@ -59,12 +77,20 @@ async def test_a_store_that_was_made_before_a_fork_works_in_parent_and_children(
     assert {"sessions": "done", "artifacts": "done"} == told["parent"]
 
 
-@pytest.mark.parametrize("flags", [("open-loop",), ("traffic",), ("used", "traffic", "multiprocessing")])
+@pytest.mark.parametrize(
+    ("flags", "variables"),
+    [
+        (("open-loop",), {}),
+        (("open-loop",), STILL),
+        (("traffic",), STILL),
+        (("used", "traffic", "multiprocessing"), STILL),
+    ],
+)
 async def test_a_child_of_a_process_in_which_grpc_runs_is_told_so_at_its_first_call(
-    fork: Fork, flags: tuple[str, ...]
+    fork: Fork, flags: tuple[str, ...], variables: dict[str, str]
 ) -> None:
-    """Artifacts work in it, whatever was under way at the fork; the parent goes on with all of it."""
-    told = await fork(*flags)
+    """Artifacts work in it, and it ends in order; the parent goes on with what was under way at the fork."""
+    told = await fork(*flags, **variables)
 
     assert [WITHOUT_GRPC, WITHOUT_GRPC] == told["children"]
     assert {"sessions": "done", "artifacts": "done"} == told["parent"]
@@ -78,3 +104,13 @@ async def test_clients_that_were_lent_before_a_fork_work_in_its_children(
     told = await fork("borrowed", used)
 
     assert [expected, expected] == told["children"]
+
+
+async def test_what_is_kept_of_the_parent_is_not_freed_when_the_interpreter_ends() -> None:
+    """A channel of gRPC would wait for threads of the parent, and end the child with a signal."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", FREED, stdout=asyncio.subprocess.PIPE
+    )
+    out, _ = await process.communicate()
+
+    assert (0, b"") == (process.returncode, out)
