@@ -22,7 +22,7 @@ from google.rpc.error_details_pb2 import RetryInfo
 from google.rpc.status_pb2 import Status
 from grpc import StatusCode as Code
 
-from gcp_adk_store.cloud.auth.token_errors import is_for_now
+from gcp_adk_store.cloud.auth.token_errors import WAYS, is_for_now
 from gcp_adk_store.errors import (
     AccessDeniedError,
     CredentialsError,
@@ -58,11 +58,6 @@ _WRITE: Final[Mapping[Code, type[StoreError | RefusedError]]] = {
     # A missing database answers the same: the read that settles a refused write tells them apart.
     Code.NOT_FOUND: TargetMissingError,
 }
-
-_NO_CREDENTIALS: Final = (
-    "no usable Google Cloud credentials: run `gcloud auth application-default login`, attach a service "
-    "account, or set FIRESTORE_EMULATOR_HOST and STORAGE_EMULATOR_HOST to use emulators"
-)
 
 _POLICY: Final = (
     "no condition of the request explains it, so an organization policy or a setting of the bucket forbids "
@@ -114,7 +109,7 @@ _STORAGE: Final[Sequence[tuple[tuple[type[Exception], ...], type[StoreError], st
         "the bucket does not exist; correct its name, or make it: gcloud storage buckets create gs://{bucket}",
     ),
     ((api.BadRequest,), InvalidInputError, "Cloud Storage refused the request as invalid; see the cause"),
-    ((auth.GoogleAuthError,), CredentialsError, _NO_CREDENTIALS),
+    ((auth.GoogleAuthError,), CredentialsError, f"no usable Google Cloud credentials: {WAYS}"),
 )
 
 _ADVICE: Final[Mapping[type[Exception], str]] = {

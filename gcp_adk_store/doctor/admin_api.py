@@ -11,7 +11,7 @@ from urllib.parse import quote
 import requests
 from google.auth.transport.requests import AuthorizedSession
 
-from gcp_adk_store.cloud.auth.tokens import SharedCredentials
+from gcp_adk_store.cloud.auth.tokens import SharedToken
 from gcp_adk_store.doctor import access
 from gcp_adk_store.doctor.findings import Answer, Place
 
@@ -22,7 +22,7 @@ _CONFIGURED: Final = "indexConfig.usesAncestorConfig:false OR ttlConfig:*"
 
 
 def look(
-    credentials: SharedCredentials,
+    credentials: SharedToken,
     place: Place,
     *,
     at_database: bool = True,

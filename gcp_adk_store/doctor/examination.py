@@ -68,7 +68,7 @@ async def _asked(facts: Facts, chosen: StoreSettings, endpoint: str | None) -> F
         place = replace(facts.place, project=project)
         answers = await asyncio.to_thread(
             admin_api.look,
-            found.shared,
+            found.token,
             place,
             at_database=not facts.on_firestore_emulator,
             at_bucket=not facts.on_storage_emulator,

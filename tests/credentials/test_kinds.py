@@ -32,7 +32,7 @@ GENERATE = f"/v1/projects/-/serviceAccounts/{TARGET}:generateAccessToken"
 def sent_headers(credentials: StoreCredentials) -> dict[str, str]:
     """Return what a client of Google's puts into its requests with them."""
     headers: dict[str, str] = {}
-    credentials.find().shared.before_request(Request(), "GET", "https://storage.googleapis.com/", headers)
+    credentials.find().token.before_request(Request(), "GET", "https://storage.googleapis.com/", headers)
     return headers
 
 
@@ -158,7 +158,7 @@ def test_a_key_of_another_universe_signs_by_itself(key_file: Written, endpoints:
 
     assert EMAIL == jwt.decode(token, verify=False)["iss"]
     assert [] == endpoints.asked
-    assert "example.test" == credentials.find().shared.universe_domain
+    assert "example.test" == credentials.find().token.universe_domain
 
 
 @pytest.mark.parametrize("by", ["argument", "environment"])

@@ -15,7 +15,7 @@ from google.oauth2.credentials import Credentials
 
 from gcp_adk_store import CredentialsError, Store, StoreCredentials, StoreError, UnavailableError
 from gcp_adk_store.cloud.auth import tokens
-from gcp_adk_store.cloud.auth.tokens import Token
+from gcp_adk_store.cloud.auth.tokens import SharedToken
 from tests.credentials.conftest import EMAIL, TARGET, Written
 from tests.credentials.token_endpoints import TokenEndpoints
 
@@ -24,12 +24,14 @@ STALE_S = 100  # a token is refreshed in its last 225 seconds
 
 
 @pytest.fixture
-def token(key_file: Written) -> Token:
+def token(key_file: Written) -> SharedToken:
     """The token of a service account."""
     return StoreCredentials(file=key_file()).find().token
 
 
-async def test_tasks_threads_and_loops_share_one_refresh(token: Token, endpoints: TokenEndpoints) -> None:
+async def test_tasks_threads_and_loops_share_one_refresh(
+    token: SharedToken, endpoints: TokenEndpoints
+) -> None:
     """All wait for the request that the first of them sent."""
     endpoints.may_answer.clear()
     begun = threading.Barrier(5)
@@ -57,7 +59,7 @@ async def test_tasks_threads_and_loops_share_one_refresh(token: Token, endpoints
     assert token.credentials.valid
 
 
-async def test_who_gives_up_gives_up_alone(token: Token, endpoints: TokenEndpoints) -> None:
+async def test_who_gives_up_gives_up_alone(token: SharedToken, endpoints: TokenEndpoints) -> None:
     """The others get the token for which it began to ask."""
     endpoints.may_answer.clear()
     first = asyncio.create_task(token.ready())
@@ -74,7 +76,7 @@ async def test_who_gives_up_gives_up_alone(token: Token, endpoints: TokenEndpoin
 
 
 async def test_an_endpoint_that_never_ends_its_answer_is_given_up(
-    token: Token, endpoints: TokenEndpoints, monkeypatch: pytest.MonkeyPatch
+    token: SharedToken, endpoints: TokenEndpoints, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After a while another request is sent; and nothing keeps the process from ending meanwhile."""
     endpoints.may_answer.clear()
@@ -94,7 +96,7 @@ async def test_an_endpoint_that_never_ends_its_answer_is_given_up(
     assert token._running is None
 
 
-async def test_a_token_that_has_ended_is_replaced(token: Token, endpoints: TokenEndpoints) -> None:
+async def test_a_token_that_has_ended_is_replaced(token: SharedToken, endpoints: TokenEndpoints) -> None:
     """Before the next request, and then no more."""
     endpoints.lives_s = 0
     await token.ready()
@@ -108,7 +110,7 @@ async def test_a_token_that_has_ended_is_replaced(token: Token, endpoints: Token
 
 
 async def test_a_token_in_its_last_minutes_serves_while_another_is_fetched(
-    token: Token, endpoints: TokenEndpoints
+    token: SharedToken, endpoints: TokenEndpoints
 ) -> None:
     """Nobody waits for a token endpoint that takes its time."""
     endpoints.lives_s = STALE_S
@@ -130,7 +132,7 @@ async def test_a_token_in_its_last_minutes_serves_while_another_is_fetched(
 
 
 async def test_a_token_endpoint_that_is_away_is_not_noticed_while_the_token_serves(
-    token: Token, endpoints: TokenEndpoints, caplog: pytest.LogCaptureFixture
+    token: SharedToken, endpoints: TokenEndpoints, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It is told in the log, and asked again only after a while."""
     endpoints.lives_s = STALE_S
@@ -181,7 +183,7 @@ def test_a_token_that_a_server_refuses_is_replaced_once(
 ) -> None:
     """However many requests were sent with it."""
     url, sent = refusing
-    shared = StoreCredentials(file=key_file()).find().shared
+    shared = StoreCredentials(file=key_file()).find().token
     sent_with_the_first = threading.Barrier(4)
     statuses: list[int] = []
 
@@ -310,7 +312,7 @@ async def test_an_answer_that_is_no_token_is_one_to_try_again(
 
 
 async def test_a_page_of_a_proxy_does_not_end_a_token_that_serves(
-    token: Token, endpoints: TokenEndpoints
+    token: SharedToken, endpoints: TokenEndpoints
 ) -> None:
     """Who wants the next one asks again after a while, not with each request."""
     endpoints.lives_s = STALE_S

@@ -70,7 +70,7 @@ def look(apis: GoogleApis) -> Look:
         objects: Probe = SUCCEEDED,
         place: Place = PLACE,
     ) -> dict[str, Finding]:
-        shared = StoreCredentials(Fixed()).find().shared
+        shared = StoreCredentials(Fixed()).find().token
         answers = admin_api.look(shared, place, endpoint=apis.url)
         facts = Facts(place=place, identity=identity, answers=answers, documents=documents, objects=objects)
         return {finding.check: finding for finding in findings_of(facts)}

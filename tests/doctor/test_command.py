@@ -221,7 +221,7 @@ def test_an_api_that_cannot_be_reached_is_told(key_file: Path) -> None:
     """By each check that asked it."""
     place = Place(project=PROJECT, database=DATABASE, bucket=None, prefix="adk")
     answers = admin_api.look(
-        StoreCredentials(file=key_file).find().shared, place, endpoint="http://127.0.0.1:9"
+        StoreCredentials(file=key_file).find().token, place, endpoint="http://127.0.0.1:9"
     )
 
     assert 5 == len(answers)

@@ -20,8 +20,8 @@ from google.oauth2 import credentials as user_login
 from google.oauth2 import service_account
 
 from gcp_adk_store import settings
-from gcp_adk_store.cloud.auth.token_errors import Exchange, Identity, not_found, not_refreshed
-from gcp_adk_store.cloud.auth.tokens import SharedCredentials, Token
+from gcp_adk_store.cloud.auth.token_errors import WAYS, Exchange, Identity, not_refreshed
+from gcp_adk_store.cloud.auth.tokens import SharedToken
 from gcp_adk_store.cloud.translation import translated
 from gcp_adk_store.errors import CredentialsError, InvalidInputError, UnavailableError
 from gcp_adk_store.operations.forks import Guard
@@ -58,8 +58,7 @@ class FoundCredentials:
     """The original credentials, before impersonation and before the scopes apply."""
     acts_as: str | None
     """Email of the service account that they impersonate."""
-    token: Token
-    shared: SharedCredentials
+    token: SharedToken
     project: str | None
     """The project that they name themselves."""
     identity: Identity
@@ -116,6 +115,7 @@ class StoreCredentials:
         self._iam_endpoint = iam_endpoint
         self._scopes = tuple(scopes)
         self._found: FoundCredentials | None = None
+        self._project: str | None = None
         self._finding = Guard()
 
     @classmethod
@@ -151,8 +151,8 @@ class StoreCredentials:
                 self._found = self._look()
             return self._found
 
-    async def ready(self) -> None:
-        """Wait until the credentials have a valid token, within the running operation's time.
+    async def ready(self) -> SharedToken:
+        """Return the token, once it is valid, within the running operation's time.
 
         Raises:
             CredentialsError: they are missing, or yield no token before somebody acts.
@@ -162,6 +162,7 @@ class StoreCredentials:
         if found is None:
             found = await in_time(self.find)
         await found.token.ready()
+        return found.token
 
     def identity(self) -> Identity:
         """Return their identity; some credentials know it only once they have a token. Blocks."""
@@ -171,14 +172,14 @@ class StoreCredentials:
     def find_project(self) -> str | None:
         """Return the project of the credentials, or ask for it if they do not name it; blocks."""
         found = self.find()
+        self._project = self._project or found.project
         ask = getattr(found.token.credentials, "get_project_id", None)
-        if found.project is not None or not callable(ask):
-            return found.project
-        with requests.Session() as session:
-            exchange = Exchange(Request(session))
-            with translated((auth.GoogleAuthError, ValueError), not_refreshed, found.identity, exchange):
-                project: str | None = ask(request=exchange)
-        return project
+        if self._project is None and callable(ask):
+            with requests.Session() as session:
+                exchange = Exchange(Request(session))
+                with translated((auth.GoogleAuthError, ValueError), not_refreshed, found.identity, exchange):
+                    self._project = ask(request=exchange)
+        return self._project
 
     def _look(self) -> FoundCredentials:
         source, project, found_in = self._source()
@@ -195,12 +196,10 @@ class StoreCredentials:
                 f"the {identity} belongs to the universe {universe}, and {configured} is asked for: correct "
                 "GOOGLE_CLOUD_UNIVERSE_DOMAIN, or use credentials of that universe"
             )
-        token = Token(narrowed, identity)
         return FoundCredentials(
             source=source,
             acts_as=self._impersonate,
-            token=token,
-            shared=SharedCredentials(token),
+            token=SharedToken(narrowed, identity),
             project=project,
             identity=identity,
         )
@@ -216,7 +215,9 @@ class StoreCredentials:
         except auth.TransportError as exc:
             raise not_refreshed(exc, Identity(kind="metadata server", found_in=found_in)) from exc
         except _MALFORMED as exc:
-            raise not_found(found_in, type(exc).__name__) from exc
+            raise CredentialsError(
+                f"no usable Google Cloud credentials in {found_in} ({type(exc).__name__}): {WAYS}"
+            ) from exc
         return source, project, found_in
 
     def _narrowed(self, source: Credentials) -> Credentials:

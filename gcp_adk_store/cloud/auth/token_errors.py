@@ -15,13 +15,17 @@ from google.auth.transport import Request as Transport
 from gcp_adk_store.errors import CredentialsError, StoreError, UnavailableError
 
 _FOR_NOW: Final = frozenset({408, 429, 500, 502, 503, 504})
-LONGEST_SILENCE_S: Final = 10.0
+_LONGEST_SILENCE_S: Final = 10.0
 
 NO_TOKEN: Final = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 """Exceptions of Google's library for a successful answer without a token, such as a proxy's page."""
 
-EMULATORS: Final = "set FIRESTORE_EMULATOR_HOST and STORAGE_EMULATOR_HOST to use emulators"
 _LOGIN: Final = "run `gcloud auth application-default login`"
+WAYS: Final = (
+    f"{_LOGIN}, attach a service account, name a file in ADK_STORE_CREDENTIALS_FILE, "
+    "or set FIRESTORE_EMULATOR_HOST and STORAGE_EMULATOR_HOST to use emulators"
+)
+"""How to give the store an identity."""
 
 
 class Exchange(Transport):
@@ -35,7 +39,7 @@ class Exchange(Transport):
     def __call__(self, url: str, *args: Any, timeout: float | None = None, **kwargs: Any) -> Any:
         """Send one request; it fails after 10 s of silence."""
         self.url, self.status = url, None
-        silence_s = LONGEST_SILENCE_S if timeout is None else timeout
+        silence_s = _LONGEST_SILENCE_S if timeout is None else timeout
         response = self._transport(url, *args, timeout=silence_s, **kwargs)
         self.status = response.status
         return response
@@ -62,14 +66,6 @@ class Identity:
         whose = f" of {self.principal}" if self.principal else ""
         acts = f", acting as {self.impersonates}" if self.impersonates else ""
         return f"{self.kind}{whose} from {self.found_in}{acts}"
-
-
-def not_found(found_in: str, reason: str) -> CredentialsError:
-    """Return the error for a source, named by *found_in*, without usable credentials."""
-    return CredentialsError(
-        f"no usable Google Cloud credentials in {found_in} ({reason}): {_LOGIN}, attach a service "
-        f"account, name a file in ADK_STORE_CREDENTIALS_FILE, or {EMULATORS}"
-    )
 
 
 def not_refreshed(exc: BaseException, identity: Identity, exchange: Exchange | None = None) -> StoreError:

@@ -37,8 +37,8 @@ class _Failure:
 _Refresh: TypeAlias = "Future[_Failure | None]"
 
 
-class Token:
-    """The token of one credentials object.
+class SharedToken(Credentials):
+    """Credentials for Google's clients, whose requests carry the one token of another credentials object.
 
     Without a valid token, every caller waits for the one running refresh and gets its outcome. In its last
     minutes a token stays in use during the refresh, so a token endpoint may fail that long. google-auth's own
@@ -46,6 +46,7 @@ class Token:
     """
 
     def __init__(self, credentials: Credentials, identity: Identity) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]  # google-auth types half
         self.credentials = credentials
         self._identity = identity
         forks.begin(self)
@@ -78,12 +79,53 @@ class Token:
             self._wait_for(running)
         self._sent.token = self.credentials.token
 
-    def replace(self) -> None:
+    @property
+    def valid(self) -> bool:
+        """Whether the token stays valid for some minutes."""
+        return bool(self.credentials.valid)
+
+    @property
+    def expired(self) -> bool:
+        """Whether the token is missing or about to expire."""
+        return bool(self.credentials.expired)
+
+    @property
+    def token_state(self) -> TokenState:
+        """The state of the token in its lifetime."""
+        return TokenState(self.credentials.token_state)
+
+    @property
+    def quota_project_id(self) -> str | None:
+        """The project whose quota requests use."""
+        quota_project: str | None = self.credentials.quota_project_id
+        return quota_project
+
+    @property
+    def universe_domain(self) -> str:
+        """The universe of the credentials."""
+        return str(self.credentials.universe_domain)
+
+    def before_request(self, request: Any, method: str, url: str, headers: Any) -> None:
+        """Put the token into *headers*, after a refresh if necessary."""
+        self.wait()
+        if self.credentials.valid:
+            self.credentials.before_request(request, method, url, headers)
+        else:  # in its last minutes: any other state makes the credentials refresh it themselves
+            self.credentials.apply(headers)
+
+    def apply(self, headers: Any, token: Any = None) -> None:
+        """Put the current token into *headers*."""
+        self.credentials.apply(headers, token)
+
+    def refresh(self, request: Any) -> None:
         """Replace a token that a server refused, unless another caller did so already; blocks.
+
+        It uses a connection of its own, not *request*.
 
         Raises:
             UnavailableError, CredentialsError: as :meth:`ready`.
         """
+        del request
         with self._guard:
             if self.credentials.token != getattr(self._sent, "token", None):
                 return
@@ -164,55 +206,3 @@ class Token:
 
     def _error(self, failure: _Failure) -> Exception:
         return token_errors.not_refreshed(failure.cause, self._identity, failure.exchange)
-
-
-class SharedCredentials(Credentials):
-    """Credentials for Google's clients, whose requests carry the shared token."""
-
-    def __init__(self, token: Token) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]  # google-auth types half
-        self._shared = token
-
-    @property
-    def valid(self) -> bool:
-        """Whether the token stays valid for some minutes."""
-        return bool(self._shared.credentials.valid)
-
-    @property
-    def expired(self) -> bool:
-        """Whether the token is missing or about to expire."""
-        return bool(self._shared.credentials.expired)
-
-    @property
-    def token_state(self) -> TokenState:
-        """The state of the token in its lifetime."""
-        return TokenState(self._shared.credentials.token_state)
-
-    @property
-    def quota_project_id(self) -> str | None:
-        """The project whose quota requests use."""
-        quota_project: str | None = self._shared.credentials.quota_project_id
-        return quota_project
-
-    @property
-    def universe_domain(self) -> str:
-        """The universe of the credentials."""
-        return str(self._shared.credentials.universe_domain)
-
-    def before_request(self, request: Any, method: str, url: str, headers: Any) -> None:
-        """Put the token into *headers*, after a refresh if necessary."""
-        self._shared.wait()
-        inner = self._shared.credentials
-        if inner.valid:
-            inner.before_request(request, method, url, headers)
-        else:  # in its last minutes: any other state makes the credentials refresh it themselves
-            inner.apply(headers)
-
-    def apply(self, headers: Any, token: Any = None) -> None:
-        """Put the current token into *headers*."""
-        self._shared.credentials.apply(headers, token)
-
-    def refresh(self, request: Any) -> None:
-        """Replace a token that a server refused; with a connection of its own, not with *request*."""
-        del request
-        self._shared.replace()

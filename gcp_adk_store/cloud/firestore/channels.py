@@ -13,8 +13,8 @@ from google.cloud.firestore import AsyncClient
 from google.cloud.firestore_v1.services.firestore.transports import FirestoreGrpcAsyncIOTransport
 
 from gcp_adk_store import settings
-from gcp_adk_store.cloud.auth.credentials import FoundCredentials, StoreCredentials, in_time
-from gcp_adk_store.cloud.auth.tokens import Token
+from gcp_adk_store.cloud.auth.credentials import StoreCredentials, in_time
+from gcp_adk_store.cloud.auth.tokens import SharedToken
 from gcp_adk_store.cloud.borrowed import channel_of
 from gcp_adk_store.cloud.errors import project_error
 from gcp_adk_store.cloud.firestore import values
@@ -81,7 +81,6 @@ class Channels:
         # By id: a channel keeps its loop alive, so a weak key would never end. While the channel is here,
         # the loop lives and its id is unique.
         self._open: dict[int, _Open] = {}
-        self._access: tuple[str, FoundCredentials] | None = None
         forks.begin(self)
 
     def begin(self) -> None:
@@ -116,13 +115,18 @@ class Channels:
         return known.connection
 
     async def _make(self, loop: asyncio.AbstractEventLoop) -> "_Open":
-        if settings.firestore_emulator_host() is None and self._access is None:
-            self._access = await in_time(self._find_access)
+        emulator = settings.firestore_emulator_host()
+        project = self._project or settings.default_project()
+        if emulator is None:
+            await self._credentials.ready()
+            project = project or await in_time(self._credentials.find_project)
+            if project is None:
+                raise project_error()
         with self._guard:
             self._drop_ended()
             # Another task of this loop may have connected while this one looked for the credentials.
             if id(loop) not in self._open:
-                self._open[id(loop)] = self._connect(loop)
+                self._open[id(loop)] = self._connect(loop, project or settings.EMULATOR_PROJECT, emulator)
             return self._open[id(loop)]
 
     def _drop_ended(self) -> None:
@@ -137,35 +141,25 @@ class Channels:
         if mine is not None:
             await mine.channel.close()
 
-    def _connect(self, loop: asyncio.AbstractEventLoop) -> "_Open":
-        host = settings.firestore_emulator_host()
-        if host is not None:
-            project = self._project or settings.default_project() or settings.EMULATOR_PROJECT
-            channel = grpc.aio.insecure_channel(host, options=_OPTIONS, interceptors=self._interceptors)
+    def _connect(self, loop: asyncio.AbstractEventLoop, project: str, emulator: str | None) -> "_Open":
+        if emulator is not None:
+            token = None
+            channel = grpc.aio.insecure_channel(emulator, options=_OPTIONS, interceptors=self._interceptors)
             # "owner" is the emulator's name for a caller with all permissions.
             extra = [("authorization", "Bearer owner")]
-            token = None
         else:
-            project, found = self._access or self._find_access()
-            token = found.token
+            token = self._credentials.find().token
             channel = FirestoreGrpcAsyncIOTransport.create_channel(
-                f"firestore.{found.shared.universe_domain}:443",
-                credentials=found.shared,
+                f"firestore.{token.universe_domain}:443",
+                credentials=token,
                 options=_OPTIONS,
                 interceptors=self._interceptors,
             )
             extra = []
         connection = connect(
-            channel, project=project, database=self._database, extra_metadata=extra, emulator=host
+            channel, project=project, database=self._database, extra_metadata=extra, emulator=emulator
         )
         return _Open(loop=loop, channel=channel, connection=connection, token=token)
-
-    def _find_access(self) -> tuple[str, FoundCredentials]:
-        found = self._credentials.find()
-        project = self._project or settings.default_project() or self._credentials.find_project()
-        if project is None:
-            raise project_error()
-        return project, found
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +167,7 @@ class _Open:
     loop: asyncio.AbstractEventLoop
     channel: grpc.aio.Channel
     connection: Connection
-    token: Token | None
+    token: SharedToken | None
 
 
 class BorrowedChannel:

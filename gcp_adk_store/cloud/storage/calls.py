@@ -236,7 +236,7 @@ class StorageCalls:
             project = project or settings.EMULATOR_PROJECT
             options = {"api_endpoint": url if "://" in url else f"http://{url}"}
         else:
-            credentials = self._credentials.find().shared
+            credentials = self._credentials.find().token
             # The bucket alone identifies objects, so the client's project is not worth a request.
             project = project or self._credentials.find().project
             options = {"universe_domain": credentials.universe_domain}

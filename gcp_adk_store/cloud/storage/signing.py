@@ -8,12 +8,11 @@ from typing import Any, Final
 from google.auth import exceptions as auth
 from google.auth import iam
 from google.auth.credentials import Scoped, Signing
-from google.auth.transport import Request as Transport
 from google.auth.transport.requests import Request
 
 from gcp_adk_store import settings
 from gcp_adk_store.cloud.auth.credentials import PLATFORM_SCOPES, StoreCredentials
-from gcp_adk_store.cloud.auth.token_errors import LONGEST_SILENCE_S, NO_TOKEN
+from gcp_adk_store.cloud.auth.token_errors import NO_TOKEN, Exchange
 from gcp_adk_store.cloud.borrowed import credentials_of
 from gcp_adk_store.cloud.storage.calls import Permission, StorageCalls
 from gcp_adk_store.errors import AccessDeniedError, InvalidInputError, UnavailableError
@@ -38,12 +37,10 @@ class UrlSigner:
         *,
         credentials: StoreCredentials,
         service_account: str | None,
-        transport: Transport | None = None,
     ) -> None:
         self._calls = calls
         self._credentials = credentials
         self._service_account = service_account
-        self._transport = transport
         forks.begin(self)
 
     def begin(self) -> None:
@@ -99,24 +96,23 @@ class UrlSigner:
         # For another account IAM signs and explains a refusal; a key would sign for its own account.
         if isinstance(credentials, Scoped):
             credentials = credentials.with_scopes(PLATFORM_SCOPES)  # a store's scopes do not include signing
-        return _IamSigner(credentials, self._service_account or acts_as, self._transport or Request())
+        return _IamSigner(credentials, self._service_account or acts_as)
 
 
 class _IamSigner(Signing):
     """Lets IAM sign for a service account."""
 
-    def __init__(self, credentials: Any, service_account: str | None, transport: Transport) -> None:
+    def __init__(self, credentials: Any, service_account: str | None) -> None:
         self._credentials = credentials
         self._service_account = service_account
-        self._transport = transport
-        self._status = 0
+        self._exchange = Exchange(Request())  # the library's error has the answer only in its message
 
     @property
     def signer_email(self) -> str:
         email = self._service_account or getattr(self._credentials, "service_account_email", None)
         if email == "default":
             # The metadata server returns it with the first token.
-            self._credentials.refresh(self._watched)
+            self._credentials.refresh(self._exchange)
             email = self._credentials.service_account_email
         if not email:
             raise AccessDeniedError(
@@ -128,32 +124,27 @@ class _IamSigner(Signing):
 
     @property
     def signer(self) -> iam.Signer:
-        return iam.Signer(self._watched, self._credentials, self.signer_email)
+        return iam.Signer(self._exchange, self._credentials, self.signer_email)
 
     def sign_bytes(self, message: bytes) -> bytes:
         try:
             signature: bytes = self.signer.sign(message)
         except auth.TransportError as exc:
-            if self._status in _FORBIDDEN:
+            if self._exchange.status in _FORBIDDEN:
                 raise AccessDeniedError(
-                    f"IAM does not let these credentials sign for {self.signer_email} ({self._status}): they "
-                    "lack iam.serviceAccounts.signBlob on it; grant roles/iam.serviceAccountTokenCreator"
+                    f"IAM does not let these credentials sign for {self.signer_email} "
+                    f"({self._exchange.status}): they lack "
+                    "iam.serviceAccounts.signBlob on it; grant roles/iam.serviceAccountTokenCreator"
                 ) from exc
             raise UnavailableError(f"IAM did not sign for {self.signer_email}; try again later") from exc
         except NO_TOKEN as exc:
-            if self._status != HTTPStatus.OK:
+            if self._exchange.status != HTTPStatus.OK:
                 raise  # the failure does not come from an answer
             raise UnavailableError(
                 f"IAM gave no signature for {self.signer_email}, with the status of success: does a proxy "
                 "answer? try again later"
             ) from exc
         return signature
-
-    def _watched(self, *args: Any, **kwargs: Any) -> Any:
-        # The library's error has the answer only in its message.
-        response = self._transport(*args, **{"timeout": LONGEST_SILENCE_S, **kwargs})
-        self._status = response.status
-        return response
 
 
 class _EmulatorSigner(Signing):
