@@ -34,28 +34,6 @@ from google.adk.errors.already_exists_error import AlreadyExistsError
 from google.adk.errors.input_validation_error import InputValidationError
 from google.adk.errors.session_not_found_error import SessionNotFoundError
 
-__all__ = [
-    "AccessDeniedError",
-    "ArtifactConflictError",
-    "CredentialsError",
-    "ForkedProcessError",
-    "InvalidInputError",
-    "NotProvisionedError",
-    "OutcomeUnknownError",
-    "OverloadedError",
-    "PayloadMissingError",
-    "PromptTemplateError",
-    "SessionConflictError",
-    "SessionExistsError",
-    "SessionMissingError",
-    "StoreError",
-    "StoredDataError",
-    "TemplateKeyError",
-    "UnavailableError",
-    "UploadMissingError",
-]
-
-
 _SHOWN_CHARACTERS: Final = 100
 
 

@@ -28,11 +28,15 @@ OF_EVERY_METRIC = {"db.system.name", "db.operation.name"}
 SELECTOR = re.compile(r'([\w."]+)\s*(=~|=)\s*"([^"]*)"')
 
 
+SERVICES_FAIL = (
+    UnavailableError,
+    OutcomeUnknownError,
+    errors.AccessDeniedError,
+    errors.NotProvisionedError,
+    errors.StoredDataError,
+)
 FAILURES = sorted(
-    name
-    for name in errors.__all__
-    if issubclass(getattr(errors, name), UnavailableError | errors.AccessDeniedError | errors.StoredDataError)
-    or name in ("NotProvisionedError", "OutcomeUnknownError")
+    name for name, kind in vars(errors).items() if isinstance(kind, type) and issubclass(kind, SERVICES_FAIL)
 )
 
 
