@@ -65,24 +65,7 @@ class Store(OfOneProcess, Closing):
             credentials = StoreCredentials(
                 credentials, impersonate_service_account=impersonate_service_account
             )
-        credentials = StoreCredentials.of(credentials)
-        artifacts = None
-        if place.bucket is not None:
-            artifacts = GcsArtifactService(
-                place.bucket,
-                project=place.project,
-                credentials=credentials,
-                limits=options.get("artifact_limits"),
-            )
-        sessions = FirestoreSessionService(
-            project=place.project,
-            database=place.database,
-            prefix=place.prefix,
-            bucket=place.bucket,
-            credentials=credentials,
-            **_of_sessions(**options),
-        )
-        return cls(sessions=sessions, artifacts=artifacts)
+        return cls._over_cloud(place, credentials=StoreCredentials.of(credentials), **options)
 
     @classmethod
     def local(
@@ -161,18 +144,37 @@ class Store(OfOneProcess, Closing):
         """
         if (storage is None) != (bucket is None):
             raise InvalidInputError("storage and bucket go together; give both or neither")
-        return cls(
-            sessions=FirestoreSessionService(
-                client=firestore,
-                prefix=prefix,
-                bucket=bucket,
-                storage=storage,
-                **_of_sessions(**options),
-            ),
-            artifacts=None
-            if bucket is None
-            else GcsArtifactService(bucket, client=storage, limits=options.get("artifact_limits")),
+        place = StoreSettings(bucket=bucket, prefix=prefix)
+        return cls._over_cloud(place, firestore=firestore, storage=storage, **options)
+
+    @classmethod
+    def _over_cloud(
+        cls,
+        place: StoreSettings,
+        *,
+        credentials: StoreCredentials | None = None,
+        firestore: FirestoreClient | None = None,
+        storage: StorageClient | None = None,
+        **options: Unpack[StoreOptions],
+    ) -> Self:
+        sessions = FirestoreSessionService(
+            project=place.project,
+            database=place.database,
+            prefix=place.prefix,
+            bucket=place.bucket,
+            client=firestore,
+            storage=storage,
+            credentials=credentials,
+            **_of_sessions(**options),
         )
+        artifacts = place.bucket and GcsArtifactService(
+            place.bucket,
+            project=place.project,
+            client=storage,
+            credentials=credentials,
+            limits=options.get("artifact_limits"),
+        )
+        return cls(sessions=sessions, artifacts=artifacts or None)
 
     @property
     def sessions(self) -> FirestoreSessionService:
