@@ -2,9 +2,9 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import asdict, replace
-from typing import Final
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Final
 
 import click
 from rich.console import RenderableType
@@ -12,15 +12,35 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from gcp_adk_store.cli.options import json_option
-from gcp_adk_store.cli.place import chosen_settings, place_options, told_with_remedy, where
+from gcp_adk_store.cli.place import (
+    chosen_settings,
+    described,
+    existing_folder,
+    place_options,
+    told_with_remedy,
+    where,
+)
 from gcp_adk_store.cli.screen import Result, bar, finish, waiting
 from gcp_adk_store.cli.terminal import visible
-from gcp_adk_store.doctor.findings import Facts, Finding, Status
+from gcp_adk_store.doctor.findings import Finding, Probe, Status
+from gcp_adk_store.doctor.folder import findings_of_folder
 from gcp_adk_store.doctor.measures import histogram
 from gcp_adk_store.doctor.report import findings_of
 from gcp_adk_store.settings import StoreSettings
 
 _COLORS: Final = {Status.OK: "green", Status.WARN: "yellow", Status.FAIL: "red", Status.SKIPPED: "dim"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Examined:
+    """What was found at a store."""
+
+    where: str
+    """Its place in one line."""
+    place: Mapping[str, Any]
+    """Its place as JSON values."""
+    findings: Sequence[Finding]
+    probes: Mapping[str, Probe | None]
 
 
 @click.command()
@@ -29,44 +49,63 @@ _COLORS: Final = {Status.OK: "green", Status.WARN: "yellow", Status.FAIL: "red",
 def doctor(*, as_json: bool, **place: str | None) -> None:
     """Check a deployment: credentials, APIs, database, indexes, bucket, IAM, clock and latency.
 
+    With --local it checks the folder of a local store: permissions, format, integrity, disk and latency.
+
     Changes no setting. Writes one document and one object that no agent reads, reads each 20 times, and
     removes both. Ends with 1 if something fails, with 2 if it cannot check.
     """
-    from gcp_adk_store.doctor.examination import examine  # noqa: PLC0415  # brings Google's clients
-
     with told_with_remedy():
         chosen = chosen_settings(place)
-        with waiting("checking"):
-            facts = asyncio.run(examine(chosen))
-    findings = findings_of(facts)
-    samples_ms = {
-        name: list(probe.samples_ms)
-        for name, probe in (("documents", facts.documents), ("objects", facts.objects))
-        if probe is not None
-    }
-    told = [asdict(finding) | {"status": finding.status.value} for finding in findings]
+        found = _deployment(chosen) if chosen.local is None else _folder(chosen, chosen.local)
+    told = [asdict(finding) | {"status": finding.status.value} for finding in found.findings]
     for each in told:
         del each["aside"]
+    samples_ms = {name: list(probe.samples_ms) for name, probe in found.probes.items() if probe is not None}
     finish(
         Result(
-            {**asdict(facts.place), "findings": told, "latency_ms": samples_ms},
-            _lines(facts, findings, chosen, samples_ms),
-            status=int(any(finding.status is Status.FAIL for finding in findings)),
+            {**found.place, "findings": told, "latency_ms": samples_ms},
+            _lines(found, samples_ms),
+            status=int(any(finding.status is Status.FAIL for finding in found.findings)),
         ),
         as_json=as_json,
     )
 
 
-def _lines(
-    facts: Facts, findings: Sequence[Finding], chosen: StoreSettings, samples_ms: dict[str, list[float]]
-) -> list[RenderableType]:
+def _deployment(chosen: StoreSettings) -> _Examined:
+    from gcp_adk_store.doctor.examination import examine  # noqa: PLC0415  # brings Google's clients
+
+    with waiting("checking"):
+        facts = asyncio.run(examine(chosen))
     if not facts.refusal:  # otherwise the project may be unknown
         chosen = replace(chosen, project=facts.place.project)
+    return _Examined(
+        where=where(chosen),
+        place={**described(chosen), **asdict(facts.place)},
+        findings=findings_of(facts),
+        probes={"documents": facts.documents, "objects": facts.objects},
+    )
+
+
+def _folder(chosen: StoreSettings, path: str) -> _Examined:
+    from gcp_adk_store.doctor.folder_examination import examine_folder  # noqa: PLC0415  # brings half of ADK
+
+    existing_folder(path)
+    with waiting("checking"):
+        facts = asyncio.run(examine_folder(path, prefix=chosen.prefix))
+    return _Examined(
+        where=where(chosen),
+        place=described(chosen),
+        findings=findings_of_folder(facts),
+        probes={"documents": facts.documents, "objects": facts.objects},
+    )
+
+
+def _lines(found: _Examined, samples_ms: dict[str, list[float]]) -> list[RenderableType]:
     table = Table(Column(no_wrap=True), Column(no_wrap=True), Column(), box=None, show_header=False)
     asides: dict[str, list[str]] = {}
     counts: Counter[Status] = Counter()
     fixes: list[str] = []
-    for finding in findings:
+    for finding in found.findings:
         if finding.aside:
             asides.setdefault(finding.aside, []).append(finding.check)
             continue
@@ -77,7 +116,7 @@ def _lines(
         remedies = [*finding.commands, *([f"Terraform: {finding.terraform}"] if finding.terraform else [])]
         fixes += [f"\n{finding.check}:", *(f"  {visible(each)}" for each in remedies)] if remedies else []
     return [
-        where(chosen),
+        found.where,
         table,
         *(f"does not apply {aside}: {', '.join(checks)}" for aside, checks in asides.items()),
         *(each for name, samples in samples_ms.items() if samples for each in ("", _bars(name, samples))),

@@ -116,6 +116,7 @@ async def open_store(
 
     Raises:
         StoreError: a setting is malformed, or the project is missing.
+        CannotLookError: the folder of a local store contains none.
     """
     # Imported here: they bring half of ADK and Google's clients.
     from gcp_adk_store.cloud.auth.credentials import StoreCredentials  # noqa: PLC0415
@@ -145,14 +146,29 @@ def existing_folder(path: str) -> str:
     """Return the *path* of a local store: a command looks at one, and does not create it.
 
     Raises:
-        NotProvisionedError: the folder contains no store.
+        CannotLookError: the folder contains no store.
     """
     from gcp_adk_store.local.backend import DATABASE  # noqa: PLC0415  # as above
 
-    if not (Path(path) / DATABASE).exists():
-        raise NotProvisionedError(
-            f"the folder {path!r} contains no local store; an agent creates one: Store.local({path!r})"
+    if path == environment.MEMORY:
+        raise CannotLookError(
+            "a store in memory ends with its process, so no command finds it; name a folder with --local or "
+            "ADK_STORE_LOCAL"
         )
+    try:
+        (Path(path) / DATABASE).stat()
+    except FileNotFoundError as exc:
+        raise CannotLookError(
+            f"the folder {path!r} contains no local store; an agent creates one: Store.local({path!r})"
+        ) from exc
+    except NotADirectoryError as exc:
+        raise CannotLookError(
+            f"{path!r} is a file; name the folder of a store, which contains {DATABASE}"
+        ) from exc
+    except OSError as exc:
+        raise CannotLookError(
+            f"the folder {path!r} cannot be read ({exc.strerror}); let this user read it, or name another one"
+        ) from exc
     return path
 
 

@@ -4,6 +4,7 @@ import asyncio
 import dataclasses
 import importlib
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import unquote
@@ -14,7 +15,7 @@ from rich.text import Text
 
 from gcp_adk_store.cli.failures import CannotLookError
 from gcp_adk_store.cli.options import IDS, json_option
-from gcp_adk_store.cli.place import open_store, told_with_remedy
+from gcp_adk_store.cli.place import open_store, place_options, told_with_remedy
 from gcp_adk_store.cli.screen import Result, cell, finish
 from gcp_adk_store.templates.lint import lint_template
 from gcp_adk_store.templates.state import TemplateSettings
@@ -32,13 +33,21 @@ def template() -> None:
 @click.option(
     "--session",
     metavar="APP/USER/ID",
-    help="Compare with the state and artifacts of this session; a / in an id is written %2F. "
-    "ADK_STORE_PROJECT, _DATABASE, _BUCKET and _PREFIX say where it is.",
+    help="Compare with the state and artifacts of this session; a / in an id is written %2F.",
 )
+@place_options
 @click.option("--extended", is_flag=True, help="Read dotted paths and defaults.")
 @click.option("--literal-braces", is_flag=True, help="Two braces or more stand for themselves.")
 @json_option
-def lint(*, source: str, session: str | None, extended: bool, literal_braces: bool, as_json: bool) -> None:
+def lint(
+    *,
+    source: str,
+    session: str | None,
+    extended: bool,
+    literal_braces: bool,
+    as_json: bool,
+    **place: str | None,
+) -> None:
     """List the placeholders of a template, and which of them are unknown or unexpected.
 
     Ends with 1 if a placeholder has an unknown name, with 2 if it cannot look.
@@ -47,12 +56,12 @@ def lint(*, source: str, session: str | None, extended: bool, literal_braces: bo
     braces: Literal["literal", "substitute"] = "literal" if literal_braces else "substitute"
     settings = TemplateSettings(extended=extended, double_braces=braces)
     with told_with_remedy():
-        keys, names = (None, None) if session is None else asyncio.run(_known(session))
+        keys, names = (None, None) if session is None else asyncio.run(_known(session, place))
     findings = lint_template(text, state_keys=keys, filenames=names, settings=settings)
     table = Table("line", "column", "text", "kind", "", box=None)
     for each in findings:
-        place, kind = (f"{each.line}", f"{each.column}"), Text(each.kind, style=_COLORS[each.kind])
-        table.add_row(*place, cell(each.text), kind, cell(each.says))
+        spot, kind = (f"{each.line}", f"{each.column}"), Text(each.kind, style=_COLORS[each.kind])
+        table.add_row(*spot, cell(each.text), kind, cell(each.says))
     result = Result(
         [dataclasses.asdict(each) for each in findings],
         [table if findings else "no braces: the template is sent as it is"],
@@ -86,13 +95,13 @@ def _template(source: str) -> str:
     return text
 
 
-async def _known(session: str) -> tuple[set[str], set[str] | None]:
+async def _known(session: str, place: Mapping[str, str | None]) -> tuple[set[str], set[str] | None]:
     """Return the state keys and the artifacts of a session."""
     ids = [unquote(part) for part in session.split("/")]
     if len(ids) != len(IDS):
         raise CannotLookError(f"--session {session} must be APP/USER/ID; write a / in an id as %2F")
     key: dict[str, Any] = dict(zip(IDS, ids, strict=True))
-    async with open_store({}, needs_project=False) as at:
+    async with open_store(place, needs_project=False) as at:
         found = await at.store.sessions.get_session(**key)
         if found is None:
             raise CannotLookError(

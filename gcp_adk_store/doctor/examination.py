@@ -12,9 +12,9 @@ from gcp_adk_store.cloud.storage.calls import StorageCalls
 from gcp_adk_store.cloud.storage.objects import Objects
 from gcp_adk_store.doctor import admin_api
 from gcp_adk_store.doctor.findings import Facts, Place
-from gcp_adk_store.doctor.probes import object_calls, probe_document, probe_object
+from gcp_adk_store.doctor.probes import probe_document, probe_object
 from gcp_adk_store.errors import CredentialsError, NotProvisionedError, StoreError, UnavailableError
-from gcp_adk_store.settings import SessionLimits, StoreSettings
+from gcp_adk_store.settings import ArtifactLimits, SessionLimits, StoreSettings
 
 DEADLINE_S: Final = 15.0
 SAMPLES: Final = 20
@@ -97,7 +97,10 @@ async def _probed(facts: Facts, chosen: StoreSettings, *, samples: int, deadline
             limits=SessionLimits(deadline_s=deadline_s),
         )
         try:
-            facts = replace(facts, documents=await probe_document(documents, place.prefix, samples=samples))
+            probe = await probe_document(documents, place.prefix, samples=samples)
+            if documents.clock.is_set:
+                probe = replace(probe, clock_ahead_s=documents.clock.ahead_s)
+            facts = replace(facts, documents=probe)
         finally:
             await documents.close()
     if place.bucket is not None and (facts.on_storage_emulator or not facts.refusal):
@@ -106,11 +109,22 @@ async def _probed(facts: Facts, chosen: StoreSettings, *, samples: int, deadline
         )
         try:
             exists = await _is_there(calls) if facts.on_storage_emulator else None
-            probe = None if exists is False else await probe_object(Objects(calls), samples=samples)
+            of_objects = None if exists is False else await probe_object(Objects(calls), samples=samples)
         finally:
             await calls.close()
-        facts = replace(facts, emulated_bucket=exists, objects=probe)
+        facts = replace(facts, emulated_bucket=exists, objects=of_objects)
     return facts
+
+
+def object_calls(
+    bucket: str, *, project: str, credentials: StoreCredentials | None, deadline_s: float
+) -> StorageCalls:
+    """Return calls to *bucket* for :func:`probe_object`.
+
+    They run one at a time: an abandoned request continues, and a concurrent deletion could overtake it.
+    """
+    limits = ArtifactLimits(deadline_s=deadline_s, request_timeout_s=deadline_s, max_workers=1)
+    return StorageCalls(bucket, project=project, client=None, credentials=credentials, limits=limits)
 
 
 async def _is_there(calls: StorageCalls) -> bool | None:

@@ -28,14 +28,19 @@ def latency(probe: Probe, facts: Facts) -> Finding:
     """Check the latency of a read from this machine."""
     if not probe.samples_ms:
         return skipped("nothing could be read")
-    typical, worst, count = median(probe.samples_ms), max(probe.samples_ms), len(probe.samples_ms)
-    says = f"half of {count} reads took less than {typical:.1f} ms, none more than {worst:.1f} ms"
-    if typical <= _SLOW_MS:
+    says = took(probe.samples_ms)
+    if median(probe.samples_ms) <= _SLOW_MS:
         return ok(says)
     return warn(
         f"{says}: each turn waits for several; let the agent run beside its data",
         f"gcloud run deploy SERVICE --region={shlex.quote(facts.database_location or 'REGION')}",
     )
+
+
+def took(samples_ms: Sequence[float]) -> str:
+    """Say how long reads took."""
+    typical, worst = median(samples_ms), max(samples_ms)
+    return f"half of {len(samples_ms)} reads took less than {typical:.1f} ms, none more than {worst:.1f} ms"
 
 
 def histogram(samples_ms: Sequence[float]) -> list[tuple[str, int]]:

@@ -4,19 +4,15 @@ import secrets
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 
-from gcp_adk_store.cloud.auth.credentials import StoreCredentials
-from gcp_adk_store.cloud.firestore.documents import Documents
-from gcp_adk_store.cloud.storage.calls import StorageCalls
-from gcp_adk_store.cloud.storage.objects import Objects
 from gcp_adk_store.codec.objects import ObjectFields
 from gcp_adk_store.codec.writes import Delete, Page, Write
 from gcp_adk_store.doctor.findings import Probe
 from gcp_adk_store.errors import OutcomeUnknownError, StoreError
+from gcp_adk_store.ports.documents import Documents
+from gcp_adk_store.ports.objects import Objects
 from gcp_adk_store.ports.refusals import ObjectExistsError, RefusedError
-from gcp_adk_store.settings import ArtifactLimits
 
 _DIFFERS = "what was read is not what was written"
 _NOT_LISTED = "what was written is not in the listing"
@@ -48,20 +44,7 @@ async def probe_document(documents: Documents, prefix: str, *, samples: int) -> 
         await commit([Delete(path=path)])
         return (await documents.get([path])) == [None]
 
-    probe = await _probe(path, write, change, read, remove, samples=samples)
-    clock = documents.clock
-    return replace(probe, clock_ahead_s=clock.ahead_s if clock.is_set else None)
-
-
-def object_calls(
-    bucket: str, *, project: str, credentials: StoreCredentials | None, deadline_s: float
-) -> StorageCalls:
-    """Return calls to *bucket* for :func:`probe_object`.
-
-    They run one at a time: an abandoned request continues, and a concurrent deletion could overtake it.
-    """
-    limits = ArtifactLimits(deadline_s=deadline_s, request_timeout_s=deadline_s, max_workers=1)
-    return StorageCalls(bucket, project=project, client=None, credentials=credentials, limits=limits)
+    return await _probe(path, write, change, read, remove, samples=samples)
 
 
 async def probe_object(objects: Objects, *, samples: int) -> Probe:

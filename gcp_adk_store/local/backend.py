@@ -16,6 +16,9 @@ from gcp_adk_store.settings import MEMORY, ArtifactLimits, SessionLimits
 DATABASE: Final = "store.sqlite3"
 """Name of the database in the folder of a store."""
 
+OBJECTS: Final = "objects"
+"""Name of the folder with the bytes of objects."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backend:
@@ -50,4 +53,4 @@ def contents_of(database: Database, limits: ArtifactLimits) -> Contents:
     """Return what keeps bytes beside *database*, in the folder ``objects``, or within one in memory."""
     if database.path is None:
         return MemoryContents(database)
-    return FileContents(database.path.parent / "objects", limits)
+    return FileContents(database.path.parent / OBJECTS, limits)

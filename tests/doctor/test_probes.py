@@ -14,7 +14,8 @@ from gcp_adk_store.cloud.firestore.channels import Channels
 from gcp_adk_store.cloud.firestore.documents import Documents, open_documents
 from gcp_adk_store.cloud.storage.calls import StorageCalls
 from gcp_adk_store.cloud.storage.objects import Objects
-from gcp_adk_store.doctor.probes import object_calls, probe_document, probe_object
+from gcp_adk_store.doctor.examination import object_calls
+from gcp_adk_store.doctor.probes import probe_document, probe_object
 from gcp_adk_store.settings import ArtifactLimits, SessionLimits
 from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, STORAGE_VARIABLE, Emulator
 from gcp_adk_store.testing.faults.firestore_proxy import FirestoreProxy

@@ -70,6 +70,7 @@ RUN = {
     "test_the_exports_are_all_that_adk_needs_to_keep_evaluations": (
         "gcp-adk-store emulators --bucket my-bucket",
     ),
+    "test_the_folder_of_the_document_is_examined": ("gcp-adk-store doctor --local support-store",),
     "test_the_store_of_the_emulators_is_looked_at": (
         "gcp-adk-store doctor",
         "gcp-adk-store gc --dry-run",

@@ -1,6 +1,5 @@
 """Open the session that code is run on, and make the runtime that runs it."""
 
-import os
 import uuid
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -11,10 +10,9 @@ import click
 
 from gcp_adk_store.cli.ces.options import Chosen
 from gcp_adk_store.cli.failures import CannotLookError
+from gcp_adk_store.cli.place import open_store
 from gcp_adk_store.cli.terminal import visible
 from gcp_adk_store.errors import InvalidInputError
-from gcp_adk_store.settings import StoreSettings
-from gcp_adk_store.store import Store
 
 if TYPE_CHECKING:
     from google.adk.artifacts import BaseArtifactService
@@ -42,9 +40,16 @@ class Place:
 
 @asynccontextmanager
 async def opened(
-    session: str | None, *, create: bool, dry_run: bool, variables: Mapping[str, Any] | None
+    session: str | None,
+    *,
+    at: Mapping[str, str | None],
+    create: bool,
+    dry_run: bool,
+    variables: Mapping[str, Any] | None,
 ) -> AsyncIterator[Place]:
     """Open the session that is named, one in memory, or with *dry_run* a copy in memory of the one named.
+
+    *at* are the options of :func:`~gcp_adk_store.cli.place.place_options`, which name the store.
 
     Raises:
         CannotLookError: the session does not exist, or it exists although *create* is set.
@@ -58,12 +63,11 @@ async def opened(
         raise CannotLookError("--dry-run makes no session: leave out --create, or run without --session")
     if variables is not None and not create:
         raise CannotLookError("--variables are of a new session: add --create, or leave out --session")
-    async with Store.from_env() as store:
+    async with open_store(at) as opened_store:
+        store, where = opened_store.store, opened_store.where
         found = await store.sessions.get_session(**_named(key))
         if found is None and not create:
-            raise CannotLookError(
-                f"the session {session} does not exist in {_where()}; create it with --create"
-            )
+            raise CannotLookError(f"the session {session} does not exist in {where}; create it with --create")
         if found is not None and create:
             raise CannotLookError(f"the session {session} exists already; leave out --create")
         if found is None:
@@ -77,7 +81,7 @@ async def opened(
             artifacts=artifacts,
             key=key,
             session=found,
-            where=f"{session} in {_where()}",
+            where=f"{session} in {where}",
             kept=not dry_run,
         )
 
@@ -119,14 +123,6 @@ async def _copy_of(found: "Session") -> "tuple[BaseSessionService, Session]":
     await memory.create_session(**whose, state=shared)
     read = await memory.get_session(**whose, session_id=found.id)
     return memory, read or copy
-
-
-def _where() -> str:
-    """Return which store the environment names."""
-    emulator = os.environ.get("FIRESTORE_EMULATOR_HOST")
-    place = StoreSettings.from_env()
-    project = place.project or "the project of the environment"
-    return f"{project}, {f'on the emulator at {emulator}' if emulator else 'in Google Cloud'}"
 
 
 def make_runtime(place: Place, chosen: Chosen, mocks: Mapping[str, Any] | None) -> "PythonRuntime":

@@ -25,6 +25,7 @@ from gcp_adk_store.cli.ces.options import (
 from gcp_adk_store.cli.ces.place import Place, make_runtime, opened, say
 from gcp_adk_store.cli.extras import needs_ces
 from gcp_adk_store.cli.failures import CannotLookError
+from gcp_adk_store.cli.place import PLACE, place_options, told_with_remedy
 from gcp_adk_store.cli.terminal import visible
 from gcp_adk_store.errors import StoreError
 
@@ -50,7 +51,6 @@ def _session_options(command: Command) -> Command:
             "--session",
             metavar="APP/USER/ID",
             help="Run on this session, which keeps what changes; a / in an id is written %2F. "
-            "ADK_STORE_PROJECT, _DATABASE, _BUCKET and _PREFIX name the store. "
             "Without it the run is not stored.",
         ),
         click.option("--create", is_flag=True, help="Make that session."),
@@ -60,6 +60,7 @@ def _session_options(command: Command) -> Command:
             "--said", metavar="TEXT", help="What the user says first; it is appended to the session."
         ),
         object_option("--mocks", help="Answers in place of tools: a mockConfig of the platform's API."),
+        place_options,
         click.option("--json", "as_json", is_flag=True, help="Print JSON."),
     )
 
@@ -151,8 +152,10 @@ def _carry_out(
         SandboxUnavailableError,
     )
 
+    at = {name: chosen.pop(name) for name in PLACE}
+
     async def run() -> "tuple[Place, Mapping[str, Any], Run]":
-        async with opened(session, create=create, dry_run=dry_run, variables=variables) as place:
+        async with opened(session, at=at, create=create, dry_run=dry_run, variables=variables) as place:
             invocation_id = f"ces-{uuid.uuid4().hex}"
             if said is not None:
                 await say(place, said, invocation_id)
@@ -167,8 +170,9 @@ def _carry_out(
     except SandboxError as exc:
         _show_end(exc, as_json=as_json)
         sys.exit(1)
-    except StoreError as exc:
-        raise CannotLookError(str(exc)) from exc
+    except StoreError:
+        with told_with_remedy():
+            raise
     if ran.error is not None and ran.error.type == _UNKNOWN_TOOL and chosen["tools"] is None:
         click.echo("--tools DIR names the app that has the tools", err=True)
     if as_json:

@@ -1,0 +1,227 @@
+"""Every command works on the store in a folder, which its option or the environment names."""
+
+import asyncio
+import json
+import os
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+from click.testing import CliRunner, Result
+from google.adk.events import Event, EventActions
+from google.genai import types
+
+from gcp_adk_store import SessionLimits, Store
+from gcp_adk_store.cli.command import command
+from tests.support.clock import in_days
+
+T = TypeVar("T")
+
+OF: dict[str, Any] = {"app_name": "app", "user_id": "ada", "session_id": "s1"}
+NAMED = ("--app", "app", "--user", "ada", "--session", "s1")
+SMALL = SessionLimits(state_value_bytes=10)
+EACH = [
+    ["sessions", "list", "--app", "app"],
+    ["sessions", "show", *NAMED],
+    ["sessions", "export", *NAMED, "-"],
+    ["sessions", "delete", *NAMED, "--yes"],
+    ["artifacts", "list", *NAMED],
+    ["artifacts", "get", *NAMED, "--filename", "plot.png", "-o", "-"],
+    ["artifacts", "delete", *NAMED, "--all", "--yes"],
+    ["gc", "--dry-run"],
+    ["doctor"],
+    ["template", "lint", "instruction.txt", "--session", "app/ada/s1"],
+]
+
+
+def done(work: Coroutine[Any, Any, T]) -> T:
+    """Return the result of *work*."""
+    return asyncio.run(work)
+
+
+@pytest.fixture(autouse=True)
+def _alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the environment name no store, and the current folder be one of the test."""
+    monkeypatch.chdir(tmp_path)
+    for name in [name for name in os.environ if name.startswith(("ADK_STORE_", "GOOGLE_"))]:
+        monkeypatch.delenv(name)
+    for name in ("FIRESTORE_EMULATOR_HOST", "STORAGE_EMULATOR_HOST"):
+        monkeypatch.delenv(name, raising=False)
+    (tmp_path / "instruction.txt").write_text("Hello {user:name}, you have {count} and {nothing}.")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A store with a session that replaced a large value, with two events and an artifact of two versions."""
+    folder = tmp_path / "store"
+
+    async def fill() -> None:
+        async with Store.local(folder, session_limits=SMALL) as store:
+            session = await store.sessions.create_session(**OF, state={"user:name": "Ada", "count": "1" * 50})
+            for number in (1, 2):
+                actions = EventActions(state_delta={"count": f"{number}" * 60})
+                text = types.Content(role="user", parts=[types.Part(text=f"words {number}")])
+                event = Event(author="user", content=text, actions=actions)
+                await store.sessions.append_event(session, event)
+            for data in (b"1", b"22"):
+                part = types.Part.from_bytes(data=data, mime_type="image/png")
+                await store.artifacts.save_artifact(**OF, filename="plot.png", artifact=part)
+
+    done(fill())
+    return folder
+
+
+def run(*arguments: str, at: Path | str | None) -> Result:
+    """Run the command; *at* is the folder that ``--local`` names after the names of the command."""
+    words = list(arguments)
+    if at is not None:
+        names = [word for word in words[:2] if not word.startswith("-")]
+        words[len(names) : len(names)] = ["--local", str(at)]
+    return CliRunner().invoke(command, words, env={"COLUMNS": "200"})
+
+
+def test_sessions_are_listed_and_shown(folder: Path) -> None:
+    """Each says the folder first; JSON has it, too."""
+    listed = run("sessions", "list", "--app", "app", at=folder)
+    shown = run("sessions", "show", *NAMED, at=folder)
+    told = json.loads(run("sessions", "show", *NAMED, "--json", at=folder).stdout)
+
+    assert (0, 0) == (listed.exit_code, shown.exit_code), listed.output + shown.output
+    assert f"folder {folder}, prefix adk" == listed.stdout.splitlines()[0] == shown.stdout.splitlines()[0]
+    assert ["ada", "s1"] == listed.stdout.splitlines()[2].split()[:2]
+    assert "words 2" in shown.stdout
+    assert (str(folder), None, None) == (told["local"], told["project"], told["bucket"])
+    assert {"user:name": "Ada", "count": "2" * 60} == told["state"]
+    assert 2 == len(told["events"])
+
+
+def test_a_session_is_exported(folder: Path, tmp_path: Path) -> None:
+    """With all its events, to a file that appears at the end."""
+    result = run("sessions", "export", *NAMED, "out.jsonl", at=folder)
+    header, *events, end = map(json.loads, (tmp_path / "out.jsonl").read_text().splitlines())
+
+    assert 0 == result.exit_code, result.output
+    assert str(folder) == header["session"]["local"]
+    assert ["words 1", "words 2"] == [each["event"]["content"]["parts"][0]["text"] for each in events]
+    assert {"end": {"events": 2}} == end
+
+
+def test_a_session_is_deleted_and_its_artifacts_stay(folder: Path) -> None:
+    """The command that deletes them works on the same folder."""
+    first = run("sessions", "delete", *NAMED, "--dry-run", at=folder)
+    second = run("sessions", "delete", *NAMED, "--yes", at=folder)
+    third = run("sessions", "show", *NAMED, at=folder)
+
+    assert [0, 0, 1] == [each.exit_code for each in (first, second, third)]
+    assert f"artifacts delete --local {folder} --app app --user ada --session s1 --all" in second.stdout
+    assert f"list the sessions: gcp-adk-store sessions list --local {folder}" in third.stderr
+    assert ["plot.png"] == done(_artifacts_of(folder))
+
+
+def test_artifacts_are_listed_got_and_deleted(folder: Path, tmp_path: Path) -> None:
+    """Every version, with its bytes."""
+    listed = json.loads(run("artifacts", "list", *NAMED, "--json", at=folder).stdout)
+    got = run("artifacts", "get", *NAMED, "--filename", "plot.png", "-o", "got.png", at=folder)
+    first = run("artifacts", "get", *NAMED, "--filename", "plot.png", "--version", "0", "-o", "-", at=folder)
+    found = run("artifacts", "delete", *NAMED, "--all", "--dry-run", at=folder)
+    deleted = run("artifacts", "delete", *NAMED, "--filename", "plot.png", "--yes", at=folder)
+    again = run("artifacts", "delete", *NAMED, "--filename", "plot.png", "--yes", at=folder)
+
+    assert [("plot.png", 0, 1), ("plot.png", 1, 2)] == [
+        (each["filename"], each["version"], each["bytes"]) for each in listed["versions"]
+    ]
+    assert [0, 0, 0, 0, 1] == [each.exit_code for each in (got, first, found, deleted, again)]
+    assert b"22" == (tmp_path / "got.png").read_bytes()
+    assert b"1" == first.stdout_bytes
+    assert "would delete plot.png" in found.stdout
+    assert [] == done(_artifacts_of(folder))
+
+
+def test_garbage_is_found_and_removed(folder: Path) -> None:
+    """The two values that were replaced, when they are a day old; what is in use stays."""
+    young = run("gc", "--json", at=folder)
+    with in_days(2):
+        found = run("gc", "--dry-run", at=folder)
+        removed = json.loads(run("gc", "--json", at=folder).stdout)
+        nothing = run("gc", at=folder)
+    told = json.loads(run("sessions", "show", *NAMED, "--json", at=folder).stdout)
+
+    assert [] == json.loads(young.stdout)
+    assert f"looking in folder {folder}, prefix adk" == found.stdout.splitlines()[0]
+    assert "2 found" in found.stdout
+    assert [("payload", "removed")] * 2 == [(each["kind"], each["outcome"]) for each in removed]
+    assert "nothing: " in nothing.stdout
+    assert "2" * 60 == told["state"]["count"]
+
+
+def test_a_template_is_compared_with_the_session(folder: Path) -> None:
+    """Only what the session lacks is unknown."""
+    result = run("template", "lint", "instruction.txt", "--session", "app/ada/s1", "--json", at=folder)
+
+    assert 1 == result.exit_code, result.output
+    assert ["{nothing}"] == [each["text"] for each in json.loads(result.stdout) if each["kind"] == "unknown"]
+
+
+@pytest.mark.parametrize("arguments", EACH, ids=lambda words: " ".join(words[:2]))
+def test_the_environment_names_the_folder(
+    folder: Path, arguments: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``ADK_STORE_LOCAL`` leads a command where ``--local`` does, though it names a project, too."""
+    monkeypatch.setenv("GOOGLE_CLOUD_PROJECT", "another")
+    monkeypatch.setenv("ADK_STORE_LOCAL", str(folder))
+    result = run(*arguments, at=None)
+
+    assert result.exit_code == (1 if arguments[0] == "template" else 0), result.output
+
+
+@pytest.mark.parametrize("arguments", EACH, ids=lambda words: " ".join(words[:2]))
+@pytest.mark.parametrize(
+    ("at", "says"),
+    [
+        (
+            "nowhere",
+            "the folder 'nowhere' contains no local store; an agent creates one: Store.local('nowhere')",
+        ),
+        (".", "the folder '.' contains no local store; an agent creates one: Store.local('.')"),
+        ("store/store.sqlite3", "is a file; name the folder of a store, which contains store.sqlite3"),
+        (":memory:", "so no command finds it; name a folder with --local or ADK_STORE_LOCAL"),
+        ("x" * 300, "cannot be read (File name too long); let this user read it, or name another one"),
+    ],
+    ids=["no folder", "no store", "a file", "memory", "a long name"],
+)
+def test_a_place_without_a_store_is_told_and_nothing_is_created(
+    tmp_path: Path, arguments: list[str], at: str, says: str
+) -> None:
+    """The message is all that a command prints; it ends with 2."""
+    (tmp_path / "store").mkdir()
+    (tmp_path / "store/store.sqlite3").touch()
+    before = sorted(tmp_path.rglob("*"))
+    result = run(*arguments, at=at)
+
+    assert (2, "") == (result.exit_code, result.stdout), result.output
+    assert result.stderr.strip().endswith(says)
+    assert before == sorted(tmp_path.rglob("*"))
+
+
+@pytest.mark.parametrize("content", [b"no database" * 100, b"short"])
+@pytest.mark.parametrize("arguments", EACH, ids=lambda words: " ".join(words[:2]))
+def test_a_file_that_is_no_store_is_refused_and_stays(
+    tmp_path: Path, arguments: list[str], content: bytes
+) -> None:
+    """The message names the file and the way out; no other file appears."""
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "store.sqlite3").write_bytes(content)
+    result = run(*arguments, at=other)
+
+    says, status = (result.stdout, 1) if arguments == ["doctor"] else (result.stderr, 2)
+    assert status == result.exit_code, result.output
+    assert f"{other}/store.sqlite3: this is no store, and no database; pass the path of a store" in says
+    assert ["store.sqlite3"] == [each.name for each in other.iterdir()]
+    assert content == (other / "store.sqlite3").read_bytes()
+
+
+async def _artifacts_of(folder: Path) -> list[str]:
+    async with Store.local(folder) as store:
+        return await store.artifacts.list_artifact_keys(**OF)
