@@ -37,10 +37,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     without = SLOW_TO_START if config.getoption("--quick") else OF_LINUX
     if not config.getoption("--quick") and not config.getoption("--core"):
         return
+    marks = ("linux", "emulators") if config.getoption("--quick") else ("linux",)
     left = [
         item
         for item in items
-        if item.get_closest_marker("linux") or without.intersection(getattr(item, "fixturenames", ()))
+        if any(map(item.get_closest_marker, marks)) or without.intersection(getattr(item, "fixturenames", ()))
     ]
     config.hook.pytest_deselected(items=left)
     items[:] = [item for item in items if item not in left]

@@ -1,6 +1,7 @@
 """Say what sessions should be, with dictionaries and lists and none of the library's code."""
 
 import copy
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -48,11 +49,11 @@ class Held:
 class Oracle:
     """Sessions, users and apps as a reader should find them."""
 
-    def __init__(self) -> None:
+    def __init__(self, now: float = 4_000_000_000.0) -> None:
         self.sessions: dict[Place, Kept] = {}
         self.users: dict[tuple[str, str], dict[str, Any]] = {}
         self.apps: dict[str, dict[str, Any]] = {}
-        self.now = 4_000_000_000.0
+        self.now = now
         """Firestore's time, by which sessions end."""
         self.skew = 0
         """How far the clock of whoever uses them is ahead of it."""
@@ -74,7 +75,7 @@ class Oracle:
         """Make a session that does not exist yet."""
         assert place not in self.sessions
         self._lives += 1
-        ends_at = None if ttl is None else self.now + ttl
+        ends_at = None if ttl is None else math.ceil(self.now) + ttl
         self.sessions[place] = Kept(
             life=self._lives, state={}, last_update_time=self.told, ttl=ttl, ends_at=ends_at
         )
@@ -118,7 +119,7 @@ class Oracle:
         kept.events.append(said)
         kept.last_update_time = said[1]
         if kept.ttl is not None:
-            kept.ends_at = self.now + kept.ttl
+            kept.ends_at = math.ceil(self.now) + kept.ttl
         self._change(held.place, said[3])
         held.events.append(said)
         held.seen += 1

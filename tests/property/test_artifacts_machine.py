@@ -2,7 +2,8 @@
 
 import asyncio
 import io
-from collections.abc import Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator
+from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
@@ -11,7 +12,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_as_test
 
-from gcp_adk_store import ArtifactLimits, GcsArtifactService
+from gcp_adk_store import ArtifactLimits, GcsArtifactService, Store
+from tests.support.stores import STORES
 
 T = TypeVar("T")
 Named = tuple[str, str, str | None, str]
@@ -253,10 +255,23 @@ def runner() -> Iterator[asyncio.Runner]:
         yield runner
 
 
+@pytest.fixture(params=STORES)
+def open_service(
+    request: pytest.FixtureRequest, tmp_path: Path
+) -> Callable[[ArtifactLimits], GcsArtifactService]:
+    """Open a service of one place, as another process would."""
+    if request.param == "folder":
+        return lambda limits: Store.local(tmp_path / "store", artifact_limits=limits).artifacts
+    bucket = request.getfixturevalue("adk_store_bucket")
+    return lambda limits: GcsArtifactService(bucket, project="demo", limits=limits)
+
+
 @pytest.fixture
-def services(adk_store_bucket: str, runner: asyncio.Runner) -> Iterator[list[GcsArtifactService]]:
+def services(
+    open_service: Callable[[ArtifactLimits], GcsArtifactService], runner: asyncio.Runner
+) -> Iterator[list[GcsArtifactService]]:
     """Two services that know nothing of each other."""
-    services = [GcsArtifactService(adk_store_bucket, project="demo") for _ in range(2)]
+    services = [open_service(ArtifactLimits()) for _ in range(2)]
     yield services
     for service in services:
         runner.run(service.close())
@@ -275,14 +290,16 @@ def test_artifacts_are_what_a_simple_model_says(
 
 
 def test_numbers_start_again_after_another_process_deleted(
-    services: list[GcsArtifactService], runner: asyncio.Runner
+    services: list[GcsArtifactService],
+    runner: asyncio.Runner,
+    open_service: Callable[[ArtifactLimits], GcsArtifactService],
 ) -> None:
     """At once where a process remembers nothing of it, as after ``known_for_s`` in any."""
     named: dict[str, Any] = {"app_name": "a", "user_id": "u", "session_id": "s", "filename": "f"}
     for _ in range(3):
         runner.run(services[0].save_artifact(**named, artifact=types.Part(text="before")))
     runner.run(services[1].delete_artifact(**named))
-    forgetful = GcsArtifactService(services[0].bucket_name, limits=ArtifactLimits(known_for_s=0))
+    forgetful = open_service(ArtifactLimits(known_for_s=0))
     saved = runner.run(forgetful.save_artifact(**named, artifact=types.Part(text="after")))
     runner.run(forgetful.close())
 

@@ -2,9 +2,12 @@
 
 import asyncio
 import copy
+import itertools
 import json
 import uuid
 from collections.abc import Coroutine, Iterator
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 import pytest
@@ -29,9 +32,10 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from gcp_adk_store import FirestoreSessionService, SessionLimits
+from gcp_adk_store import FirestoreSessionService, SessionLimits, Store
 from gcp_adk_store.testing.faults.firestore_proxy import FirestoreProxy
 from tests.property.session_oracle import Held, MissingError, Oracle, Place, Said, StaleError
+from tests.support.stores import STORES
 
 T = TypeVar("T")
 
@@ -103,13 +107,13 @@ class SessionsMachine(RuleBasedStateMachine):
 
     holders = Bundle("holders")
 
-    def __init__(
-        self, service: FirestoreSessionService, runner: asyncio.Runner, firestore: FirestoreProxy
-    ) -> None:
+    def __init__(self, service: FirestoreSessionService, runner: asyncio.Runner, timing: "Timing") -> None:
         super().__init__()
         self.service = service
-        self.oracle = Oracle()
-        firestore.clock = lambda _: self.oracle.now
+        self.oracle = Oracle(next(timing.starts))
+        self._timing = timing
+        if timing.firestore is not None:
+            timing.firestore.clock = lambda _: self.oracle.now
         self.events = 0
         # The database is shared by all examples, so each has apps of its own.
         self.apps = [f"{uuid.uuid4().hex}{end}" for end in ("", "/2")]
@@ -135,7 +139,7 @@ class SessionsMachine(RuleBasedStateMachine):
         self, user: str, name: str, times: list[float], ttl: int | None, skew: int
     ) -> Holder | MultipleResults[Holder]:
         """Start with a session: most calls need one; and with a clock, which the service has met."""
-        self.oracle.skew = skew
+        self.oracle.skew = skew if self._timing.firestore is not None else 0
         self.get_user_state(0, user)
         return self.create(app=0, user=user, name=name, state={}, times=times, ttl=ttl)
 
@@ -247,7 +251,7 @@ class SessionsMachine(RuleBasedStateMachine):
         if kept is None or kept.ends_at is None:
             return
         for early in (1, 1, 0):
-            self.oracle.pass_time(kept.ends_at - self.oracle.now - early)
+            self.oracle.pass_time(kept.ends_at - self.oracle.now - early + self._timing.fraction)
             self._append_new(holder, "", 1.0, {}, 1)
             self._read(place, None)
 
@@ -413,20 +417,44 @@ def runner() -> Iterator[asyncio.Runner]:
         yield runner
 
 
+@dataclass(frozen=True)
+class Timing:
+    """What tells the time."""
+
+    firestore: FirestoreProxy | None
+    """A clock beside that of the process; ``None`` where one clock tells the time of both."""
+    fraction: float
+    """Of a second, by which times are later than whole ones."""
+    starts: Iterator[float]
+    """When examples begin."""
+
+
+@pytest.fixture(params=STORES)
+def timing(request: pytest.FixtureRequest) -> Timing:
+    """The clocks of each store."""
+    start = 4_000_000_000.0
+    if request.param == "emulators":
+        return Timing(request.getfixturevalue("firestore_proxy"), 0, itertools.repeat(start))
+    # A local store's times never go back, and each commit has a later one by a microsecond at least.
+    fraction = 0.25
+    return Timing(None, fraction, itertools.count(start + fraction, 10**6))
+
+
 @pytest.fixture
-def service(firestore_proxy: FirestoreProxy, runner: asyncio.Runner) -> Iterator[FirestoreSessionService]:
+def service(timing: Timing, runner: asyncio.Runner, tmp_path: Path) -> Iterator[FirestoreSessionService]:
     """A service that seals every few events."""
-    assert firestore_proxy.address
-    service = FirestoreSessionService(
-        project=f"demo-{uuid.uuid4().hex[:20]}", limits=SessionLimits(seal_tail_bytes=700)
-    )
+    limits = SessionLimits(seal_tail_bytes=700)
+    if timing.firestore is None:
+        service = Store.local(tmp_path / "store", session_limits=limits).sessions
+    else:
+        service = FirestoreSessionService(project=f"demo-{uuid.uuid4().hex[:20]}", limits=limits)
     yield service
     runner.run(service.close())
 
 
 def test_sessions_are_what_a_simple_model_says(
-    service: FirestoreSessionService, runner: asyncio.Runner, firestore_proxy: FirestoreProxy
+    service: FirestoreSessionService, runner: asyncio.Runner, timing: Timing
 ) -> None:
     """Whatever is called, in whatever order, by holders that are current, stale or without a marker."""
     # Annotated as taking a class; its documentation says: a function that makes one, too.
-    run_state_machine_as_test(lambda: SessionsMachine(service, runner, firestore_proxy), settings=BOUNDS)  # type: ignore[arg-type]
+    run_state_machine_as_test(lambda: SessionsMachine(service, runner, timing), settings=BOUNDS)  # type: ignore[arg-type]

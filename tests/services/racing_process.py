@@ -1,25 +1,35 @@
 """Do what is told, line by line, in a process of its own: one of those that race each other.
 
-Run as ``python -m tests.services.racing_process NAME`` with the emulators set. Each line that comes in is a
-call as JSON, each line that goes out its answer; the first one says that everything is imported.
+Run as ``python -m tests.services.racing_process NAME``, with the emulators set if the store is on them. Each
+line that comes in is a call as JSON, each line that goes out its answer; the first one says that everything
+is imported.
 """
 
 import asyncio
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from google.adk.sessions import Session
 from google.genai import types
 
-from gcp_adk_store import FirestoreSessionService, GcsArtifactService, SessionLimits
+from gcp_adk_store import FirestoreSessionService, SessionLimits, Store
 from gcp_adk_store.errors import SessionExistsError, StoreError
 from tests.services.conftest import WHO, event
 
 LIMITS = SessionLimits(seal_tail_bytes=2000, event_text_bytes=1500, state_value_bytes=500)
 TASKS = 4
 STORED = "stored"
+At = Mapping[str, str]
+"""A store: ``project`` and ``bucket`` on the emulators, or ``folder``."""
+
+
+def open_store(at: At, **options: Any) -> Store:
+    """Return the store *at* its place."""
+    if "folder" in at:
+        return Store.local(at["folder"], **options)
+    return Store.connect(project=at["project"], bucket=at.get("bucket"), **options)
 
 
 class Racer:
@@ -27,25 +37,23 @@ class Racer:
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._services: dict[str, FirestoreSessionService] = {}
+        self._stores: dict[str, Store] = {}
         self._held: Session | None = None
 
-    async def reload(self, project: str, who: dict[str, Any]) -> Any:
+    async def reload(self, at: At, who: dict[str, Any]) -> Any:
         """Hold the session as it is now; return what it shows."""
-        self._held = await self._service(project).get_session(**who)
+        self._held = await self._service(at).get_session(**who)
         return self.show()
 
     def show(self) -> Any:
         """Return what the held session shows."""
         return None if self._held is None else self._held.model_dump(mode="json")
 
-    async def create(
-        self, project: str, who: dict[str, Any], state: dict[str, Any], *, until_made: bool
-    ) -> str:
+    async def create(self, at: At, who: dict[str, Any], state: dict[str, Any], *, until_made: bool) -> str:
         """Make a session and hold it, perhaps as soon as its id is free."""
         while True:
             try:
-                self._held = await self._service(project).create_session(**who, state=state)
+                self._held = await self._service(at).create_session(**who, state=state)
             except SessionExistsError as exc:
                 if not until_made:
                     return type(exc).__name__
@@ -53,7 +61,7 @@ class Racer:
                 return STORED
 
     async def append(
-        self, project: str, on_conflict: str, deltas: Sequence[dict[str, Any]], size: int
+        self, at: At, on_conflict: str, deltas: Sequence[dict[str, Any]], size: int
     ) -> list[tuple[str, str]]:
         """Append events one by one to the held session; return what each one says, and its outcome."""
         assert self._held is not None
@@ -61,7 +69,7 @@ class Racer:
         for number, delta in enumerate(deltas):
             words = f"{self._name}.{number} "
             try:
-                await self._service(project, on_conflict).append_event(
+                await self._service(at, on_conflict).append_event(
                     self._held, event(words + "x" * size, delta=delta)
                 )
             except StoreError as exc:
@@ -70,36 +78,34 @@ class Racer:
                 outcomes.append((words, STORED))
         return outcomes
 
-    async def delete(self, project: str, who: dict[str, Any]) -> None:
+    async def delete(self, at: At, who: dict[str, Any]) -> None:
         """Delete a session."""
-        await self._service(project).delete_session(**who)
+        await self._service(at).delete_session(**who)
 
-    async def save(self, bucket: str, count: int) -> list[tuple[int, str]]:
+    async def save(self, at: At, count: int) -> list[tuple[int, str]]:
         """Save *count* versions of one artifact, some at a time; return their numbers and texts."""
-        service = GcsArtifactService(bucket)
+        store = open_store(at)
 
         async def save_one(number: int) -> tuple[int, str]:
             words = f"{self._name}.{number}"
             part = types.Part(text=words)
-            return await service.save_artifact(**WHO, filename="shared", artifact=part), words
+            return await store.artifacts.save_artifact(**WHO, filename="shared", artifact=part), words
 
         saved: list[tuple[int, str]] = []
         for start in range(0, count, TASKS):
             saved += await asyncio.gather(*(save_one(number) for number in range(start, start + TASKS)))
-        await service.close()
+        await store.close()
         return saved
 
     async def close(self) -> None:
-        """Close the services."""
-        for service in self._services.values():
-            await service.close()
+        """Close the stores."""
+        for store in self._stores.values():
+            await store.close()
 
-    def _service(self, project: str, on_conflict: Any = "raise") -> FirestoreSessionService:
-        if on_conflict not in self._services:
-            self._services[on_conflict] = FirestoreSessionService(
-                project=project, on_conflict=on_conflict, limits=LIMITS
-            )
-        return self._services[on_conflict]
+    def _service(self, at: At, on_conflict: Any = "raise") -> FirestoreSessionService:
+        if on_conflict not in self._stores:
+            self._stores[on_conflict] = open_store(at, on_conflict=on_conflict, session_limits=LIMITS)
+        return self._stores[on_conflict].sessions
 
 
 async def main(name: str) -> None:

@@ -3,18 +3,21 @@
 import asyncio
 import queue
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 
 import pytest
 from google.auth.credentials import AnonymousCredentials
 from google.cloud.storage import Client
 from google.genai import types
 
-from gcp_adk_store import ArtifactLimits, GcsArtifactService, Store, UnavailableError
+from gcp_adk_store import ArtifactLimits, GcsArtifactService, UnavailableError
 from gcp_adk_store.testing.emulators import STORAGE_VARIABLE, Emulator
 from gcp_adk_store.testing.faults.plans import Call, Fault, Hold
 from gcp_adk_store.testing.faults.storage_proxy import StorageProxy
 from tests.services.conftest import WHO, text
 from tests.services.racing import race, racing_processes
+from tests.services.racing_process import At, open_store
+from tests.support.stores import STORES
 
 PROCESSES, SAVES = 4, 12
 
@@ -80,28 +83,33 @@ async def test_a_call_that_others_always_come_before_ends_in_time(
     assert caught.value.attempts > 1
 
 
-async def test_processes_that_save_one_artifact_lose_and_share_nothing(
-    adk_store: Store, storage_emulator: Emulator
-) -> None:
+@pytest.fixture(params=STORES)
+def at(request: pytest.FixtureRequest, tmp_path: Path) -> At:
+    """A store of each kind."""
+    if request.param == "folder":
+        return {"folder": str(tmp_path / "store")}
+    return {"project": "demo", "bucket": request.getfixturevalue("adk_store_bucket")}
+
+
+async def test_processes_that_save_one_artifact_lose_and_share_nothing(at: At) -> None:
     """Every number once, without a gap, with the bytes of its saver; a reader meanwhile only goes up."""
-    assert storage_emulator.address
-    bucket = adk_store.artifacts.bucket_name
+    artifacts = open_store(at).artifacts
     seen: list[int] = []
 
     async def watch() -> None:
         while True:
-            latest = await adk_store.artifacts.get_artifact_version(**WHO, filename="shared")
+            latest = await artifacts.get_artifact_version(**WHO, filename="shared")
             seen.append(-1 if latest is None else latest.version)
 
     with racing_processes(PROCESSES) as savers:
         watching = asyncio.create_task(watch())
-        answers = await asyncio.to_thread(race, savers, "save", {"bucket": bucket, "count": SAVES})
+        answers = await asyncio.to_thread(race, savers, "save", {"at": at, "count": SAVES})
         watching.cancel()
     saved = {number: words for answer in answers for number, words in answer}
     loaded = {
-        number: await adk_store.artifacts.load_artifact(**WHO, filename="shared", version=number)
-        for number in saved
+        number: await artifacts.load_artifact(**WHO, filename="shared", version=number) for number in saved
     }
+    await artifacts.close()
 
     assert list(range(PROCESSES * SAVES)) == sorted(saved)
     assert {number: types.Part(text=words) for number, words in saved.items()} == loaded

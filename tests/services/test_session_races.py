@@ -2,50 +2,70 @@
 
 import re
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from gcp_adk_store import FirestoreSessionService
 from gcp_adk_store.codec.names import escape_name
-from gcp_adk_store.testing.emulators import Emulator
-from tests.services.conftest import SESSION, USER, WHO, Connect, texts
+from tests.services.conftest import SESSION, USER, WHO, texts
 from tests.services.racing import RacingProcess, race, racing_processes
-from tests.services.racing_process import LIMITS, STORED
+from tests.services.racing_process import LIMITS, STORED, At, open_store
+from tests.support.folder import read_documents, read_objects
+from tests.support.stores import STORES
 
 PROCESSES = 3
 LARGE = 3000
 """Characters that make an event a payload, beside the session."""
 
-RawDocuments = Callable[[], dict[str, dict[str, Any]]]
+Stored = Callable[[], dict[str, dict[str, Any]]]
+
+
+@pytest.fixture(scope="module", params=STORES)
+def at(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> At:
+    """One store for all of them: each process opens it once."""
+    if request.param == "folder":
+        return {"folder": str(tmp_path_factory.mktemp("races") / "store")}
+    assert request.getfixturevalue("firestore_emulator").address
+    return {"project": f"demo-{uuid.uuid4().hex[:20]}"}
 
 
 @pytest.fixture(scope="module")
-def racers(firestore_emulator: Emulator) -> Iterator[list[RacingProcess]]:
+def racers(at: At) -> Iterator[list[RacingProcess]]:
     """Processes that race in every test of this module."""
-    assert firestore_emulator.address
+    assert at
     with racing_processes(PROCESSES) as racers:
         yield racers
 
 
 @pytest.fixture(scope="module")
-def project(firestore_emulator: Emulator) -> str:
-    """One database for all of them: each process connects once."""
-    assert firestore_emulator.address
-    return f"demo-{uuid.uuid4().hex[:20]}"
+def project(at: At) -> str:
+    """The database of all, for those who read it."""
+    return at["project"]
 
 
 @pytest.fixture
-def place(project: str) -> dict[str, Any]:
-    """A project, and a session of an app that no other test has."""
-    return {"project": project, "who": {**WHO, "app_name": uuid.uuid4().hex}}
+def stored(request: pytest.FixtureRequest, at: At) -> Stored:
+    """Read all documents past the library: path -> fields."""
+    if "folder" in at:
+        return lambda: read_documents(Path(at["folder"]))
+    raw_documents: Stored = request.getfixturevalue("raw_documents")
+    return raw_documents
 
 
 @pytest.fixture
-def reader(connect: Connect) -> FirestoreSessionService:
+def place(at: At) -> dict[str, Any]:
+    """A store, and a session of an app that no other test has."""
+    return {"at": at, "who": {**WHO, "app_name": uuid.uuid4().hex}}
+
+
+@pytest.fixture
+async def reader(at: At) -> AsyncIterator[FirestoreSessionService]:
     """A service that takes no part."""
-    return connect(limits=LIMITS)
+    async with open_store(at, session_limits=LIMITS) as store:
+        yield store.sessions
 
 
 def below(documents: dict[str, dict[str, Any]], place: dict[str, Any]) -> dict[str, dict[str, Any]]:
@@ -63,7 +83,7 @@ async def test_of_processes_that_append_at_once_one_wins_each_round(
     for number in range(4):
         race(racers, "reload", place)
         append = {
-            "project": place["project"],
+            "at": place["at"],
             "on_conflict": "raise",
             "deltas": [{"winner": number}],
             "size": 0,
@@ -90,7 +110,7 @@ async def test_events_of_processes_that_merge_all_land_once(
     race(racers, "reload", place)
     each = [
         {
-            "project": place["project"],
+            "at": place["at"],
             "on_conflict": "merge",
             "deltas": [
                 {
@@ -129,10 +149,10 @@ async def test_processes_that_change_one_users_state_keep_each_others_keys(
     """From sessions of their own; what they share has what one of them wrote last."""
     who = [{**place["who"], "session_id": f"s{name}"} for name in range(PROCESSES)]
     for name, racer in enumerate(racers):
-        racer.call("create", project=place["project"], who=who[name], state={}, until_made=False)
+        racer.call("create", at=place["at"], who=who[name], state={}, until_made=False)
     each = [
         {
-            "project": place["project"],
+            "at": place["at"],
             "on_conflict": "raise",
             "deltas": [
                 {f"user:own {name}": number, "user:shared": [name, number], f"app:own {name}": number}
@@ -159,7 +179,7 @@ async def test_of_processes_that_make_one_session_one_does_each_round(
     racers: list[RacingProcess],
     place: dict[str, Any],
     reader: FirestoreSessionService,
-    raw_documents: RawDocuments,
+    stored: Stored,
 ) -> None:
     """The others are told; the initial state of every scope is the winner's alone."""
     user: dict[str, Any] = {}
@@ -168,7 +188,7 @@ async def test_of_processes_that_make_one_session_one_does_each_round(
         who = {**place["who"], "session_id": f"s{number}"}
         each = [
             {
-                "project": place["project"],
+                "at": place["at"],
                 "who": who,
                 "state": {
                     f"of {name}": 1,
@@ -189,7 +209,7 @@ async def test_of_processes_that_make_one_session_one_does_each_round(
         assert ["SessionExistsError"] * (PROCESSES - 1) == sorted(outcomes)[:-1]
         assert found is not None
         assert {f"of {winner}": 1} == {key: value for key, value in found.state.items() if ":" not in key}
-    documents = below(raw_documents(), place)
+    documents = below(stored(), place)
 
     assert app == documents[""]["state"]
     assert user == documents[f"/adk_users/{USER}"]["state"]
@@ -200,14 +220,14 @@ async def test_an_append_comes_before_a_deletion_or_is_told(
     racers: list[RacingProcess],
     place: dict[str, Any],
     reader: FirestoreSessionService,
-    raw_documents: RawDocuments,
+    stored: Stored,
     size: int,
 ) -> None:
     """Of the session nothing is left; but what was put for an append that came too late may be, as chunks."""
     deleter, *appenders = racers
     for _ in range(3):
         race(racers[:1], "create", {**place, "state": {"user:kept": 1, "app:kept": 1}, "until_made": False})
-        append = {"project": place["project"], "on_conflict": "merge", "size": size}
+        append = {"at": place["at"], "on_conflict": "merge", "size": size}
         deleter.call("append", **append, deltas=[{}] * 8)
         race(appenders, "reload", place)
         begun = [racer.begin("append", **append, deltas=[{}] * 4) for racer in appenders]
@@ -221,25 +241,26 @@ async def test_an_append_comes_before_a_deletion_or_is_told(
             ) == answers
         assert {"SessionMissingError"} == {outcome for ((_, outcome),) in afterwards}
         assert await reader.get_session(**place["who"]) is None
-    left = below(raw_documents(), place)
+    left = below(stored(), place)
     session = re.escape(f"/adk_users/{USER}/adk_sessions/{SESSION}/")
 
     assert {"", f"/adk_users/{USER}"} == {path for path in left if "/adk_sessions/" not in path}
     assert [] == [
         path for path in left if "/adk_sessions/" in path and not re.match(f"{session}adk_chunks/", path)
     ]
-    assert size == LARGE or {"", f"/adk_users/{USER}"} == set(left)
+    # A folder has payloads as files.
+    assert (size == LARGE and "project" in place["at"]) or {"", f"/adk_users/{USER}"} == set(left)
 
 
 async def test_a_session_that_is_made_during_a_deletion_has_nothing_of_the_old_one(
     racers: list[RacingProcess],
     place: dict[str, Any],
     reader: FirestoreSessionService,
-    raw_documents: RawDocuments,
+    stored: Stored,
 ) -> None:
     """Nor does the deletion take anything of it, or an append to the old one reach it."""
     deleter, maker, appender = racers
-    append = {"project": place["project"], "on_conflict": "merge", "size": LARGE}
+    append = {"at": place["at"], "on_conflict": "merge", "size": LARGE}
     maker.call("create", **place, state={"round": "first"}, until_made=True)
     for number in range(4):
         maker.call("append", **append, deltas=[{"old": number}] * 6)
@@ -261,9 +282,13 @@ async def test_a_session_that_is_made_during_a_deletion_has_nothing_of_the_old_o
         assert [] == found.events
         assert {"round": number, "large": "x" * LARGE} == found.state
         session = f"/adk_users/{USER}/adk_sessions/{SESSION}"
-        documents = below(raw_documents(), place)
+        documents = below(stored(), place)
         epoch = documents[session]["epoch"]
         parts = [path.removeprefix(session) for path in documents if path.startswith(f"{session}/")]
 
         assert [] == [part for part in parts if not part.startswith("/adk_chunks/")]
-        assert 1 == sum(part.startswith(f"/adk_chunks/{epoch}-") for part in parts)
+        if "project" in place["at"]:
+            assert 1 == sum(part.startswith(f"/adk_chunks/{epoch}-") for part in parts)
+        else:
+            assert [] == parts
+            assert 1 == sum(f"/{epoch}/" in name for name in read_objects(Path(place["at"]["folder"])))
