@@ -33,6 +33,8 @@ if TYPE_CHECKING:
         UploadMissingError,
     )
     from gcp_adk_store.model.garbage import Garbage, GarbageKind
+    from gcp_adk_store.model.usage import ModelUsage, SessionUsage, TokenUsage, TurnUsage
+    from gcp_adk_store.sessions.histories import UserEvent
     from gcp_adk_store.sessions.listings import SessionEvent, SessionPage
     from gcp_adk_store.sessions.service import FirestoreSessionService
     from gcp_adk_store.settings import ArtifactLimits, SessionLimits, StoreSettings
@@ -53,6 +55,7 @@ __all__ = [
     "GarbageKind",
     "GcsArtifactService",
     "InvalidInputError",
+    "ModelUsage",
     "NotProvisionedError",
     "OutcomeUnknownError",
     "OverloadedError",
@@ -65,6 +68,7 @@ __all__ = [
     "SessionLimits",
     "SessionMissingError",
     "SessionPage",
+    "SessionUsage",
     "SignedUpload",
     "Store",
     "StoreCredentials",
@@ -74,8 +78,11 @@ __all__ = [
     "StoredDataError",
     "TemplateKeyError",
     "TemplateSettings",
+    "TokenUsage",
+    "TurnUsage",
     "UnavailableError",
     "UploadMissingError",
+    "UserEvent",
     "inject_session_state",
     "register",
     "resolve_agent",
@@ -98,6 +105,8 @@ __getattr__ = importer(
         "artifacts.methods": ("StoredArtifactVersion",),
         "cloud.auth.credentials": ("StoreCredentials",),
         "model.garbage": ("Garbage", "GarbageKind"),
+        "model.usage": ("ModelUsage", "SessionUsage", "TokenUsage", "TurnUsage"),
+        "sessions.histories": ("UserEvent",),
         "sessions.listings": ("SessionEvent", "SessionPage"),
         "sessions.service": ("FirestoreSessionService",),
         "settings": ("ArtifactLimits", "SessionLimits", "StoreSettings"),

@@ -51,6 +51,29 @@ def decode_event_cursor(text: str) -> tuple[str, EventPlace]:
     return epoch, EventPlace(segment=segment, offset=offset)
 
 
+def encode_user_event_cursor(
+    listing: str, time: float, session: str, *, epoch: str, place: EventPlace
+) -> str:
+    """Encode a place in the history of *session*, last updated at *time*, in *listing*."""
+    return encode_cursor((_named(listing), time, session, epoch, place.segment, place.offset))
+
+
+def decode_user_event_cursor(text: str, *, listing: str) -> tuple[float, str, str, EventPlace]:
+    """Return the last update of a session, its id, its epoch and a place in its history.
+
+    Raises:
+        InvalidInputError: *text* belongs to another listing, where it would skip events.
+    """
+    name, time, session, epoch, segment, offset = _decoded(text, str, float, str, str, int, int)
+    if not math.isfinite(time) or segment < 0 or offset < 0:
+        raise _refused(text)
+    if name != _named(listing):
+        raise InvalidInputError(
+            f"cursor {text[:_SHOWN]!r} is of events of another app, user or time; leave it out to start anew"
+        )
+    return time, session, epoch, EventPlace(segment=segment, offset=offset)
+
+
 def _named(listing: str) -> str:
     return hashlib.sha256(listing.encode()).hexdigest()[:16]
 

@@ -17,6 +17,7 @@ from gcp_adk_store.codec.cursors import (
     encode_cursor,
     encode_page_cursor,
 )
+from gcp_adk_store.codec.events import StoredEvent
 from gcp_adk_store.codec.indexes import page_index
 from gcp_adk_store.codec.stored import HEADER_FIELDS, HEADER_WITHOUT_STATE, read_header
 from gcp_adk_store.codec.writes import Document, Page
@@ -27,7 +28,7 @@ from gcp_adk_store.errors import (
     SessionMissingError,
 )
 from gcp_adk_store.model.keys import SessionKey, UserKey
-from gcp_adk_store.model.sessions import EventPlace, StoredSession
+from gcp_adk_store.model.sessions import EventPlace, Segment, StoredSession
 from gcp_adk_store.model.state import ScopedState
 from gcp_adk_store.model.weights import is_light
 from gcp_adk_store.operations.bounds import operation
@@ -180,8 +181,7 @@ class ListingMethods:
             InvalidInputError: *cursor*, *limit* or *direction* is invalid.
         """
         require_either("direction", direction, "forward", "backward")
-        if limit is not None and not _is_count(limit):
-            raise InvalidInputError(f"limit is {limit!r:.40}, it must be 1 or more, or None for all events")
+        require_limit(limit)
         key = SessionKey(app=app_name, user=user_id, session=session_id)
         backward = direction == "backward"
         stored = await self._reader.stored(key)
@@ -194,13 +194,13 @@ class ListingMethods:
             if epoch != stored.epoch:
                 raise SessionMissingError("the session of the cursor was deleted; another one has its id")
             if place.segment > stored.sealed:
-                raise _beyond()
+                raise beyond()
         count = 0
         async for number, texts in self._runs(stored, place.segment, backward=backward):
             at_end = len(texts) if backward else 0
             start = place.offset if number == place.segment else at_end
             if start > len(texts):
-                raise _beyond()
+                raise beyond()
             for index in reversed(range(start)) if backward else range(start, len(texts)):
                 event = await self._event(stored, number, texts, index)
                 offset = index if backward else index + 1
@@ -221,9 +221,7 @@ class ListingMethods:
                 continue
             some = [number for number in unread[:step] if number != stored.sealed]
             in_order = range(min(some), max(some) + 1)
-            segments = await self._reader.segments(stored, in_order)
-            if segments is None:
-                raise _gone() if await self._reader.is_gone(stored) else segment_missing(stored)
+            segments = await self._segments(stored, in_order)
             texts = {number: one.texts for number, one in zip(in_order, segments, strict=True)}
             for number in some:
                 await asyncio.sleep(0)  # reading segments in memory has no other pause
@@ -231,16 +229,32 @@ class ListingMethods:
             del unread[: len(some)]
             step = min(step * 2, _SEGMENTS_AT_ONCE)
 
+    async def _segments(self, stored: StoredSession, numbers: range) -> list[Segment]:
+        """Return segments by number; one that is gone is an error."""
+        segments = await self._reader.segments(stored, numbers)
+        if segments is None:
+            raise _gone() if await self._reader.is_gone(stored) else segment_missing(stored)
+        return segments
+
     async def _event(self, stored: StoredSession, number: int, texts: Sequence[str], index: int) -> Event:
         where = self._reader.place_of(stored, number)
-        some = await decode_events(texts[index : index + 1], where=where, first=index, pauses=Pauses())
+        some = texts[index : index + 1]
+        (event,) = await decode_events(some, where=where, first=index, pauses=Pauses())
+        return await self._completed_event(stored, event)
+
+    async def _completed_event(
+        self, stored: StoredSession, event: StoredEvent, *, only_whole: bool = False
+    ) -> Event:
+        """Return *event* with its payloads; with *only_whole*, without those of parts of its content."""
         try:
-            (event,) = await self._reader.complete_events(stored, some)
+            if only_whole:
+                return await self._reader.whole_event(stored, event)
+            (completed,) = await self._reader.complete_events(stored, [event])
         except PayloadMissingError as exc:
             if await self._reader.is_gone(stored):
                 raise _gone() from exc
             raise
-        return event
+        return completed
 
     async def _listed(
         self, app: str, user: str | None, page: Page | None = None, *, with_state: bool = True
@@ -378,6 +392,16 @@ def require_either(name: str, given: object, one: str, other: str) -> None:
         raise InvalidInputError(f"{name} is {given!r}, it must be {one!r} or {other!r}")
 
 
+def require_limit(limit: object) -> None:
+    """Check the most events of an iteration.
+
+    Raises:
+        InvalidInputError: *limit* is neither a number from 1 on nor ``None``.
+    """
+    if limit is not None and not _is_count(limit):
+        raise InvalidInputError(f"limit is {limit!r:.40}, it must be 1 or more, or None for all events")
+
+
 def _is_count(given: object) -> bool:
     return isinstance(given, int) and not isinstance(given, bool) and given >= 1
 
@@ -386,5 +410,6 @@ def _gone() -> SessionMissingError:
     return SessionMissingError("another call deleted the session during the read, or it has expired")
 
 
-def _beyond() -> InvalidInputError:
+def beyond() -> InvalidInputError:
+    """Return the error for a cursor that no event of its session has."""
     return InvalidInputError("cursor leads beyond the events of the session")

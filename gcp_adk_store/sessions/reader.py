@@ -270,6 +270,19 @@ class SessionReader:
             selected = [_with_warning(event) for event in selected]
         return [event.event for event in selected]
 
+    async def whole_event(self, stored: StoredSession, event: StoredEvent) -> Event:
+        """Return *event*, fetched if it is a payload as a whole, without payloads of parts of its content."""
+        ref = event.missing.get(WHOLE)
+        if ref is None:
+            return event.event
+        mine = self._layout.session_payloads(stored.key, stored.epoch)
+        found = await self._fetch(mine, {ref}, placeholders=self._placeholders)
+        try:
+            completed = await apart(partial(complete_event, event, found), light=False)
+        except StoredDataError as exc:
+            raise StoredDataError(f"{mine.path}: {exc}") from exc.__cause__
+        return _with_warning(completed).event
+
     async def _complete_shared(
         self, owner: UserKey, app: Document | None, user: Document | None
     ) -> ScopedState:

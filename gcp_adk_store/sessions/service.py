@@ -32,8 +32,9 @@ from gcp_adk_store.operations.lru import Lru
 from gcp_adk_store.sessions.appends import HeldEvents, Spelling, UnderWay, learn
 from gcp_adk_store.sessions.garbage import Collector
 from gcp_adk_store.sessions.handle import made_session, mark, marker_of, to_session
+from gcp_adk_store.sessions.histories import HistoryMethods
 from gcp_adk_store.sessions.lifecycle import SessionLifecycle
-from gcp_adk_store.sessions.listings import ListingMethods, require_either
+from gcp_adk_store.sessions.listings import require_either
 from gcp_adk_store.sessions.payload_store import Payloads
 from gcp_adk_store.sessions.reader import SessionReader
 from gcp_adk_store.sessions.recorder import SessionRecorder
@@ -43,7 +44,7 @@ from gcp_adk_store.settings import ArtifactLimits, SessionLimits, SessionOptions
 logger = logging.getLogger(__name__)
 
 
-class FirestoreSessionService(ListingMethods, OfOneProcess, Closing, BaseSessionService):
+class FirestoreSessionService(HistoryMethods, OfOneProcess, Closing, BaseSessionService):
     """ADK's session service on Firestore, for any number of processes, threads and event loops.
 
     ``async with`` closes the connections that the service opened. It can be made before the process forks. It

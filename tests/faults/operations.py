@@ -289,6 +289,11 @@ def _put_upload(world: World) -> None:
     requests.post(url, params=asked, data=b"put", headers={"Content-Type": "text/plain"}, timeout=10)
 
 
+async def of_the_user(service: FirestoreSessionService) -> list[Event]:
+    """Return all events of the user."""
+    return [one.event async for one in service.iter_user_events(**OWNER)]
+
+
 async def iterated(service: FirestoreSessionService) -> list[Event]:
     """Return all events that an iteration yields."""
     return [one.event async for one in service.iter_events(**WHO)]
@@ -339,6 +344,8 @@ OPERATIONS: dict[str, Operation] = {
     "list of an app": Read(lambda service: service.list_sessions(app_name="app")),
     "page": Read(lambda service: service.list_sessions_page(**OWNER, page_size=1)),
     "iteration over events": Read(iterated),
+    "usage": Read(lambda service: service.get_session_usage(**WHO)),
+    "events of a user": Read(of_the_user),
     "user state": Read(lambda service: service.get_user_state(**OWNER)),
     "save": Artifacts(
         lambda service: service.save_artifact(**FILE, artifact=types.Part(text="new")), saves=3

@@ -252,6 +252,89 @@ async def test_an_iteration_reads_the_segments_that_it_comes_to(
     ] == costs
 
 
+async def test_the_usage_of_a_session_costs_what_an_iteration_over_it_does(
+    service: FirestoreSessionService, meter: FirestoreMeter, project: str
+) -> None:
+    """No payload is read, except one that is a whole event; what is known is not read again."""
+    held = await service.create_session(**WHO)
+    meter.take()
+    for number in range(100):
+        await service.append_event(held, event(f"{number}"))
+    segments = meter.take().reads
+    blob = types.Blob(data=bytes(100_000), mime_type="image/png")
+    shown, long = event(), event("x" * 300_000)
+    shown.content = types.Content(role="user", parts=[types.Part(inline_data=blob)])
+    reader = FirestoreSessionService(project=project)
+    costs = []
+    for last in (None, shown, long):
+        if last is not None:
+            await service.append_event(held, last)
+            meter.take()
+        await reader.get_session_usage(**WHO)
+        costs.append(cost(meter.take()))
+
+    assert 4 <= segments <= 7
+    assert [
+        ({"BatchGetDocuments": 4}, 1 + segments, 0, 0),
+        ({"BatchGetDocuments": 1}, 1, 0, 0),
+        ({"BatchGetDocuments": 2}, 1 + 1, 0, 0),
+    ] == costs
+
+
+async def test_events_of_a_user_cost_a_query_for_16_updated_sessions(
+    service: FirestoreSessionService, meter: FirestoreMeter
+) -> None:
+    """However many events they have, and however many sessions were not updated since."""
+    for number in range(20):
+        held = await service.create_session(app_name=APP, user_id="u", session_id=f"{number}")
+        await service.append_event(held, event(at=float(number)))
+        await service.append_event(held, event(at=float(number)))
+    meter.take()
+    costs = []
+    for after in (None, 10.5, 19.0):
+        count = 0
+        async for _ in service.iter_user_events(app_name=APP, user_id="u", after=after):
+            count += 1
+        costs.append((count, *cost(meter.take())))
+
+    assert [
+        (40, {"RunQuery": 2}, 20, 0, 0),
+        (18, {"RunQuery": 1}, 9, 0, 0),
+        (0, {"RunQuery": 1}, 1, 0, 0),  # Firestore bills a query without results
+    ] == costs
+
+
+async def test_later_events_of_a_long_session_cost_the_segments_that_hold_them(
+    service: FirestoreSessionService, meter: FirestoreMeter, project: str
+) -> None:
+    """And those that the search for the first one reads; a cursor costs 1 read of its session."""
+    held = await service.create_session(app_name=APP, user_id="u", session_id="long")
+    meter.take()
+    for number in range(240):
+        await service.append_event(held, event(f"{number}", at=float(number)))
+    segments = meter.take().reads
+    costs, cursors = {}, []
+    for after in (None, 0.0, 200.0, 238.5):
+        cold = FirestoreSessionService(project=project)
+        found = [one async for one in cold.iter_user_events(app_name=APP, user_id="u", after=after)]
+        cursors.append(found[-1].cursor)
+        costs[after] = cost(meter.take())
+        await cold.close()
+    async for _ in service.iter_user_events(app_name=APP, user_id="u", cursor=cursors[0]):
+        pass
+
+    assert 15 <= segments <= 19
+    assert ({"RunQuery": 1, "BatchGetDocuments": 5}, 1 + segments, 0, 0) == costs[None]
+    # The search reads segments that the iteration needs too, each once.
+    assert (1 + segments, 0, 0) == costs[0.0][1:]
+    assert costs[0.0][0]["BatchGetDocuments"] <= 11
+    # Events 201 to 239 are in 3 or 4 segments; the search reads up to 2 more.
+    assert costs[200.0][0]["BatchGetDocuments"] <= 5
+    assert 1 + 3 <= costs[200.0][1] <= 1 + 4 + 2
+    assert ({"RunQuery": 1}, 1, 0, 0) == costs[238.5]
+    assert ({"RunQuery": 1, "BatchGetDocuments": 1}, 1 + 1, 0, 0) == cost(meter.take())
+
+
 async def test_a_time_to_live_costs_nothing_until_parts_are_renewed(
     clock: Clock, service: FirestoreSessionService, meter: FirestoreMeter
 ) -> None:

@@ -72,6 +72,9 @@ async def send_every_query(service: FirestoreSessionService) -> None:
                 )
     async for _ in service.iter_events(**_WHO, session_id="session"):
         pass
+    for after in (None, 0.0):
+        async for _ in service.iter_user_events(**_WHO, after=after):
+            pass
     async for _ in service.find_garbage():
         pass
     await service.delete_session(**_WHO, session_id="session")

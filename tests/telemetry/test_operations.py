@@ -64,6 +64,8 @@ class Tour:
         yield "list_sessions_page", lambda: sessions.list_sessions_page(**OWNER)
         yield "get_user_state", lambda: sessions.get_user_state(**OWNER)
         yield "iter_events", lambda: listed(sessions.iter_events(**WHO))
+        yield "get_session_usage", lambda: sessions.get_session_usage(**WHO)
+        yield "iter_user_events", lambda: listed(sessions.iter_user_events(**OWNER))
         yield "delete_session", lambda: sessions.delete_session(**WHO)
         yield "save_artifact", lambda: artifacts.save_artifact(**FILE, artifact=types.Part(text="new"))
         yield "save_artifact", lambda: artifacts.save_artifact(**FILE, artifact=large_part())

@@ -1,0 +1,223 @@
+"""Read the events of whole sessions in parts: what a session used, and all events of a user."""
+
+import sys
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, replace
+from typing import Final
+
+from google.adk.events import Event
+
+from gcp_adk_store.codec.cursors import decode_user_event_cursor, encode_user_event_cursor
+from gcp_adk_store.codec.stored import read_session
+from gcp_adk_store.codec.writes import Page
+from gcp_adk_store.errors import InvalidInputError, SessionMissingError
+from gcp_adk_store.model.keys import SessionKey, UserKey
+from gcp_adk_store.model.sessions import EventPlace, StoredSession
+from gcp_adk_store.model.usage import SessionUsage, UsageCounter
+from gcp_adk_store.operations.bounds import operation
+from gcp_adk_store.operations.lru import Lru
+from gcp_adk_store.operations.pauses import Pauses, apart
+from gcp_adk_store.sessions.listings import ListingMethods, beyond, require_limit
+from gcp_adk_store.sessions.reader import NOT_FOUND, decode_events, decoded
+
+_SESSIONS_PER_READ: Final = 16
+"""Session documents, of 1 MiB at most, that an iteration over a user's events holds."""
+
+_KNOWN_SESSIONS: Final = 1000
+"""Sessions of which an iteration over a user's events knows how far it came: some 100 kB."""
+
+_LIGHT_TURNS: Final = 500
+"""Turns that are added up in some milliseconds."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UserEvent:
+    """An event of one of a user's sessions."""
+
+    session_id: str
+    event: Event
+    cursor: str
+    """With it, an iteration of the same user and *after* continues after this event."""
+
+
+class HistoryMethods(ListingMethods):
+    """The methods of the session service that go through the events of sessions.
+
+    The service's constructor sets the attributes.
+    """
+
+    @operation
+    async def get_session_usage(self, *, app_name: str, user_id: str, session_id: str) -> SessionUsage:
+        """Return the tokens, tool calls and time of a session, by turn and by model.
+
+        They come from all events that the session has when the call begins. Turns that ADK's rewind undid
+        count too: their tokens were used. Takes 1 read, and 1 for the next one to eight segments that this
+        process does not know; payloads are not read, except those that are a whole event. A history of any
+        length takes the memory of a few segments and of its turns.
+
+        Args:
+            app_name: The app.
+            user_id: The user.
+            session_id: The session.
+
+        Raises:
+            SessionMissingError: the session does not exist, or was deleted during the read.
+            PayloadMissingError: an event is a payload that is gone; with
+                ``on_missing_payload="placeholder"`` the event counts without tokens, in no turn.
+        """
+        key = SessionKey(app=app_name, user=user_id, session=session_id)
+        stored = await self._reader.stored(key)
+        if stored is None or stored.has_expired:
+            raise SessionMissingError(NOT_FOUND)
+        counter = UsageCounter()
+        pauses = Pauses()
+        async for number, texts in self._runs(stored, 0, backward=False):
+            where = self._reader.place_of(stored, number)
+            for event in await decode_events(texts, where=where, pauses=pauses):
+                counter.add(await self._completed_event(stored, event, only_whole=True))
+                if pauses.is_due:
+                    await pauses.take()
+        return await apart(counter.usage, light=counter.turns <= _LIGHT_TURNS)
+
+    @operation
+    async def iter_user_events(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        after: float | None = None,
+        cursor: str | None = None,
+        limit: int | None = None,
+    ) -> AsyncIterator[UserEvent]:
+        """Yield the events of all sessions of a user, with payloads, session by session.
+
+        The least recently updated session comes first: one that is updated meanwhile moves to the end, so
+        the iteration still comes to it, and yields its new events there. Within a session, events come in
+        append order. Each event comes once, if the user has at most 1,000 sessions; beyond that, a session
+        that is updated meanwhile may come as a whole again. Sessions that have expired or are deleted
+        meanwhile are left out, or end early.
+
+        Takes 1 query for every 16 sessions, which bills 1 read for each; then, for a session with segments,
+        1 read for the next one to eight segments that hold later events and that this process does not know.
+        Finding the first of them takes 1 read each of about twice the binary logarithm of their number. At
+        most 16 session documents and 8 segments are in memory.
+
+        Args:
+            app_name: The app.
+            user_id: The user.
+            after: Unix time in seconds: yields events with a later timestamp, and reads only sessions whose
+                last event is later; ``None`` for all. An event is missed if it is later by its writer's clock
+                than *after*, and the last event of its session is not: subtract what clocks may differ.
+            cursor: ``cursor`` of an event, to continue after it, with the same user and *after*. If its
+                session is gone, continues with the next one. Another session that was updated since comes
+                with all its events after *after*, so a session may come as a whole again.
+            limit: The most events; ``None`` for all.
+
+        Raises:
+            InvalidInputError: *after*, *cursor* or *limit* is invalid.
+        """
+        require_limit(limit)
+        if after is not None:
+            after = _time(after)
+        user = UserKey(app=app_name, user=user_id)
+        listing = f"{user} {after}"
+        came_to = Lru[str, tuple[str, EventPlace]](_KNOWN_SESSIONS)
+        place = None
+        if cursor is not None:
+            time, session_id, epoch, reached = decode_user_event_cursor(cursor, listing=listing)
+            place = time, SessionKey(app=app_name, user=user_id, session=session_id), epoch
+            came_to.put(session_id, (epoch, reached))
+        count = 0
+        async for last_update, stored in self._updated_sessions(user, after, place):
+            session_id, epoch = stored.key.session, stored.epoch
+            before = came_to.get(session_id)
+            start = before[1] if before is not None and before[0] == epoch else None
+            try:
+                async for reached, event in self._later_events(stored, start, after):
+                    came_to.put(session_id, (epoch, reached))
+                    told = encode_user_event_cursor(
+                        listing, last_update, session_id, epoch=epoch, place=reached
+                    )
+                    yield UserEvent(session_id=session_id, event=event, cursor=told)
+                    count += 1
+                    if count == limit:
+                        return
+            except SessionMissingError:
+                continue  # another call deleted it, or it has expired
+
+    async def _updated_sessions(
+        self, user: UserKey, after: float | None, place: tuple[float, SessionKey, str] | None
+    ) -> AsyncIterator[tuple[float, StoredSession]]:
+        """Yield living sessions of *user* that were updated later than *after*, by their last update.
+
+        With the *place* of a cursor, these are its session, if it has the epoch, and those after it. The time
+        that comes with a session is its own, and for the session of a cursor that of the cursor.
+        """
+        documents, layout = self._storage.documents, self._storage.layout
+        last: tuple[float, str] | None = None
+        if place is not None:
+            time, key, epoch = place
+            last = time, layout.session(key)
+            stored = await self._reader.stored(key)
+            if stored is not None and stored.epoch == epoch and not stored.has_expired:
+                yield time, stored
+        elif after is not None:
+            # Any name will do: a session that was last updated at this very time has no later event.
+            last = after, layout.session(SessionKey(app=user.app, user=user.user, session="-"))
+        page = Page(field="last_update_time", descending=False, limit=_SESSIONS_PER_READ, after=last)
+        while True:
+            found = await documents.query(layout.user(user), layout.sessions_collection, page=page)
+            for document in found:
+                stored = await decoded(read_session, document)
+                last = stored.last_update_time, document.path
+                if not stored.has_expired:
+                    yield stored.last_update_time, stored
+            if len(found) < page.limit:
+                return
+            page = replace(page, after=last)
+
+    async def _later_events(
+        self, stored: StoredSession, start: EventPlace | None, after: float | None
+    ) -> AsyncIterator[tuple[EventPlace, Event]]:
+        """Yield events of *stored* later than *after*, from *start* on if given, and the place after each."""
+        if start is None:
+            start = EventPlace(segment=0 if after is None else await self._first_later(stored, after))
+        if start.segment > stored.sealed:
+            raise beyond()
+        pauses = Pauses()
+        async for number, texts in self._runs(stored, start.segment, backward=False):
+            offset = start.offset if number == start.segment else 0
+            if offset > len(texts):
+                raise beyond()
+            where = self._reader.place_of(stored, number)
+            events = await decode_events(texts[offset:], where=where, first=offset, pauses=pauses)
+            for index, event in enumerate(events, start=offset):
+                if after is None or event.timestamp > after:
+                    place = EventPlace(segment=number, offset=index + 1)
+                    yield place, await self._completed_event(stored, event)
+
+    async def _first_later(self, stored: StoredSession, after: float) -> int:
+        """Return the number of the first segment with an event later than *after*, or that of the tail."""
+        if stored.sealed_max is None or stored.sealed_max <= after:
+            return stored.sealed
+        # The newest times do not fall from segment to segment, and callers mostly ask for recent events.
+        low, high, step = 0, stored.sealed - 1, 1
+        while low < high:
+            middle = max((low + high) // 2, high - step)
+            (segment,) = await self._segments(stored, range(middle, middle + 1))
+            if segment.running_max > after:
+                high, step = middle, step * 2
+            else:
+                low = middle + 1
+        return low
+
+
+def _time(given: object) -> float:
+    """Return Unix time in seconds.
+
+    Raises:
+        InvalidInputError: *given* is no finite number.
+    """
+    if isinstance(given, int | float) and not isinstance(given, bool) and abs(given) <= sys.float_info.max:
+        return float(given)
+    raise InvalidInputError(f"after is {given!r:.40}, it must be Unix time in seconds, or None")

@@ -1,0 +1,266 @@
+"""Show what is counted of events: tokens once, by turn and by model, tool calls and time."""
+
+from typing import Any
+
+import pytest
+from google.adk.events import Event
+from google.genai import types
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gcp_adk_store.model.usage import ModelUsage, SessionUsage, TokenUsage, UsageCounter
+
+Reported = types.GenerateContentResponseUsageMetadata
+
+
+def counted(*events: Event) -> SessionUsage:
+    """Return the usage of *events*."""
+    counter = UsageCounter()
+    for event in events:
+        counter.add(event)
+    return counter.usage()
+
+
+def answered(*parts: types.Part, usage: Reported | None = None, **fields: Any) -> Event:
+    """Return an agent's event."""
+    content = types.Content(role="model", parts=list(parts))
+    return Event(
+        **{"author": "agent", "invocation_id": "t1", "timestamp": 1.0, "content": content, **fields},
+        usage_metadata=usage,
+    )
+
+
+def reported(prompt: int, output: int, **more: int) -> Reported:
+    """Return what a model reports."""
+    counts: dict[str, Any] = {f"{name}_token_count": number for name, number in more.items()}
+    return Reported(
+        prompt_token_count=prompt,
+        candidates_token_count=output,
+        total_token_count=prompt + output + more.get("thoughts", 0) + more.get("tool_use_prompt", 0),
+        **counts,
+    )
+
+
+def called(name: str) -> types.Part:
+    """Return a function call."""
+    return types.Part.from_function_call(name=name, args={})
+
+
+def test_every_kind_of_token_has_its_number() -> None:
+    """Cached ones are among those of the prompt; the total is the provider's."""
+    usage = counted(answered(usage=reported(100, 20, cached_content=60, thoughts=7, tool_use_prompt=5)))
+
+    assert (
+        TokenUsage(
+            input_tokens=100,
+            cached_tokens=60,
+            tool_use_tokens=5,
+            output_tokens=20,
+            thinking_tokens=7,
+            total_tokens=132,
+        )
+        == usage.tokens
+    )
+
+
+def test_what_is_not_reported_is_0_and_a_missing_total_is_the_sum() -> None:
+    """A provider may report some of the numbers alone."""
+    usage = counted(
+        answered(usage=Reported(prompt_token_count=3, cached_content_token_count=2, thoughts_token_count=4)),
+        answered(types.Part(text="x"), usage=Reported(total_token_count=9)),
+    )
+
+    assert TokenUsage(input_tokens=3, cached_tokens=2, thinking_tokens=4, total_tokens=16) == usage.tokens
+
+
+def test_models_are_told_apart_and_unknown_ones_are_together() -> None:
+    """In the order in which they came first."""
+    usage = counted(
+        answered(usage=reported(1, 1), model_version="small"),
+        answered(usage=reported(2, 2)),
+        answered(usage=reported(4, 4), model_version="large", invocation_id="t2"),
+        answered(usage=reported(8, 8), model_version="small", invocation_id="t2"),
+    )
+
+    assert [("small", 2, 18), (None, 1, 4), ("large", 1, 8)] == [
+        (one.model, one.calls, one.tokens.total_tokens) for one in usage.models
+    ]
+    assert [["small", None], ["large", "small"]] == [
+        [one.model for one in turn.models] for turn in usage.turns
+    ]
+
+
+def test_tool_calls_are_counted_by_name() -> None:
+    """Parallel ones of one event each; their responses are none."""
+    answer = types.Part.from_function_response(name="look", response={})
+    usage = counted(
+        answered(called("look"), called("look"), called("buy"), types.Part(text="and")),
+        answered(answer, answer),
+        answered(called("look"), invocation_id="t2"),
+    )
+
+    assert {"look": 3, "buy": 1} == usage.tool_calls
+    assert [{"look": 2, "buy": 1}, {"look": 1}] == [turn.tool_calls for turn in usage.turns]
+
+
+def test_a_turn_takes_from_its_earliest_to_its_latest_event() -> None:
+    """In any order, and whatever is between them; the session's time has the pauses, too."""
+    usage = counted(
+        answered(timestamp=12.0),
+        answered(timestamp=20.0, invocation_id="t2"),
+        answered(timestamp=10.0),
+        answered(timestamp=15.5),
+        answered(timestamp=21.0, invocation_id="t2"),
+    )
+
+    assert [("t1", 3, 10.0, 15.5, 5.5), ("t2", 2, 20.0, 21.0, 1.0)] == [
+        (turn.invocation_id, turn.events, turn.began_at, turn.ended_at, turn.duration_s)
+        for turn in usage.turns
+    ]
+    assert (5, 10.0, 21.0, 11.0) == (usage.events, usage.began_at, usage.ended_at, usage.duration_s)
+
+
+def test_events_of_no_turn_are_together() -> None:
+    """Under the empty invocation id, so that the turns add up."""
+    usage = counted(answered(invocation_id=""), answered(), answered(invocation_id=""))
+
+    assert [("", 2), ("t1", 1)] == [(turn.invocation_id, turn.events) for turn in usage.turns]
+
+
+def test_a_session_without_events_has_used_nothing() -> None:
+    """And no time."""
+    usage = counted()
+
+    assert (0, (), None, None, 0.0) == (
+        usage.events,
+        usage.turns,
+        usage.began_at,
+        usage.ended_at,
+        usage.duration_s,
+    )
+    assert (TokenUsage(), (), {}) == (usage.tokens, usage.models, usage.tool_calls)
+
+
+def test_a_partial_event_does_not_count() -> None:
+    """The complete one has its usage, text and calls."""
+    usage = counted(
+        answered(types.Part(text="He"), usage=reported(5, 1), partial=True),
+        answered(called("look"), usage=reported(5, 2), partial=True),
+        answered(types.Part(text="Hello"), called("look"), usage=reported(5, 3), partial=False),
+    )
+
+    assert (1, 8, {"look": 1}) == (usage.events, usage.tokens.total_tokens, usage.tool_calls)
+
+
+@pytest.mark.parametrize(
+    "rest", [[called("look")], [], [types.Part(text="")]], ids=["call", "empty", "blank"]
+)
+def test_the_rest_of_a_response_does_not_count_its_tokens_again(rest: list[types.Part]) -> None:
+    """As ADK stores a streamed response without progressive streaming."""
+    usage = counted(
+        answered(types.Part(text="I look"), usage=reported(5, 3)), answered(*rest, usage=reported(5, 3))
+    )
+
+    assert [(1, 8)] == [(one.calls, one.tokens.total_tokens) for one in usage.models]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"invocation_id": "t2"},
+        {"author": "other"},
+        {"branch": "other"},
+        {"model_version": "other"},
+        {"usage": reported(5, 4)},
+        {"content": types.Content(role="model", parts=[types.Part(text="again")])},
+        {"content": None},
+    ],
+    ids=lambda changes: next(iter(changes)),
+)
+def test_equal_usage_of_another_response_counts(changes: dict[str, Any]) -> None:
+    """Of another turn, agent or model, with a text of its own, or in a report of a live model."""
+    usage = counted(
+        answered(types.Part(text="I look"), usage=reported(5, 3)),
+        answered(called("look"), **{"usage": reported(5, 3), **changes}),
+    )
+
+    assert 2 == sum(one.calls for one in usage.models)
+
+
+def test_equal_usage_after_a_tools_response_counts() -> None:
+    """There, the agent asked its model again."""
+    answer = types.Part.from_function_response(name="look", response={})
+    usage = counted(
+        answered(called("look"), usage=reported(5, 3)),
+        answered(answer),
+        answered(called("look"), usage=reported(5, 3)),
+    )
+
+    assert 16 == usage.tokens.total_tokens
+
+
+COUNTS = st.none() | st.integers(0, 2**40)
+REPORTS = st.builds(
+    Reported,
+    prompt_token_count=COUNTS,
+    cached_content_token_count=COUNTS,
+    tool_use_prompt_token_count=COUNTS,
+    candidates_token_count=COUNTS,
+    thoughts_token_count=COUNTS,
+    total_token_count=COUNTS,
+)
+PARTS = st.sampled_from(
+    [called("look"), called("buy"), types.Part.from_function_response(name="look", response={})]
+) | st.builds(types.Part, text=st.text(max_size=2))
+EVENTS = st.builds(
+    answered,
+    PARTS,
+    PARTS,
+    usage=st.none() | REPORTS,
+    invocation_id=st.sampled_from(["", "t1", "t2", "t3"]),
+    model_version=st.sampled_from([None, "", "small", "large"]),
+    author=st.sampled_from(["user", "agent"]),
+    partial=st.sampled_from([None, True, False]),
+    timestamp=st.integers(0, 1000).map(float),
+)
+
+
+def total(models: tuple[ModelUsage, ...]) -> TokenUsage:
+    """Return the sum of the models' tokens."""
+    return sum((one.tokens for one in models), TokenUsage())
+
+
+@given(st.lists(EVENTS, max_size=30))
+def test_totals_are_the_sums_of_turns_and_of_models(events: list[Event]) -> None:
+    """Of tokens, of calls of models and tools, and of events; and no event is in two turns."""
+    usage = counted(*events)
+    whole = [event for event in events if not event.partial]
+    calls = [call.name for event in whole for call in event.get_function_calls()]
+
+    assert usage.tokens == total(usage.models) == sum((turn.tokens for turn in usage.turns), TokenUsage())
+    assert all(turn.tokens == total(turn.models) for turn in usage.turns)
+    assert sum(one.calls for one in usage.models) == sum(
+        one.calls for turn in usage.turns for one in turn.models
+    )
+    assert len(whole) == usage.events == sum(turn.events for turn in usage.turns)
+    assert {name: calls.count(name) for name in calls} == usage.tool_calls
+    assert list(dict.fromkeys(event.invocation_id for event in whole)) == [
+        turn.invocation_id for turn in usage.turns
+    ]
+    for name in {name for turn in usage.turns for name in turn.tool_calls}:
+        assert usage.tool_calls[name] == sum(turn.tool_calls.get(name, 0) for turn in usage.turns)
+    if whole:
+        times = [event.timestamp for event in whole]
+        assert (min(times), max(times)) == (usage.began_at, usage.ended_at)
+
+
+@given(st.lists(REPORTS, max_size=10))
+def test_no_reported_token_is_lost(reports: list[Reported]) -> None:
+    """Each response with a text of its own counts as it is reported."""
+    usage = counted(*(answered(types.Part(text="x"), usage=one) for one in reports))
+
+    assert sum(one.prompt_token_count or 0 for one in reports) == usage.tokens.input_tokens
+    assert sum(one.cached_content_token_count or 0 for one in reports) == usage.tokens.cached_tokens
+    assert sum(one.tool_use_prompt_token_count or 0 for one in reports) == usage.tokens.tool_use_tokens
+    assert sum(one.candidates_token_count or 0 for one in reports) == usage.tokens.output_tokens
+    assert sum(one.thoughts_token_count or 0 for one in reports) == usage.tokens.thinking_tokens
