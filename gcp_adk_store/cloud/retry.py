@@ -6,11 +6,11 @@ tenacity's, with stamina's way over it too, takes 31 us of each call that succee
 
 import asyncio
 import logging
-import random
 import time
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from random import SystemRandom
+from typing import Any, Final, TypeVar
 
 from gcp_adk_store.errors import OutcomeUnknownError, OverloadedError, StoreError, UnavailableError
 from gcp_adk_store.operations import telemetry
@@ -20,6 +20,9 @@ from gcp_adk_store.ports.refusals import RefusedError
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
+
+# Not the program's own: its random numbers stay as it seeded them.
+_RANDOM: Final = SystemRandom()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +68,7 @@ async def call(
         except StoreError as exc:
             failure = exc
             unanswered = exc if isinstance(exc, OutcomeUnknownError) else unanswered
-            wait_s = random.uniform(0, longest_wait_s) + (exc.retry_after_s or 0.0)  # noqa: S311  # spreads load
+            wait_s = _RANDOM.uniform(0, longest_wait_s) + (exc.retry_after_s or 0.0)
             is_repeatable = isinstance(exc, kinds) and not isinstance(exc, OverloadedError)
             if not is_repeatable or time.monotonic() + wait_s >= ends_at:
                 exc.attempts = tried

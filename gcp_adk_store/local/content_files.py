@@ -1,13 +1,13 @@
 """Keep the bytes of objects in files that are whole or absent, whatever ends the process."""
 
 import os
-import random
 import re
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial
 from pathlib import Path
+from random import SystemRandom
 from typing import Final
 
 from gcp_adk_store.errors import OutcomeUnknownError, StoreError
@@ -21,6 +21,9 @@ try:
     import fcntl
 except ImportError:  # Windows, where the age alone protects a file that is being written
     fcntl = None  # type: ignore[assignment]
+
+# Not the program's own: its random numbers stay as it seeded them.
+_RANDOM: Final = SystemRandom()
 
 ORPHAN_AGE_S: Final = 24 * 3600.0
 """The age from which a sweep removes a file that no object has."""
@@ -242,7 +245,7 @@ def _lock(descriptor: int) -> bool:
 def _old_files(folder: Path, *, before: float) -> Iterator[str]:
     looked_at = 0
     # In random order, so that each file is reached some day if one sweep cannot look at all.
-    for number in random.sample(range(_FOLDERS), _FOLDERS):
+    for number in _RANDOM.sample(range(_FOLDERS), _FOLDERS):
         try:
             entries = list(os.scandir(folder / f"{number:02x}"))
         except FileNotFoundError:

@@ -1,12 +1,15 @@
 """Bound and space out the reads of what others change meanwhile."""
 
 import asyncio
-import random
 import time
+from random import SystemRandom
 from typing import Final
 
 from gcp_adk_store.errors import UnavailableError
 from gcp_adk_store.operations.operation import at_most
+
+# Not the program's own: its random numbers stay as it seeded them.
+_RANDOM: Final = SystemRandom()
 
 _FIRST_PAUSE_S: Final = 0.05
 _LONGEST_RACE_S: Final = 0.25
@@ -19,7 +22,7 @@ second, 0.7 s with this."""
 def jitter(attempt: int, *, longest_s: float = _LONGEST_RACE_S) -> float:
     """Return the seconds to wait after conflict number *attempt*, counted from 0."""
     bound = min(_FIRST_PAUSE_S * attempt, longest_s)
-    return random.uniform(0, bound)  # noqa: S311  # spreads load, keeps no secret
+    return _RANDOM.uniform(0, bound)
 
 
 class Rereads:

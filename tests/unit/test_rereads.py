@@ -20,7 +20,7 @@ async def test_the_first_turn_has_no_pause_and_the_others_stay_short(monkeypatch
         bounds.append(high)
         return low
 
-    monkeypatch.setattr(random, "uniform", uniform)
+    monkeypatch.setattr("gcp_adk_store.operations.rereads._RANDOM.uniform", uniform)
     rereads = Rereads(30)
     for _ in range(4):
         await rereads.again()
@@ -68,7 +68,7 @@ def test_who_loses_a_race_waits_longer_each_time(
         bounds.append((low, high))
         return high
 
-    monkeypatch.setattr(random, "uniform", uniform)
+    monkeypatch.setattr("gcp_adk_store.operations.rereads._RANDOM.uniform", uniform)
     waited_s = jitter(attempt)
 
     assert [(0, waited_s)] == bounds
@@ -88,3 +88,11 @@ def test_losers_of_a_race_do_not_meet_again() -> None:
     assert min(waits) < 0.05
     assert max(waits) > 0.2
     assert len(set(waits)) > 900
+
+
+def test_a_wait_takes_no_random_number_of_the_programs() -> None:
+    """A program that seeds them gets the same ones with this library as without."""
+    before = random.getstate()
+    jitter(3)
+
+    assert before == random.getstate()

@@ -1,6 +1,7 @@
 """Show what is repeated, for how long, and what ends it."""
 
 import asyncio
+import random
 from collections.abc import Iterator
 
 import pytest
@@ -228,3 +229,12 @@ async def test_a_cancelled_caller_waits_no_longer() -> None:
     await asyncio.wait([task], timeout=HANGS_S)
 
     assert (True, 1) == (task.cancelled(), runs)
+
+
+async def test_a_wait_before_a_retry_takes_no_random_number_of_the_programs() -> None:
+    """A program that seeds them gets the same ones with this library as without."""
+    before = random.getstate()
+    script = Script(iter([UnavailableError("1")]))
+
+    assert "answer 2" == await outcome(script, unanswered=True)
+    assert before == random.getstate()
