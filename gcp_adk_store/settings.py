@@ -10,7 +10,7 @@ from urllib.parse import quote
 from gcp_adk_store.errors import InvalidInputError
 
 EMULATOR_PROJECT: Final = "demo-adk-store"
-"""The project used on an emulator when none is given; ``demo-`` never names a real project."""
+"""The project used on an emulator if the caller names no other; ``demo-`` never names a real project."""
 
 MEMORY: Final = ":memory:"
 """The path of a local store that ends with its process."""
@@ -81,7 +81,7 @@ class StoreSettings:
         require_forms({name: getattr(self, name) for name in FORMS})
         if self.local is not None and (self.project or self.bucket):
             raise InvalidInputError(
-                "local names a folder, project and bucket name a cloud store; give the one or the other"
+                "local names a folder, project and bucket name a cloud store; pass only one kind"
             )
 
     @classmethod

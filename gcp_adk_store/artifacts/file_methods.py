@@ -167,7 +167,7 @@ class FileMethods(ArtifactMethods):
         if stored is None:
             return None
         if stored.content_encoding is not None:
-            raise InvalidInputError(f"it is stored as {stored.content_encoding}; load it as a whole")
+            raise InvalidInputError(f"the version is stored as {stored.content_encoding}; load it as a whole")
         return ArtifactReader(self._objects, stored)
 
     async def _content(
@@ -176,5 +176,5 @@ class FileMethods(ArtifactMethods):
         """Return the object that holds a version's content, ``None`` if absent; refuse files elsewhere."""
         stored = await self._resolve(key, version, session)
         if stored is not None and stored.file_uri is not None:
-            raise InvalidInputError("the content lies elsewhere; load_artifact says where")
+            raise InvalidInputError("the content lies outside of the bucket; load_artifact returns its URI")
         return stored

@@ -227,7 +227,7 @@ class Source:
         data = await to_its_end(self._read_at, start, size)
         if len(data) != size:
             raise InvalidInputError(
-                f"source had {self.size} bytes and has fewer now; save it while no other program writes it"
+                f"source had {self.size} bytes and now has fewer; save it while no other program writes it"
             )
         return data
 
@@ -351,5 +351,5 @@ def _write_all(file: BinaryIO, data: bytes) -> None:
     while rest:
         written = file.write(rest)
         if not written:
-            raise OSError(f"the target takes no more bytes; {len(rest)} of a piece are left")
+            raise OSError(f"the target accepts no more bytes; {len(rest)} bytes were not written")
         rest = rest[written:]

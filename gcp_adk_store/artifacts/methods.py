@@ -6,11 +6,15 @@ from google.adk.artifacts.base_artifact_service import ArtifactVersion
 from google.adk.platform import time as platform_time
 from pydantic import Field
 
+from gcp_adk_store import settings
 from gcp_adk_store.artifacts.versions import ArtifactVersions
 from gcp_adk_store.codec.objects import StoredObject, decode_artifact, version_of
 from gcp_adk_store.model.artifacts import time_after
 from gcp_adk_store.model.keys import ArtifactKey, ArtifactScope
+from gcp_adk_store.operations import telemetry
+from gcp_adk_store.operations.bounds import Bounds
 from gcp_adk_store.ports.objects import Objects, Signer, Uploads
+from gcp_adk_store.settings import ArtifactLimits
 
 
 class StoredArtifactVersion(ArtifactVersion):  # noqa: PLW1641  # it can be changed, so it has no hash, as ADK's
@@ -35,16 +39,28 @@ class StoredArtifactVersion(ArtifactVersion):  # noqa: PLW1641  # it can be chan
 
 
 class ArtifactMethods:
-    """Base class of the mixins whose methods make up the artifact service.
+    """Base class of the mixins whose methods make up the artifact service."""
 
-    The service's constructor sets the attributes.
-    """
-
-    _objects: Objects
-    _versions: ArtifactVersions
-    _uploads: Uploads
-    _signer: Signer
-    _storage_class: str | None
+    def _begin(
+        self,
+        objects: Objects,
+        uploads: Uploads,
+        signer: Signer,
+        limits: ArtifactLimits,
+        storage_class: str | None,
+    ) -> None:
+        self._objects = objects
+        self._uploads = uploads
+        self._signer = signer
+        self._storage_class = storage_class
+        self._versions = ArtifactVersions(objects, limits)
+        # The number of threads for requests bounds how many operations run.
+        self.bounds = Bounds(
+            type(self),
+            system=telemetry.STORAGE,
+            deadlines_s=limits.deadlines_s,
+            names_ids=settings.names_ids,
+        )
 
     @property
     def bucket_name(self) -> str:

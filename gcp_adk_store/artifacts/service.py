@@ -9,11 +9,9 @@ from google.adk.artifacts.base_artifact_service import ArtifactVersion, ensure_p
 from google.auth.credentials import Credentials
 from google.genai import types
 
-from gcp_adk_store import settings
 from gcp_adk_store.artifacts.file_methods import FileMethods
 from gcp_adk_store.artifacts.methods import StoredArtifactVersion, custom_time, is_tombstone, reference_scope
 from gcp_adk_store.artifacts.url_methods import UrlMethods
-from gcp_adk_store.artifacts.versions import ArtifactVersions
 from gcp_adk_store.cloud.auth.credentials import StoreCredentials
 from gcp_adk_store.cloud.storage.calls import StorageCalls, StorageClient
 from gcp_adk_store.cloud.storage.objects import Objects as CloudObjects
@@ -31,8 +29,7 @@ from gcp_adk_store.codec.objects import (
 )
 from gcp_adk_store.model.artifacts import REFERENCE_SCHEME, ArtifactReference, require_storage_class
 from gcp_adk_store.model.keys import ArtifactKey, ArtifactScope
-from gcp_adk_store.operations import telemetry
-from gcp_adk_store.operations.bounds import Bounds, operation
+from gcp_adk_store.operations.bounds import operation
 from gcp_adk_store.operations.closing import Closing
 from gcp_adk_store.operations.fan_out import fan_out
 from gcp_adk_store.operations.forks import OfOneProcess
@@ -108,28 +105,6 @@ class GcsArtifactService(FileMethods, UrlMethods, OfOneProcess, Closing, BaseArt
         service = cls.__new__(cls)
         service._begin(objects, uploads, signer, limits, None)  # noqa: SLF001  # its own class
         return service
-
-    def _begin(
-        self,
-        objects: Objects,
-        uploads: Uploads,
-        signer: Signer,
-        limits: ArtifactLimits,
-        storage_class: str | None,
-    ) -> None:
-        self._objects = objects
-        self._uploads = uploads
-        self._signer = signer
-        self._storage_class = storage_class
-        self._versions = ArtifactVersions(objects, limits)
-        # The number of threads for requests bounds how many operations run.
-        self.bounds = Bounds(
-            GcsArtifactService,
-            system=telemetry.STORAGE,
-            deadlines_s=limits.deadlines_s,
-            limiter=None,
-            names_ids=settings.names_ids,
-        )
 
     @operation
     async def save_artifact(

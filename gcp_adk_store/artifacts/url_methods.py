@@ -261,7 +261,7 @@ class UrlMethods(ArtifactMethods):
         """Return the version that an upload became."""
         version = await self._versions.saved_as(key, upload_id)
         if version is None:
-            raise UploadMissingError(f"nothing was put for upload {upload_id}; PUT the file to its URL first")
+            raise UploadMissingError(f"upload {upload_id} has no file yet; PUT the file to its URL first")
         return version
 
     async def _in_bucket(

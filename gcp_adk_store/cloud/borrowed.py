@@ -1,9 +1,9 @@
-"""Reach what lent clients do not show: no other module reads private attributes of Google's clients.
+"""Read private attributes of lent clients; no other module reads those of Google's clients.
 
 A client that the library makes itself gets its session from the library instead.
 """
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import grpc
 import requests
@@ -13,17 +13,12 @@ from google.cloud.storage import Client
 from requests.adapters import HTTPAdapter
 
 
-class Channel(NamedTuple):
-    """The channel of a Firestore client, its database's id, and the metadata that it sends."""
+def channel_of(client: AsyncClient) -> tuple[grpc.aio.Channel, str, list[tuple[str, str]]]:
+    """Return the client's channel, its database's id, and the metadata that it sends.
 
-    channel: grpc.aio.Channel
-    database: str
-    metadata: list[tuple[str, str]]
-
-
-def channel_of(client: AsyncClient) -> Channel:
-    """Return the channel: a second one would lack the client's credentials, interceptors and endpoint."""
-    return Channel(
+    A second channel would lack the client's credentials, interceptors and endpoint.
+    """
+    return (
         client._firestore_api.transport.grpc_channel,  # noqa: SLF001
         client._database,  # noqa: SLF001
         client._rpc_metadata,  # noqa: SLF001

@@ -66,18 +66,16 @@ async def call(
             exc.attempts, exc.perhaps_own = tried, unanswered is not None
             raise
         except StoreError as exc:
-            failure = exc
+            failure, exc.attempts = exc, tried
             unanswered = exc if isinstance(exc, OutcomeUnknownError) else unanswered
             wait_s = _RANDOM.uniform(0, longest_wait_s) + (exc.retry_after_s or 0.0)
             is_repeatable = isinstance(exc, kinds) and not isinstance(exc, OverloadedError)
             if not is_repeatable or time.monotonic() + wait_s >= ends_at:
-                exc.attempts = tried
                 if unanswered is None or exc is unanswered:
                     raise
                 unanswered.attempts = tried
                 raise unanswered from exc
             if tried == 1:
-                fields = telemetry.log_fields(exc, attempts=1)
-                logger.warning("%s%s; it is tried again", label(), exc, extra=fields)
+                logger.warning("%s%s; trying again", label(), exc, extra=telemetry.log_fields(exc))
         await asyncio.sleep(wait_s)
         longest_wait_s = min(2 * longest_wait_s, policy.longest_wait_s)

@@ -54,8 +54,6 @@ _SETTINGS: Final = (
     "PRAGMA trusted_schema = OFF",
 )
 
-_KEY: Final = None  # the one key of each limiter's permits
-
 
 class Database(OfOneProcess):
     """A SQLite file that is opened, or created with its folder, at the first call.
@@ -151,7 +149,7 @@ class Database(OfOneProcess):
         ends_at = time.monotonic() + at_most(_LONGEST_WAIT_S)
         tried = 0
         while True:
-            permit = await limiter.acquire(_KEY)
+            permit = await limiter.acquire()
             try:
                 future = self._submit(partial(self._transact, work, start))
             except BaseException:

@@ -39,7 +39,10 @@ class MachineClock:
 
 
 class LocalDocuments:
-    """The documents of one local database; any number of processes may have it open."""
+    """The documents of one local database, as :class:`gcp_adk_store.ports.documents.Documents` says.
+
+    Any number of processes may have it open.
+    """
 
     def __init__(self, database: Database, limits: SessionLimits, *, sweeper: Sweeper | None = None) -> None:
         """Prepare the documents of *database*, which :meth:`close` closes; without I/O.
@@ -59,14 +62,12 @@ class LocalDocuments:
         *,
         repeatable_when_unanswered: bool,  # noqa: ARG002  # of the port
     ) -> list[Written]:
-        """Apply all *writes* or none; durable and visible to every read on return.
+        """As the port.
 
         Raises:
-            ConditionFailedError: a document lacks the required update time, or does not exist.
-            TargetExistsError: a document that must be absent exists.
+            ConditionFailedError: also if a document with a required update time does not exist.
             OutcomeUnknownError: the disk failed while it stored the commit.
             UnavailableError: others hold the file until the deadline, or the disk is full or fails.
-            InvalidInputError: Firestore's limits are exceeded.
             AccessDeniedError: this user may not write the file or its folder.
             StoredDataError: the file is damaged, or has the format of another release.
         """
@@ -81,24 +82,18 @@ class LocalDocuments:
         )
 
     async def commit_all(self, writes: Sequence[Write | Delete]) -> None:
-        """Apply small *writes* that are harmless when repeated, in order, in commits of several.
-
-        Raises:
-            RefusedError, OutcomeUnknownError, UnavailableError, AccessDeniedError: as :meth:`commit`.
-        """
+        """As the port, with 500 writes a commit."""
         for start in range(0, len(writes), _WRITES_PER_COMMIT):
             await self.commit(writes[start : start + _WRITES_PER_COMMIT], repeatable_when_unanswered=True)
 
     async def get(
         self, paths: Sequence[str], *, fields: Sequence[str] | None = None
     ) -> list[Document | None]:
-        """Return the documents at *paths*, in that order, with ``None`` for a missing one.
-
-        All are from one snapshot. *fields* limits the returned fields.
+        """As the port.
 
         Raises:
             UnavailableError, AccessDeniedError, StoredDataError: as :meth:`commit`.
-            InvalidInputError: a path or a field is none.
+            InvalidInputError: a path or a field is malformed.
         """
         keys = [document_key(path) for path in paths]
         reader = _Reader(_field_paths(fields), self.clock.now())
@@ -115,14 +110,11 @@ class LocalDocuments:
         all_descendants: bool = False,
         page: Page | None = None,
     ) -> list[Document]:
-        """Return the documents of *collection* directly below *parent*, by name.
-
-        With *all_descendants*, it covers every collection of that id anywhere below *parent*, or in the
-        whole database if *parent* is empty. *page* sets a number and another order.
+        """As the port; it needs no index.
 
         Raises:
             UnavailableError, AccessDeniedError, StoredDataError: as :meth:`commit`.
-            InvalidInputError: a path, a field or the number of documents is none.
+            InvalidInputError: a path, a field or the number of documents is malformed.
         """
         query = queries.compile_query(parent, collection, all_descendants=all_descendants, page=page)
         reader = _Reader(_field_paths(fields), self.clock.now())

@@ -25,7 +25,13 @@ _SCANNED_AT_ONCE: Final = 1000
 
 
 class LocalObjects:
-    """The objects of a store on this machine, which any number of processes use at once."""
+    """The objects of a store on this machine, as :class:`gcp_adk_store.ports.objects.Objects` says.
+
+    Any number of processes use them at once.
+    """
+
+    bucket: Final = "local"
+    kms_key_name: Final = None
 
     def __init__(
         self,
@@ -34,39 +40,20 @@ class LocalObjects:
         limits: ArtifactLimits,
         *,
         sweeper: Sweeper | None = None,
-        bucket: str = "local",
     ) -> None:
-        """Use *contents* for the bytes; new objects let *sweeper*, if any, remove expired ones first.
-
-        Services show *bucket* where they name a bucket.
-        """
+        """Use *contents* for the bytes; new objects let *sweeper*, if any, remove expired ones first."""
         self._sweeper = sweeper
         self._database = database
         self._contents = contents
         self._limits = limits
-        self._bucket = bucket
-
-    @property
-    def bucket(self) -> str:
-        """The name of the store."""
-        return self._bucket
-
-    @property
-    def kms_key_name(self) -> None:
-        """No key encrypts the objects."""
-        return
 
     async def create(
         self, name: str, upload: ObjectFields, *, marks: Mapping[str, str] | None = None
     ) -> None:
-        """Write an object that must not exist yet; durable on return.
-
-        Its storage class is ignored: a folder has one. An existing object gets *marks*, if any, as its
-        metadata.
+        """As the port; it ignores the storage class, because a folder has one.
 
         Raises:
             InvalidInputError: Cloud Storage would refuse the name or the metadata; nothing was written.
-            ObjectExistsError: it exists.
             OutcomeUnknownError: the row was sent to the database and not confirmed before the deadline.
             UnavailableError, AccessDeniedError: nothing was written.
         """
@@ -110,12 +97,10 @@ class LocalObjects:
             raise ObjectExistsError(found.stored())
 
     async def copy(self, source: StoredObject, name: str, fields: ObjectFields) -> None:
-        """Write an object that must not exist yet from the bytes of *source*, which both have from now on.
+        """As the port; both objects have the same file from now on.
 
         Raises:
-            ObjectGoneError: *source* was replaced or removed; nothing was written.
-            InvalidInputError, ObjectExistsError, OutcomeUnknownError: as :meth:`create`.
-            UnavailableError, AccessDeniedError: nothing was written.
+            InvalidInputError, OutcomeUnknownError: as :meth:`create`.
         """
         check(name, fields)
 
@@ -133,13 +118,13 @@ class LocalObjects:
             raise ObjectExistsError(found.stored())
 
     async def names(self, prefix: str, *, delimiter: str | None) -> list[str]:
-        """Return the names that start with *prefix* and lack *delimiter* after it, ordered by their UTF-8."""
+        """As the port, ordered by their UTF-8."""
         return await self._read(
             lambda connection: object_rows.find_names(connection, prefix, delimiter=delimiter)
         )
 
     async def infos(self, prefix: str, *, delimiter: str | None, hashes: bool = False) -> list[StoredObject]:
-        """Return the objects of :meth:`names` with their metadata, and with checksums if *hashes*."""
+        """As the port."""
         return await self._read(
             lambda connection: [
                 row.stored(hashes=hashes)
@@ -150,27 +135,21 @@ class LocalObjects:
     async def greatest(
         self, prefix: str, order: Callable[[str], int | None], *, delimiter: str | None
     ) -> StoredObject | None:
-        """Return the object of :meth:`names` with the greatest *order*, with its checksums.
-
-        ``None`` if *order* returns ``None`` for all.
-        """
+        """As the port."""
         found = await self._read(
             lambda connection: object_rows.greatest(connection, prefix, order, delimiter=delimiter)
         )
         return None if found is None else found.stored()
 
     async def info(self, name: str) -> StoredObject | None:
-        """Return one object with its checksums, ``None`` if it does not exist."""
+        """As the port."""
         found = await self._find(name)
         return None if found is None else found.stored()
 
     async def read(
         self, name: str, *, generation: int | None, part: tuple[int, int] | None = None
     ) -> tuple[bytes, int] | None:
-        """Return an object's bytes and their generation; ``None`` if gone.
-
-        It checks them against the object's CRC32C, or against the length of a *part*, which is the first byte
-        and the one after the last.
+        """As the port; CRC32C checks the bytes, and the length those of a *part*.
 
         Raises:
             InvalidInputError: *part* is not within the object.
@@ -200,12 +179,12 @@ class LocalObjects:
         return data, found.generation
 
     async def keep_until(self, prefix: str, time: datetime) -> None:
-        """Move the custom times that objects below *prefix* have to *time* at least."""
+        """As the port, for objects that have a custom time."""
         moment = object_rows.micros(time)
         await self._write(lambda connection: object_rows.keep_until(connection, prefix, moment))
 
     async def scan(self, prefix: str) -> AsyncIterator[list[ScannedObject]]:
-        """Yield the objects that start with *prefix*, ordered by name, in pages of 1,000."""
+        """As the port, in pages of 1,000."""
         after = ""
 
         def page(connection: sqlite3.Connection) -> list[ScannedObject]:
@@ -220,7 +199,7 @@ class LocalObjects:
             after = objects[-1].name
 
     async def mark(self, name: str, metadata: Mapping[str, str]) -> bool:
-        """Change these keys of an object's metadata, which changes its version; return whether it exists."""
+        """As the port: it changes these keys and keeps the others."""
 
         def work(connection: sqlite3.Connection) -> bool:
             found = object_rows.find(connection, name)
@@ -231,11 +210,11 @@ class LocalObjects:
         return await self._write(work)
 
     async def delete_unchanged(self, name: str, version: str) -> bool:
-        """Remove an object if it still has the *version* of a scan; return whether it is gone."""
+        """As the port."""
         return await self._remove(name, lambda found: found.scanned().version == version)
 
     async def delete(self, name: str, *, generation: int | None) -> None:
-        """Remove an object of this *generation*, or of any if ``None``; a missing object is accepted."""
+        """As the port."""
         await self._remove(name, lambda found: generation in {None, found.generation})
 
     async def close(self) -> None:
@@ -270,7 +249,7 @@ class LocalObjects:
 
 
 class LocalUploads:
-    """Uploads of any size into a store on this machine, some megabytes in memory at a time."""
+    """Uploads into a store on this machine, as :class:`gcp_adk_store.ports.objects.Uploads` says."""
 
     def __init__(self, objects: LocalObjects, contents: Contents) -> None:
         self._objects = objects
@@ -285,20 +264,10 @@ class LocalUploads:
         read_at: ReadAt,
         on_progress: Callable[[int], None],
     ) -> None:
-        """Write an object that must not exist yet; its CRC32C is that of the read bytes.
-
-        Args:
-            name: The object's name.
-            fields: Its properties.
-            size: Its size in bytes, above 0.
-            read_at: Returns its bytes.
-            on_progress: Called with the number of bytes that are written, except the last time.
+        """As the port; its CRC32C is that of the read bytes, and it does not report the last ones.
 
         Raises:
-            InvalidInputError: as :meth:`LocalObjects.create`.
-            ObjectExistsError: it exists.
-            OutcomeUnknownError: as :meth:`LocalObjects.create`.
-            UnavailableError, AccessDeniedError: nothing was written.
+            InvalidInputError, OutcomeUnknownError: as :meth:`LocalObjects.create`.
         """
         check(name, fields)
         await self._objects.require_absent(name)

@@ -5,15 +5,13 @@ import contextvars
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from gcp_adk_store.operations import forks
 from gcp_adk_store.operations.limiter import Limiter
 from gcp_adk_store.settings import ArtifactLimits
 
 T = TypeVar("T")
-
-_KEY: Final = "threads"
 
 
 class Threads:
@@ -39,7 +37,7 @@ class Threads:
             OverloadedError: no thread was free before the deadline, or too many steps wait; *work* did not
                 begin.
         """
-        async with self._limiter.permit(_KEY):
+        async with self._limiter.permit():
             in_context = contextvars.copy_context().run
             begun = asyncio.get_running_loop().run_in_executor(self._started(), in_context, work)
             cancelled: asyncio.CancelledError | None = None

@@ -20,7 +20,6 @@ T = TypeVar("T")
 Method = TypeVar("Method", bound=Callable[..., Any])
 
 _IDS: Final = ("app_name", "user_id", "session_id", "filename", "version")
-_ALL: Final = None  # the one key of the permits of all operations
 
 
 class _End(enum.Enum):
@@ -36,8 +35,8 @@ class Bounds:
         *,
         system: str,
         deadlines_s: Mapping[str, float],
-        limiter: Limiter | None,
         names_ids: Callable[[], bool],
+        limiter: Limiter | None = None,
     ) -> None:
         """Prepare bounds; without *limiter* any number of operations may run.
 
@@ -64,7 +63,7 @@ class Bounds:
     def begin(
         self, method: Callable[..., object], args: tuple[Any, ...], kwargs: Mapping[str, Any]
     ) -> Operation:
-        """Return the operation that a call of *method* is, with its deadline from now on."""
+        """Return the operation of a call of *method*; its deadline counts from now."""
         session = kwargs.get("session")
         if session is None and len(args) > 1 and isinstance(args[1], Session):
             session = args[1]
@@ -89,11 +88,8 @@ class Bounds:
         """
         if self._limiter is None:
             return await work()
-        permit = await self._limiter.acquire(_ALL)
-        try:
+        async with self._limiter.permit():
             return await work()
-        finally:
-            self._limiter.release(permit)
 
 
 @overload

@@ -44,7 +44,7 @@ class Permit:
         return True
 
     def is_lost(self, now: float, *, after_s: float) -> bool:
-        """Return whether nobody releases it: its loop is closed, or it has not run for *after_s*."""
+        """Return whether its call is lost: its loop is closed, or has not run for *after_s*."""
         if self.loop.is_running():
             self._stopped_since = None
         elif self._stopped_since is None:
@@ -72,10 +72,11 @@ class _Queue:
 
 
 class Limiter:
-    """Permits by key, granted in the order of arrival. An unused key takes no memory.
+    """Permits by key, granted in the order of arrival. Without keys, all calls share one queue.
 
-    A limiter bounds the concurrency of this process and prevents conflicts within it. Other processes have
-    limiters of their own, so the precondition of a write is what makes the write correct.
+    An unused key takes no memory. A limiter bounds the concurrency of this process and prevents conflicts
+    within it. Other processes have limiters of their own, so the precondition of a write is what makes the
+    write correct.
 
     A call whose event loop ends never runs again, not even to clean up. The limiter reclaims the permits of
     a closed loop at once. A stopped loop may run again: it keeps its permits for half of *longest_wait_s*
@@ -101,7 +102,7 @@ class Limiter:
         self._waiting = 0
         self._swept_at = -math.inf
 
-    async def acquire(self, key: Hashable) -> Permit:
+    async def acquire(self, key: Hashable = None) -> Permit:
         """Wait for a permit of *key* and return it, for :meth:`release`. A cancelled call holds no permit.
 
         Raises:
@@ -137,7 +138,7 @@ class Limiter:
             self.release(mine)  # also a permit that was granted at the moment of the cancellation
             if isinstance(exc, TimeoutError):
                 raise OverloadedError(
-                    "earlier calls of this process took all the time of this one; nothing was sent"
+                    "earlier calls of this process held all permits until the deadline; nothing was sent"
                 ) from exc
             raise
         finally:
@@ -213,7 +214,7 @@ class Limiter:
         self._grant(queue)
 
     @asynccontextmanager
-    async def permit(self, key: Hashable) -> AsyncIterator[None]:
+    async def permit(self, key: Hashable = None) -> AsyncIterator[None]:
         """Hold a permit of *key* for a block."""
         permit = await self.acquire(key)
         try:

@@ -1,4 +1,4 @@
-"""Remember what was used last, within a bound of memory."""
+"""Keep the most recently used values within a limit of memory."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
@@ -39,7 +39,7 @@ class Lru(Generic[K, V]):
             self._size += size - self._known.pop(key, (None, 0))[1]
             self._known[key] = (value, size)
             if size > self._capacity:
-                self._size -= self._known.pop(key)[1]  # and drives nothing out
+                self._size -= self._known.pop(key)[1]  # it evicts no other value
             while self._size > self._capacity:
                 self._size -= self._known.popitem(last=False)[1][1]
 

@@ -1,4 +1,4 @@
-"""Bound and space out the reads of what others change meanwhile."""
+"""Limit and space out repeated reads of data that other writers change."""
 
 import asyncio
 import time
@@ -15,8 +15,8 @@ _FIRST_PAUSE_S: Final = 0.05
 _LONGEST_RACE_S: Final = 0.25
 
 _LONGEST_PAUSE_S: Final = 0.02
-"""Writers that merge lose the more often the longer they wait: of 10, the last waited 5 s with a quarter of a
-second, 0.7 s with this."""
+"""A longer pause makes a merging writer lose more often: the last of 10 writers took 5 s with pauses of up to
+0.25 s, and 0.7 s with this limit."""
 
 
 def jitter(attempt: int, *, longest_s: float = _LONGEST_RACE_S) -> float:
@@ -26,9 +26,9 @@ def jitter(attempt: int, *, longest_s: float = _LONGEST_RACE_S) -> float:
 
 
 class Rereads:
-    """The turns of one loop that reads again after others came first.
+    """Limits one loop that reads again after other writers were first.
 
-    Their writes are progress, so time alone bounds the turns.
+    Each of their writes is progress, so only time limits the turns of the loop.
     """
 
     def __init__(self, deadline_s: float) -> None:
@@ -40,14 +40,14 @@ class Rereads:
         """Pause before the next turn; the first time not at all.
 
         Args:
-            refused: What others led to, as the cause of the error.
+            refused: The refusal that ended this turn; it becomes the cause of the error.
 
         Raises:
             UnavailableError: the time is over.
         """
         self._turns += 1
         if time.monotonic() >= self._ends_at:
-            late = UnavailableError("others came first, time after time; try again later")
+            late = UnavailableError("other writers were first on every try; try again later")
             late.attempts = self._turns
             raise late from refused
         if self._turns > 1:

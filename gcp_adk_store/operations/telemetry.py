@@ -54,7 +54,7 @@ _REFUSALS: Final = (
     errors.UploadMissingError,
 )
 
-# Asked before an SDK is set, it answers for whatever is set later, and does not read the environment again.
+# It passes calls on to an SDK that is set later, and does not read the environment again.
 _PROVIDER: Final = trace.get_tracer_provider()
 _METER: Final = metrics.get_meter(_OWN)
 
@@ -279,7 +279,7 @@ def error_type(failure: BaseException) -> str:
     return shown(kind.__qualname__ if known else f"{kind.__module__}.{kind.__qualname__}")
 
 
-def log_fields(failure: BaseException | None = None, *, attempts: int | None = None) -> dict[str, str | int]:
+def log_fields(failure: BaseException | None = None) -> dict[str, str | int]:
     """Return ``extra=`` of a log record: the operation, its app, its attempts and its failure, if known."""
     operation = running()
     fields: dict[str, str | int] = {}
@@ -292,8 +292,6 @@ def log_fields(failure: BaseException | None = None, *, attempts: int | None = N
         fields["attempts"] = failure.attempts
     if failure is not None:
         fields["error_type"] = error_type(failure)
-    if attempts is not None:
-        fields["attempts"] = attempts
     return fields
 
 

@@ -171,7 +171,9 @@ def test_a_universe_that_is_not_the_credentials_is_refused(
     credentials = StoreCredentials(
         file=key_file(), universe_domain="example.test" if by == "argument" else None
     )
-    with pytest.raises(CredentialsError, match=r"universe googleapis\.com, and example\.test is asked for"):
+    with pytest.raises(
+        CredentialsError, match=r"universe googleapis\.com, and the settings name example\.test"
+    ):
         credentials.find()
     assert [] == endpoints.asked
 
@@ -219,7 +221,7 @@ def test_a_file_without_credentials_is_named(
         (lambda: StoreSettings(credentials_file=""), "credentials_file '' must be a path"),
         (
             lambda: StoreCredentials(_key(), file="key.json"),
-            "credentials and file are two ways to say the same",
+            "credentials and file exclude each other",
         ),
         (
             lambda: Store.connect(credentials=StoreCredentials(), impersonate_service_account=TARGET),

@@ -150,7 +150,7 @@ async def test_a_token_endpoint_that_is_away_is_not_noticed_while_the_token_serv
 
     assert 2 == len(endpoints.asked)
     assert TokenState.STALE is token.credentials.token_state
-    assert ["the present token is used on" in record.getMessage() for record in caplog.records] == [True]
+    assert ["the current token stays in use" in record.getMessage() for record in caplog.records] == [True]
     assert "content" not in caplog.text
 
 

@@ -404,7 +404,7 @@ async def test_a_removed_version_has_no_url(artifacts: GcsArtifactService) -> No
 async def test_an_upload_works_once_and_for_its_own_artifact_only(artifacts: GcsArtifactService) -> None:
     """Whoever else has its id finds nothing."""
     upload = await artifacts.create_upload(**REPORT)
-    with pytest.raises(UploadMissingError, match="nothing was put for upload"):
+    with pytest.raises(UploadMissingError, match="has no file yet"):
         await artifacts.finalize_upload(**REPORT, upload_id=upload.upload_id)
     statuses = [put(upload.url, upload.headers, data) for data in (b"first", b"second")]
     for other in ({**REPORT, "user_id": "other"}, {**REPORT, "filename": "other"}):

@@ -73,7 +73,7 @@ async def test_a_custom_time_that_others_keep_from_moving_ends_as_unavailable(ad
         "folder/part", ObjectFields(data=b"x", content_type="text/plain", metadata={}, custom_time=BORN)
     )
     async with asyncio.timeout(20):
-        with pytest.raises(UnavailableError, match="others came first, time after time; try again later"):
+        with pytest.raises(UnavailableError, match="other writers were first on every try; try again later"):
             await objects.keep_until("folder/", LATER)
     await objects.close()
 
@@ -87,7 +87,7 @@ async def test_a_copy_that_gets_nowhere_ends_as_unavailable(adk_store_bucket: st
     source = await objects.info("source")
     assert source is not None
     async with asyncio.timeout(20):
-        with pytest.raises(UnavailableError, match="copies nothing further; try again later"):
+        with pytest.raises(UnavailableError, match="made no progress with the copy; try again later"):
             await objects.copy(source, "copy", upload)
 
     assert 6 == http.number

@@ -25,7 +25,7 @@ def entry(record: logging.LogRecord, *, project: str | None = None) -> dict[str,
     return found
 
 
-def record(message: str = "it is tried again", *args: object, **fields: Any) -> logging.LogRecord:
+def record(message: str = "trying again", *args: object, **fields: Any) -> logging.LogRecord:
     """Return a record as a logger makes it."""
     level, exc_info = fields.pop("level", logging.WARNING), fields.pop("exc_info", None)
     logger = logging.getLogger("gcp_adk_store.cloud.retry")

@@ -40,7 +40,7 @@ async def test_a_loop_ends_at_its_deadline_and_tells_its_turns() -> None:
             turns += 1
             await rereads.again(refused)
 
-    with pytest.raises(UnavailableError, match="others came first") as caught:
+    with pytest.raises(UnavailableError, match="other writers were first") as caught:
         await read_on()
 
     assert turns == caught.value.attempts
@@ -51,7 +51,7 @@ async def test_a_loop_ends_with_the_running_operation() -> None:
     """However much later its own deadline is."""
     with part_of(0):
         rereads = Rereads(30)
-        with pytest.raises(UnavailableError, match="others came first"):
+        with pytest.raises(UnavailableError, match="other writers were first"):
             await rereads.again()
 
 

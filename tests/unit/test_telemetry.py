@@ -75,7 +75,7 @@ def test_fields_of_a_record_are_those_of_the_running_operation() -> None:
     assert {"operation": "append_event", "app": "app", "attempts": 0} == inside
     assert {**inside, "attempts": 3, "error_type": "OutcomeUnknownError"} == of_failure
     assert {"attempts": 3, "error_type": "OutcomeUnknownError"} == log_fields(failure)
-    assert {"attempts": 1, "error_type": "ValueError"} == log_fields(ValueError(), attempts=1)
+    assert {"error_type": "ValueError"} == log_fields(ValueError())
     assert {} == log_fields()
 
 

@@ -101,7 +101,7 @@ class StoreCredentials:
             InvalidInputError: both *credentials* and *file* are given, or a setting is malformed.
         """
         if credentials is not None and file is not None:
-            raise InvalidInputError("credentials and file are two ways to say the same; give one of them")
+            raise InvalidInputError("credentials and file exclude each other; pass one of them")
         StoreSettings(
             impersonate_service_account=impersonate_service_account,
             quota_project=quota_project,
@@ -140,7 +140,7 @@ class StoreCredentials:
         return self._given is not None or self._file is not None
 
     def find(self) -> FoundCredentials:
-        """Return the credentials, found at the first call; blocks, and contacts the metadata server at most.
+        """Return the credentials, found at the first call. It blocks; it asks at most the metadata server.
 
         Raises:
             CredentialsError: they are missing, or do not fit the settings.
@@ -155,7 +155,7 @@ class StoreCredentials:
         """Return the token, once it is valid, within the running operation's time.
 
         Raises:
-            CredentialsError: they are missing, or yield no token before somebody acts.
+            CredentialsError: they are missing, or yield no token until a person repairs them.
             UnavailableError: they yield no token for now.
         """
         found = self._found
@@ -187,14 +187,14 @@ class StoreCredentials:
             (auth.GoogleAuthError,), not_refreshed, Identity(kind=_kind(source), found_in=found_in)
         ):
             # The metadata server is asked for the universe.
-            universe = _identity(source, found_in).universe_domain
+            universe = str(source.universe_domain)
             narrowed = self._narrowed(source)
         configured = self._universe_domain or settings.universe_domain()
         identity = _identity(narrowed, found_in, source=source)
         if configured not in (None, universe):
             raise CredentialsError(
-                f"the {identity} belongs to the universe {universe}, and {configured} is asked for: correct "
-                "GOOGLE_CLOUD_UNIVERSE_DOMAIN, or use credentials of that universe"
+                f"the {identity} belongs to the universe {universe}, and the settings name {configured}: "
+                "correct GOOGLE_CLOUD_UNIVERSE_DOMAIN, or use credentials of that universe"
             )
         return FoundCredentials(
             source=source,
@@ -255,7 +255,7 @@ async def in_time(find: Callable[[], T]) -> T:
     try:
         return await asyncio.wait_for(asyncio.to_thread(find), at_most(math.inf))
     except TimeoutError as exc:
-        raise UnavailableError("what knows the credentials did not answer in time; try again later") from exc
+        raise UnavailableError("the credentials' source did not answer in time; try again later") from exc
 
 
 def _load(file: Path) -> tuple[Credentials, str | None]:

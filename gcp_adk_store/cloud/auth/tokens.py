@@ -64,7 +64,7 @@ class SharedToken(Credentials):
 
         Raises:
             UnavailableError: the endpoint yields no token for now.
-            CredentialsError: the endpoint yields no token before somebody does what the message says.
+            CredentialsError: the endpoint yields no token until a person follows the message.
         """
         running = self._needed()
         if running is not None:
@@ -170,7 +170,7 @@ class SharedToken(Credentials):
         self._end(running, failed=failure is not None)
         if failure and self.credentials.token_state is TokenState.STALE:
             error = self._error(failure)
-            logger.warning("%s; the present token is used on", error, extra=telemetry.log_fields(error))
+            logger.warning("%s; the current token stays in use", error, extra=telemetry.log_fields(error))
         running.set_result(failure)
 
     def _refresh(self) -> _Failure | None:

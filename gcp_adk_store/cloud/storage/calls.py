@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from http import HTTPStatus
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypedDict, TypeVar
 
 import requests
 from google.auth.credentials import AnonymousCredentials, Credentials
@@ -35,6 +35,14 @@ T = TypeVar("T")
 
 StorageClient: TypeAlias = Client
 """A client that a caller may lend."""
+
+
+class Once(TypedDict):
+    """The options by which the client sends a request once: :mod:`gcp_adk_store.cloud.retry` repeats it."""
+
+    timeout: float
+    """Longest silence of the server, in seconds."""
+    retry: None
 
 
 class Permission(enum.Enum):
@@ -93,8 +101,8 @@ class StorageCalls:
         """Whether the caller lent the client."""
         return self._lent is not None
 
-    async def read(self, work: Callable[[Any, float], T], permission: Permission) -> T:
-        """Run *work*, which only reads, with the bucket and the longest silence of a request in seconds.
+    async def read(self, work: Callable[[Any, Once], T], permission: Permission) -> T:
+        """Run *work*, which only reads, with the bucket and the options of its request.
 
         Raises:
             UnavailableError: not answered before the deadline.
@@ -103,11 +111,11 @@ class StorageCalls:
         """
         return await self._call(work, permission, storage_read_error)
 
-    async def work(self, work: Callable[[Any, float], T], permission: Permission) -> T:
+    async def work(self, work: Callable[[Any, Once], T], permission: Permission) -> T:
         """Run *work* as :meth:`read` does, but without a token: it sends nothing to the bucket."""
         return await self._call(work, permission, storage_read_error, needs_token=False)
 
-    async def write(self, work: Callable[[Any, float], T], permission: Permission, *, conditional: bool) -> T:
+    async def write(self, work: Callable[[Any, Once], T], permission: Permission, *, conditional: bool) -> T:
         """Run *work* as :meth:`read` does; a second run of it must be harmless or recognised.
 
         *conditional* says that it requires an object to be absent, or to have a certain version.
@@ -128,9 +136,12 @@ class StorageCalls:
             NotProvisionedError: the bucket does not exist.
         """
 
-        def look(bucket: Any, timeout_s: float) -> bool:
+        def look(bucket: Any, once: Once) -> bool:
             found = bucket.client.list_blobs(
-                bucket, max_results=1, fields="kind", timeout=timeout_s, retry=None
+                bucket,
+                max_results=1,
+                fields="kind",
+                **once,
             )
             return next(found.pages) is not None
 
@@ -157,7 +168,7 @@ class StorageCalls:
 
     async def _call(
         self,
-        work: Callable[[Any, float], T],
+        work: Callable[[Any, Once], T],
         permission: Permission,
         error: Callable[..., Exception],
         *,
@@ -173,7 +184,7 @@ class StorageCalls:
             return self._send(work, permission, error, timeout_s)
 
         async def attempt(timeout_s: float) -> T:
-            async with self._limiter.permit(self.bucket):
+            async with self._limiter.permit():
                 # With the caller's context, so that the thread's counts and spans belong to its operation.
                 in_context = contextvars.copy_context().run
                 loop = asyncio.get_running_loop()
@@ -203,14 +214,14 @@ class StorageCalls:
 
     def _send(
         self,
-        work: Callable[[Any, float], T],
+        work: Callable[[Any, Once], T],
         permission: Permission,
         error: Callable[..., Exception],
         timeout_s: float,
     ) -> T:
         """Run *work* once, on a thread."""
         with translated(STORAGE_FAILURES, error, _where(self.bucket), self.bucket, permission.value):
-            result = work(self.client().bucket(self.bucket), timeout_s)
+            result = work(self.client().bucket(self.bucket), Once(timeout=timeout_s, retry=None))
         self._seen = self._seen or result is not None
         return result
 
@@ -265,7 +276,7 @@ class _CountedSession(AuthorizedSession):
         # Bytes of objects are streamed and checked by their reader; a started upload answers with a location.
         is_json = not kwargs.get("stream") and "Location" not in answer.headers
         if answer.status_code == HTTPStatus.OK and is_json and not answer.content.lstrip().startswith(b"{"):
-            raise requests.exceptions.InvalidJSONError("the answer is no JSON object", response=answer)
+            raise requests.exceptions.InvalidJSONError("the answer is not a JSON object", response=answer)
         return answer
 
 

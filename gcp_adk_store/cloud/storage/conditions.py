@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final, TypeVar
 
 from gcp_adk_store.cloud.errors import unexplained
-from gcp_adk_store.cloud.storage.calls import Permission, StorageCalls
+from gcp_adk_store.cloud.storage.calls import Once, Permission, StorageCalls
 from gcp_adk_store.ports.refusals import ConditionFailedError, ObjectExistsError, RefusedError, settling
 
 T = TypeVar("T")
@@ -73,8 +73,8 @@ class Conditions:
     async def find(self, name: str) -> Any:
         """Return the client's handle of the object *name* with its metadata; ``None`` if it is missing."""
 
-        def stat(bucket: Any, timeout_s: float) -> Any:
-            return bucket.get_blob(name, timeout=timeout_s, retry=None)
+        def stat(bucket: Any, once: Once) -> Any:
+            return bucket.get_blob(name, **once)
 
         found = await self._calls.read(stat, Permission.GET)
         if found is None:

@@ -9,7 +9,7 @@ from typing import Any, Final
 import requests
 from google.api_core import exceptions as api
 
-from gcp_adk_store.cloud.storage.calls import Permission, StorageCalls
+from gcp_adk_store.cloud.storage.calls import Once, Permission, StorageCalls
 from gcp_adk_store.cloud.storage.conditions import Conditions
 from gcp_adk_store.cloud.storage.resources import scanned, stored
 from gcp_adk_store.codec.objects import ObjectFields, ScannedObject, StoredObject
@@ -45,14 +45,13 @@ class Objects:
     ) -> None:
         """As the port, in one request; an existing object takes one more."""
 
-        def send(bucket: Any, timeout_s: float) -> None:
+        def send(bucket: Any, once: Once) -> None:
             self.blob_of(bucket, name, upload).upload_from_string(
                 upload.data,
                 content_type=upload.content_type,
                 if_generation_match=0,
                 checksum="crc32c",
-                timeout=timeout_s,
-                retry=None,
+                **once,
             )
 
         async def look() -> object:
@@ -77,7 +76,7 @@ class Objects:
         token: str | None = None
         copied = stalled = 0
 
-        def rewrite(bucket: Any, timeout_s: float) -> tuple[str | None, int]:
+        def rewrite(bucket: Any, once: Once) -> tuple[str | None, int]:
             blob = self.blob_of(bucket, name, fields)
             blob.content_type = fields.content_type
             if source.content_encoding is not None:
@@ -87,8 +86,7 @@ class Objects:
                     bucket.blob(source.name, generation=source.generation),
                     token=token,
                     if_generation_match=0,
-                    timeout=timeout_s,
-                    retry=None,
+                    **once,
                 )
             except api.NotFound as exc:
                 raise ObjectGoneError from exc
@@ -104,7 +102,7 @@ class Objects:
                 return
             stalled = 0 if done > copied else stalled + 1
             copied = max(copied, done)
-        raise UnavailableError("Cloud Storage copies nothing further; try again later")
+        raise UnavailableError("Cloud Storage made no progress with the copy; try again later")
 
     async def names(self, prefix: str, *, delimiter: str | None) -> list[str]:
         """As the port, in one request for each 1,000 names."""
@@ -133,19 +131,19 @@ class Objects:
     ) -> tuple[bytes, int] | None:
         """As the port, in one request; CRC32C checks the bytes, and the length those of a *part*."""
 
-        def download(bucket: Any, timeout_s: float) -> tuple[bytes, int] | None:
+        def download(bucket: Any, once: Once) -> tuple[bytes, int] | None:
             blob = bucket.blob(name, generation=generation)
             asked: dict[str, Any] = {"checksum": "crc32c"}
             if part is not None:
                 # A part counts stored bytes, regardless of their encoding.
                 asked = {"checksum": None, "raw_download": True, "start": part[0], "end": part[1] - 1}
             try:
-                data = blob.download_as_bytes(**asked, timeout=timeout_s, retry=None)
+                data = blob.download_as_bytes(**asked, **once)
             except api.NotFound:
                 return None
             # A proxy's answer lacks the header, and a cut part lacks a checksum.
             if blob.generation is None or (part is not None and len(data) != part[1] - part[0]):
-                raise requests.exceptions.ContentDecodingError("the answer is not what was asked for")
+                raise requests.exceptions.ContentDecodingError("the answer does not fit the request")
             return data, blob.generation
 
         found = await self._calls.read(download, Permission.GET)
@@ -174,7 +172,7 @@ class Objects:
         """As the port, in one request for each page of 1,000."""
         after: str | None = None
 
-        def page(bucket: Any, timeout_s: float) -> list[Any]:
+        def page(bucket: Any, once: Once) -> list[Any]:
             found = bucket.client.list_blobs(
                 bucket,
                 prefix=prefix,
@@ -182,8 +180,7 @@ class Objects:
                 # The first object of a page is the last one of the page before.
                 max_results=_SCANNED_AT_ONCE + 1,
                 fields=_SCANNED,
-                timeout=timeout_s,
-                retry=None,
+                **once,
             )
             return [blob for blob in found if blob.name != after]
 
@@ -197,11 +194,11 @@ class Objects:
     async def mark(self, name: str, metadata: Mapping[str, str]) -> bool:
         """As the port, in one request."""
 
-        def patch(bucket: Any, timeout_s: float) -> bool:
+        def patch(bucket: Any, once: Once) -> bool:
             blob = bucket.blob(name)
             blob.metadata = dict(metadata)
             try:
-                blob.patch(timeout=timeout_s, retry=None)
+                blob.patch(**once)
             except api.NotFound:
                 return False
             return True
@@ -214,36 +211,28 @@ class Objects:
     async def delete_unchanged(self, name: str, version: str) -> bool:
         """As the port, in one request; a refusal takes one more."""
         generation, metageneration = (int(number) for number in version.split("/"))
+        return await self._delete(name, generation, metageneration)
 
-        def remove(bucket: Any, timeout_s: float) -> bool:
-            with suppress(api.NotFound):
+    async def delete(self, name: str, *, generation: int | None) -> None:
+        """As the port, in one request; a refusal takes one more."""
+        await self._delete(name, generation, None)
+
+    async def _delete(self, name: str, generation: int | None, metageneration: int | None) -> bool:
+        """Remove an object of this version, where ``None`` stands for any; return whether it is gone."""
+
+        def remove(bucket: Any, once: Once) -> bool:
+            with suppress(api.NotFound):  # removed before
                 bucket.delete_blob(
-                    name,
-                    if_generation_match=generation,
-                    if_metageneration_match=metageneration,
-                    timeout=timeout_s,
-                    retry=None,
+                    name, if_generation_match=generation, if_metageneration_match=metageneration, **once
                 )
             return True
 
         try:
-            return await self._calls.write(remove, Permission.DELETE, conditional=True)
-        except ConditionFailedError as refused:
-            found = await self._conditions.explained(refused, name, generation, metageneration)
-            return found is None
-
-    async def delete(self, name: str, *, generation: int | None) -> None:
-        """As the port, in one request; a refusal takes one more."""
-
-        def remove(bucket: Any, timeout_s: float) -> None:
-            with suppress(api.NotFound):  # removed before
-                bucket.delete_blob(name, if_generation_match=generation, timeout=timeout_s, retry=None)
-
-        try:
-            await self._calls.write(remove, Permission.DELETE, conditional=generation is not None)
+            return await self._calls.write(remove, Permission.DELETE, conditional=generation is not None)
         except ConditionFailedError as refused:
             # The generation is gone if the existing object is newer.
-            await self._conditions.explained(refused, name, generation, None)
+            found = await self._conditions.explained(refused, name, generation, metageneration)
+            return found is None
 
     async def close(self) -> None:
         """As the port."""
@@ -260,11 +249,11 @@ class Objects:
         return blob
 
     async def _set_custom_time(self, seen: Any, time: datetime) -> None:
-        def patch(bucket: Any, timeout_s: float) -> None:
+        def patch(bucket: Any, once: Once) -> None:
             blob = bucket.blob(seen.name)
             blob.custom_time = time
             with suppress(api.NotFound):
-                blob.patch(if_metageneration_match=seen.metageneration, timeout=timeout_s, retry=None)
+                blob.patch(if_metageneration_match=seen.metageneration, **once)
 
         try:
             await self._calls.write(patch, Permission.UPDATE, conditional=True)
@@ -273,8 +262,8 @@ class Objects:
             await self._conditions.explained(refused, seen.name, seen.generation, seen.metageneration)
 
     async def _list(self, prefix: str, *, delimiter: str | None, fields: str) -> list[Any]:
-        def pages(bucket: Any, timeout_s: float) -> list[Any]:
+        def pages(bucket: Any, once: Once) -> list[Any]:
             asked = {"prefix": prefix, "delimiter": delimiter, "fields": fields}
-            return list(bucket.client.list_blobs(bucket, **asked, timeout=timeout_s, retry=None))
+            return list(bucket.client.list_blobs(bucket, **asked, **once))
 
         return await self._calls.read(pages, Permission.LIST)

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from google.cloud.storage.exceptions import InvalidResponse
 
-from gcp_adk_store.cloud.storage.calls import Permission, StorageCalls
+from gcp_adk_store.cloud.storage.calls import Once, Permission, StorageCalls
 from gcp_adk_store.cloud.storage.conditions import Conditions
 from gcp_adk_store.cloud.storage.objects import LONGEST_STALL, Objects
 from gcp_adk_store.codec.checksums import RunningChecksum
@@ -38,21 +38,17 @@ class ResumableUploads:
     ) -> None:
         """As the port, in one request to begin and one for each piece."""
         done, crc32c = await self._conditions.make(
-            lambda: self._send(name, fields, size=size, read_at=read_at, on_progress=on_progress),
+            lambda: self._send(name, fields, size, read_at, on_progress),
             lambda: self._objects.info(name),
         )
         if done["crc32c"] != crc32c:
             await self._objects.delete(name, generation=int(done["generation"]))
-            raise StoredDataError("other bytes arrived than were read, and were removed; save again")
+            raise StoredDataError(
+                "the bucket received other bytes than the source has; they are removed; save again"
+            )
 
     async def _send(
-        self,
-        name: str,
-        fields: ObjectFields,
-        *,
-        size: int,
-        read_at: ReadAt,
-        on_progress: Callable[[int], None],
+        self, name: str, fields: ObjectFields, size: int, read_at: ReadAt, on_progress: Callable[[int], None]
     ) -> tuple[dict[str, Any], str]:
         """Return the resource of the stored object, and the CRC32C of the read bytes."""
         url = await self._begin(name, fields, size=size)
@@ -62,9 +58,8 @@ class ResumableUploads:
             piece = await read_at(have, min(CHUNK_BYTES, size - have))
             checksum.update(piece[max(0, hashed - have) :])
             hashed = max(hashed, have + len(piece))
-            done = await self._calls.write(
-                _Piece(self._calls, url, piece, have=have, size=size), Permission.CREATE, conditional=True
-            )
+            send = self._sending(url, piece, have=have, size=size)
+            done = await self._calls.write(send, Permission.CREATE, conditional=True)
             telemetry.count_content(sent=(done if isinstance(done, int) else size) - have)
             if not isinstance(done, int):
                 return done, checksum.base64
@@ -72,53 +67,48 @@ class ResumableUploads:
             stalled = 0 if have > furthest else stalled + 1
             furthest = max(furthest, have)
             on_progress(have)
-        raise UnavailableError("Cloud Storage keeps nothing of what is sent; save again later")
+        raise UnavailableError("Cloud Storage stored none of the sent bytes; save again later")
 
     async def _begin(self, name: str, fields: ObjectFields, *, size: int) -> str:
-        def begin(bucket: Any, timeout_s: float) -> str:
+        def begin(bucket: Any, once: Once) -> str:
             blob = self._objects.blob_of(bucket, name, fields)
             url: str = blob.create_resumable_upload_session(
                 content_type=fields.content_type,
                 size=size,
                 if_generation_match=0,
-                timeout=timeout_s,
-                retry=None,
+                **once,
             )
             return url
 
         # If it starts twice, Cloud Storage drops the unfinished upload after a week.
         return await self._calls.write(begin, Permission.CREATE, conditional=True)
 
+    def _sending(self, url: str, piece: bytes, *, have: int, size: int) -> Callable[[Any, Once], Any]:
+        """Return the request for one piece; a repeated call first asks how much of it has arrived.
 
-class _Piece:
-    """Sends one piece; a repeated call first asks how much of it has arrived."""
+        It returns how many bytes of the object Cloud Storage has, or the finished object's resource.
+        """
+        unsure = False
 
-    def __init__(self, calls: StorageCalls, url: str, data: bytes, *, have: int, size: int) -> None:
-        self._calls = calls
-        self._url = url
-        self._data = data
-        self._have = have
-        self._size = size
-        self._unsure = False
+        def send(_bucket: Any, once: Once) -> Any:
+            nonlocal unsure
+            place = f"bytes */{size}" if unsure else f"bytes {have}-{have + len(piece) - 1}/{size}"
+            data = b"" if unsure else piece
+            unsure = True
+            # The client itself cannot send a single piece.
+            answer = self._calls.session().request(
+                "PUT", url, data=data, headers={"Content-Range": place}, timeout=once["timeout"]
+            )
+            if answer.status_code in (HTTPStatus.OK, HTTPStatus.CREATED):
+                return _resource(answer)
+            if answer.status_code == HTTPStatus.PERMANENT_REDIRECT:
+                kept = _RANGE.fullmatch(answer.headers.get("Range", ""))
+                return int(kept[1]) + 1 if kept else 0
+            if answer.status_code in (HTTPStatus.NOT_FOUND, HTTPStatus.GONE):
+                raise UnavailableError("Cloud Storage ended the upload; save again")
+            raise InvalidResponse(answer)
 
-    def __call__(self, _bucket: Any, timeout_s: float) -> Any:
-        """Return how many bytes of the object Cloud Storage has, or the finished object's resource."""
-        end = self._have + len(self._data)
-        place = f"bytes */{self._size}" if self._unsure else f"bytes {self._have}-{end - 1}/{self._size}"
-        data = b"" if self._unsure else self._data
-        self._unsure = True
-        # The client itself cannot send a single piece.
-        answer = self._calls.session().request(
-            "PUT", self._url, data=data, headers={"Content-Range": place}, timeout=timeout_s
-        )
-        if answer.status_code in (HTTPStatus.OK, HTTPStatus.CREATED):
-            return _resource(answer)
-        if answer.status_code == HTTPStatus.PERMANENT_REDIRECT:
-            kept = _RANGE.fullmatch(answer.headers.get("Range", ""))
-            return int(kept[1]) + 1 if kept else 0
-        if answer.status_code in (HTTPStatus.NOT_FOUND, HTTPStatus.GONE):
-            raise UnavailableError("the upload was ended by Cloud Storage; save again")
-        raise InvalidResponse(answer)
+        return send
 
 
 def _resource(answer: Any) -> dict[str, Any]:

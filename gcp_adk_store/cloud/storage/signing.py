@@ -14,7 +14,7 @@ from gcp_adk_store import settings
 from gcp_adk_store.cloud.auth.credentials import PLATFORM_SCOPES, StoreCredentials
 from gcp_adk_store.cloud.auth.token_errors import NO_TOKEN, Exchange
 from gcp_adk_store.cloud.borrowed import credentials_of
-from gcp_adk_store.cloud.storage.calls import Permission, StorageCalls
+from gcp_adk_store.cloud.storage.calls import Once, Permission, StorageCalls
 from gcp_adk_store.errors import AccessDeniedError, InvalidInputError, UnavailableError
 from gcp_adk_store.operations import forks
 
@@ -64,8 +64,8 @@ class UrlSigner:
                 "signing_service_account= of the service say who signs"
             )
 
-        def work(bucket: Any, timeout_s: float) -> str:
-            del timeout_s  # this process signs, or IAM does with a time limit of its own
+        def work(bucket: Any, once: Once) -> str:
+            del once  # this process signs, or IAM does with a time limit of its own
             arguments = {"version": "v4", "credentials": self._signer(), **(options or {})}
             try:
                 url: str = bucket.blob(name).generate_signed_url(
