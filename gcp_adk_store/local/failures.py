@@ -37,7 +37,7 @@ _FAILURES: Final = {
         _LOCKED,
         (
             UnavailableError,
-            "another process or connection held the file for too long ({name}); nothing was written",
+            "another process held the file for too long ({name}); nothing was written; try again, or end it",
         ),
     ),
     **dict.fromkeys(
@@ -48,9 +48,8 @@ _FAILURES: Final = {
 """SQLite's code, with or without its details -> the error and its text."""
 
 _DENIALS: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
-_WRONG_PATHS: Final = frozenset(
-    {errno.EEXIST, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, errno.ELOOP, errno.EINVAL, errno.ENOENT}
-)
+_FILES: Final = frozenset({errno.EEXIST, errno.ENOTDIR})
+_WRONG_PATHS: Final = frozenset({errno.EISDIR, errno.ENAMETOOLONG, errno.ELOOP, errno.EINVAL, errno.ENOENT})
 _NO_SPACE: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
@@ -101,7 +100,11 @@ def of_system(exc: OSError, path: Path) -> StoreError:
     """Return the error for a path that the system refuses."""
     name = errno.errorcode.get(exc.errno or 0, type(exc).__name__)
     if exc.errno in _DENIALS:
-        return AccessDeniedError(f"{path} cannot be made ({name}); {_DENIED}")
+        return AccessDeniedError(f"{path} cannot be used ({name}); {_DENIED}")
+    if exc.errno in _FILES:
+        return InvalidInputError(
+            f"{path} cannot be a folder, since a file is in its way ({name}); {_ANOTHER}"
+        )
     if exc.errno in _WRONG_PATHS:
         return InvalidInputError(f"{path} cannot be a store ({name}); {_ANOTHER}")
     if exc.errno in _NO_SPACE:

@@ -43,7 +43,7 @@ class Sweeper:
         """Sweep if the last sweep began an hour ago, in any process; return how much was removed.
 
         Between two sweeps it takes no I/O. A failure is logged and not raised: the call that made room for it
-        goes on.
+        goes on. If the store cannot be opened, that call says so.
         """
         if time.monotonic() < self._look_at:
             return 0
@@ -52,6 +52,9 @@ class Sweeper:
         try:
             if not await self._database.write(lambda connection: _begin(connection, now)):
                 return 0
+        except StoreError:
+            return 0
+        try:
             documents = await sweep_documents(self._database, now=now)
             return documents + await sweep_objects(self._database, self._contents, now=now)
         except StoreError as exc:

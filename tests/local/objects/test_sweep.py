@@ -168,9 +168,18 @@ class TestSweeper:
     ) -> None:
         del clock
         folder.mkdir()
-        (folder / "store.sqlite3").write_bytes(b"no database" * 1000)
+        (folder / "objects").touch()
         assert 0 == await Sweeper(on_disk.database, on_disk.contents).sweep_if_due()
         assert "sweep" in caplog.text
+
+    async def test_a_store_that_cannot_be_opened_is_left_to_the_call_that_opens_it(
+        self, on_disk: Kept, folder: Path, clock: list[float], caplog: pytest.LogCaptureFixture
+    ) -> None:
+        del clock
+        folder.mkdir()
+        (folder / "store.sqlite3").write_bytes(b"no database" * 1000)
+        assert 0 == await Sweeper(on_disk.database, on_disk.contents).sweep_if_due()
+        assert "" == caplog.text
 
     async def test_a_new_object_lets_expired_ones_go(self, kept: Kept, clock: list[float]) -> None:
         del clock
