@@ -64,7 +64,11 @@ class ArtifactMethods:
 
     @property
     def bucket_name(self) -> str:
-        """The bucket that the artifacts are kept in."""
+        """The bucket that the artifacts are kept in.
+
+        Raises:
+            InvalidInputError: they are kept in a folder or in memory.
+        """
         return self._objects.bucket
 
     async def _resolve(
@@ -80,7 +84,7 @@ class ArtifactMethods:
     def _describe(self, stored: StoredObject) -> StoredArtifactVersion:
         return StoredArtifactVersion(
             version=version_of(stored.name),
-            canonical_uri=f"gs://{self.bucket_name}/{stored.name}",
+            canonical_uri=self._objects.uri_of(stored.name),
             custom_metadata=stored.custom_metadata,
             create_time=stored.create_time,
             mime_type=stored.content_type,

@@ -85,7 +85,8 @@ class UrlMethods(ArtifactMethods):
                 ``response_disposition``.
 
         Raises:
-            InvalidInputError: an option or *expiration* cannot be signed.
+            InvalidInputError: an option or *expiration* cannot be signed, or the store lies in a folder or in
+                memory.
             AccessDeniedError: the credentials cannot sign, or IAM does not let them.
         """
         key = ArtifactKey.of(app=app_name, user=user_id, session=session_id, filename=filename)
@@ -113,6 +114,9 @@ class UrlMethods(ArtifactMethods):
 
         Takes 1 request. Follows references. Returns ``None`` if the version is absent, and for an artifact
         whose content lies outside of the bucket.
+
+        Raises:
+            InvalidInputError: the store lies in a folder or in memory.
         """
         key = ArtifactKey.of(app=app_name, user=user_id, session=session_id, filename=filename)
         stored = await self._in_bucket(key, version, session_id)
@@ -149,7 +153,8 @@ class UrlMethods(ArtifactMethods):
             expiration: How long the URL works, at most 7 days.
 
         Raises:
-            InvalidInputError: the artifact cannot be saved, or the URL cannot be signed.
+            InvalidInputError: the artifact cannot be saved, or the URL cannot be signed, as for
+                :meth:`get_signed_url`.
             AccessDeniedError: as for :meth:`get_signed_url`.
         """
         key = ArtifactKey.of(app=app_name, user=user_id, session=session_id, filename=filename)

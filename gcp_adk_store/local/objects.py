@@ -4,6 +4,7 @@ import sqlite3
 from collections.abc import AsyncIterator, Callable, Mapping
 from datetime import datetime, timedelta
 from typing import Any, Final, NoReturn, TypeVar
+from urllib.parse import quote
 
 from gcp_adk_store.codec.checksums import RunningChecksum
 from gcp_adk_store.codec.objects import ObjectFields, ScannedObject, StoredObject
@@ -17,11 +18,15 @@ from gcp_adk_store.operations import telemetry
 from gcp_adk_store.operations.operation import part_of
 from gcp_adk_store.ports.objects import CHUNK_BYTES, ReadAt
 from gcp_adk_store.ports.refusals import ObjectExistsError, ObjectGoneError
-from gcp_adk_store.settings import ArtifactLimits
+from gcp_adk_store.settings import ArtifactLimits, StoreSettings
 
 T = TypeVar("T")
 
 _SCANNED_AT_ONCE: Final = 1000
+_WAY_OUT: Final = (
+    "read with load_artifact or load_artifact_to, write with save_artifact or save_artifact_file, or keep "
+    "artifacts in a bucket"
+)
 
 
 class LocalObjects:
@@ -30,7 +35,6 @@ class LocalObjects:
     Any number of processes use them at once.
     """
 
-    bucket: Final = "local"
     kms_key_name: Final = None
 
     def __init__(
@@ -46,6 +50,22 @@ class LocalObjects:
         self._database = database
         self._contents = contents
         self._limits = limits
+
+    @property
+    def bucket(self) -> NoReturn:
+        """Refuse.
+
+        Raises:
+            InvalidInputError: always.
+        """
+        raise InvalidInputError(f"a store on this machine has no bucket and no URLs; {_WAY_OUT}")
+
+    def uri_of(self, name: str) -> str:
+        """Return ``gs+local:///PATH#NAME``, with the URI of the store; ``memory://NAME`` in memory."""
+        path, quoted = self._database.path, quote(name, safe="/:@!$&'()*+,;=")
+        if path is None:
+            return f"memory://{quoted}"
+        return f"{StoreSettings(local=str(path.parent)).artifact_service_uri()}#{quoted}"
 
     async def create(
         self, name: str, upload: ObjectFields, *, marks: Mapping[str, str] | None = None
@@ -304,9 +324,7 @@ class LocalSigner:
         """
         del name, method, expiration, headers, options
         raise InvalidInputError(
-            "a store on this machine has no URLs, because no server answers for it; read with load_artifact "
-            "or load_artifact_to, write with save_artifact or save_artifact_file, or keep artifacts in a "
-            "bucket"
+            f"a store on this machine has no URLs, because no server answers for it; {_WAY_OUT}"
         )
 
 

@@ -18,7 +18,15 @@ class Objects(Protocol):
 
     @property
     def bucket(self) -> str:
-        """The bucket's name."""
+        """The bucket's name.
+
+        Raises:
+            InvalidInputError: the objects lie in no bucket.
+        """
+        ...
+
+    def uri_of(self, name: str) -> str:
+        """Return the URI of an object, which no other object has."""
         ...
 
     @property

@@ -40,6 +40,10 @@ class Objects:
         self._calls = calls
         self._conditions = Conditions(calls)
 
+    def uri_of(self, name: str) -> str:
+        """As the port: ``gs://BUCKET/NAME``."""
+        return f"gs://{self.bucket}/{name}"
+
     async def create(
         self, name: str, upload: ObjectFields, *, marks: Mapping[str, str] | None = None
     ) -> None:

@@ -6,6 +6,7 @@ import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import quote
 
 import pytest
 from google.genai import types
@@ -71,3 +72,15 @@ class TestFilesOfArtifacts:
             await artifact_service.get_signed_url(**WHO)
         with pytest.raises(InvalidInputError, match="no URLs"):
             await artifact_service.create_upload(**WHO)
+        with pytest.raises(InvalidInputError, match="no URLs; read with load_artifact"):
+            await artifact_service.get_authenticated_url(**WHO)
+
+    async def test_a_version_is_described_by_a_uri_of_its_own_store(
+        self, artifact_service: GcsArtifactService, kept: Kept
+    ) -> None:
+        await artifact_service.save_artifact(**WHO, artifact=types.Part(text="x"))
+        found = await artifact_service.get_artifact_version(**WHO)
+        path = kept.database.path
+        start = "memory://" if path is None else f"gs+local://{quote(str(path.parent))}#"
+        assert found is not None
+        assert f"{start}app/user/session/f/0" == found.canonical_uri

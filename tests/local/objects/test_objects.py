@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from google.adk.platform import time as platform_time
 
+from gcp_adk_store.adk_server.uris import artifact_service_arguments
 from gcp_adk_store.codec.objects import MAX_METADATA_BYTES, ObjectFields
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
 from gcp_adk_store.local import object_rows
@@ -526,5 +527,15 @@ class TestObjects:
         with pytest.raises(InvalidInputError, match="load_artifact"):
             await LocalSigner().sign("a", method="GET", expiration=60)
 
-    async def test_the_store_has_a_name_and_no_key(self, kept: Kept) -> None:
-        assert ("local", None) == (kept.objects.bucket, kept.objects.kms_key_name)
+    async def test_the_store_has_no_bucket_and_no_key(self, kept: Kept) -> None:
+        assert kept.objects.kms_key_name is None
+        with pytest.raises(InvalidInputError, match="no bucket and no URLs; read with load_artifact"):
+            assert kept.objects.bucket
+
+    async def test_the_uri_of_an_object_is_that_of_the_store_with_its_name(
+        self, on_disk: Kept, folder: Path
+    ) -> None:
+        uri = on_disk.objects.uri_of("app/a user/s/user:n#1%.txt/0")
+        store, _, name = uri.partition("#")
+        assert {"local": str(folder)} == artifact_service_arguments(store)
+        assert "app/a%20user/s/user:n%231%25.txt/0" == name
