@@ -18,11 +18,14 @@ from gcp_adk_store.errors import InvalidInputError, StoreError
 from gcp_adk_store.settings import EMULATOR_PROJECT, storage_emulator_url
 
 SCHEMES: Final[Mapping[str, Sequence[str]]] = {
-    "session": ("agentengine", "firestore", "memory", "mysql", "postgresql", "sqlite"),
-    "artifact": ("file", "gs", "memory"),
+    "session": ("agentengine", "firestore", "firestore+local", "memory", "mysql", "postgresql", "sqlite"),
+    "artifact": ("file", "gs", "gs+local", "memory"),
     "memory": ("agentengine", "memory", "rag", "sqlite"),
 }
 """URI schemes of ADK and of this store by the kind of service; sessions also accept SQLAlchemy's."""
+
+_OURS: Final = ("firestore", "gs")
+"""What follows a + in these schemes is no driver of a SQL database."""
 
 _SERVERS: Final = ("api_server", "run", "web")
 """Commands of ADK that use the services in this process."""
@@ -36,9 +39,11 @@ _SERVERS: Final = ("api_server", "run", "web")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="ARGUMENTS...")
 @click.pass_context
 def adk(ctx: click.Context, arguments: tuple[str, ...]) -> None:
-    """Run ADK's command ``adk``, which then knows firestore:// and this store's gs://.
+    """Run ADK's command ``adk``, which then knows firestore://, this store's gs://, and both in a folder.
 
     For instance: gcp-adk-store adk web --session_service_uri 'firestore://PROJECT/(default)' agents
+
+    Or in a folder: gcp-adk-store adk web --session_service_uri firestore+local:///PATH agents
 
     Before web, api_server and run it checks that the bucket exists, for 5 seconds at most. Ends with 2 if
     it is missing, or a URI has an unknown scheme.
@@ -84,8 +89,11 @@ def _require_schemes(said: Mapping[str, str]) -> None:
         if option not in said:
             continue
         found = re.match(r"([a-z][a-z0-9.-]*)(\+[a-z0-9_]+)?:", said[option], re.IGNORECASE)
-        scheme = found[1].lower() if found else ""
-        if scheme in known or (kind == "session" and scheme and _is_sql(scheme)):
+        base = found[1].lower() if found else ""
+        scheme = base + (found[2] or "").lower() if found else ""
+        if scheme in known or (base in known and base not in _OURS):
+            continue
+        if kind == "session" and base and _is_sql(base):
             continue
         close = difflib.get_close_matches(scheme, known, n=1)
         hint = f"did you mean {close[0]}://?" if close else f"known schemes: {'://, '.join(known)}://"

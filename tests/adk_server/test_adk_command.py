@@ -64,7 +64,7 @@ def adk_run(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 def test_the_schemes_are_those_of_adk_and_of_this_store() -> None:
     """As ADK has them registered; an older ADK has fewer for memories."""
-    own = {"session": {"firestore"}, "artifact": set[str](), "memory": set[str]()}
+    own = {"session": {"firestore", "firestore+local"}, "artifact": {"gs+local"}, "memory": set[str]()}
     registry = get_service_registry()
     registered = {
         "session": registry._session_factories,
@@ -86,8 +86,19 @@ def test_the_schemes_are_those_of_adk_and_of_this_store() -> None:
         ("--session_service_uri", "agentengin://1", "agentengin://; did you mean agentengine://?"),
         ("--session_service_uri", "postgres://host/db", "postgres://; did you mean postgresql://?"),
         ("--session_service_uri", "gs://my-bucket", "gs://; known schemes: agentengine://, firestore://, "),
+        (
+            "--session_service_uri",
+            "firestore+locl:///p",
+            "firestore+locl://; did you mean firestore+local://?",
+        ),
+        ("--session_service_uri", "Firestore+Sqlite:///p", "firestore+sqlite://; did you mean firestore"),
+        ("--artifact_service_uri", "gs+locl:///p", "gs+locl://; did you mean gs+local://?"),
         ("--artifact_service_uri", "g://my-bucket", "g://; did you mean gs://?"),
-        ("--artifact_service_uri", "firestore://p", "firestore://; known schemes: file://, gs://, memory://"),
+        (
+            "--artifact_service_uri",
+            "firestore://p",
+            "firestore://; known schemes: file://, gs://, ",
+        ),
         ("--memory_service_uri", "memry://", "memry://; did you mean memory://?"),
     ],
 )
@@ -109,9 +120,20 @@ def test_what_is_no_uri_is_one_line_too(uri: str) -> None:
 
     assert 2 == run.exit_code
     assert (
-        "Error: --artifact_service_uri: the scheme is missing; known schemes: file://, gs://, memory://\n"
-        == (run.output)
+        "Error: --artifact_service_uri: the scheme is missing; known schemes: file://, gs://, gs+local://, "
+        "memory://\n" == run.output
     )
+
+
+@pytest.mark.parametrize("server", ["api_server", "web"])
+@pytest.mark.parametrize("path", ["store", "/"])
+def test_a_folder_that_is_not_an_absolute_path_is_told(server: str, path: str) -> None:
+    """Before anything is served; nothing is created."""
+    run = adk(server, f"--session_service_uri=firestore+local://{path}", "echo")
+
+    assert 2 == run.exit_code, run.output
+    assert "must go on with an absolute path: firestore+local:///PATH" in run.output
+    assert not Path("store").exists()
 
 
 @pytest.mark.parametrize("name", ["services.yaml", "services.yml", "services.py"])

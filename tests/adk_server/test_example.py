@@ -11,8 +11,9 @@ from gcp_adk_store.settings import StoreSettings
 from tests.support.documents import OF_A_REAL_PROJECT, ROOT, blocks, command, commands
 
 EXAMPLE = ROOT / "examples/cloud_run"
-RUN_BY_TESTS = ("adk api_server", "adk web", "python examples/cloud_run/main.py")
-"""What test_servers.py runs."""
+WEB = 'adk web \\\n  --session_service_uri "firestore://'
+RUN_BY_TESTS = ("adk api_server", WEB, '"firestore+local://', "python examples/cloud_run/main.py")
+"""What test_servers.py and test_local_servers.py run."""
 
 
 def instructions() -> list[tuple[str, str]]:

@@ -68,7 +68,7 @@ def adk_story(start: Start) -> Iterator[Story]:
     with start("adk api_server", place="adk", options="--port 0") as first:
         before = begin(Api(first.url))
         first.kill()
-    with start("adk web", place="adk", options="--port 0") as second:
+    with start('adk web \\\n  --session_service_uri "firestore:', place="adk", options="--port 0") as second:
         yield go_on(before, Api(second.url))
 
 
