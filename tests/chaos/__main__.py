@@ -9,6 +9,8 @@ import os
 import sys
 import tempfile
 import uuid
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from random import SystemRandom
 
@@ -17,7 +19,7 @@ from rich.progress import Progress
 
 from gcp_adk_store.testing.emulators import firestore_emulator, storage_emulator
 from tests.chaos.report import figures, table
-from tests.chaos.run import Chaos, Settings, run
+from tests.chaos.run import Cloud, Settings, run
 
 
 def main() -> int:
@@ -28,6 +30,9 @@ def main() -> int:
         "--seed", type=int, default=None, help="what all chance hangs on (default: a new one)"
     )
     parser.add_argument("--workers", type=int, default=3, help="processes that write (default: 3)")
+    parser.add_argument(
+        "--local", action="store_true", help="on a folder of this machine: workers are killed"
+    )
     parser.add_argument("--json", action="store_true", help="print figures as JSON")
     parser.add_argument("--journals", type=Path, default=None, help="keep journals and logs in this folder")
     given = parser.parse_args()
@@ -37,7 +42,14 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         journals = given.journals or Path(folder)
         journals.mkdir(parents=True, exist_ok=True)
-        chaos = _run(given.seconds, seed, given.workers, journals, console)
+        with ExitStack() as stack:
+            store = journals / "store" if given.local else stack.enter_context(_emulators(seed, journals))
+            settings = Settings(
+                seed=seed, seconds=given.seconds, store=store, journals=journals, workers=given.workers
+            )
+            bar = stack.enter_context(Progress(console=console, transient=True))
+            task = bar.add_task("chaos", total=given.seconds)
+            chaos = run(settings, lambda now_s: bar.update(task, completed=now_s))
     if given.json:
         found = [{"kind": each.kind, "what": each.what} for each in chaos.verdict.violations]
         print(json.dumps({**figures(chaos), "found": found}, indent=2))  # noqa: T201  # what was asked for
@@ -48,23 +60,12 @@ def main() -> int:
     return 1 if chaos.verdict.violations else 0
 
 
-def _run(seconds: float, seed: int, workers: int, journals: Path, console: Console) -> Chaos:
+@contextmanager
+def _emulators(seed: int, journals: Path) -> Iterator[Cloud]:
     with firestore_emulator(logs=journals) as firestore, storage_emulator(logs=journals) as storage:
         os.environ |= {firestore.variable: firestore.address, storage.variable: storage.address}
         name = f"chaos-{seed}-{uuid.uuid4().hex[:8]}"  # an emulator that runs already may know the seed
-        settings = Settings(
-            seed=seed,
-            seconds=seconds,
-            project=f"demo-{name}",
-            bucket=name,
-            firestore=firestore.address,
-            storage=storage.address,
-            journals=journals,
-            workers=workers,
-        )
-        with Progress(console=console, transient=True) as progress:
-            bar = progress.add_task("chaos", total=seconds)
-            return run(settings, lambda now_s: progress.update(bar, completed=now_s))
+        yield Cloud(project=f"demo-{name}", bucket=name, firestore=firestore.address, storage=storage.address)
 
 
 if __name__ == "__main__":

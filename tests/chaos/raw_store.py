@@ -1,4 +1,4 @@
-"""Read what lies in the emulators after docs/data-model.md, with Google's client and plain HTTP alone.
+"""Read what is stored after docs/data-model.md, with Google's client and HTTP, or SQLite and files, alone.
 
 Nothing of the library takes part: what both got wrong in the same way would never be found.
 """
@@ -9,6 +9,7 @@ import json
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -17,6 +18,7 @@ from google.cloud.firestore import Client
 
 from tests.chaos.places import PREFIXES
 from tests.chaos.verdict import Violation
+from tests.support import folder as folder_store
 
 _CHUNK_BYTES: Final = 900 * 1024
 _TIMEOUT_S: Final = 30.0
@@ -90,6 +92,19 @@ def read_store(*, project: str, storage_url: str, bucket: str, known: Generation
     finally:
         client.close()
     return RawStore(documents, dict(_objects(storage_url, bucket, known)))
+
+
+def read_folder(folder: Path) -> RawStore:
+    """Read everything of a local store."""
+    objects = {
+        name: StoredObject(
+            hashlib.sha256(found.data).hexdigest(),
+            len(found.data),
+            found.data if "-payloads/" in name else None,
+        )
+        for name, found in folder_store.read_objects(folder).items()
+    }
+    return RawStore(folder_store.read_documents(folder), objects)
 
 
 def _objects(url: str, bucket: str, known: Generations) -> Iterator[tuple[str, StoredObject]]:

@@ -1,9 +1,10 @@
-"""Let workers write through faulty proxies, kill them, and check what is stored in the end."""
+"""Let workers write through faulty proxies or into a folder, kill them, and check what is stored then."""
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Final
@@ -15,7 +16,7 @@ from gcp_adk_store.testing.faults.plans import no_faults
 from gcp_adk_store.testing.faults.storage_proxy import StorageProxy
 from tests.chaos.checker import check
 from tests.chaos.journal import Operation, read_journals
-from tests.chaos.raw_store import Generations, read_store
+from tests.chaos.raw_store import Generations, read_folder, read_store
 from tests.chaos.verdict import Verdict
 from tests.chaos.weather import LONGEST_DELAY_S, Weather
 from tests.chaos.worker import Task
@@ -29,18 +30,26 @@ _BLOWS: Final = {"kill": 5, "cut of Firestore": 2, "cut of Cloud Storage": 2, "s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
-    """What a run is to be."""
+class Cloud:
+    """A store on the emulators."""
 
-    seed: int
-    seconds: float
-    """How long it goes on."""
     project: str
     bucket: str
     firestore: str
     """``host:port`` of the emulator."""
     storage: str
     """``http://host:port`` of the emulator."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What a run is to be."""
+
+    seed: int
+    seconds: float
+    """How long it goes on."""
+    store: "Cloud | Path"
+    """Where workers write: on the emulators, or in a folder."""
     journals: Path
     """Folder for the workers' journals, empty."""
     workers: int = 3
@@ -69,15 +78,52 @@ class Chaos:
 def run(settings: Settings, on_tick: Callable[[float], None] = lambda _: None) -> Chaos:
     """Run and check; *on_tick* is told now and then how many seconds it has gone on.
 
-    ``FIRESTORE_EMULATOR_HOST`` of this process must name the emulator itself.
+    ``FIRESTORE_EMULATOR_HOST`` of this process must name the emulator itself, if the store is on it.
     """
-    create_bucket(settings.bucket, settings.storage)
     chaos = Chaos(seed=settings.seed, seconds=settings.seconds)
+    if isinstance(settings.store, Cloud):
+        _run_on_emulators(settings, settings.store, chaos, on_tick)
+    else:
+        _run_in_a_folder(settings, chaos, on_tick)
+    chaos.operations = read_journals(settings.journals)
+    chaos.verdict = look(settings, chaos.operations)
+    return chaos
+
+
+def look(settings: Settings, operations: Sequence[Operation], known: Generations | None = None) -> Verdict:
+    """Check what is stored now; of objects that an earlier look has *known*, that they are still there."""
+    store = settings.store
+    if isinstance(store, Path):
+        return check(read_folder(store), operations)
+    found = read_store(
+        project=store.project,
+        storage_url=store.storage,
+        bucket=store.bucket,
+        known={} if known is None else known,
+    )
+    return check(found, operations)
+
+
+def _run_in_a_folder(settings: Settings, chaos: Chaos, on_tick: Callable[[float], None]) -> None:
+    """Kill workers; nothing else goes wrong with a folder."""
+    with _workers(settings, {}).at_work(settings.workers) as workers:
+        for name in _blows(settings, ["kill"], on_tick):
+            if workers.kill_one():
+                chaos.blows[name] += 1
+        workers.end()
+
+
+def _run_on_emulators(
+    settings: Settings, store: Cloud, chaos: Chaos, on_tick: Callable[[float], None]
+) -> None:
+    create_bucket(store.bucket, store.storage)
     weather = Weather(settings.seed, settings.rate)
     with (
-        FirestoreProxy(settings.firestore, weather) as firestore,
-        StorageProxy(settings.storage, weather) as storage,
-        _workers(settings, firestore, storage).at_work(settings.workers) as workers,
+        FirestoreProxy(store.firestore, weather) as firestore,
+        StorageProxy(store.storage, weather) as storage,
+        _workers(
+            settings, {FIRESTORE_VARIABLE: firestore.address, STORAGE_VARIABLE: storage.address}
+        ).at_work(settings.workers) as workers,
     ):
         blow = {
             "kill": workers.kill_one,
@@ -85,7 +131,8 @@ def run(settings: Settings, on_tick: Callable[[float], None] = lambda _: None) -
             "cut of Cloud Storage": storage.cut_connections,
             "storm": weather.storm,
         }
-        for name in _blows(settings, weather, lambda: firestore.figures.calls["Commit"], on_tick):
+        commits = partial(firestore.figures.calls.__getitem__, "Commit")
+        for name in _blows(settings, list(_BLOWS), on_tick, weather, commits):
             if blow[name]():
                 chaos.blows[name] += 1
         firestore.plan = storage.plan = no_faults
@@ -95,37 +142,27 @@ def run(settings: Settings, on_tick: Callable[[float], None] = lambda _: None) -
             figures = proxy.figures
             chaos.calls.update({f"{prefix} {name}": count for name, count in figures.calls.items()})
             chaos.faults.update({f"{prefix} {name}": count for name, count in figures.faults.items()})
-    chaos.operations = read_journals(settings.journals)
-    chaos.verdict = look(settings, chaos.operations)
-    return chaos
 
 
-def look(settings: Settings, operations: Sequence[Operation], known: Generations | None = None) -> Verdict:
-    """Check what is stored now; of objects that an earlier look has *known*, that they are still there."""
-    store = read_store(
-        project=settings.project,
-        storage_url=settings.storage,
-        bucket=settings.bucket,
-        known={} if known is None else known,
-    )
-    return check(store, operations)
-
-
-def _workers(settings: Settings, firestore: FirestoreProxy, storage: StorageProxy) -> Workers:
+def _workers(settings: Settings, environ: Mapping[str, str]) -> Workers:
+    store = settings.store
     task = Task(
         name="",
         seed=settings.seed,
-        project=settings.project,
-        bucket=settings.bucket,
+        place=str(store) if isinstance(store, Path) else (store.project, store.bucket),
         journals=settings.journals,
         writers=settings.writers,
-        environ={FIRESTORE_VARIABLE: firestore.address, STORAGE_VARIABLE: storage.address},
+        environ=environ,
     )
     return Workers(task, Random(f"{settings.seed}/workers"))  # noqa: S311  # no secret
 
 
 def _blows(
-    settings: Settings, weather: Weather, commits: Callable[[], int], on_tick: Callable[[float], None]
+    settings: Settings,
+    names: list[str],
+    on_tick: Callable[[float], None],
+    weather: Weather | None = None,
+    commits: Callable[[], int] = lambda: 0,
 ) -> Iterator[str]:
     """Yield what is to happen when it is time, until time is up; after a storm it clears up by itself."""
     random = Random(settings.seed)  # noqa: S311  # no secret
@@ -136,13 +173,13 @@ def _blows(
         now_s < _LONGEST * settings.seconds and commits() < settings.least_commits
     ):
         on_tick(now_s)
-        if now_s >= clears_up_s:
+        if weather is not None and now_s >= clears_up_s:
             weather.clear()
         if now_s < next_s:
             time.sleep(_TICK_S)
             continue
         next_s += random.expovariate(1 / _BETWEEN_BLOWS_S)
-        (name,) = random.choices(list(_BLOWS), weights=list(_BLOWS.values()))
+        (name,) = random.choices(names, weights=[_BLOWS[name] for name in names])
         if name == "storm":
             clears_up_s = now_s + random.uniform(*_STORM_S)
         yield name

@@ -17,7 +17,7 @@ from gcp_adk_store.testing.emulators import Emulator
 from tests.chaos.places import APP, USER, WITH_BUCKET
 from tests.chaos.raw_store import Generations
 from tests.chaos.report import figures
-from tests.chaos.run import Chaos, Settings, look, run
+from tests.chaos.run import Chaos, Cloud, Settings, look, run
 
 SEED, SECONDS, COMMITS = 21, 12.0, 600
 
@@ -25,11 +25,11 @@ SEED, SECONDS, COMMITS = 21, 12.0, 600
 class Store:
     """The emulators' content, to be damaged with Google's client and plain HTTP, and mended again."""
 
-    def __init__(self, settings: Settings, chaos: Chaos, client: Client) -> None:
+    def __init__(self, settings: Settings, cloud: Cloud, chaos: Chaos, client: Client) -> None:
         self.settings = settings
         self.chaos = chaos
         self.client = client
-        self._objects = f"{settings.storage}/storage/v1/b/{settings.bucket}/o"
+        self._objects = f"{cloud.storage}/storage/v1/b/{cloud.bucket}/o"
         self._undo = contextlib.ExitStack()
         self._known: Generations = {}
 
@@ -105,19 +105,22 @@ def ran(
 ) -> Iterator[Store]:
     """A run with every kind of fault, and its store."""
     name = f"chaos-{uuid.uuid4().hex[:12]}"
-    settings = Settings(
-        seed=SEED,
-        seconds=SECONDS,
-        least_commits=COMMITS,
+    cloud = Cloud(
         project=f"demo-{name}",
         bucket=name,
         firestore=firestore_emulator.address,
         storage=storage_emulator.address,
+    )
+    settings = Settings(
+        seed=SEED,
+        seconds=SECONDS,
+        least_commits=COMMITS,
+        store=cloud,
         journals=tmp_path_factory.mktemp("journals"),
     )
     chaos = run(settings)
-    client = Client(project=settings.project)
-    yield Store(settings, chaos, client)
+    client = Client(project=cloud.project)
+    yield Store(settings, cloud, chaos, client)
     client.close()
 
 
@@ -298,7 +301,10 @@ def test_every_damage_was_mended(store: Store) -> None:
     assert [] == look(store.settings, store.chaos.operations).violations
 
 
-@pytest.mark.parametrize("module", ["checker", "journal", "raw_store", "session_checks", "version_checks"])
+@pytest.mark.parametrize(
+    "module",
+    ["checker", "journal", "raw_store", "session_checks", "version_checks", "../support/folder"],
+)
 def test_the_checker_shares_nothing_with_the_library(module: str) -> None:
     """What both got wrong in the same way would never be found."""
     source = (Path(__file__).parent / f"{module}.py").read_text()

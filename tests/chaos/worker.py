@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
 from random import Random
-from typing import Final
+from typing import Final, Literal, Unpack
 
-from gcp_adk_store import ArtifactLimits, FirestoreSessionService, GcsArtifactService, SessionLimits
+from gcp_adk_store import ArtifactLimits, SessionLimits, Store
+from gcp_adk_store.settings import StoreOptions
 from tests.chaos.journal import Journal
 from tests.chaos.places import WITH_BUCKET, WITHOUT_BUCKET
 from tests.chaos.writer import Services, Writer
@@ -23,6 +24,7 @@ SESSION_LIMITS: Final = SessionLimits(
     rpc_timeout_s=0.8,
     deadline_s=3.0,
 )
+_MODES: Final[tuple[Literal["merge", "raise"], ...]] = ("merge", "raise")
 ARTIFACT_LIMITS: Final = ArtifactLimits(request_timeout_s=0.8, deadline_s=4.0)
 
 
@@ -32,8 +34,8 @@ class Task:
 
     name: str
     seed: int
-    project: str
-    bucket: str
+    place: str | tuple[str, str]
+    """A folder, or a project and a bucket."""
     journals: Path
     """Folder for its journal, and for its log."""
     writers: int
@@ -49,22 +51,29 @@ def work(task: Task, run: "Connection[bool, bool]") -> None:
     asyncio.run(_work(task, run))
 
 
+def _open(place: str | tuple[str, str], prefix: str, **options: Unpack[StoreOptions]) -> Store:
+    """Return a store; in the cloud, that of one of the prefixes has no bucket."""
+    options |= {"session_limits": SESSION_LIMITS, "artifact_limits": ARTIFACT_LIMITS}
+    if isinstance(place, str):
+        return Store.local(place, prefix=prefix, **options)
+    project, bucket = place
+    return Store.connect(
+        project=project, bucket=bucket if prefix == WITH_BUCKET else None, prefix=prefix, **options
+    )
+
+
 async def _work(task: Task, run: "Connection[bool, bool]") -> None:
+    stores = [
+        _open(task.place, prefix, on_conflict=mode)
+        for prefix in (WITH_BUCKET, WITHOUT_BUCKET)
+        for mode in _MODES
+    ]
     services = Services(
         sessions={
-            prefix: [
-                FirestoreSessionService(
-                    project=task.project,
-                    prefix=prefix,
-                    bucket=bucket,
-                    on_conflict=mode,
-                    limits=SESSION_LIMITS,
-                )
-                for mode in ("merge", "raise")
-            ]
-            for prefix, bucket in ((WITH_BUCKET, task.bucket), (WITHOUT_BUCKET, None))
+            prefix: [store.sessions for store in some]
+            for prefix, some in ((WITH_BUCKET, stores[:2]), (WITHOUT_BUCKET, stores[2:]))
         },
-        artifacts=GcsArtifactService(task.bucket, limits=ARTIFACT_LIMITS),
+        artifacts=stores[0].artifacts,
     )
     journal = Journal(task.journals / f"{task.name}.jsonl")
     names = [f"{task.name}-{number}" for number in range(task.writers)]
