@@ -1,6 +1,7 @@
-"""The commands that list, show, export and delete sessions."""
+"""The commands that list, show, count, export and delete sessions."""
 
 from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -19,15 +20,19 @@ from gcp_adk_store.errors import InvalidInputError
 if TYPE_CHECKING:
     from google.adk.sessions import Session
 
+    from gcp_adk_store.model.usage import SessionUsage, TokenUsage
+
 _MOST_EVENTS: Final = 10_000
 """The limit of events that one command shows; an export has none."""
+
+_TOKENS: Final = ("input", "cached", "tool use", "output", "thinking", "total")
 
 _session_option = given_id("--session", required=True, says="Id of the session.")
 
 
 @click.group()
 def sessions() -> None:
-    """List, show, export and delete sessions.
+    """List, show, count, export and delete sessions.
 
     Each ends with 1 if the store has no such session, with 2 if it cannot look.
     """
@@ -105,6 +110,39 @@ async def show_(at: OpenStore, /, *, limit: int, cursor: str | None, **key: Any)
     return Result({**shown, "events": told, "next_cursor": next_cursor}, lines)
 
 
+@sessions.command("usage")
+@at_store()
+@user_options
+@_session_option
+@json_option
+async def usage_(at: OpenStore, /, **key: Any) -> Result:
+    """Show the tokens, tool calls and time of a session, by turn and by model.
+
+    A total is the sum of its column. Cached tokens are among those of the input.
+    """
+    with waiting("counting"):
+        usage = await at.store.sessions.get_session_usage(**key)
+    turns = Table("turn", "began", "seconds", "events", *_TOKENS, "tool calls", box=None)
+    for each in usage.turns:
+        turns.add_row(
+            cell(each.invocation_id or "without a turn"),
+            moment(each.began_at),
+            f"{each.duration_s:,.1f}",
+            f"{each.events:,}",
+            *_tokens(each.tokens),
+            cell(", ".join(f"{name} {count:,}" for name, count in each.tool_calls.items())),
+        )
+    models = Table("model", "responses", *_TOKENS, box=None)
+    for model in usage.models:
+        models.add_row(cell(model.model or "unknown"), f"{model.calls:,}", *_tokens(model.tokens))
+    models.add_row("total", f"{sum(model.calls for model in usage.models):,}", *_tokens(usage.tokens))
+    counted = f"turns: {len(usage.turns):,}, events: {usage.events:,}, seconds: {usage.duration_s:,.1f}"
+    return Result(
+        {**at.place, **key, **_json(usage)},
+        [at.where, counted, *([turns] if usage.turns else []), models],
+    )
+
+
 @sessions.command("export")
 @at_store()
 @user_options
@@ -150,6 +188,17 @@ async def delete(at: OpenStore, /, *, dry_run: bool, **key: Any) -> Result:
         delete_them = command_line("artifacts delete", only=IDS)
         lines.append(f"artifacts that stay: {len(artifacts)}; delete them: {delete_them} --all --dry-run")
     return Result({**at.place, **_described(header), "artifacts": artifacts, "outcome": outcome}, lines)
+
+
+def _tokens(tokens: "TokenUsage") -> list[str]:
+    """Return the cells below ``_TOKENS``."""
+    return [f"{number:,}" for number in asdict(tokens).values()]
+
+
+def _json(usage: "SessionUsage") -> dict[str, Any]:
+    """Return *usage* with the durations."""
+    turns = [{**asdict(turn), "duration_s": turn.duration_s} for turn in usage.turns]
+    return {**asdict(usage), "duration_s": usage.duration_s, "turns": turns}
 
 
 def _described(session: "Session") -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import shlex
 from pathlib import Path
 from typing import Any
@@ -189,9 +190,73 @@ def test_events_are_shown_in_parts(deployment: Deployment) -> None:
     assert "null" not in [each["content"]["parts"][0]["text"] for each in told["events"]]
 
 
+def used(prompt: int, output: int, *parts: types.Part, **fields: Any) -> Event:
+    """Return an agent's event that reports tokens."""
+    usage = types.GenerateContentResponseUsageMetadata(
+        prompt_token_count=prompt,
+        candidates_token_count=output,
+        cached_content_token_count=prompt // 2,
+        thoughts_token_count=7,
+        total_token_count=prompt + output + 7,
+    )
+    content = types.Content(role="model", parts=[*parts, types.Part(text="x")])
+    return Event(author="agent", content=content, usage_metadata=usage, **fields)
+
+
+def test_the_usage_of_a_session_is_shown_by_turn_and_by_model(deployment: Deployment) -> None:
+    """With the totals; JSON has the same numbers."""
+    call = types.Part.from_function_call(name="look", args={})
+    done(
+        talk(
+            deployment,
+            PLAIN,
+            Event(author="user", timestamp=1.0),
+            used(1000, 20, call, call, invocation_id="t1", timestamp=100.0, model_version="large"),
+            used(1100, 30, invocation_id="t1", timestamp=102.5, model_version="small"),
+            used(4000, 40, invocation_id="t2", timestamp=1790000000.0),
+        )
+    )
+    result = deployment.run("sessions", "usage", *OF_PLAIN)
+    told = json.loads(deployment.run("sessions", "usage", *OF_PLAIN, "--json").stdout)
+    rows = [re.split(r"  +", line.strip()) for line in result.stdout.splitlines()]
+
+    assert 0 == result.exit_code, result.output
+    assert ["turns: 3, events: 4, seconds: 1,789,999,999.0"] in rows
+    assert ["without a turn", "1970-01-01 00:00:01Z", "0.0", "1", *["0"] * 6] in rows
+    assert [
+        *("t1", "1970-01-01 00:01:40Z", "2.5", "2"),
+        *("2,100", "1,050", "0", "50", "14", "2,164", "look 2"),
+    ] in rows
+    assert ["large", "1", "1,000", "500", "0", "20", "7", "1,027"] in rows
+    assert ["unknown", "1", "4,000", "2,000", "0", "40", "7", "4,047"] in rows
+    assert ["total", "3", "6,100", "3,050", "0", "90", "21", "6,211"] == rows[-1]
+    assert (6211, 4, {"look": 2}) == (told["tokens"]["total_tokens"], told["events"], told["tool_calls"])
+    assert [("", 0.0), ("t1", 2.5), ("t2", 0.0)] == [
+        (turn["invocation_id"], turn["duration_s"]) for turn in told["turns"]
+    ]
+    assert ["large", "small", None] == [model["model"] for model in told["models"]]
+    assert PLAIN == {name: told[name] for name in PLAIN}
+
+
+def test_names_in_the_usage_steer_nothing(deployment: Deployment) -> None:
+    """Of turns, models and tools; a row stays a row. A session without events has used nothing."""
+    call = types.Part.from_function_call(name=HOSTILE, args={})
+    done(talk(deployment, KEY, used(1, 2, call, invocation_id=HOSTILE, model_version=HOSTILE)))
+    done(talk(deployment, PLAIN))
+    result = deployment.run("sessions", "usage", *NAMED)
+    empty = deployment.run("sessions", "usage", *OF_PLAIN)
+    lines = result.stdout.splitlines()
+
+    assert [0, 0] == [result.exit_code, empty.exit_code]
+    assert [] == [each for each in STEERING if each in result.output]
+    assert 2 + 2 + 3 == len(lines)
+    assert 3 == result.stdout.count("[red]")
+    assert ["total", *["0"] * 7] == empty.stdout.splitlines()[-1].split()
+
+
 @pytest.mark.parametrize(
     "arguments",
-    [("show",), ("export", "-"), ("delete", "--dry-run"), ("delete", "--yes")],
+    [("show",), ("usage",), ("export", "-"), ("delete", "--dry-run"), ("delete", "--yes")],
     ids=" ".join,
 )
 def test_a_session_that_is_not_there_ends_it_with_1(

@@ -64,6 +64,11 @@ async def paged(service: FirestoreSessionService) -> object:
     return (await service.list_sessions_page(app_name="app")).sessions
 
 
+async def of_the_user(service: FirestoreSessionService) -> object:
+    """Return the events of the user."""
+    return [one async for one in service.iter_user_events(app_name="app", user_id="user")]
+
+
 async def iterated(service: FirestoreSessionService) -> object:
     """Return why the events of a session could not be read."""
     with pytest.raises(SessionMissingError) as caught:
@@ -78,6 +83,7 @@ async def iterated(service: FirestoreSessionService) -> object:
         (read, None),
         (listed, []),
         (paged, []),
+        (of_the_user, []),
         (
             iterated,
             (

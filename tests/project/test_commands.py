@@ -55,6 +55,7 @@ RUN = {
         "gcp-adk-store sessions list --app support",
         ("gcp-adk-store sessions list --app support --user ada --order oldest --page-size 2 --json"),
         "gcp-adk-store sessions show --app support --user ada --session s1",
+        "gcp-adk-store sessions usage --app support --user ada --session s1",
         "gcp-adk-store sessions export --app support --user ada --session s1 session.jsonl",
         "gcp-adk-store sessions delete --app support --user ada --session s1 --dry-run",
         "gcp-adk-store sessions delete --app support --user ada --session s1 --yes",

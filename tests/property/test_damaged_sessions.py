@@ -177,6 +177,9 @@ async def outcomes(service: FirestoreSessionService, held: Session) -> dict[str,
     async def iterated() -> list[Event]:
         return [one.event async for one in service.iter_events(**WHO)]
 
+    async def of_the_user() -> list[Event]:
+        return [one.event async for one in service.iter_user_events(**USER)]
+
     calls: dict[str, Coroutine[Any, Any, Any]] = {
         "get_session": service.get_session(**WHO),
         "recent": service.get_session(**WHO, config=GetSessionConfig(num_recent_events=2)),
@@ -187,6 +190,8 @@ async def outcomes(service: FirestoreSessionService, held: Session) -> dict[str,
         "page": service.list_sessions_page(**USER),
         "page_without_state": service.list_sessions_page(**USER, include_state=False),
         "iter_events": iterated(),
+        "usage": service.get_session_usage(**WHO),
+        "user_events": of_the_user(),
         "user_state": service.get_user_state(**USER),
         # The last two change what is stored.
         "append_event": service.append_event(held, event(100)),
@@ -210,6 +215,7 @@ def require_typed(found: dict[str, Any]) -> None:
         allowed = {
             "append_event": (StoredDataError, SessionConflictError, SessionMissingError),
             "iter_events": (StoredDataError, SessionMissingError),
+            "usage": (StoredDataError, SessionMissingError),
         }.get(name, (StoredDataError,))
         assert isinstance(result, allowed), (name, result)
         assert HUSH not in told
@@ -231,6 +237,10 @@ def require_whole(found: dict[str, Any], original: Session, *, events: int, orde
         wanted = ids[len(ids) - expected :] if name == "recent" else ids
         assert expected == len(read)
         assert sum(one != other for one, other in zip(read, wanted, strict=False)) <= 1
+    if not isinstance(found["usage"], StoreError):
+        assert events == found["usage"].events
+    if not isinstance(found["user_events"], StoreError) and found["header"] is not None:
+        assert (events if ordered else 0) == len(found["user_events"])
     for name in ("list_sessions", "list_all", *(("page", "page_without_state") if ordered else ())):
         result = found[name]
         if not isinstance(result, StoreError) and found["header"] is not None:
