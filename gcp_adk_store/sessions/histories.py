@@ -17,7 +17,8 @@ from gcp_adk_store.model.usage import SessionUsage, UsageCounter
 from gcp_adk_store.operations.bounds import operation
 from gcp_adk_store.operations.lru import Lru
 from gcp_adk_store.operations.pauses import Pauses, apart
-from gcp_adk_store.sessions.listings import ListingMethods, beyond, require_limit
+from gcp_adk_store.sessions.arguments import require_limit
+from gcp_adk_store.sessions.listings import ListingMethods, beyond
 from gcp_adk_store.sessions.reader import NOT_FOUND, decode_events, decoded
 
 _SESSIONS_PER_READ: Final = 16

@@ -35,6 +35,7 @@ from gcp_adk_store.operations.bounds import operation
 from gcp_adk_store.operations.fan_out import beside, fan_out
 from gcp_adk_store.operations.pauses import Pauses, apart, paced
 from gcp_adk_store.operations.rereads import Rereads
+from gcp_adk_store.sessions.arguments import is_count, require_either, require_limit
 from gcp_adk_store.sessions.handle import to_session
 from gcp_adk_store.sessions.reader import (
     NOT_FOUND,
@@ -134,7 +135,7 @@ class ListingMethods:
             InvalidInputError: *page_size*, *cursor* or *order* is invalid.
             NotProvisionedError: the database has no index for pages of an app; the error has the command.
         """
-        if not _is_count(page_size) or page_size > MAX_PAGE_SIZE:
+        if not is_count(page_size) or page_size > MAX_PAGE_SIZE:
             raise InvalidInputError(f"page_size is {page_size!r:.40}, it must be 1 to {MAX_PAGE_SIZE}")
         require_either("order", order, "newest", "oldest")
         # Refuses invalid ids, too.
@@ -380,30 +381,6 @@ def _copied(value: Any) -> Any:
 
 def _by_update(session: Session) -> tuple[float, str, str]:
     return session.last_update_time, session.user_id, session.id
-
-
-def require_either(name: str, given: object, one: str, other: str) -> None:
-    """Check an option that has two values.
-
-    Raises:
-        InvalidInputError: *given* is neither of them.
-    """
-    if given not in (one, other):
-        raise InvalidInputError(f"{name} is {given!r}, it must be {one!r} or {other!r}")
-
-
-def require_limit(limit: object) -> None:
-    """Check the most events of an iteration.
-
-    Raises:
-        InvalidInputError: *limit* is neither a number from 1 on nor ``None``.
-    """
-    if limit is not None and not _is_count(limit):
-        raise InvalidInputError(f"limit is {limit!r:.40}, it must be 1 or more, or None for all events")
-
-
-def _is_count(given: object) -> bool:
-    return isinstance(given, int) and not isinstance(given, bool) and given >= 1
 
 
 def _gone() -> SessionMissingError:

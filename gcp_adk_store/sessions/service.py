@@ -30,11 +30,11 @@ from gcp_adk_store.operations.forks import OfOneProcess
 from gcp_adk_store.operations.limiter import Limiter
 from gcp_adk_store.operations.lru import Lru
 from gcp_adk_store.sessions.appends import HeldEvents, Spelling, UnderWay, learn
+from gcp_adk_store.sessions.arguments import require_either
 from gcp_adk_store.sessions.garbage import Collector
 from gcp_adk_store.sessions.handle import made_session, mark, marker_of, to_session
 from gcp_adk_store.sessions.histories import HistoryMethods
 from gcp_adk_store.sessions.lifecycle import SessionLifecycle
-from gcp_adk_store.sessions.listings import require_either
 from gcp_adk_store.sessions.payload_store import Payloads
 from gcp_adk_store.sessions.reader import SessionReader
 from gcp_adk_store.sessions.recorder import SessionRecorder
