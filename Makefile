@@ -84,11 +84,12 @@ bench-sandbox:
 	$(SETUP) sandbox
 	PATH="$(CURDIR)/.cache/tools/bin:$$PATH" $(BIN)/python -W ignore -m benchmarks.sandbox --environment .cache/ces --json benchmarks/results/sandbox.json
 
-# Workers that are killed while the network fails; nothing may be lost. `make chaos SECONDS=60 SEED=7`
+# Workers that are killed while the network fails; nothing may be lost. `make chaos SECONDS=60 SEED=7`; with
+# LOCAL=1 on a folder.
 SECONDS ?= 60
 chaos:
-	$(SETUP) emulators
-	$(BIN)/python -m tests.chaos --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))
+	$(SETUP) $(if $(LOCAL),python,emulators)
+	$(BIN)/python -m tests.chaos --seconds $(SECONDS) $(if $(SEED),--seed $(SEED)) $(if $(LOCAL),--local)
 
 # Both emulators in the foreground, for work by hand; Ctrl-C ends them.
 emulators:

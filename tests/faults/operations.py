@@ -5,7 +5,6 @@ import io
 from collections.abc import Callable
 from typing import Any
 
-import requests
 from google.adk.events import Event, EventActions
 from google.adk.sessions import Session
 from google.genai import types
@@ -14,6 +13,7 @@ from gcp_adk_store import FirestoreSessionService, GcsArtifactService, SessionEx
 from gcp_adk_store.artifacts import file_methods
 from gcp_adk_store.cloud.storage import resumable
 from gcp_adk_store.codec.objects import upload_name
+from gcp_adk_store.local import objects
 from gcp_adk_store.model.keys import ArtifactKey
 from tests.faults.world import NOW, World
 
@@ -260,7 +260,8 @@ class Artifacts(Operation):
             part = types.Part(text=f"version {number}")
             await service.save_artifact(**WHO, filename="f", artifact=part, custom_metadata={"n": number})
         await service.save_artifact(**WHO, filename="user:g", artifact=types.Part(text="of the user"))
-        await asyncio.to_thread(_put_upload, world)
+        key = ArtifactKey.of(app="app", user="user", session="session", filename="f")
+        await asyncio.to_thread(world.put_upload, upload_name(key, UPLOAD_ID))
 
     async def attach(self, world: World) -> Any:
         service = world.artifacts(acting=True)
@@ -280,13 +281,6 @@ class Artifacts(Operation):
 
 UPLOAD_ID = "ab" * 16
 LARGE = b"0123456789abcdef" * 37_500
-
-
-def _put_upload(world: World) -> None:
-    key = ArtifactKey.of(app="app", user="user", session="session", filename="f")
-    url = f"{world.emulators.storage}/upload/storage/v1/b/{world.bucket}/o"
-    asked = {"uploadType": "media", "name": upload_name(key, UPLOAD_ID)}
-    requests.post(url, params=asked, data=b"put", headers={"Content-Type": "text/plain"}, timeout=10)
 
 
 async def of_the_user(service: FirestoreSessionService) -> list[Event]:
@@ -315,7 +309,7 @@ async def opened(service: GcsArtifactService) -> list[bytes]:
 
 def use_small_pieces() -> None:
     """Send files of some hundred kilobytes piece by piece."""
-    for module in (resumable, file_methods):
+    for module in (resumable, file_methods, objects):
         module.CHUNK_BYTES = 256 * 1024  # type: ignore[attr-defined]  # of the one, imported by the other
 
 

@@ -20,7 +20,7 @@ from gcp_adk_store.testing.faults.firestore_proxy import FirestoreProxy
 from gcp_adk_store.testing.faults.plans import Cut, Fault, Garble, Hold, Lose, Refuse
 from gcp_adk_store.testing.faults.storage_proxy import StorageProxy
 from tests.faults.operations import OPERATIONS, Operation
-from tests.faults.world import Emulators, FromNow, World, normal
+from tests.faults.world import CloudWorld, Emulators, FromNow, World, normal
 from tests.faults.world_process import act_in_a_process
 
 AT_ONCE = 12
@@ -86,9 +86,9 @@ def known() -> dict[str, Undisturbed]:
 
 
 @contextlib.asynccontextmanager
-async def prepared(operation: Operation, emulators: Emulators) -> AsyncIterator[World]:
+async def prepared(operation: Operation, emulators: Emulators) -> AsyncIterator[CloudWorld]:
     """Make a store of its own, with what is there before."""
-    world = World(emulators)
+    world = CloudWorld(emulators)
     with world.keeping_time():
         await asyncio.to_thread(world.create_bucket)
         await operation.prepare(world)

@@ -29,6 +29,7 @@ from gcp_adk_store import (
     Store,
 )
 from gcp_adk_store.codec.objects import UPLOADS
+from gcp_adk_store.operations.closing import Closing
 from gcp_adk_store.testing.buckets import create_bucket
 from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE
 from gcp_adk_store.testing.faults.plans import Call, Fault, Plan, Plans
@@ -49,7 +50,7 @@ class Emulators:
     storage: str
     firestore_plans: Plans = field(default_factory=Plans)
     storage_plans: Plans = field(default_factory=Plans)
-    worlds: dict[str, "World"] = field(default_factory=dict)
+    worlds: dict[str, "CloudWorld"] = field(default_factory=dict)
     """By project."""
 
     def time_of(self, project: str) -> float:
@@ -81,61 +82,51 @@ class FromNow:
 
 
 class World:
-    """The stores of one case: a project and a bucket that no other case has seen."""
+    """The store of one case, which no other case has seen."""
 
-    def __init__(
-        self, emulators: Emulators, *, project: str | None = None, bucket: str | None = None
-    ) -> None:
-        self.emulators = emulators
-        self.project = project or f"demo-{uuid.uuid4().hex[:20]}"
-        self.bucket = bucket or f"steps-{uuid.uuid4().hex}"
+    def __init__(self, now: float = NOW) -> None:
         self.hasty = False
         """Whether the services that act give up soon."""
-        self.now = NOW
+        self.now = now
         """The time at which everything happens."""
-        self._opened: list[FirestoreSessionService | GcsArtifactService] = []
-        emulators.worlds[self.project] = self
-
-    def create_bucket(self) -> None:
-        """Make the bucket; blocks."""
-        create_bucket(self.bucket, self.emulators.storage)
+        self._opened: list[Closing] = []
 
     def sessions(
         self, *, bucket: bool = False, acting: bool = False, **options: Any
     ) -> FirestoreSessionService:
         """Return a session service that knows nothing yet; one that is *acting* may be a hasty one."""
-        limits: dict[str, Any] = {
+        given: dict[str, Any] = {
             "inline_bytes": 100,
             "state_value_bytes": 100,
             **options.pop("limits", {}),
         }
         if acting and self.hasty:
-            limits |= dict.fromkeys(("deadline_s", "rpc_timeout_s", "payload_deadline_s"), HASTY_S)
-        service = FirestoreSessionService(
-            project=self.project,
-            client=None if acting else self._undisturbed,
-            bucket=self.bucket if bucket else None,
-            limits=SessionLimits(**limits),
-            **options,
-        )
+            given |= dict.fromkeys(("deadline_s", "rpc_timeout_s", "payload_deadline_s"), HASTY_S)
+        service = self._open_sessions(SessionLimits(**given), bucket=bucket, acting=acting, options=options)
         self._opened.append(service)
         return service
-
-    @cached_property
-    def _undisturbed(self) -> AsyncClient:
-        """A client past the proxy, for all that comes before and after what may go wrong."""
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setenv(FIRESTORE_VARIABLE, self.emulators.firestore)
-            return AsyncClient(project=self.project)
 
     def artifacts(self, *, acting: bool = False) -> GcsArtifactService:
         """Return an artifact service that knows nothing yet; one that is *acting* may be a hasty one."""
-        limits = ArtifactLimits()
-        if acting and self.hasty:
-            limits = ArtifactLimits(deadline_s=2 * HASTY_S)
-        service = GcsArtifactService(self.bucket, limits=limits)
+        hasty = acting and self.hasty
+        service = self._open_artifacts(ArtifactLimits(deadline_s=2 * HASTY_S) if hasty else ArtifactLimits())
         self._opened.append(service)
         return service
+
+    def put_upload(self, name: str) -> None:
+        """Put what a browser does; blocks."""
+        raise NotImplementedError
+
+    def _open_sessions(
+        self, limits: SessionLimits, *, bucket: bool, acting: bool, options: dict[str, Any]
+    ) -> FirestoreSessionService:
+        raise NotImplementedError
+
+    def _open_artifacts(self, limits: ArtifactLimits) -> GcsArtifactService:
+        raise NotImplementedError
+
+    def _read(self) -> Holdings:
+        raise NotImplementedError
 
     @contextlib.contextmanager
     def keeping_time(self) -> Iterator[None]:
@@ -152,17 +143,6 @@ class World:
             await service.close()
         self._opened.clear()
 
-    @contextlib.contextmanager
-    def suffering(self, service: str, plan: Plan) -> Iterator[None]:
-        """Let the calls to one of the emulators go wrong."""
-        plans, owner = (
-            (self.emulators.firestore_plans, self.project)
-            if service == "firestore"
-            else (self.emulators.storage_plans, self.bucket)
-        )
-        with plans.of(owner, plan):
-            yield
-
     async def collect(self, *, uploads: bool = True) -> None:
         """Remove all garbage, in two days, but not *uploads* that may still be finalized."""
         now, self.now = self.now, NOW + 2 * DAY_S
@@ -176,6 +156,60 @@ class World:
         """Return what the store holds."""
         return await asyncio.to_thread(self._read)
 
+
+class CloudWorld(World):
+    """A project and a bucket on the emulators."""
+
+    def __init__(
+        self, emulators: Emulators, *, project: str | None = None, bucket: str | None = None
+    ) -> None:
+        super().__init__()
+        self.emulators = emulators
+        self.project = project or f"demo-{uuid.uuid4().hex[:20]}"
+        self.bucket = bucket or f"steps-{uuid.uuid4().hex}"
+        emulators.worlds[self.project] = self
+
+    def create_bucket(self) -> None:
+        """Make the bucket; blocks."""
+        create_bucket(self.bucket, self.emulators.storage)
+
+    def put_upload(self, name: str) -> None:
+        url = f"{self.emulators.storage}/upload/storage/v1/b/{self.bucket}/o"
+        asked = {"uploadType": "media", "name": name}
+        requests.post(url, params=asked, data=b"put", headers={"Content-Type": "text/plain"}, timeout=10)
+
+    def _open_sessions(
+        self, limits: SessionLimits, *, bucket: bool, acting: bool, options: dict[str, Any]
+    ) -> FirestoreSessionService:
+        return FirestoreSessionService(
+            project=self.project,
+            client=None if acting else self._undisturbed,
+            bucket=self.bucket if bucket else None,
+            limits=limits,
+            **options,
+        )
+
+    def _open_artifacts(self, limits: ArtifactLimits) -> GcsArtifactService:
+        return GcsArtifactService(self.bucket, limits=limits)
+
+    @cached_property
+    def _undisturbed(self) -> AsyncClient:
+        """A client past the proxy, for all that comes before and after what may go wrong."""
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv(FIRESTORE_VARIABLE, self.emulators.firestore)
+            return AsyncClient(project=self.project)
+
+    @contextlib.contextmanager
+    def suffering(self, service: str, plan: Plan) -> Iterator[None]:
+        """Let the calls to one of the emulators go wrong."""
+        plans, owner = (
+            (self.emulators.firestore_plans, self.project)
+            if service == "firestore"
+            else (self.emulators.storage_plans, self.bucket)
+        )
+        with plans.of(owner, plan):
+            yield
+
     def _read(self) -> Holdings:
         documents: dict[str, dict[str, Any]] = {}
         client = self.emulators.client
@@ -185,7 +219,7 @@ class World:
             if answer.document.name:
                 path = answer.document.name.removeprefix(f"{root}/")
                 documents[path] = dict(decode_dict(answer.document.fields, client))  # type: ignore[arg-type]  # of a map
-        return _meaning(documents) | self._objects()
+        return meaning(documents) | self._objects()
 
     def _objects(self) -> Holdings:
         url = f"{self.emulators.storage}/storage/v1/b/{self.bucket}/o"
@@ -198,7 +232,7 @@ class World:
         }
 
 
-def _meaning(documents: dict[str, dict[str, Any]]) -> Holdings:
+def meaning(documents: dict[str, dict[str, Any]]) -> Holdings:
     """Return documents without what says nothing of content: where events lie, when parts were written."""
     meant = {path: dict(fields) for path, fields in documents.items()}
     for path, fields in documents.items():

@@ -12,7 +12,7 @@ from multiprocessing.process import BaseProcess
 from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, STORAGE_VARIABLE
 from gcp_adk_store.testing.faults.firestore_proxy import FirestoreProxy
 from tests.faults.operations import OPERATIONS, use_small_pieces
-from tests.faults.world import Emulators, World
+from tests.faults.world import CloudWorld, Emulators
 
 # Forks from a process that has imported everything and has started no thread and no channel.
 _CONTEXT = multiprocessing.get_context("forkserver")
@@ -44,7 +44,7 @@ class Acting:
 
 
 @contextlib.asynccontextmanager
-async def act_in_a_process(name: str, world: World) -> AsyncIterator[Acting]:
+async def act_in_a_process(name: str, world: CloudWorld) -> AsyncIterator[Acting]:
     """Start a process that is about to do the operation *name* in *world*."""
     ours, theirs = _CONTEXT.Pipe()
     variables = {variable: os.environ[variable] for variable in (FIRESTORE_VARIABLE, STORAGE_VARIABLE)}
@@ -71,12 +71,12 @@ def _main(
     with FirestoreProxy(firestore) as clock:
         emulators = Emulators(clock.address, storage)
         clock.clock = emulators.time_of
-        world = World(emulators, project=project, bucket=bucket)
+        world = CloudWorld(emulators, project=project, bucket=bucket)
         world.now = now
         asyncio.run(_act(pipe, name, world))
 
 
-async def _act(pipe: Connection, name: str, world: World) -> None:
+async def _act(pipe: Connection, name: str, world: CloudWorld) -> None:
     operation = OPERATIONS[name]
     with world.keeping_time():
         held = await operation.attach(world)
