@@ -17,11 +17,13 @@ if TYPE_CHECKING:
         ArtifactConflictError,
         CredentialsError,
         ForkedProcessError,
+        InitialStateUnknownError,
         InvalidInputError,
         NotProvisionedError,
         OutcomeUnknownError,
         OverloadedError,
         PayloadMissingError,
+        PointMissingError,
         PromptTemplateError,
         SessionConflictError,
         SessionExistsError,
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
         UploadMissingError,
     )
     from gcp_adk_store.model.garbage import Garbage, GarbageKind
+    from gcp_adk_store.model.history import Point
     from gcp_adk_store.model.usage import ModelUsage, SessionUsage, TokenUsage, TurnUsage
     from gcp_adk_store.sessions.histories import UserEvent
     from gcp_adk_store.sessions.listings import SessionEvent, SessionPage
@@ -54,12 +57,15 @@ __all__ = [
     "Garbage",
     "GarbageKind",
     "GcsArtifactService",
+    "InitialStateUnknownError",
     "InvalidInputError",
     "ModelUsage",
     "NotProvisionedError",
     "OutcomeUnknownError",
     "OverloadedError",
     "PayloadMissingError",
+    "Point",
+    "PointMissingError",
     "PromptTask",
     "PromptTemplateError",
     "SessionConflictError",
@@ -105,6 +111,7 @@ __getattr__ = importer(
         "artifacts.methods": ("StoredArtifactVersion",),
         "cloud.auth.credentials": ("StoreCredentials",),
         "model.garbage": ("Garbage", "GarbageKind"),
+        "model.history": ("Point",),
         "model.usage": ("ModelUsage", "SessionUsage", "TokenUsage", "TurnUsage"),
         "sessions.histories": ("UserEvent",),
         "sessions.listings": ("SessionEvent", "SessionPage"),

@@ -7,6 +7,8 @@
     ├── SessionMissingError      create the session      is ADK's SessionNotFoundError
     ├── SessionExistsError       pick another id         is ADK's AlreadyExistsError
     ├── SessionConflictError     reload, decide again    is ADK's StaleSessionError
+    ├── PointMissingError        choose a point that the session has
+    ├── InitialStateUnknownError choose a later point, or leave out the keys that it names
     ├── ArtifactConflictError    save again later; nothing was saved
     ├── PromptTemplateError      give the inputs that it names
     ├── TemplateKeyError         set the state key or artifact, or make it optional; is a KeyError
@@ -75,6 +77,22 @@ class SessionExistsError(StoreError, AlreadyExistsError):
 
 class SessionConflictError(StoreError, StaleSessionError):
     """Another writer advanced the session first; nothing was written."""
+
+
+class PointMissingError(StoreError):
+    """The session does not have the point: fewer events, or none of the event's or the invocation's id."""
+
+
+class InitialStateUnknownError(StoreError):
+    """A session from format 1 does not say which values state keys had before events first changed them.
+
+    Attributes:
+        keys: These keys, of the session's scope, sorted; the message shows the first three.
+    """
+
+    def __init__(self, message: str, *, keys: Sequence[str] = (), operation: str = "", key: str = "") -> None:
+        super().__init__(message, operation=operation, key=key)
+        self.keys = tuple(keys)
 
 
 class ArtifactConflictError(StoreError):

@@ -1,0 +1,195 @@
+"""Decide what a session was at a point of its history, and chain the texts of its events by their hashes."""
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final, Protocol
+
+from gcp_adk_store.errors import InitialStateUnknownError, InvalidInputError, PointMissingError
+
+_START: Final = b"gcp-adk-store/2\0"
+_SHOWN: Final = 3  # names of keys in an error
+_SHOWN_CHARACTERS: Final = 40  # of each name
+
+
+def genesis(epoch: str, *, after: int = 0) -> bytes:
+    """Return the head of the chain of a session without chained events.
+
+    *epoch* identifies the session. The chain of a session from format 1 begins *after* so many appends.
+    """
+    start = _START + epoch.encode()
+    return hashlib.sha256(start + b"\0%d" % after if after else start).digest()
+
+
+def step(head: bytes, text: str) -> bytes:
+    """Return the head of a chain after one more event, *text* as it is stored."""
+    return hashlib.sha256(head + text.encode()).digest()
+
+
+def fold(head: bytes, texts: Iterable[str]) -> bytes:
+    """Return the head of a chain after the events of *texts*, in append order."""
+    for text in texts:
+        head = step(head, text)
+    return head
+
+
+class PastEvent(Protocol):
+    """What a point needs to know of an event."""
+
+    @property
+    def id(self) -> str:
+        """The event's id."""
+        ...
+
+    @property
+    def invocation_id(self) -> str:
+        """The id of the turn that appended it."""
+        ...
+
+    @property
+    def timestamp(self) -> float:
+        """Unix time in seconds."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """A point between two events of a session, before the first or after the last; make one by its methods.
+
+    It keeps the events before it, in append order.
+    """
+
+    _position: int | None = None
+    _event_id: str | None = None
+    _invocation_id: str | None = None
+    _time: datetime | None = None
+
+    @classmethod
+    def position(cls, count: int) -> "Point":
+        """Return the point after the first *count* events.
+
+        Raises:
+            InvalidInputError: *count* is not an integer of 0 or more.
+        """
+        if type(count) is not int or count < 0:
+            raise InvalidInputError("a position is an integer of 0 or more, the number of events to keep")
+        return cls(_position=count)
+
+    @classmethod
+    def after_event(cls, event_id: str) -> "Point":
+        """Return the point after the event of this id; after the first of them, if several have it.
+
+        Raises:
+            InvalidInputError: *event_id* is not text.
+        """
+        return cls(_event_id=_text(event_id, what="event_id"))
+
+    @classmethod
+    def before_invocation(cls, invocation_id: str) -> "Point":
+        """Return the point before the first event of a turn, as ADK's ``rewind_async`` takes it.
+
+        Raises:
+            InvalidInputError: *invocation_id* is not text.
+        """
+        return cls(_invocation_id=_text(invocation_id, what="invocation_id"))
+
+    @classmethod
+    def as_of(cls, time: datetime) -> "Point":
+        """Return the last point before any event that has a timestamp after *time*.
+
+        The timestamps are the events' own, and may be out of order: no later event than the first one after
+        *time* is kept. Each session has this point; before its first event, it keeps none.
+
+        Raises:
+            InvalidInputError: *time* is not a datetime with a time zone.
+        """
+        if not _has_zone(time):
+            raise InvalidInputError(
+                "a point in time is a datetime with a time zone, such as datetime.now(UTC)"
+            )
+        return cls(_time=time)
+
+    def kept(self, events: Sequence[PastEvent]) -> int:
+        """Return how many of all *events* of a session this point keeps.
+
+        Raises:
+            PointMissingError: the session does not have this point.
+        """
+        if self._position is not None:
+            if self._position > len(events):
+                raise PointMissingError(
+                    f"the session has {len(events)} events, the point is after {self._position}"
+                )
+            return self._position
+        for place, event in enumerate(events):
+            if self._event_id is not None and event.id == self._event_id:
+                return place + 1
+            if self._invocation_id is not None and event.invocation_id == self._invocation_id:
+                return place
+            if self._time is not None and event.timestamp > self._time.timestamp():
+                return place
+        if self._time is not None:
+            return len(events)
+        what = "event" if self._event_id is not None else "invocation"
+        raise PointMissingError(f"none of the session's {len(events)} events has the {what} id of the point")
+
+
+def last_values(deltas: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the last value that *deltas*, in append order, give to each key."""
+    values: dict[str, Any] = {}
+    for delta in deltas:
+        values.update(delta)
+    return values
+
+
+def keys_of_initial(kept: Mapping[str, Any], later: Mapping[str, Any]) -> set[str]:
+    """Return the keys that have their initial value at a point, and another one now.
+
+    *kept* and *later* hold the values that the events before and after the point give to keys.
+    """
+    return later.keys() - kept.keys()
+
+
+def state_at(
+    now: Mapping[str, Any],
+    *,
+    kept: Mapping[str, Any],
+    later: Mapping[str, Any],
+    initial: Mapping[str, Any] | None,
+) -> tuple[dict[str, Any], set[str]]:
+    """Return a session's state at a point, and the keys of which nobody knows whether and how they were set.
+
+    A key that no event after the point changed has its value of *now*. Any other has the last value that the
+    events before the point gave it, or else its initial one; without *initial* it is unknown.
+    """
+    unset = keys_of_initial(kept, later)
+    state = {key: value for key, value in now.items() if key not in later}
+    state.update((key, value) for key, value in kept.items() if key in later)
+    if initial is None:
+        return state, unset
+    state.update((key, value) for key, value in initial.items() if key in unset)
+    return state, set()
+
+
+def unknown_state(keys: Iterable[str]) -> InitialStateUnknownError:
+    """Return the error for *keys* whose initial values nobody knows."""
+    names = sorted(keys)
+    shown = ", ".join(repr(name[:_SHOWN_CHARACTERS]) for name in names[:_SHOWN])
+    return InitialStateUnknownError(
+        f"the session is from format 1, which does not keep a session's initial state: the values of "
+        f"{len(names)} state keys at the point are unknown, because events changed them first after it "
+        f"({shown}{', ...' if len(names) > _SHOWN else ''}); choose a later point, or leave these keys out: "
+        'unknown_initial="omit"',
+        keys=names,
+    )
+
+
+def _has_zone(time: object) -> bool:
+    return isinstance(time, datetime) and time.utcoffset() is not None
+
+
+def _text(value: str, *, what: str) -> str:
+    if not isinstance(value, str):
+        raise InvalidInputError(f"{what} must be a string, not {type(value).__name__}")
+    return value

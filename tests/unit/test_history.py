@@ -1,0 +1,182 @@
+"""Show which events a point keeps, what the state was there, and how texts are chained."""
+
+import hashlib
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+from google.adk.events import Event
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gcp_adk_store import InitialStateUnknownError, InvalidInputError, Point, PointMissingError
+from gcp_adk_store.model.history import (
+    fold,
+    genesis,
+    keys_of_initial,
+    last_values,
+    state_at,
+    step,
+    unknown_state,
+)
+
+EPOCH = "00000000000040008000000000000001"
+
+
+def event(number: int, *, invocation: str = "turn", at: float | None = None) -> Event:
+    """Return the event of a number, by default at that second."""
+    return Event(
+        id=f"e{number}",
+        invocation_id=invocation,
+        author="agent",
+        timestamp=float(number) if at is None else at,
+    )
+
+
+EVENTS = [event(0, invocation="a"), event(1, invocation="a"), event(2, invocation="b"), event(3)]
+
+
+class TestChain:
+    """A chain commits to the session, to each text and to their order."""
+
+    def test_its_values_are_stable(self) -> None:
+        """Stored heads are compared with them for ever."""
+        begun = hashlib.sha256(b"gcp-adk-store/2\0" + EPOCH.encode()).digest()
+
+        assert begun == genesis(EPOCH)
+        assert hashlib.sha256(b"gcp-adk-store/2\0" + EPOCH.encode() + b"\x0012").digest() == genesis(
+            EPOCH, after=12
+        )
+        assert hashlib.sha256(begun + '{"ü":1}'.encode()).digest() == step(begun, '{"ü":1}')
+
+    @given(st.lists(st.text(max_size=3), max_size=6), st.integers(0, 6))
+    def test_it_goes_on_from_any_head(self, texts: list[str], cut: int) -> None:
+        """A segment's part is chained alone, between the heads that it begins and ends with."""
+        head = fold(genesis(EPOCH), texts[:cut])
+
+        assert fold(genesis(EPOCH), texts) == fold(head, texts[cut:])
+
+    @given(st.lists(st.text(max_size=3), max_size=6), st.lists(st.text(max_size=3), max_size=6))
+    def test_other_texts_have_another_head(self, texts: list[str], others: list[str]) -> None:
+        """Of another order or number too."""
+        assert (texts == others) == (fold(genesis(EPOCH), texts) == fold(genesis(EPOCH), others))
+
+    @given(st.integers(0, 100), st.integers(0, 100))
+    def test_a_chain_that_begins_elsewhere_has_another_head(self, first: int, second: int) -> None:
+        """So does that of another session."""
+        assert (first == second) == (genesis(EPOCH, after=first) == genesis(EPOCH, after=second))
+        assert genesis(EPOCH, after=first) != genesis("another", after=first)
+
+
+class TestPoints:
+    """A point keeps a prefix of the events."""
+
+    @pytest.mark.parametrize(
+        ("point", "kept"),
+        [
+            (Point.position(0), 0),
+            (Point.position(4), 4),
+            (Point.after_event("e0"), 1),
+            (Point.after_event("e3"), 4),
+            (Point.before_invocation("a"), 0),
+            (Point.before_invocation("b"), 2),
+            (Point.as_of(datetime.fromtimestamp(-1, UTC)), 0),
+            (Point.as_of(datetime.fromtimestamp(1, UTC)), 2),
+            (Point.as_of(datetime.fromtimestamp(1, timezone(timedelta(hours=5)))), 2),
+            (Point.as_of(datetime.fromtimestamp(9, UTC)), 4),
+        ],
+    )
+    def test_it_keeps_the_events_before_it(self, point: Point, kept: int) -> None:
+        """By number, id, turn or time."""
+        assert kept == point.kept(EVENTS)
+
+    def test_a_time_keeps_no_event_behind_a_later_one(self) -> None:
+        """Clocks differ: what is kept is a prefix."""
+        events = [event(0), event(1, at=50.0), event(2), event(3)]
+
+        assert 1 == Point.as_of(datetime.fromtimestamp(10, UTC)).kept(events)
+
+    def test_of_events_with_one_id_the_first_counts(self) -> None:
+        """ADK does not require that ids differ."""
+        assert 1 == Point.after_event("e0").kept([event(0), event(0, at=5.0)])
+
+    @pytest.mark.parametrize(
+        ("point", "message"),
+        [
+            (Point.position(5), "has 4 events, the point is after 5"),
+            (Point.after_event("e9"), "none of the session's 4 events has the event id"),
+            (Point.before_invocation("z"), "none of the session's 4 events has the invocation id"),
+        ],
+    )
+    def test_a_point_that_a_session_lacks_is_told(self, point: Point, message: str) -> None:
+        """Never the nearest one instead."""
+        with pytest.raises(PointMissingError, match=message):
+            point.kept(EVENTS)
+
+    @pytest.mark.parametrize("count", [-1, True, 1.0, "1", None])
+    def test_a_position_is_a_number_of_events(self, count: Any) -> None:
+        """Nothing that Python holds for one."""
+        with pytest.raises(InvalidInputError):
+            Point.position(count)
+
+    @pytest.mark.parametrize("id_", [None, 5, b"e0"])
+    def test_an_id_is_text(self, id_: Any) -> None:
+        """An event without one is not meant."""
+        with pytest.raises(InvalidInputError):
+            Point.after_event(id_)
+        with pytest.raises(InvalidInputError):
+            Point.before_invocation(id_)
+
+    @pytest.mark.parametrize("time", [datetime(2026, 1, 1), 5.0, None])  # noqa: DTZ001  # refused
+    def test_a_time_has_a_zone(self, time: Any) -> None:
+        """Otherwise it would mean another one on another machine."""
+        with pytest.raises(InvalidInputError, match="time zone"):
+            Point.as_of(time)
+
+    @given(st.lists(st.floats(0, 100), max_size=6), st.integers(0, 100))
+    def test_all_that_a_time_keeps_is_not_after_it(self, times: list[float], seconds: int) -> None:
+        """And the prefix is the longest one."""
+        events = [event(number, at=time) for number, time in enumerate(times)]
+        kept = Point.as_of(datetime.fromtimestamp(seconds, UTC)).kept(events)
+
+        assert all(time <= seconds for time in times[:kept])
+        assert kept == len(times) or times[kept] > seconds
+
+
+DELTAS = st.lists(
+    st.dictionaries(st.sampled_from("abcd"), st.none() | st.integers(0, 3), max_size=3), max_size=6
+)
+
+
+class TestState:
+    """The state at a point is what the initial one and the deltas before it make."""
+
+    @given(st.dictionaries(st.sampled_from("abcd"), st.integers(0, 3)), DELTAS, st.integers(0, 6))
+    def test_it_is_what_was_recorded_there(
+        self, initial: dict[str, Any], deltas: list[Mapping[str, Any]], cut: int
+    ) -> None:
+        """At each point; without the initial state, every key that is told is right, and the others named."""
+        recorded = {**initial, **last_values(deltas[:cut])}
+        now = {**initial, **last_values(deltas)}
+        kept, later = last_values(deltas[:cut]), last_values(deltas[cut:])
+        known, unknown = state_at(now, kept=kept, later=later, initial=None)
+
+        assert (recorded, set()) == state_at(now, kept=kept, later=later, initial=initial)
+        assert unknown == keys_of_initial(kept, later)
+        assert {key: value for key, value in recorded.items() if key not in unknown} == known
+
+    def test_a_key_that_nothing_changed_later_keeps_its_value(self) -> None:
+        """Whatever its events say: a number that JSON cannot hold is in the state alone."""
+        assert ({"k": "now"}, set()) == state_at({"k": "now"}, kept={"k": "then"}, later={}, initial=None)
+
+    def test_only_the_first_keys_are_shown(self) -> None:
+        """A session can have thousands, each of any length; the error carries all."""
+        keys = [f"{number}{'x' * 50}" for number in range(5)]
+        error = unknown_state(keys)
+
+        assert tuple(keys) == error.keys
+        assert "5 state keys" in str(error)
+        assert f"'0{'x' * 39}', '1{'x' * 39}', '2{'x' * 39}', ..." in str(error)
+        assert 'unknown_initial="omit"' in str(error)
+        assert isinstance(error, InitialStateUnknownError)
