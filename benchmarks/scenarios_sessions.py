@@ -162,18 +162,21 @@ def _same_commit_floor(delta: dict[str, Any]) -> Begin:
         marker: Marker = held
         scopes = split_scopes(delta)
         writes: list[Write] = []
+        text = ""
 
         async def before() -> None:
+            nonlocal text
             made = event(0, delta)
             append = Append(
                 text=made.model_dump_json(exclude_none=True), timestamp=made.timestamp, delta=scopes
             )
+            text = append.text
             writes[:] = Layout("adk").append(key, append, marker)
 
         async def work() -> None:
             nonlocal marker
             written, *_ = await line.documents.commit(writes, repeatable_when_unanswered=True)
-            marker = marker.advanced(written.update_time, None)
+            marker = marker.advanced(text, written.update_time, None)
 
         return Step(work, before)
 

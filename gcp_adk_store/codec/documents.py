@@ -1,4 +1,4 @@
-"""Lay out the documents of a session: paths, fields and writes of format 1.
+"""Lay out the documents of a session: paths, fields and writes of format 2.
 
 ::
 
@@ -14,11 +14,12 @@ docs/data-model.md lists every field.
 
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
+from gcp_adk_store.codec.initial import initial_fields
 from gcp_adk_store.codec.names import escape_name, unescape_name
 from gcp_adk_store.codec.packing import MAX_SEGMENTS, pack_segment
 from gcp_adk_store.codec.spilling import CHUNK_BYTES
@@ -26,13 +27,21 @@ from gcp_adk_store.codec.values import FieldValue, encode_state
 from gcp_adk_store.codec.writes import Delete, Document, FieldPath, Must, Write
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
 from gcp_adk_store.model.expiry import PARTS_GRACE_S, Expiry
+from gcp_adk_store.model.history import genesis, step
 from gcp_adk_store.model.keys import SessionKey, UserKey
 from gcp_adk_store.model.payloads import Payload, PayloadOwner, PayloadPlace, PayloadRef
 from gcp_adk_store.model.sessions import Append, Marker, Segment, StoredSession
 from gcp_adk_store.model.state import ScopedState
 
-FORMAT: Final = 1
-"""Number of the layout that this release writes."""
+FORMAT: Final = 2
+"""Number of the layout of sessions and segments that this release writes."""
+
+UNCHANGED_FORMAT: Final = 1
+"""Number of the layout of all other documents, which has not changed since.
+
+Every session of an app is read with the state of the app and the user: with a new number there, older
+releases could not read their own sessions any more during a rollout.
+"""
 
 OWNER: Final = "adkStoreOwner"
 """Metadata key of a payload's object: the path of the document that owns it."""
@@ -134,7 +143,7 @@ class Layout:
             Write(
                 path=path,
                 fields={
-                    "format": FORMAT,
+                    "format": UNCHANGED_FORMAT,
                     # A second write changes the chunk: a collector that saw the first does not remove it.
                     "put_time": now,
                     "body": payload.data[number * CHUNK_BYTES : (number + 1) * CHUNK_BYTES],
@@ -151,10 +160,15 @@ class Layout:
         epoch: str,
         time: float,
         state: ScopedState,
+        initial: PayloadRef | None = None,
         spilled: frozenset[PayloadPlace] = frozenset(),
         expiry: Expiry | None = None,
     ) -> list[Write]:
-        """Return the writes that create a session and apply its initial app and user state."""
+        """Return the writes that create a session and apply its initial app and user state.
+
+        Its own initial state is kept as the payload *initial*, or beside the present one.
+        """
+        head = genesis(epoch)
         return [
             Write(
                 path=self.session(key),
@@ -168,6 +182,9 @@ class Layout:
                     "create_time": time,
                     "last_update_time": time,
                     "state": encode_state(state.session),
+                    **initial_fields(initial or state.session),
+                    "chain": head,
+                    "chain_sealed": head,
                     "tail": [],
                     "tail_bytes": 0,
                     "sealed": 0,
@@ -187,7 +204,12 @@ class Layout:
 
         They require the session exactly as *marker* describes it.
         """
-        fields: dict[str, FieldValue] = {"last_update_time": append.timestamp, "rev": marker.revision + 1}
+        fields: dict[str, FieldValue] = {
+            "last_update_time": append.timestamp,
+            "rev": marker.revision + 1,
+            **_first_heads(marker),
+            "chain": step(marker.head, append.text),
+        }
         if expiry is not None:
             fields |= _times(expiry)
         mask: list[FieldPath] = [(name,) for name in fields]
@@ -217,19 +239,24 @@ class Layout:
         number = stored.sealed
         if number == MAX_SEGMENTS:
             raise InvalidInputError(f"a session has at most {MAX_SEGMENTS} segments of events: {stored.key}")
+        marker = stored.marker
         header: dict[str, FieldValue] = {
             "tail": [],
             "tail_bytes": 0,
             "sealed": number + 1,
             "sealed_max": segment.running_max,
+            **_first_heads(marker),
+            "chain": marker.head,
+            "chain_sealed": segment.chain_end,
         }
         parts_at = None
         if stored.expiry is not None:
             parts_at = stored.expiry.of_new_part(now)
             header |= _times(stored.expiry.with_part_until(parts_at))
         (path,) = self.segments(stored.key, stored.epoch, range(number, number + 1))
+        initial = initial_fields(segment.initial)
         return [
-            _update(self.session(stored.key), header, must=stored.update_time),
+            _update(self.session(stored.key), header, must=stored.update_time, without=initial),
             Write(
                 path=path,
                 fields={
@@ -237,6 +264,9 @@ class Layout:
                     "body": pack_segment(segment.texts),
                     "count": len(segment.texts),
                     "running_max": segment.running_max,
+                    "chain_begin": segment.chain_begin,
+                    "chain_end": segment.chain_end,
+                    **initial,
                     **_of_part(parts_at),
                 },
                 must=Must.BE_ABSENT,
@@ -257,7 +287,11 @@ class Layout:
         deletion = Delete(path=self.session(stored.key), must=stored.update_time)
         if not stored.sealed and not stored.spilled:
             return [deletion]
-        fields: dict[str, FieldValue] = {"format": FORMAT, "epoch": stored.epoch, "sealed": stored.sealed}
+        fields: dict[str, FieldValue] = {
+            "format": UNCHANGED_FORMAT,
+            "epoch": stored.epoch,
+            "sealed": stored.sealed,
+        }
         note = Write(path=self._note(stored.key, stored.epoch), fields=fields | _spilled(stored.spilled))
         return [deletion, note]
 
@@ -275,7 +309,7 @@ class Layout:
         return [
             Write(
                 path=path,
-                fields={"format": FORMAT, "state": state},
+                fields={"format": UNCHANGED_FORMAT, "state": state},
                 mask=[("format",), *(("state", name) for name in state)],
             )
             for path, state in states.items()
@@ -315,8 +349,16 @@ def ids_of(path: str) -> list[str]:
         raise StoredDataError(f"{path} is spelled as no session is") from None
 
 
-def _update(path: str, fields: dict[str, FieldValue], *, must: str) -> Write:
-    return Write(path=path, fields=fields, mask=[(name,) for name in fields], must=must)
+def _update(path: str, fields: dict[str, FieldValue], *, must: str, without: Iterable[str] = ()) -> Write:
+    """Return the write that sets *fields* of one document, and removes those of the names *without*."""
+    return Write(path=path, fields=fields, mask=[(name,) for name in (*fields, *without)], must=must)
+
+
+def _first_heads(marker: Marker) -> dict[str, FieldValue]:
+    """Return what brings a session in format 1 up to format 2, beside the head of its chain."""
+    if marker.chain is not None:
+        return {}
+    return {"format": FORMAT, "chain_from": marker.revision, "chain_sealed": marker.head}
 
 
 def _times(expiry: Expiry) -> dict[str, FieldValue]:

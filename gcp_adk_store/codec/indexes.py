@@ -8,8 +8,27 @@ Order = Literal["ascending", "descending"]
 UNINDEXED_FIELDS: Final = {
     "apps": ("state",),
     "users": ("state",),
-    "sessions": ("state", "tail", "create_time", "sealed_max", "expire_at", "parts_expire_at"),
-    "segments": ("body", "running_max", "expire_at"),
+    "sessions": (
+        "state",
+        "initial",
+        "initial_payload",
+        "tail",
+        "chain",
+        "chain_sealed",
+        "create_time",
+        "sealed_max",
+        "expire_at",
+        "parts_expire_at",
+    ),
+    "segments": (
+        "body",
+        "initial",
+        "initial_payload",
+        "chain_begin",
+        "chain_end",
+        "running_max",
+        "expire_at",
+    ),
     "chunks": ("body", "put_time", "expire_at"),
 }
 """Collection, without the prefix -> fields that no query asks for.

@@ -3,26 +3,27 @@
 Each function raises ``StoredDataError`` for a document that has another format, lacks a field or is damaged.
 The error names the path, and the field with its kind, never the content.
 
-Only reads migrate older documents: writes change single fields and keep a document's number. A format that
-changes the meaning of such fields must rewrite a document before it writes to it.
+Reads migrate older documents. Format 2 adds fields to sessions and segments, which those of format 1 lack.
+The next append or seal of a session in format 1 adds them; its segments stay as they are.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Annotated, Any, Final, TypeVar
+from typing import Annotated, Any, ClassVar, Final, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, Strict, ValidationError
 
-from gcp_adk_store.codec.documents import FORMAT, Deletion
+from gcp_adk_store.codec.documents import FORMAT, UNCHANGED_FORMAT, Deletion
 from gcp_adk_store.codec.names import escape_name
 from gcp_adk_store.codec.packing import MAX_SEGMENTS, unpack_segment
+from gcp_adk_store.codec.spilling import decode_ref
 from gcp_adk_store.codec.values import decode_state, kind_of
 from gcp_adk_store.codec.writes import Document
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
 from gcp_adk_store.model.expiry import MAX_TTL_S, Expiry
 from gcp_adk_store.model.keys import SessionKey
-from gcp_adk_store.model.payloads import PayloadPlace
+from gcp_adk_store.model.payloads import PayloadPlace, PayloadRef
 from gcp_adk_store.model.sessions import Segment, StoredSession
 
 MAX_COUNT: Final = 10**18 - 1
@@ -31,10 +32,14 @@ MAX_COUNT: Final = 10**18 - 1
 Fields = Mapping[str, Any]
 Count = Annotated[int, Field(ge=0, le=MAX_COUNT)]
 Number = Annotated[float, Field(allow_inf_nan=False)]
+Head = Annotated[bytes, Field(min_length=32, max_length=32)]
 
 _EPOCH: Final = datetime.fromtimestamp(0, UTC)
 
-UPCASTS: Final[Mapping[int, Callable[[Fields], Fields]]] = {}
+_WITHOUT_CHAIN: Final = 1
+"""The format of sessions and segments that have no chain, and do not say their initial state."""
+
+UPCASTS: Final[Mapping[int, Callable[[Fields], Fields]]] = {_WITHOUT_CHAIN: lambda fields: fields}
 """Format -> migration to the next format: one entry for each number below ``FORMAT``."""
 
 HEADER_FIELDS: Final = (
@@ -52,34 +57,45 @@ HEADER_FIELDS: Final = (
     "ttl_s",
     "expire_at",
     "parts_expire_at",
+    "chain",
 )
 """The part of a session that a listing reads: everything but its events."""
 
 HEADER_WITHOUT_STATE: Final = tuple(field for field in HEADER_FIELDS if field != "state")
 
 
-class _Body(BaseModel):
-    """The fields of a chunk; as in each document here, a value of another kind is damage."""
+class _Fields(BaseModel):
+    """Fields of a document; a value of another kind is damage."""
 
     model_config = ConfigDict(strict=True)
 
+    newest: ClassVar[int] = UNCHANGED_FORMAT
+    """The newest number of such a document that this release reads."""
+
+
+class _Body(_Fields):
     body: bytes
 
 
 class _Segment(_Body):
+    newest = FORMAT
+
     count: Count
     running_max: Number
 
 
-class _State(BaseModel):
-    model_config = ConfigDict(strict=True)
+class _SegmentHeads(_Fields):
+    newest = FORMAT
 
+    chain_begin: Head
+    chain_end: Head
+
+
+class _State(_Fields):
     state: dict[str, Any] = {}
 
 
-class _Deletion(BaseModel):
-    model_config = ConfigDict(strict=True)
-
+class _Deletion(_Fields):
     epoch: Annotated[str, Field(pattern=r"^[^%/`\\\x00-\x1f\x7f]{1,200}$")]
     """Documents' ids contain it unchanged."""
     sealed: Annotated[int, Field(ge=0, le=MAX_SEGMENTS)]
@@ -89,6 +105,8 @@ class _Deletion(BaseModel):
 
 
 class _Header(_Deletion):
+    newest = FORMAT
+
     app: str
     user: str
     id: str
@@ -102,19 +120,40 @@ class _HeaderWithState(_Header):
 
 
 class _Session(_HeaderWithState):
+    create_time: Number
     tail: list[str]
     tail_bytes: Count
 
 
-class _Expiry(BaseModel):
-    model_config = ConfigDict(strict=True)
+class _Head(_Fields):
+    newest = FORMAT
+
+    chain: Head
+
+
+class _SealedHead(_Fields):
+    newest = FORMAT
+
+    chain_sealed: Head
+    chain_from: Count = 0
+
+
+class _Initial(_Fields):
+    newest = FORMAT
+
+    initial: dict[str, Any] | None = None
+    initial_payload: dict[str, Any] | None = None
+
+
+class _Expiry(_Fields):
+    newest = FORMAT
 
     ttl_s: Annotated[int, Field(ge=0, le=MAX_TTL_S)]
     expire_at: Annotated[datetime, Field(ge=_EPOCH)]
     parts_expire_at: Annotated[datetime, Field(ge=_EPOCH)] | None = None
 
 
-Kind = TypeVar("Kind", bound=BaseModel)
+Kind = TypeVar("Kind", bound=_Fields)
 
 
 def read_session(document: Document) -> StoredSession:
@@ -125,7 +164,21 @@ def read_session(document: Document) -> StoredSession:
         raise _wrong(document, "tail_bytes")
     if fields.rev < fields.sealed + len(fields.tail):  # each segment holds at least one event
         raise _wrong(document, "rev")
-    return replace(stored, tail=fields.tail)
+    sealed_head = None
+    if stored.chain is not None:
+        heads = _read(_SealedHead, document)
+        sealed_head = heads.chain_sealed
+        if heads.chain_from > fields.rev:
+            raise _wrong(document, "chain_from")
+        if not fields.tail and sealed_head != stored.chain:
+            raise _wrong(document, "chain_sealed")
+    return replace(
+        stored,
+        tail=fields.tail,
+        chain_sealed=sealed_head,
+        initial=_initial(document),
+        create_time=fields.create_time,
+    )
 
 
 def read_header(document: Document, *, with_state: bool = True) -> StoredSession:
@@ -152,7 +205,11 @@ def read_segment(document: Document) -> Segment:
         raise _wrong(document, "count")
     if len(texts) != fields.count:
         raise StoredDataError(f"{document.path} holds {len(texts)} events, not {fields.count}")
-    return Segment(texts=texts, running_max=fields.running_max)
+    segment = Segment(texts=texts, running_max=fields.running_max, initial=_initial(document))
+    if not _has_chain(document):
+        return segment
+    heads = _read(_SegmentHeads, document)
+    return replace(segment, chain_begin=heads.chain_begin, chain_end=heads.chain_end)
 
 
 def read_chunk(document: Document) -> bytes:
@@ -173,23 +230,26 @@ def read_deletions(documents: Sequence[Document]) -> list[Deletion]:
 
 
 def current_fields(
-    document: Document, *, upcasts: Mapping[int, Callable[[Fields], Fields]] = UPCASTS
+    document: Document,
+    *,
+    newest: int = FORMAT,
+    upcasts: Mapping[int, Callable[[Fields], Fields]] = UPCASTS,
 ) -> Fields:
-    """Return the fields of *document* in ``FORMAT``; the stored document stays as it is."""
+    """Return the fields of *document* in the format *newest*; the stored document stays as it is."""
     fields: Fields = document.fields
-    while type(found := fields.get("format")) is int and found in upcasts and found != FORMAT:
+    while type(found := fields.get("format")) is int and found in upcasts and found != newest:
         fields = {**upcasts[found](fields), "format": found + 1}
-    if type(found) is int and found == FORMAT:
+    if type(found) is int and found == newest:
         return fields
     shown = found if found is None or type(found) is int else kind_of(found)
     raise StoredDataError(
-        f"{document.path} has format {shown}, this release reads {FORMAT}; upgrade gcp-adk-store"
+        f"{document.path} has format {shown}, this release reads {newest}; upgrade gcp-adk-store"
     )
 
 
 def _read(kind: type[Kind], document: Document) -> Kind:
     try:
-        return kind.model_validate(current_fields(document))
+        return kind.model_validate(current_fields(document, newest=kind.newest))
     except ValidationError as exc:
         problem = exc.errors(include_url=False, include_context=False)[0]
     # Outside of the block: pydantic's error quotes the content.
@@ -223,7 +283,25 @@ def _session(document: Document, fields: _Header, state: dict[str, Any]) -> Stor
         update_time=document.update_time,
         read_time=document.read_time,
         expiry=_expiry(document),
+        chain=_read(_Head, document).chain if _has_chain(document) else None,
     )
+
+
+def _has_chain(document: Document) -> bool:
+    return document.fields["format"] != _WITHOUT_CHAIN
+
+
+def _initial(document: Document) -> Mapping[str, Any] | PayloadRef | None:
+    """Return a session's initial state, or the payload that holds it; ``None`` if the document lacks both."""
+    fields = _read(_Initial, document) if _has_chain(document) else _Initial()
+    if fields.initial is not None and fields.initial_payload is not None:
+        raise _wrong(document, "initial_payload")
+    if fields.initial_payload is None:
+        return None if fields.initial is None else _decoded(document, fields.initial)
+    try:
+        return decode_ref(fields.initial_payload, what="initial_payload")
+    except StoredDataError as exc:
+        raise StoredDataError(f"{document.path}: {exc}") from None
 
 
 def _decoded(document: Document, state: dict[str, Any]) -> dict[str, Any]:

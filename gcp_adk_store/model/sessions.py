@@ -9,12 +9,14 @@ from typing import Any, Final, Protocol, Self, TypeVar
 from google.adk.sessions.base_session_service import GetSessionConfig
 
 from gcp_adk_store.model.expiry import Expiry
+from gcp_adk_store.model.history import genesis, step
 from gcp_adk_store.model.keys import SessionKey
-from gcp_adk_store.model.payloads import PayloadPlace
+from gcp_adk_store.model.payloads import PayloadPlace, PayloadRef
 from gcp_adk_store.model.state import ScopedState
 
 _MARKER: Final = re.compile(
     r"([^/]+)/([0-9]{1,18})/((?:[0-9]{1,18}\.[0-9]{9})?)(?:/([0-9]{1,12})/([0-9]{1,12})/([0-9]{1,12})?)?"
+    r"(?:#([0-9a-f]{64}))?"
 )
 
 
@@ -42,6 +44,13 @@ class Marker:
     """The document's update time, ``seconds.nanoseconds``; empty if unknown."""
     expiry: Expiry | None = None
     """The session's expiry, ``None`` without a time to live."""
+    chain: bytes | None = None
+    """The head of the session's chain; ``None`` for a session in format 1, which has no chain."""
+
+    @property
+    def head(self) -> bytes:
+        """The head that the next append goes on from: in format 1 that of a chain that begins with it."""
+        return genesis(self.epoch, after=self.revision) if self.chain is None else self.chain
 
     def has_expired(self, now: float) -> bool:
         """Return whether the session has expired *now* by what the handle knows: others may have appended."""
@@ -54,25 +63,37 @@ class Marker:
         match = _MARKER.fullmatch(text or "")
         if match is None:
             return None
-        epoch, revision, update_time, ttl_s, at, parts_at = match.groups()
+        epoch, revision, update_time, ttl_s, at, parts_at, chain = match.groups()
         expiry = None
         if ttl_s is not None:
             expiry = Expiry(ttl_s=int(ttl_s), at=int(at), parts_at=int(parts_at) if parts_at else None)
-        return cls(epoch=epoch, revision=int(revision), update_time=update_time, expiry=expiry)
+        return cls(
+            epoch=epoch,
+            revision=int(revision),
+            update_time=update_time,
+            expiry=expiry,
+            chain=None if chain is None else bytes.fromhex(chain),
+        )
 
     def at(self, update_time: str) -> "Marker":
         """Return this marker after a write that appended nothing."""
         return replace(self, update_time=update_time)
 
-    def advanced(self, update_time: str, expiry: Expiry | None) -> "Marker":
-        """Return this marker after one more append, which set *expiry*."""
-        return replace(self, revision=self.revision + 1, update_time=update_time, expiry=expiry)
+    def advanced(self, text: str, update_time: str, expiry: Expiry | None) -> "Marker":
+        """Return this marker after the append of one more event, *text*, which set *expiry*."""
+        return Marker(
+            epoch=self.epoch,
+            revision=self.revision + 1,
+            update_time=update_time,
+            expiry=expiry,
+            chain=step(self.head, text),
+        )
 
     def __str__(self) -> str:
         text = f"{self.epoch}/{self.revision}/{self.update_time}"
-        if self.expiry is None:
-            return text
-        return f"{text}/{self.expiry.ttl_s}/{self.expiry.at}/{self.expiry.parts_at or ''}"
+        if self.expiry is not None:
+            text += f"/{self.expiry.ttl_s}/{self.expiry.at}/{self.expiry.parts_at or ''}"
+        return text if self.chain is None else f"{text}#{self.chain.hex()}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,12 +118,24 @@ class StoredSession:
     """Firestore's time of the read, as Unix time in seconds."""
     expiry: Expiry | None = None
     """Its expiry, ``None`` without a time to live."""
+    chain: bytes | None = None
+    """The head of its chain; ``None`` in format 1, which has no chain."""
+    chain_sealed: bytes | None = None
+    """The head at the end of its newest segment; ``None`` in format 1 and in a read without the tail."""
+    initial: Mapping[str, Any] | PayloadRef | None = None
+    """Its state at its creation or the payload that holds it; ``None`` if unknown or in its first segment."""
+    create_time: float | None = None
+    """Unix time in seconds; ``None`` in a read without the tail."""
 
     @property
     def marker(self) -> Marker:
         """The marker of a handle that read exactly this document."""
         return Marker(
-            epoch=self.epoch, revision=self.revision, update_time=self.update_time, expiry=self.expiry
+            epoch=self.epoch,
+            revision=self.revision,
+            update_time=self.update_time,
+            expiry=self.expiry,
+            chain=self.chain,
         )
 
     @property
@@ -118,6 +151,12 @@ class Segment:
     texts: Sequence[str]
     running_max: float
     """The newest timestamp of this segment and all before it; a read of later events skips them."""
+    chain_begin: bytes | None = None
+    """The head of the session's chain before these events; ``None`` in format 1, which has no chain."""
+    chain_end: bytes | None = None
+    """The head after them."""
+    initial: Mapping[str, Any] | PayloadRef | None = None
+    """In the first segment, the session's state at its creation or the payload that holds it, if known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,6 +6,7 @@ from typing import Final
 from gcp_adk_store.codec.documents import ids_of
 from gcp_adk_store.codec.event_payloads import WHOLE, references
 from gcp_adk_store.codec.events import unpack_text
+from gcp_adk_store.codec.initial import unpack_initial
 from gcp_adk_store.codec.stored import read_deletions, read_session, read_state
 from gcp_adk_store.codec.writes import Document
 from gcp_adk_store.errors import StoredDataError
@@ -126,6 +127,7 @@ class Collector:
 
     async def _of_session(self, owner: PayloadOwner, stored: StoredSession) -> set[PayloadRef]:
         found = _in_state(stored.state) | await self._in_texts(owner, stored.tail)
+        found |= await self._in_initial(owner, stored.initial)
         for first in range(0, stored.sealed, _SEGMENTS_AT_ONCE):
             numbers = range(first, min(first + _SEGMENTS_AT_ONCE, stored.sealed))
             segments = await self._reader.segments(stored, numbers)
@@ -133,7 +135,16 @@ class Collector:
                 raise StoredDataError(f"{owner.path}: {segment_missing(stored)}")
             for segment in segments:
                 found |= await self._in_texts(owner, segment.texts)
+                found |= await self._in_initial(owner, segment.initial)
         return found
+
+    async def _in_initial(
+        self, owner: PayloadOwner, initial: Mapping[str, object] | PayloadRef | None
+    ) -> set[PayloadRef]:
+        if not isinstance(initial, PayloadRef):
+            return _in_state(initial or {})
+        data = await self._storage.payloads.get(owner, initial)
+        return {initial} | _in_state(unpack_initial(initial, data))
 
     async def _in_texts(self, owner: PayloadOwner, texts: Sequence[str]) -> set[PayloadRef]:
         found: set[PayloadRef] = set()

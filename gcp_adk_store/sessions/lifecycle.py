@@ -3,8 +3,10 @@
 import asyncio
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
 
 from gcp_adk_store.codec.documents import Deletion
+from gcp_adk_store.codec.initial import pack_initial
 from gcp_adk_store.codec.spilling import Spilled
 from gcp_adk_store.codec.stored import read_deletions
 from gcp_adk_store.codec.writes import Write
@@ -17,6 +19,7 @@ from gcp_adk_store.errors import (
     UnavailableError,
 )
 from gcp_adk_store.model.expiry import Expiry
+from gcp_adk_store.model.history import genesis
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.sessions import Marker, StoredSession
 from gcp_adk_store.model.state import ScopedState, overlay
@@ -113,6 +116,14 @@ class SessionLifecycle:
             # The first answer tells Firestore's time: once in a process, the read comes before the commit.
             reading = asyncio.create_task(self._reader.shared_state(key.owner))
             await reading
+        packed = await apart(
+            lambda: pack_initial(
+                initial.state.session, place=self._storage.payloads.place, light=initial.state.is_light
+            ),
+            light=initial.state.is_light,
+        )
+        if packed is not None:
+            initial = replace(initial, session=[*initial.session, packed])
         spilled = frozenset(payload.ref.place for payload in initial.session)
         expiry, parts_at = None, None
         if ttl_seconds is not None:
@@ -122,7 +133,13 @@ class SessionLifecycle:
             expiry = expiry.with_part_until(parts_at if spilled else None)
         writes = await apart(
             lambda: layout.create(
-                key, epoch=epoch, time=time, state=initial.state, spilled=spilled, expiry=expiry
+                key,
+                epoch=epoch,
+                time=time,
+                state=initial.state,
+                initial=None if packed is None else packed.ref,
+                spilled=spilled,
+                expiry=expiry,
             ),
             light=initial.state.is_light,
         )
@@ -140,7 +157,7 @@ class SessionLifecycle:
             raise OutcomeUnknownError.since(
                 exc, "the session was made, but its app and user state could not be read; get it again"
             ) from exc
-        marker = Marker(epoch=epoch, revision=0, update_time=update_time, expiry=expiry)
+        marker = Marker(epoch=epoch, revision=0, update_time=update_time, expiry=expiry, chain=genesis(epoch))
         return marker, overlay(shared, initial.whole)
 
     async def _commit(self, key: SessionKey, writes: Sequence[Write], *, epoch: str) -> str:

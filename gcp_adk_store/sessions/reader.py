@@ -387,4 +387,7 @@ def refers(state: Mapping[str, Any]) -> bool:
 
 
 def _size(segment: Segment) -> int:
-    return sum(len(text.encode()) for text in segment.texts)
+    initial = segment.initial if isinstance(segment.initial, Mapping) else {}
+    return sum(len(text.encode()) for text in segment.texts) + sum(
+        len(repr(item)) for item in initial.items()
+    )

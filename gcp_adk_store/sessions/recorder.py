@@ -103,7 +103,7 @@ class SessionRecorder:
                 refused = exc
             else:
                 return Appended(
-                    marker=base.advanced(written.update_time, expiry),
+                    marker=base.advanced(append.text, written.update_time, expiry),
                     tail_bytes=written.incremented["tail_bytes"],
                     merged=merged,
                 )
@@ -175,7 +175,9 @@ class SessionRecorder:
         if marker != stored.marker:
             return marker
         expiry = stored.expiry and stored.expiry.with_part_until(stored.expiry.of_new_part(now))
-        return replace(stored.marker, update_time=written[0].update_time, expiry=expiry)
+        return replace(
+            stored.marker, update_time=written[0].update_time, expiry=expiry, chain=stored.marker.head
+        )
 
 
 class Lifetimes:
@@ -278,7 +280,7 @@ def resolve(
         return Appended(marker=stored.marker, tail_bytes=0)
     if settlement is Settlement.OVERTAKEN:
         # Without an update time, the handle's next append finds what others appended.
-        return Appended(marker=base.advanced("", stored.expiry), tail_bytes=0)
+        return Appended(marker=base.advanced(append.text, "", stored.expiry), tail_bytes=0)
     if settlement is Settlement.STALE and not merging:
         raise SessionConflictError(
             "The session has been modified in storage since it was loaded. "
@@ -293,4 +295,11 @@ def _sealed_tail(stored: StoredSession) -> Segment:
     timestamps = [event_timestamp(text) for text in stored.tail]
     if stored.sealed_max is not None:
         timestamps.append(stored.sealed_max)
-    return Segment(texts=stored.tail, running_max=max(timestamps))
+    head = stored.marker.head
+    return Segment(
+        texts=stored.tail,
+        running_max=max(timestamps),
+        chain_begin=stored.chain_sealed or head,
+        chain_end=head,
+        initial=None if stored.sealed else stored.initial,
+    )

@@ -73,6 +73,8 @@ class RawSession:
     fields: Mapping[str, Any]
     events: list[RawEvent]
     state: Mapping[str, Any]
+    initial: Mapping[str, Any] | None
+    """Its state at its creation."""
     misfits: list[Violation] = field(default_factory=list)
     """What about it does not fit together."""
 
@@ -191,13 +193,17 @@ def sessions(store: RawStore) -> Iterator[RawSession]:
 def _session(store: RawStore, prefix: str, path: str, fields: Mapping[str, Any]) -> RawSession:
     misfits: list[Violation] = []
     payloads = _Payloads(store, path, fields["epoch"], misfits)
+    head = fields["chain_sealed"]
     texts = [*_sealed(store, prefix, path, fields, misfits), *fields["tail"]]
+    if _chained(head, fields["tail"]) != fields["chain"]:
+        misfits.append(Violation("header disagrees", f"chain of {path} is not that of its events"))
     session = RawSession(
         path=path,
         place=f"{prefix}/{fields['id']}",
         fields=fields,
         events=[_event(text, payloads) for text in texts],
         state=payloads.state(fields["state"]),
+        initial=_initial(store, prefix, path, fields, payloads),
         misfits=misfits,
     )
     if fields["rev"] != len(texts):
@@ -214,10 +220,29 @@ def _session(store: RawStore, prefix: str, path: str, fields: Mapping[str, Any])
     return session
 
 
+def _chained(head: bytes, texts: Sequence[str]) -> bytes:
+    for text in texts:
+        head = hashlib.sha256(head + text.encode()).digest()
+    return head
+
+
+def _initial(
+    store: RawStore, prefix: str, path: str, fields: Mapping[str, Any], payloads: _Payloads
+) -> dict[str, Any] | None:
+    """Return the initial state, which is in the first segment once there is one."""
+    name = f"{path}/{prefix}_segments/{fields['epoch']}-0"
+    holder = store.documents.get(name, {}) if fields["sealed"] else fields
+    if "initial_payload" in holder:
+        data = payloads.get(holder["initial_payload"], "initial state")
+        return None if data is None else payloads.state(json.loads(zlib.decompress(data)))
+    return payloads.state(holder["initial"]) if "initial" in holder else None
+
+
 def _sealed(
     store: RawStore, prefix: str, path: str, fields: Mapping[str, Any], misfits: list[Violation]
 ) -> Iterator[str]:
     newest: float | None = None
+    head = hashlib.sha256(b"gcp-adk-store/2\0" + fields["epoch"].encode()).digest()
     for number in range(fields["sealed"]):
         name = f"{path}/{prefix}_segments/{fields['epoch']}-{number}"
         segment = store.documents.get(name)
@@ -235,7 +260,12 @@ def _sealed(
             misfits.append(
                 Violation("segment disagrees", f"running_max of {name} is not the newest timestamp")
             )
+        if (segment["chain_begin"], segment["chain_end"]) != (head, _chained(head, texts)):
+            misfits.append(Violation("segment disagrees", f"chain of {name} is not that of its events"))
+        head = segment["chain_end"]
         yield from texts
+    if fields["chain_sealed"] != head:
+        misfits.append(Violation("header disagrees", f"chain_sealed of {path} is not that of its segments"))
     if fields["sealed_max"] != newest:
         misfits.append(
             Violation("header disagrees", f"sealed_max of {path} is not the newest sealed timestamp")

@@ -114,6 +114,8 @@ def check_state(session: RawSession, operations: Sequence[Operation]) -> Iterato
     for operation in operations:
         if operation.kind == "create" and operation.intent["life"] == life:
             expected.update(_scoped(operation.intent["delta"], ""))
+    if session.initial != expected:
+        yield Violation("initial state differs", session.place)
     for event in session.events:
         expected.update(_scoped(event.delta, ""))
     for key in sorted({*expected, *session.state}):

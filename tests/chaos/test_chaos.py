@@ -225,6 +225,25 @@ def empty_a_segment(store: Store) -> None:
     store.change(segment, {"body": zlib.compress(json.dumps(texts[:-1]).encode())})
 
 
+def exchange_the_chain(store: Store) -> None:
+    """Put another head in the place of that of a session's chain."""
+    path, fields = store.session(lambda one: one["tail"])
+    store.change(path, {"chain": fields["chain"][::-1]})
+
+
+def break_a_segments_chain(store: Store) -> None:
+    """Let a segment begin with another head."""
+    path, fields = store.session(lambda one: one["sealed"])
+    segment = f"{path}/{WITH_BUCKET}_segments/{fields['epoch']}-0"
+    store.change(segment, {"chain_begin": fields["chain"]})
+
+
+def forget_the_initial_state(store: Store) -> None:
+    """Empty what a session was created with."""
+    path, _ = store.session(lambda one: one.get("initial"))
+    store.change(path, {"initial": {}})
+
+
 def miscount(store: Store) -> None:
     """Raise the number of appends without one."""
     path, fields = store.session(lambda one: one["tail"])
@@ -280,6 +299,9 @@ def remove_chunks(store: Store) -> None:
         (remove_a_segment, "segment disagrees"),
         (empty_a_segment, "segment disagrees"),
         (miscount, "header disagrees"),
+        (exchange_the_chain, "header disagrees"),
+        (break_a_segments_chain, "segment disagrees"),
+        (forget_the_initial_state, "initial state differs"),
         (remove_a_version, "lost"),
         (save_a_version_twice, "duplicated"),
         (exchange_bytes, "other bytes"),

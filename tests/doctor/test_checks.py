@@ -119,7 +119,11 @@ RIGHT: list[tuple[str, Callable[[Any], object], str]] = [
                     configured("sessions", name)
                     for name in (
                         "state",
+                        "initial",
+                        "initial_payload",
                         "tail",
+                        "chain",
+                        "chain_sealed",
                         "create_time",
                         "sealed_max",
                         "expire_at",

@@ -2,13 +2,14 @@
 
 import asyncio
 import contextlib
+import hashlib
 import json
 import threading
 import uuid
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import Any
 
 import grpc
@@ -232,6 +233,13 @@ class CloudWorld(World):
         }
 
 
+_INITIAL = ("initial", "initial_payload")
+
+
+def _chained(head: bytes, text: str) -> bytes:
+    return hashlib.sha256(head + text.encode()).digest()
+
+
 def meaning(documents: dict[str, dict[str, Any]]) -> Holdings:
     """Return documents without what says nothing of content: where events lie, when parts were written."""
     meant = {path: dict(fields) for path, fields in documents.items()}
@@ -242,8 +250,12 @@ def meaning(documents: dict[str, dict[str, Any]]) -> Holdings:
         for number in range(fields["sealed"]):
             segment = meant.pop(f"{path}/adk_segments/{fields['epoch']}-{number}")
             texts += json.loads(zlib.decompress(segment["body"]))
+            meant[path].update({name: segment[name] for name in _INITIAL if name in segment})
         meant[path]["events"] = [*texts, *fields["tail"]]
-        for name in ("tail", "tail_bytes", "sealed", "sealed_max", "parts_expire_at"):
+        # The chain is that of these events, of this life and these times.
+        begun = hashlib.sha256(b"gcp-adk-store/2\0" + fields["epoch"].encode()).digest()
+        meant[path]["chain"] = fields["chain"] == reduce(_chained, meant[path]["events"], begun)
+        for name in ("tail", "tail_bytes", "sealed", "sealed_max", "parts_expire_at", "chain_sealed"):
             meant[path].pop(name, None)
     for path, fields in meant.items():
         fields.pop("put_time", None)

@@ -20,9 +20,9 @@ _BYTES = "$bytes"
 _TIME = "$time"
 
 
-def read_golden(name: str) -> dict[str, Any]:
-    """Return what a golden file holds."""
-    path = Path(__file__).parent / "format_1" / f"{name}.json"
+def read_golden(name: str, *, number: int = 1) -> dict[str, Any]:
+    """Return what a golden file of a format holds."""
+    path = Path(__file__).parent / f"format_{number}" / f"{name}.json"
     golden: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"), object_hook=_with_types)
     return golden
 

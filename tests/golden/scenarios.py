@@ -1,4 +1,4 @@
-"""Write through the services what the golden files of format 1 hold: the same ids, times and content."""
+"""Write through the services what the golden files hold: the same ids, times and content."""
 
 from collections.abc import Callable
 from typing import Any
@@ -49,6 +49,9 @@ def event(number: int, delta: dict[str, Any] | None = None) -> Event:
         ),
         actions=EventActions(state_delta=delta or {}),
     )
+
+
+LARGE = {"n": "initial", **{f"key{number}": "x" * 1000 for number in range(80)}}
 
 
 SHORT = [event(0, {"number": 43}), event(1, {"new": "key"})]
@@ -110,6 +113,15 @@ async def expiring_session(connect: Connect) -> None:
     service = connect(limits=SessionLimits(seal_tail_bytes=500, inline_bytes=10))
     held = await service.create_session(**WHO, ttl_seconds=3600)
     for made in (*LONG[:3], PICTURE):
+        await service.append_event(held, made.model_copy(deep=True))
+    await service.close()
+
+
+async def large_initial_state(connect: Connect) -> None:
+    """Make a session whose initial state is a payload, in the first segment too, and changes later."""
+    service = connect(limits=SessionLimits(seal_tail_bytes=500))
+    held = await service.create_session(**WHO, state=LARGE)
+    for made in LONG[:3]:
         await service.append_event(held, made.model_copy(deep=True))
     await service.close()
 

@@ -62,6 +62,24 @@ def service(
     return connect(**place)
 
 
+@pytest.mark.usefixtures("firestore_proxy")
+@pytest.mark.parametrize("sealed", [False, True])
+async def test_what_a_session_was_created_with_stays(
+    connect: Connect, place: dict[str, Any], *, sealed: bool
+) -> None:
+    """A large initial state and a large value in it, also after others replaced them and in a segment."""
+    small = {f"key{number}": "x" * 1000 for number in range(70)}
+    limits = SessionLimits(state_value_bytes=2000, seal_tail_bytes=1 if sealed else 100_000)
+    service = connect(**{**place, "limits": limits})
+    held = await service.create_session(**WHO, state={**small, "large": "x" * 3000})
+    for letter in "yz":
+        await service.append_event(held, event(delta={"large": letter * 3000, "key0": "other"}))
+    (garbage,) = await found_by(service)
+    assert await service.remove_garbage(garbage), "the value between the first and the last"
+
+    assert [] == await found_by(service)
+
+
 async def test_what_is_in_use_is_never_found(service: FirestoreSessionService) -> None:
     """Payloads of events in tail and segments, of texts, of events as a whole, of state in every scope."""
     large = {"mine": "m" * 50, "user:mine": "u" * 50, "app:mine": "a" * 50}
@@ -211,7 +229,7 @@ async def test_a_picture_that_is_collected_under_its_writer_is_put_again(
 
 
 @pytest.mark.parametrize(
-    "damage", [{"format": 2}, {"sealed": 7}, {"tail": ['{"adk_store_payloads": 3}']}], ids=str
+    "damage", [{"format": 3}, {"sealed": 7}, {"tail": ['{"adk_store_payloads": 3}']}], ids=str
 )
 async def test_nothing_of_a_document_that_cannot_be_read_is_removed(
     service: FirestoreSessionService, project: str, damage: dict[str, Any]
@@ -384,7 +402,7 @@ class TestCommand:
     def test_what_cannot_be_read_is_told(self, project: str, adk_store_bucket: str) -> None:
         """And left alone, with a status that a job notices."""
         client = Client(project=project)
-        client.document("adk_apps/app/adk_users/user/adk_sessions/session").update({"format": 2})
+        client.document("adk_apps/app/adk_users/user/adk_sessions/session").update({"format": 3})
         client.close()
         result = self.run(project, adk_store_bucket)
 

@@ -518,7 +518,8 @@ async def test_the_collector_reads_names_and_the_documents_that_old_payloads_bel
 ) -> None:
     """One query for deletions, one for chunks; one read for what owns them; one commit removes one."""
     service = FirestoreSessionService(project=project, limits=SessionLimits(state_value_bytes=10))
-    held = await service.create_session(**WHO, state={"large": "x" * 50})
+    held = await service.create_session(**WHO)  # an initial value stays in use
+    await service.append_event(held, event(delta={"large": "x" * 50}))
     await service.append_event(held, event(delta={"large": "y" * 50}))
     meter.take()
     with in_days(2):

@@ -502,7 +502,8 @@ async def test_two_prefixes_never_see_each_other(connect: Connect) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"format": 2}, "format 2, this release reads 1"),
+        ({"format": 3}, "format 3, this release reads 2"),
+        ({"chain": b"x"}, "session has a field that cannot be right: chain"),
         ({"rev": 1, "tail": ['{"author": 5}'], "tail_bytes": 13}, "event 0: .*google-adk at: author"),
         ({"rev": 1, "sealed": 1, "sealed_max": 1.0}, "segments is missing"),
         ({"sealed": 1, "sealed_max": 1.0}, "session has a field that cannot be right: rev"),

@@ -30,7 +30,7 @@ from gcp_adk_store.codec.writes import Document
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.payloads import PayloadRef
-from gcp_adk_store.model.sessions import Segment
+from gcp_adk_store.model.sessions import Segment, StoredSession
 from gcp_adk_store.model.weights import is_unicode
 from gcp_adk_store.operations.pauses import Pauses
 from gcp_adk_store.sessions.reader import decode_events
@@ -61,8 +61,9 @@ def text(number: int) -> str:
 
 
 TAIL = [text(3), text(4)]
+HEAD = bytes(range(32))
 SESSION: dict[str, Any] = {
-    "format": 1,
+    "format": 2,
     "epoch": "e1",
     "app": KEY.app,
     "user": KEY.user,
@@ -84,9 +85,21 @@ SESSION: dict[str, Any] = {
     "ttl_s": 60,
     "expire_at": NEW_YEAR,
     "parts_expire_at": NEW_YEAR,
+    "chain": HEAD,
+    "chain_sealed": HEAD[::-1],
+    "chain_from": 1,
+    "initial": {"n": 0, "k": {"json": f'["{HUSH}"]'}, "%": HUSH},
 }
 SHARED: dict[str, Any] = {"format": 1, "state": SESSION["state"]}
-SEGMENT: dict[str, Any] = {"format": 1, "body": pack_segment(TAIL), "count": 2, "running_max": 4.0}
+SEGMENT: dict[str, Any] = {
+    "format": 2,
+    "body": pack_segment(TAIL),
+    "count": 2,
+    "running_max": 4.0,
+    "chain_begin": HEAD,
+    "chain_end": HEAD[::-1],
+    "initial_payload": {"sha256": DIGEST, "size": 5, "in": "chunks"},
+}
 CHUNK: dict[str, Any] = {"format": 1, "body": HUSH.encode()}
 NOTE: dict[str, Any] = {"format": 1, "epoch": "e1", "sealed": 2, "spilled": ["chunks", "bucket"]}
 
@@ -127,14 +140,36 @@ def require_state(fields: dict[str, Any], state: dict[str, Any]) -> None:
             assert exact(field) == exact(value)
 
 
+def require_initial(fields: dict[str, Any], initial: Any) -> None:
+    """Check that *initial* is what *fields* hold, if they hold one."""
+    if fields["format"] == 1 or fields.keys().isdisjoint({"initial", "initial_payload"}):
+        assert initial is None
+    elif isinstance(initial, PayloadRef):
+        require_state({"k": {"payload": fields["initial_payload"]}}, {"k": initial})
+    elif initial is None:
+        assert {None} == {fields.get("initial"), fields.get("initial_payload")}
+    else:
+        require_state(fields["initial"], initial)
+
+
+def require_history(fields: dict[str, Any], found: StoredSession, *, whole: bool) -> None:
+    """Check chain and initial state of a session."""
+    chained = fields["format"] == 2
+    assert (fields["chain"] if chained else None) == found.chain
+    assert (fields["chain_sealed"] if chained and whole else None) == found.chain_sealed
+    require_initial(fields if whole else {"format": 2}, found.initial)
+
+
 @given(damaged(SESSION, others=OTHERS), st.booleans())
+@example({**SESSION, "format": 1}, True)  # noqa: FBT003  # drawn
 def test_a_damaged_session_is_told_or_read_as_it_lies_there(fields: dict[str, Any], whole: bool) -> None:  # noqa: FBT001  # drawn
     """Each field with its own kind and value, never a likely one in its place."""
     found = read_or_told(lambda: (read_session if whole else read_header)(document(fields)), PATH)
     if found is None:
         return
 
-    assert exact((1, *(fields[name] for name in ("epoch", "rev", "sealed")))) == exact(
+    assert fields["format"] in (1, 2)
+    assert exact((fields["format"], *(fields[name] for name in ("epoch", "rev", "sealed")))) == exact(
         (fields["format"], found.epoch, found.revision, found.sealed)
     )
     assert (fields["app"], fields["user"]) == (found.key.app, found.key.user)
@@ -147,6 +182,7 @@ def test_a_damaged_session_is_told_or_read_as_it_lies_there(fields: dict[str, An
     assert not whole or found.revision >= found.sealed + len(found.tail)
     assert set(fields.get("spilled", [])) == {place.value for place in found.spilled}
     require_state(fields["state"], dict(found.state))
+    require_history(fields, found, whole=whole)
     if "ttl_s" in fields:
         assert found.expiry is not None
         assert exact(fields["ttl_s"]) == exact(found.expiry.ttl_s)
@@ -177,6 +213,9 @@ def test_a_damaged_segment_is_told_or_read_whole(fields: dict[str, Any]) -> None
     assert exact(fields["count"]) == exact(len(found.texts))
     assert float(fields["running_max"]) == found.running_max
     assert math.isfinite(found.running_max)
+    heads = (fields["chain_begin"], fields["chain_end"]) if fields["format"] == 2 else (None, None)
+    assert heads == (found.chain_begin, found.chain_end)
+    require_initial(fields, found.initial)
 
 
 @given(damaged(CHUNK, others=OTHERS))
@@ -242,6 +281,9 @@ def test_a_damaged_state_value_is_told_or_read(field: Any) -> None:
     [
         ({"rev": HUSH}, "has a field of a wrong kind: rev is str"),
         ({"rev": -1}, "has a field that cannot be right: rev"),
+        ({"chain": HEAD[:-1]}, "has a field that cannot be right: chain"),
+        ({"chain_from": 6}, "has a field that cannot be right: chain_from"),
+        ({"initial": {"k": {"json": HUSH}}}, "state key 'k' is stored as damaged JSON"),
         ({"rev": 3}, "has a field that cannot be right: rev"),
         ({"tail": []}, "has a field that cannot be right: tail_bytes"),
         ({"tail_bytes": 0}, "has a field that cannot be right: tail_bytes"),
@@ -256,7 +298,7 @@ def test_a_damaged_state_value_is_told_or_read(field: Any) -> None:
         ({"user": "another"}, "has a field that cannot be right: app, user or id"),
         ({"ttl_s": 10**18}, "has a field that cannot be right: ttl_s"),
         ({"spilled": [HUSH]}, "has a field that cannot be right: spilled"),
-        ({"format": HUSH}, "has format str, this release reads 1"),
+        ({"format": HUSH}, "has format str, this release reads 2"),
     ],
 )
 def test_damage_is_told_by_path_and_field(fields: dict[str, Any], message: str) -> None:

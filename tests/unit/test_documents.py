@@ -1,4 +1,4 @@
-"""Show the exact writes of a session's life: what format 1 puts where, under which condition."""
+"""Show the exact writes of a session's life: what format 2 puts where, under which condition."""
 
 import re
 import zlib
@@ -27,8 +27,9 @@ from gcp_adk_store.codec.stored import (
 from gcp_adk_store.codec.writes import Delete, Document, Must, Write
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
 from gcp_adk_store.model.expiry import MAX_TTL_S, PARTS_GRACE_S, Expiry
+from gcp_adk_store.model.history import genesis, step
 from gcp_adk_store.model.keys import SessionKey
-from gcp_adk_store.model.payloads import Payload, PayloadPlace
+from gcp_adk_store.model.payloads import Payload, PayloadPlace, PayloadRef
 from gcp_adk_store.model.sessions import Append, Marker, Segment, StoredSession
 from gcp_adk_store.model.state import ScopedState
 
@@ -45,6 +46,10 @@ ENDING_WITH_PARTS = replace(ENDING, parts_at=1767312000)
 LAST_SECOND = 253402300799  # of the year 9999, as far as Firestore's times go
 GRACE = timedelta(seconds=PARTS_GRACE_S)
 
+HEAD, SEALED_HEAD = bytes(range(32)), bytes(range(32, 64))
+BEGUN = genesis("e1")
+REF = PayloadRef(sha256="ab" * 32, size=5, place=PayloadPlace.BUCKET)
+
 STORED = StoredSession(
     key=KEY,
     epoch="e1",
@@ -58,9 +63,14 @@ STORED = StoredSession(
     update_time="100.000000001",
     read_time=100.5,
     expiry=ENDING_WITH_PARTS,
+    chain=HEAD,
+    chain_sealed=SEALED_HEAD,
+    create_time=1.5,
 )
+IN_FORMAT_1 = replace(STORED, chain=None, chain_sealed=None)
+LISTED = replace(STORED, tail=[], chain_sealed=None, create_time=None)
 HEADER: dict[str, Any] = {
-    "format": 1,
+    "format": 2,
     "epoch": "e1",
     "app": "shop",
     "user": "u/1",
@@ -75,13 +85,17 @@ HEADER: dict[str, Any] = {
     "ttl_s": 60,
     "expire_at": NEW_YEAR,
     "parts_expire_at": NEXT_DAY,
+    "chain": HEAD,
 }
+WHOLE = {**HEADER, "tail": ["x", "y"], "tail_bytes": 2, "chain_sealed": SEALED_HEAD}
 OPTIONAL = ("format", "spilled", "ttl_s", "parts_expire_at")
 BODY: dict[str, Any] = {
-    "format": 1,
+    "format": 2,
     "body": pack_segment(["x", "y"]),
     "count": 2,
     "running_max": 8.5,
+    "chain_begin": SEALED_HEAD,
+    "chain_end": HEAD,
 }
 
 
@@ -131,7 +145,7 @@ def test_a_creation_writes_a_whole_header_and_touched_scopes() -> None:
         Write(
             path=SESSION,
             fields={
-                "format": 1,
+                "format": 2,
                 "epoch": "e1",
                 "app": "shop",
                 "user": "u/1",
@@ -140,6 +154,9 @@ def test_a_creation_writes_a_whole_header_and_touched_scopes() -> None:
                 "create_time": 1.5,
                 "last_update_time": 1.5,
                 "state": {"s": "t", "%": None},
+                "initial": {"s": "t", "%": None},
+                "chain": BEGUN,
+                "chain_sealed": BEGUN,
                 "tail": [],
                 "tail_bytes": 0,
                 "sealed": 0,
@@ -156,6 +173,15 @@ def test_a_creation_writes_a_whole_header_and_touched_scopes() -> None:
     ] == LAYOUT.create(KEY, epoch="e1", time=1.5, state=state)
 
 
+def test_a_large_initial_state_is_kept_as_a_payload() -> None:
+    """It does not lie beside the present one, with which it shares the limit of a document."""
+    (write,) = LAYOUT.create(KEY, epoch="e1", time=1.5, state=ScopedState(session={"s": 1}), initial=REF)
+
+    assert {"sha256": "ab" * 32, "size": 5, "in": "bucket"} == write.fields["initial_payload"]
+    assert "initial" not in write.fields
+    assert {"s": 1} == write.fields["state"]
+
+
 def test_a_creation_without_shared_state_writes_one_document() -> None:
     """App and user documents are left alone, and unbilled, unless their state changes."""
     writes = LAYOUT.create(KEY, epoch="e1", time=1.5, state=ScopedState(session={"s": 1}))
@@ -170,13 +196,18 @@ def test_an_append_writes_only_what_changed() -> None:
         timestamp=9.5,
         delta=ScopedState(app={"a": 1}, user={"u": None}, session={"s": 2, "__t__": {"x": 1}}),
     )
-    marker = Marker(epoch="e1", revision=7, update_time="100.000000001")
+    marker = Marker(epoch="e1", revision=7, update_time="100.000000001", chain=HEAD)
 
     assert [
         Write(
             path=SESSION,
-            fields={"last_update_time": 9.5, "rev": 8, "state": {"s": 2, "%5F_t__": {"json": '{"x":1}'}}},
-            mask=[("last_update_time",), ("rev",), ("state", "s"), ("state", "%5F_t__")],
+            fields={
+                "last_update_time": 9.5,
+                "rev": 8,
+                "chain": step(HEAD, '{"ü":1}'),
+                "state": {"s": 2, "%5F_t__": {"json": '{"x":1}'}},
+            },
+            mask=[("last_update_time",), ("rev",), ("chain",), ("state", "s"), ("state", "%5F_t__")],
             union={"tail": ['{"ü":1}']},
             increment={"tail_bytes": 8},
             must="100.000000001",
@@ -184,6 +215,24 @@ def test_an_append_writes_only_what_changed() -> None:
         Write(path=APP, fields={"format": 1, "state": {"a": 1}}, mask=[("format",), ("state", "a")]),
         Write(path=USER, fields={"format": 1, "state": {"u": None}}, mask=[("format",), ("state", "u")]),
     ] == LAYOUT.append(KEY, append, marker)
+
+
+def test_an_append_brings_a_session_up_from_format_1() -> None:
+    """In its own commit: the chain begins with it, and says after how many appends."""
+    append = Append(text="{}", timestamp=9.5, delta=ScopedState())
+    marker = Marker(epoch="e1", revision=7, update_time="100.000000001")
+    begun = genesis("e1", after=7)
+    fields = {
+        "last_update_time": 9.5,
+        "rev": 8,
+        "format": 2,
+        "chain_from": 7,
+        "chain_sealed": begun,
+        "chain": step(begun, "{}"),
+    }
+    (write,) = LAYOUT.append(KEY, append, marker)
+
+    assert (fields, [(name,) for name in fields]) == (write.fields, write.mask)
 
 
 @pytest.mark.parametrize(
@@ -222,13 +271,14 @@ def test_shared_state_never_ends() -> None:
 def test_an_append_moves_when_the_session_ends(expiry: Expiry, fields: dict[str, Any]) -> None:
     """The end goes out with the event, under the same condition; the time to live stays as it was made."""
     append = Append(text="{}", timestamp=9.5, delta=ScopedState(session={"s": 2}))
-    marker = Marker(epoch="e1", revision=7, update_time="100.000000001", expiry=ENDING)
+    marker = Marker(epoch="e1", revision=7, update_time="100.000000001", expiry=ENDING, chain=HEAD)
+    chained = {"chain": step(HEAD, "{}")}
 
     assert [
         Write(
             path=SESSION,
-            fields={"last_update_time": 9.5, "rev": 8, **fields, "state": {"s": 2}},
-            mask=[("last_update_time",), ("rev",), *((name,) for name in fields), ("state", "s")],
+            fields={"last_update_time": 9.5, "rev": 8, **chained, **fields, "state": {"s": 2}},
+            mask=[("last_update_time",), ("rev",), ("chain",), *((name,) for name in fields), ("state", "s")],
             union={"tail": ["{}"]},
             increment={"tail_bytes": 2},
             must="100.000000001",
@@ -239,7 +289,9 @@ def test_an_append_moves_when_the_session_ends(expiry: Expiry, fields: dict[str,
 def test_a_seal_moves_the_tail_in_one_commit() -> None:
     """The tail leaves the header and enters the next segment together, or neither happens."""
     header, segment = LAYOUT.seal(
-        replace(STORED, expiry=None), Segment(texts=["x", "y"], running_max=9.5), now=10.0
+        replace(STORED, expiry=None),
+        Segment(texts=["x", "y"], running_max=9.5, chain_begin=SEALED_HEAD, chain_end=HEAD),
+        now=10.0,
     )
     fields = dict(segment.fields)
     body = fields.pop("body")
@@ -247,8 +299,15 @@ def test_a_seal_moves_the_tail_in_one_commit() -> None:
     assert (
         Write(
             path=SESSION,
-            fields={"tail": [], "tail_bytes": 0, "sealed": 3, "sealed_max": 9.5},
-            mask=[("tail",), ("tail_bytes",), ("sealed",), ("sealed_max",)],
+            fields={
+                "tail": [],
+                "tail_bytes": 0,
+                "sealed": 3,
+                "sealed_max": 9.5,
+                "chain": HEAD,
+                "chain_sealed": HEAD,
+            },
+            mask=[("tail",), ("tail_bytes",), ("sealed",), ("sealed_max",), ("chain",), ("chain_sealed",)],
             must="100.000000001",
         )
         == header
@@ -258,9 +317,52 @@ def test_a_seal_moves_the_tail_in_one_commit() -> None:
         segment.must,
         segment.mask,
     )
-    assert {"format": 1, "count": 2, "running_max": 9.5} == fields
+    assert {
+        "format": 2,
+        "count": 2,
+        "running_max": 9.5,
+        "chain_begin": SEALED_HEAD,
+        "chain_end": HEAD,
+    } == fields
     assert isinstance(body, bytes)
     assert b'["x","y"]' == zlib.decompress(body)
+
+
+@pytest.mark.parametrize(
+    ("initial", "fields"),
+    [
+        ({"k": [1]}, {"initial": {"k": {"json": "[1]"}}}),
+        ({}, {"initial": {}}),
+        (REF, {"initial_payload": {"sha256": "ab" * 32, "size": 5, "in": "bucket"}}),
+    ],
+    ids=["some", "empty", "a payload"],
+)
+def test_the_first_seal_takes_the_initial_state_along(initial: Any, fields: dict[str, Any]) -> None:
+    """The document gets rid of it, in the same commit."""
+    stored = replace(STORED, expiry=None, sealed=0, sealed_max=None, initial=initial)
+    first = Segment(texts=["x"], running_max=9.5, chain_begin=BEGUN, chain_end=HEAD, initial=initial)
+    header, segment = LAYOUT.seal(stored, first, now=10.0)
+
+    assert fields == {name: segment.fields[name] for name in fields}
+    assert set(fields).isdisjoint(header.fields)
+    assert [(name,) for name in fields] == [
+        path for path in header.mask or () if path[0] not in header.fields
+    ]
+    assert first == replace(read_segment(document({**segment.fields})), texts=first.texts)
+
+
+def test_a_seal_brings_a_session_up_from_format_1() -> None:
+    """A full document is sealed before its append: the chain begins behind the events that are sealed."""
+    begun = genesis("e1", after=7)
+    (header, _) = LAYOUT.seal(
+        replace(IN_FORMAT_1, expiry=None),
+        Segment(texts=["x"], running_max=9.5, chain_begin=begun, chain_end=begun),
+        now=10.0,
+    )
+    fields = {"format": 2, "chain_from": 7, "chain_sealed": begun, "chain": begun}
+
+    assert fields == {name: header.fields[name] for name in fields}
+    assert {(name,) for name in fields} <= set(header.mask or ())
 
 
 @pytest.mark.parametrize(
@@ -458,7 +560,82 @@ def test_a_deletion_is_finished_by_its_own_note() -> None:
 
 def test_a_session_is_read_from_its_fields() -> None:
     """Ids come from fields, not from the path, and values have their types back."""
-    assert STORED == read_session(document({**HEADER, "tail": ["x", "y"], "tail_bytes": 2, "later": 1}))
+    assert STORED == read_session(document({**WHOLE, "later": 1}))
+
+
+@pytest.mark.parametrize(
+    ("fields", "initial"),
+    [
+        ({"initial": {"k": {"json": "[1]"}, "%": None}}, {"k": [1], "": None}),
+        ({"initial": {}}, {}),
+        ({"initial_payload": {"sha256": "ab" * 32, "size": 5, "in": "bucket"}}, REF),
+        ({}, None),
+    ],
+)
+def test_an_initial_state_is_read_from_the_document_or_the_first_segment(
+    fields: dict[str, Any], initial: Any
+) -> None:
+    """With exact types; a session from format 1 has none."""
+    assert initial == read_session(document({**WHOLE, **fields})).initial
+    assert initial == read_segment(document({**BODY, **fields})).initial
+
+
+def test_a_session_in_format_1_has_neither_chain_nor_initial_state() -> None:
+    """Fields of these names are not the library's there."""
+    fields = {**WHOLE, "format": 1, "chain": "theirs", "initial": 5}
+
+    assert IN_FORMAT_1 == read_session(document(fields))
+    assert Segment(texts=["x", "y"], running_max=8.5) == read_segment(
+        document({**BODY, "format": 1, "chain_begin": "theirs"})
+    )
+
+
+@pytest.mark.parametrize(
+    ("read", "fields", "damage", "message"),
+    [
+        (read_session, WHOLE, {"chain": b"short"}, "has a field that cannot be right: chain"),
+        (read_session, WHOLE, {"chain": "x" * 32}, "has a field of a wrong kind: chain is str"),
+        (
+            read_session,
+            WHOLE,
+            {"chain_sealed": None},
+            "has a field of a wrong kind: chain_sealed is NoneType",
+        ),
+        (read_session, WHOLE, {"chain_from": 8}, "has a field that cannot be right: chain_from"),
+        (
+            read_session,
+            WHOLE,
+            {"tail": [], "tail_bytes": 0},
+            "has a field that cannot be right: chain_sealed",
+        ),
+        (read_session, WHOLE, {"initial": []}, "has a field of a wrong kind: initial is list"),
+        (read_session, WHOLE, {"initial": {"%41": 1}}, "state.%41 is spelled as no state key is"),
+        (
+            read_session,
+            WHOLE,
+            {"initial_payload": {}},
+            "initial_payload refers to a payload in a form unknown",
+        ),
+        (
+            read_session,
+            WHOLE,
+            {"initial": {}, "initial_payload": {}},
+            "has a field that cannot be right: initial_payload",
+        ),
+        (read_segment, BODY, {"chain_end": b""}, "has a field that cannot be right: chain_end"),
+        (read_segment, BODY, {"chain_begin": 5}, "has a field of a wrong kind: chain_begin is int"),
+        (read_segment, BODY, {"initial": "x"}, "has a field of a wrong kind: initial is str"),
+    ],
+)
+def test_a_damaged_history_is_told(
+    read: Callable[[Document], object], fields: dict[str, Any], damage: dict[str, Any], message: str
+) -> None:
+    """By path and field."""
+    with pytest.raises(StoredDataError) as caught:
+        read(document({**fields, **damage}))
+
+    assert str(caught.value).startswith(SESSION)
+    assert message in str(caught.value)
 
 
 def test_a_listed_session_has_no_tail() -> None:
@@ -472,7 +649,7 @@ def test_an_end_that_is_not_ours_is_none() -> None:
     """A deployment may expire documents by a field of that name; only a time to live makes it ours."""
     theirs = {name: value for name, value in HEADER.items() if name != "ttl_s"}
 
-    assert replace(STORED, tail=[], expiry=None) == read_header(document(theirs))
+    assert replace(LISTED, expiry=None) == read_header(document(theirs))
 
 
 def test_a_session_without_parts_has_no_end_of_them() -> None:
@@ -503,8 +680,8 @@ def test_a_session_is_read_without_its_state() -> None:
     with pytest.raises(StoredDataError, match=re.escape(f"{SESSION} lacks state")):
         read_header(header)
 
-    assert replace(STORED, tail=[], state={}) == read_header(header, with_state=False)
-    assert replace(STORED, tail=[], state={}) == read_header(document(HEADER), with_state=False)
+    assert replace(LISTED, state={}) == read_header(header, with_state=False)
+    assert replace(LISTED, state={}) == read_header(document(HEADER), with_state=False)
     assert {"state"} == set(HEADER_FIELDS) - set(HEADER_WITHOUT_STATE)
 
 
@@ -521,7 +698,7 @@ def test_an_incomplete_session_is_refused_without_its_state_too(name: str) -> No
 @pytest.mark.parametrize("name", [name for name in HEADER_FIELDS if name not in OPTIONAL])
 def test_an_incomplete_session_is_refused(name: str) -> None:
     """A document that lacks a field is named with the field."""
-    fields = {key: value for key, value in {**HEADER, "tail": [], "tail_bytes": 0}.items() if key != name}
+    fields = {key: value for key, value in WHOLE.items() if key != name}
     with pytest.raises(StoredDataError) as caught:
         read_session(document(fields))
 
@@ -529,25 +706,35 @@ def test_an_incomplete_session_is_refused(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("read", "fields"),
+    ("read", "fields", "newest"),
     [
-        (read_session, HEADER),
-        (read_state, {"state": {}}),
-        (read_segment, BODY),
-        (lambda found: read_deletions([found]), {"epoch": "e1", "sealed": 1}),
+        (read_session, WHOLE, 2),
+        (read_state, {"state": {}}, 1),
+        (read_segment, BODY, 2),
+        (read_chunk, {"body": b""}, 1),
+        (lambda found: read_deletions([found]), {"epoch": "e1", "sealed": 1}, 1),
     ],
-    ids=["session", "state", "segment", "deletion"],
+    ids=["session", "state", "segment", "chunk", "deletion"],
 )
-@pytest.mark.parametrize("found", [0, 2, "1", None])
+@pytest.mark.parametrize("found", [0, 3, "1", None])
 def test_another_format_is_refused(
-    read: Callable[[Document], object], fields: dict[str, Any], found: object
+    read: Callable[[Document], object], fields: dict[str, Any], newest: int, found: object
 ) -> None:
     """A layout of another release is an error that says what to do, never a guess."""
     with pytest.raises(StoredDataError) as caught:
         read(document({**fields, "format": found}))
 
     shown = "str" if found == "1" else found
-    assert f"{SESSION} has format {shown}, this release reads 1; upgrade gcp-adk-store" == str(caught.value)
+    assert f"{SESSION} has format {shown}, this release reads {newest}; upgrade gcp-adk-store" == str(
+        caught.value
+    )
+
+
+def test_state_deletions_and_chunks_keep_the_number_of_format_1() -> None:
+    """Older releases read them beside sessions of their own."""
+    for read, fields in ((read_state, {"state": {}}), (read_chunk, {"body": b""})):
+        with pytest.raises(StoredDataError, match="has format 2, this release reads 1"):
+            read(document({"format": 2, **fields}))
 
 
 def test_a_foreign_document_is_refused() -> None:
@@ -571,7 +758,9 @@ def test_a_shared_state_is_read_or_empty(found: Document | None, expected: dict[
 
 def test_a_segment_is_read_whole() -> None:
     """A segment gives back its texts and what it says of those before it."""
-    assert Segment(texts=["x", "y"], running_max=8.5) == read_segment(document(BODY))
+    assert Segment(
+        texts=["x", "y"], running_max=8.5, chain_begin=SEALED_HEAD, chain_end=HEAD
+    ) == read_segment(document(BODY))
 
 
 def test_a_segment_of_another_length_is_refused() -> None:

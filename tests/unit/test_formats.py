@@ -16,16 +16,16 @@ PATH = "adk_apps/shop"
 
 
 def titled(fields: Fields) -> Fields:
-    """Bring a made-up format -1 up to 0: ``t`` gets a longer name."""
+    """Bring a made-up format 0 up to 1: ``t`` gets a longer name."""
     return {"title": fields["t"]}
 
 
 def counted(fields: Fields) -> Fields:
-    """Bring a made-up format 0 up to 1: the title's length is stored too."""
+    """Bring a made-up format 1 up to 2: the title's length is stored too."""
     return {**fields, "length": len(fields["title"])}
 
 
-STEPS: Mapping[int, Callable[[Fields], Fields]] = {-1: titled, 0: counted}
+STEPS: Mapping[int, Callable[[Fields], Fields]] = {0: titled, 1: counted}
 
 
 def document(**fields: Any) -> Document:
@@ -36,7 +36,7 @@ def document(**fields: Any) -> Document:
 def refusal(found: object) -> str:
     """Return what is said of a document of format *found*: its kind, where it is no number."""
     shown = found if found is None or type(found) is int else type(found).__name__
-    return f"{PATH} has format {shown}, this release reads 1; upgrade gcp-adk-store"
+    return f"{PATH} has format {shown}, this release reads 2; upgrade gcp-adk-store"
 
 
 def test_each_older_format_can_be_read() -> None:
@@ -44,20 +44,20 @@ def test_each_older_format_can_be_read() -> None:
     assert set(range(1, FORMAT)) == set(UPCASTS)
 
 
-@pytest.mark.parametrize("upcasts", [UPCASTS, STEPS, {1: titled}])
+@pytest.mark.parametrize("upcasts", [UPCASTS, STEPS, {2: titled}])
 def test_a_current_document_is_read_as_it_is(upcasts: Mapping[int, Callable[[Fields], Fields]]) -> None:
     """No step is taken with it, and fields that nobody knows stay."""
-    fields = current_fields(document(format=1, t="x", later=[1]), upcasts=upcasts)
+    fields = current_fields(document(format=2, t="x", later=[1]), upcasts=upcasts)
 
-    assert {"format": 1, "t": "x", "later": [1]} == fields
+    assert {"format": 2, "t": "x", "later": [1]} == fields
 
 
 @pytest.mark.parametrize(
-    "older", [document(format=-1, t="abc"), document(format=0, title="abc")], ids=["two steps", "one step"]
+    "older", [document(format=0, t="abc"), document(format=1, title="abc")], ids=["two steps", "one step"]
 )
 def test_an_older_document_is_brought_up_step_by_step(older: Document) -> None:
     """Each step sees what the one before it made, and the result has the current number."""
-    assert {"format": 1, "title": "abc", "length": 3} == current_fields(older, upcasts=STEPS)
+    assert {"format": 2, "title": "abc", "length": 3} == current_fields(older, upcasts=STEPS)
 
 
 def test_a_step_sees_the_number_that_it_is_for() -> None:
@@ -68,20 +68,27 @@ def test_a_step_sees_the_number_that_it_is_for() -> None:
         seen.append(fields["format"])
         return fields
 
-    current_fields(document(format=-2), upcasts=dict.fromkeys(range(-2, 1), noting))
+    current_fields(document(format=-1), upcasts=dict.fromkeys(range(-1, 2), noting))
 
-    assert [-2, -1, 0] == seen
+    assert [-1, 0, 1] == seen
 
 
 def test_what_is_stored_stays_as_it_is() -> None:
     """Reading an older document neither rewrites it nor changes what the caller holds of it."""
-    older = document(format=-1, t="abc")
+    older = document(format=0, t="abc")
     current_fields(older, upcasts=STEPS)
 
-    assert document(format=-1, t="abc") == older
+    assert document(format=0, t="abc") == older
 
 
-@pytest.mark.parametrize("found", [2, 99])
+def test_a_document_whose_layout_did_not_change_keeps_its_number() -> None:
+    """No step is taken with it, and a newer number is refused there too."""
+    assert {"format": 1, "t": "x"} == current_fields(document(format=1, t="x"), newest=1)
+    with pytest.raises(StoredDataError, match="has format 2, this release reads 1"):
+        current_fields(document(format=2, t="x"), newest=1)
+
+
+@pytest.mark.parametrize("found", [3, 99])
 @pytest.mark.parametrize("upcasts", [UPCASTS, STEPS])
 def test_a_newer_format_is_refused(upcasts: Mapping[int, Callable[[Fields], Fields]], found: int) -> None:
     """The error names the document, its number and the one that this release reads, and what to do."""
@@ -103,9 +110,9 @@ def test_a_format_without_a_step_is_refused(found: int) -> None:
 def test_a_document_that_stops_half_way_is_refused() -> None:
     """Where a later step is missing, the error names the number that there is no way on from."""
     with pytest.raises(StoredDataError) as caught:
-        current_fields(document(format=-1, t="abc"), upcasts={-1: titled})
+        current_fields(document(format=0, t="abc"), upcasts={0: titled})
 
-    assert refusal(0) == str(caught.value)
+    assert refusal(1) == str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gcp_adk_store.model.expiry import MAX_TTL_S, Expiry
+from gcp_adk_store.model.history import genesis, step
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.sessions import (
     Append,
@@ -29,6 +30,7 @@ APPEND = Append(text="mine", timestamp=9.0, delta=ScopedState())
 SEEN = Marker(epoch="e1", revision=4, update_time="100.000000001")
 ENDING = replace(SEEN, expiry=Expiry(ttl_s=60, at=1767225600))
 ENDING_WITH_PARTS = replace(SEEN, expiry=Expiry(ttl_s=60, at=1767225600, parts_at=1767312000))
+HEAD = bytes(range(32))
 SEALED = Segment(texts=["a", "b", "mine"], running_max=9.0)
 
 
@@ -88,6 +90,9 @@ def test_a_marker_survives_being_carried_as_text(marker: Marker) -> None:
         (ENDING, "e1/4/100.000000001/60/1767225600/"),
         (ENDING_WITH_PARTS, "e1/4/100.000000001/60/1767225600/1767312000"),
         (replace(ENDING, update_time=""), "e1/4//60/1767225600/"),
+        (replace(SEEN, chain=HEAD), f"e1/4/100.000000001#{HEAD.hex()}"),
+        (replace(ENDING, chain=HEAD), f"e1/4/100.000000001/60/1767225600/#{HEAD.hex()}"),
+        (replace(ENDING_WITH_PARTS, chain=HEAD), f"e1/4/100.000000001/60/1767225600/1767312000#{HEAD.hex()}"),
     ],
 )
 def test_a_markers_text_is_stable(marker: Marker, text: str) -> None:
@@ -126,6 +131,10 @@ def test_a_marker_keeps_its_end_to_the_second(expiry: Expiry) -> None:
         "e/1/2/3",
         "e/1.0/2",
         "a/1/zzz",
+        "e/1/#" + "a" * 63,
+        "e/1/#" + "A" * 64,
+        "e/1/#" + "a" * 64 + "\n",
+        "e/1/#",
     ],
 )
 def test_a_marker_from_elsewhere_is_none(text: str | None) -> None:
@@ -168,19 +177,27 @@ def test_a_marker_with_a_malformed_end_is_none(expiry: str) -> None:
 
 def test_a_marker_moves_with_each_write() -> None:
     """An append counts up, another write only moves the time, and the old marker stays."""
-    moved = SEEN.advanced("7.0", None), SEEN.at("8.0"), SEEN
+    chained = replace(SEEN, chain=HEAD)
+    moved = chained.advanced("x", "7.0", None), chained.at("8.0"), chained
 
     assert (
-        Marker(epoch="e1", revision=5, update_time="7.0"),
-        Marker(epoch="e1", revision=4, update_time="8.0"),
-        Marker(epoch="e1", revision=4, update_time="100.000000001"),
+        Marker(epoch="e1", revision=5, update_time="7.0", chain=step(HEAD, "x")),
+        Marker(epoch="e1", revision=4, update_time="8.0", chain=HEAD),
+        Marker(epoch="e1", revision=4, update_time="100.000000001", chain=HEAD),
     ) == moved
+
+
+def test_a_chain_begins_with_the_next_append_of_a_session_without_one() -> None:
+    """After so many appends; another write leaves the session in format 1."""
+    moved = SEEN.advanced("x", "7.0", None), SEEN.at("8.0")
+
+    assert (step(genesis("e1", after=4), "x"), None) == (moved[0].chain, moved[1].chain)
 
 
 @pytest.mark.parametrize("after", [None, Expiry(ttl_s=60, at=1767225700, parts_at=1767312000)])
 def test_a_marker_ends_when_its_last_append_said(after: Expiry | None) -> None:
     """Another write leaves the end alone."""
-    moved = ENDING.advanced("7.0", after), ENDING.at("8.0")
+    moved = ENDING.advanced("x", "7.0", after), ENDING.at("8.0")
 
     assert (after, Expiry(ttl_s=60, at=1767225600)) == (moved[0].expiry, moved[1].expiry)
 

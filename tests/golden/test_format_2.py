@@ -1,0 +1,182 @@
+"""Read format 2 as it was first written, write it so again, and bring sessions of format 1 up to it."""
+
+import hashlib
+import json
+import zlib
+from collections.abc import Iterator
+from functools import reduce
+from typing import Any
+
+import pytest
+from google.adk.platform import time as platform_time
+from google.adk.platform import uuid as platform_uuid
+
+from gcp_adk_store import SessionLimits
+from gcp_adk_store.testing.faults.firestore_proxy import FirestoreProxy
+from tests.golden import scenarios
+from tests.golden.raw import Documents, put_documents, read_golden, take_documents
+from tests.golden.scenarios import EPOCH, LARGE, LONG, SHORT, STATE, WHO, Connect
+from tests.golden.test_format_1 import exact, legible, read
+
+SESSION = "adk_apps/shop/adk_users/u%2F1/adk_sessions/%5F_s__"
+SCENARIOS = {
+    made.__name__: made
+    for made in (
+        scenarios.short_session,
+        scenarios.sealed_session,
+        scenarios.expiring_session,
+        scenarios.large_initial_state,
+    )
+}
+
+
+@pytest.fixture
+def fixed(firestore_proxy: FirestoreProxy) -> Iterator[None]:
+    """The same ids and times in every run."""
+    scenarios.fix_ids_and_times()
+    firestore_proxy.clock = lambda _: scenarios.MADE_AT
+    yield
+    platform_time.reset_time_provider()
+    platform_uuid.reset_id_provider()
+
+
+def chained(head: bytes, texts: list[str]) -> bytes:
+    """Return the head of a chain after *texts*."""
+    return reduce(lambda before, text: hashlib.sha256(before + text.encode()).digest(), texts, head)
+
+
+def begun(after: bytes = b"") -> bytes:
+    """Return the head that the golden session's chain begins with."""
+    return hashlib.sha256(b"gcp-adk-store/2\0" + EPOCH.encode() + after).digest()
+
+
+def with_chain_checked(documents: Documents) -> Documents:
+    """Return *documents* with whether their heads are right, since ADK decides what an event's text holds."""
+    found = {path: dict(fields) for path, fields in documents.items()}
+    for fields in found.values():
+        if "tail" in fields:
+            fields["chain"] = fields["chain"] == chained(fields["chain_sealed"], fields["tail"])
+            last = found.get(f"{SESSION}/adk_segments/{EPOCH}-{fields['sealed'] - 1}", {})
+            fields["chain_sealed"] = fields["chain_sealed"] == last.get("chain_end", begun())
+    for number in range(10):
+        fields = found.get(f"{SESSION}/adk_segments/{EPOCH}-{number}", {})
+        if fields:
+            texts = json.loads(zlib.decompress(fields["body"]))
+            before = documents.get(f"{SESSION}/adk_segments/{EPOCH}-{number - 1}", {})
+            fields["chain_end"] = fields["chain_end"] == chained(fields["chain_begin"], texts)
+            fields["chain_begin"] = fields["chain_begin"] == before.get("chain_end", begun())
+    return found
+
+
+class TestReading:
+    """Documents that were not written by this release, put there round the library."""
+
+    @pytest.mark.parametrize(
+        ("name", "state", "events"),
+        [
+            ("short_session", {**STATE, "number": 43, "new": "key"}, SHORT),
+            ("sealed_session", {"n": 6}, LONG),
+            ("large_initial_state", {**LARGE, "n": 2}, LONG[:3]),
+        ],
+    )
+    async def test_a_session(
+        self, connect: Connect, project: str, name: str, state: dict[str, Any], events: list[Any]
+    ) -> None:
+        """Its state has exact types, its events are in order, and it can be appended to."""
+        put_documents(project, read_golden(name, number=2))
+        found = await read(connect)
+        assert exact(state) == exact(found.state)
+        assert events == found.events
+        more = scenarios.event(0)
+        more.id = "one more"
+        await connect().append_event(found, more)
+
+        assert [*events, more] == (await read(connect)).events
+
+    @pytest.mark.parametrize("name", SCENARIOS)
+    def test_its_heads_are_those_of_its_events(self, name: str) -> None:
+        """As docs/data-model.md says how to compute them."""
+        for path, fields in with_chain_checked(read_golden(name, number=2)).items():
+            heads = [value for field, value in fields.items() if field.startswith("chain")]
+            assert heads == [True] * (2 if "adk_chunks" not in path else 0)
+
+
+class TestWriting:
+    """What this release writes, taken out round the library."""
+
+    @pytest.mark.parametrize("name", SCENARIOS)
+    @pytest.mark.usefixtures("fixed")
+    async def test_documents(self, connect: Connect, project: str, name: str) -> None:
+        """The same paths, and in each document the same fields, with the same number of the format."""
+        golden = with_chain_checked(read_golden(name, number=2))
+        await SCENARIOS[name](connect)
+        written = with_chain_checked(take_documents(project))
+
+        assert sorted(golden) == sorted(written)
+        for path, fields in golden.items():
+            kept = {field: written[path][field] for field in fields if field in written[path]}
+            assert exact(legible(fields)) == exact(legible(kept))
+
+
+class TestBringingUp:
+    """Sessions of format 1, as their golden files have them."""
+
+    async def test_reading_leaves_a_session_as_it_is(self, connect: Connect, project: str) -> None:
+        """Only a write brings it up."""
+        golden = read_golden("sealed_session")
+        put_documents(project, golden)
+        await read(connect)
+
+        assert golden == take_documents(project)
+
+    @pytest.mark.parametrize("knows", [True, False], ids=["by its handle", "by its header"])
+    @pytest.mark.parametrize("name", ["short_session", "sealed_session"])
+    async def test_an_append_brings_a_session_up(
+        self, connect: Connect, project: str, name: str, *, knows: bool
+    ) -> None:
+        """The chain begins with its event; all that was stored stays as it was."""
+        golden = read_golden(name)
+        put_documents(project, golden)
+        held = await read(connect)
+        if not knows:
+            held._storage_update_marker = None  # as a handle of another service
+        service = connect()
+        for number in range(2):
+            more = scenarios.event(number)
+            more.id = f"more {number}"
+            await service.append_event(held, more)
+        written = take_documents(project)
+        fields = written.pop(SESSION)
+        before = golden.pop(SESSION)
+        start = begun(b"\0%d" % before["rev"])
+
+        assert golden == written
+        assert (2, before["rev"], start) == (fields["format"], fields["chain_from"], fields["chain_sealed"])
+        assert chained(start, fields["tail"][-2:]) == fields["chain"]
+        assert "initial" not in fields
+
+    async def test_a_seal_chains_only_what_was_appended_since(self, connect: Connect, project: str) -> None:
+        """The events before it are in its segment too."""
+        put_documents(project, read_golden("short_session"))
+        held = await read(connect)
+        service = connect(limits=SessionLimits(seal_tail_bytes=1))
+        for number in range(2):
+            more = scenarios.event(number)
+            more.id = f"more {number}"
+            await service.append_event(held, more)
+        written = take_documents(project)
+        segments = [written[f"{SESSION}/adk_segments/{EPOCH}-{number}"] for number in range(2)]
+        texts = [json.loads(zlib.decompress(segment["body"])) for segment in segments]
+        start = begun(b"\x002")
+
+        assert [3, 1] == [len(one) for one in texts]
+        assert [
+            (start, chained(start, texts[0][2:])),
+            (chained(start, texts[0][2:]), written[SESSION]["chain"]),
+        ] == [(segment["chain_begin"], segment["chain_end"]) for segment in segments]
+        assert (
+            written[SESSION]["chain"]
+            == written[SESSION]["chain_sealed"]
+            == chained(start, [*texts[0][2:], *texts[1]])
+        )
+        assert await connect().get_session(**WHO) == held
