@@ -135,6 +135,12 @@ class Point:
         raise PointMissingError(f"none of the session's {len(events)} events has the {what} id of the point")
 
 
+def require_point(at: object) -> None:
+    """Require that *at* is a point; otherwise raise ``InvalidInputError``."""
+    if not isinstance(at, Point):
+        raise InvalidInputError(f"at must be a Point, such as Point.position(0), not {type(at).__name__}")
+
+
 def last_values(deltas: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """Return the last value that *deltas*, in append order, give to each key."""
     values: dict[str, Any] = {}

@@ -1,7 +1,7 @@
 """Read a session: its documents, the segments that are asked for, and the payloads that they refer to."""
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from functools import partial
@@ -12,10 +12,12 @@ from google.adk.sessions.base_session_service import GetSessionConfig
 
 from gcp_adk_store.codec.event_payloads import WHOLE
 from gcp_adk_store.codec.events import StoredEvent, complete_event, decode_event
+from gcp_adk_store.codec.initial import unpack_initial
 from gcp_adk_store.codec.spilling import unpack_value
 from gcp_adk_store.codec.stored import HEADER_FIELDS, read_header, read_segment, read_session, read_state
 from gcp_adk_store.codec.writes import Document, has_few_keys
 from gcp_adk_store.errors import PayloadMissingError, StoredDataError
+from gcp_adk_store.model.history import Point, keys_of_initial, last_values, state_at, unknown_state
 from gcp_adk_store.model.keys import SessionKey, UserKey
 from gcp_adk_store.model.payloads import PayloadOwner, PayloadRef
 from gcp_adk_store.model.sessions import (
@@ -28,7 +30,7 @@ from gcp_adk_store.model.sessions import (
     wants_events,
     wants_older,
 )
-from gcp_adk_store.model.state import ScopedState
+from gcp_adk_store.model.state import ScopedState, split_scopes
 from gcp_adk_store.operations import telemetry
 from gcp_adk_store.operations.fan_out import fan_out
 from gcp_adk_store.operations.lru import Lru
@@ -54,11 +56,22 @@ class Found:
     shared: ScopedState
     """App and user state."""
     events: list[Event]
+    changed: frozenset[str] = frozenset()
+    """In a read of a point, the keys of the session's state that later events changed."""
 
     @property
     def state(self) -> ScopedState:
         """The state of all scopes."""
         return replace(self.shared, session=self.stored.state)
+
+
+@dataclass(frozen=True, slots=True)
+class _Chosen:
+    """What a read returns of a session, without payloads."""
+
+    stored: StoredSession
+    events: list[StoredEvent]
+    changed: frozenset[str] = frozenset()
 
 
 class SessionReader:
@@ -82,37 +95,116 @@ class SessionReader:
             StoredDataError: a segment or a payload that the session names does not exist.
             UnavailableError: others changed the session each time until the deadline.
         """
+
+        async def choose(stored: StoredSession) -> _Chosen | None:
+            events = await self._events(stored, config)
+            return None if events is None else _Chosen(stored, events)
+
+        return await self._find(key, choose, whole=wants_events(config))
+
+    async def find_at(self, key: SessionKey, point: Point, *, omit_unknown: bool) -> Found | None:
+        """Return a session as it was at *point*, with the state of its app and user as it is now.
+
+        Raises:
+            PointMissingError: the session does not have the point.
+            InitialStateUnknownError: values of keys are unknown, and *omit_unknown* is false.
+            StoredDataError, UnavailableError: as :meth:`find`.
+        """
+        return await self._find(key, partial(self._at, point=point, omit_unknown=omit_unknown), whole=True)
+
+    async def _find(
+        self, key: SessionKey, choose: Callable[[StoredSession], Awaitable["_Chosen | None"]], *, whole: bool
+    ) -> Found | None:
+        """Return what *choose* picks of a session, read again while others change what it needs.
+
+        It picks nothing if a segment is gone. The document has no tail unless it is read *whole*.
+        """
         lost: tuple[str, int] | None = None
         incomplete: list[str | None] | None = None
         rereads = Rereads(self._documents.deadline_s)
         while True:
-            fields = None if wants_events(config) else HEADER_FIELDS
+            fields = None if whole else HEADER_FIELDS
             document, app, user = await self._documents_of(key, fields=fields)
             if document is None:
                 return None
-            stored = await decoded(read_session if wants_events(config) else read_header, document)
+            stored = await decoded(read_session if whole else read_header, document)
             if stored.has_expired:
                 return None
-            selected = await self._events(stored, config)
             # Another call may delete the session, or replace a value and remove its payload, during the read:
             # only what is missing from an unchanged document is an error.
-            if selected is None:
-                if lost == (stored.epoch, stored.sealed):
-                    raise segment_missing(stored)
-                lost = stored.epoch, stored.sealed
-            else:
-                try:
+            try:
+                chosen = await choose(stored)
+                if chosen is not None:
                     shared = await self._complete_shared(key.owner, app, user)
-                    found = await self.complete(stored, selected, shared)
-                except PayloadMissingError:
-                    seen = [one.update_time if one else None for one in (document, app, user)]
-                    if seen == incomplete:
-                        raise
-                    incomplete = seen
-                else:
+                    found = await self.complete(chosen.stored, chosen.events, shared)
                     if found is not None:
-                        return found
+                        return replace(found, changed=chosen.changed)
+                elif lost == (stored.epoch, stored.sealed):
+                    raise segment_missing(stored)
+                else:
+                    lost = stored.epoch, stored.sealed
+            except PayloadMissingError:
+                seen = [one.update_time if one else None for one in (document, app, user)]
+                if seen == incomplete:
+                    raise
+                incomplete = seen
             await rereads.again()
+
+    async def _at(self, stored: StoredSession, *, point: Point, omit_unknown: bool) -> "_Chosen | None":
+        """Return a session as it was at *point*, without payloads; ``None`` if a segment is gone."""
+        segments = await self.segments(stored, range(stored.sealed))
+        if segments is None:
+            return None
+        pauses = Pauses()
+        events: list[StoredEvent] = []
+        for number, texts in enumerate([*(segment.texts for segment in segments), stored.tail]):
+            events += await decode_events(texts, where=self.place_of(stored, number), pauses=pauses)
+        events = await self._unpacked(stored, events)
+        count = point.kept([one.event for one in events])
+        deltas = [split_scopes(one.event.actions.state_delta).session for one in events]
+        kept, later = last_values(deltas[:count]), last_values(deltas[count:])
+        initial: Mapping[str, Any] | None = {}
+        if keys_of_initial(kept, later):
+            initial = await self._initial(stored, segments)
+        state, unknown = state_at(stored.state, kept=kept, later=later, initial=initial)
+        if unknown and not omit_unknown:
+            raise unknown_state(unknown)
+        if count < len(events):
+            last = events[count - 1].timestamp if count else stored.create_time
+            stored = replace(
+                stored,
+                state=state,
+                revision=max(0, stored.revision - len(events) + count),
+                last_update_time=stored.last_update_time if last is None else last,
+                update_time="",  # of a handle that others have overtaken: an append conflicts, or merges
+            )
+        return _Chosen(stored, events[:count], frozenset(later))
+
+    async def _unpacked(self, stored: StoredSession, events: Sequence[StoredEvent]) -> list[StoredEvent]:
+        """Return *events* with those in full that are a payload as a whole; their state is needed."""
+        mine = self._layout.session_payloads(stored.key, stored.epoch)
+        found = await self._fetch(mine, {one.missing[WHOLE] for one in events if WHOLE in one.missing})
+        try:
+            return [
+                _with_warning(await apart(partial(complete_event, one, found), light=False))
+                if WHOLE in one.missing
+                else one
+                for one in events
+            ]
+        except StoredDataError as exc:
+            raise StoredDataError(f"{mine.path}: {exc}") from exc.__cause__
+
+    async def _initial(self, stored: StoredSession, segments: Sequence[Segment]) -> Mapping[str, Any] | None:
+        """Return the state that a session was created with, without payloads; ``None`` if it is unknown."""
+        initial = segments[0].initial if segments else stored.initial
+        if not isinstance(initial, PayloadRef):
+            return initial
+        mine = self._layout.session_payloads(stored.key, stored.epoch)
+        found = await self._fetch(mine, {initial})
+        try:
+            return await apart(partial(unpack_initial, initial, found[initial]), light=False)
+        except StoredDataError as exc:
+            raise StoredDataError(f"{mine.path}: {exc}") from exc.__cause__
 
     async def since(self, key: SessionKey, marker: Marker) -> Found | None:
         """Return a session with the events appended since *marker*; ``None`` if it is another one now."""

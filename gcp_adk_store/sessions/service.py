@@ -20,9 +20,12 @@ from gcp_adk_store.cloud.firestore.documents import open_documents
 from gcp_adk_store.cloud.storage.calls import StorageCalls, StorageClient
 from gcp_adk_store.cloud.storage.objects import Objects
 from gcp_adk_store.codec.documents import Layout
+from gcp_adk_store.errors import PointMissingError
 from gcp_adk_store.model.expiry import Expiry
 from gcp_adk_store.model.garbage import DEFAULT_AGE_S, Garbage
+from gcp_adk_store.model.history import Point, require_point
 from gcp_adk_store.model.keys import SessionKey, UserKey
+from gcp_adk_store.model.state import split_scopes
 from gcp_adk_store.operations import telemetry
 from gcp_adk_store.operations.bounds import Bounds, operation
 from gcp_adk_store.operations.closing import Closing
@@ -233,6 +236,47 @@ class FirestoreSessionService(HistoryMethods, OfOneProcess, Closing, BaseSession
         found = await self._reader.find(key, config)
         return None if found is None else to_session(found)
 
+    @operation
+    async def get_session_at(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        session_id: str,
+        at: Point,
+        unknown_initial: Literal["raise", "omit"] = "raise",
+    ) -> Session | None:
+        """Return a session as it was at a point, or ``None``; it costs what :meth:`get_session` does.
+
+        The events and the session's own state are exactly those of the point. The state of the user and the
+        app is today's. An initial state over 64 KiB, and events over 256 KiB after the point, are payloads
+        that are read too. An append to the returned session conflicts, as with any handle that others
+        overtook, unless the point keeps all events.
+
+        Args:
+            app_name: As :meth:`create_session` takes it.
+            user_id: As *app_name*.
+            session_id: As *app_name*.
+            at: The point, such as ``Point.before_invocation("e-1")``.
+            unknown_initial: What to do about keys of a session from format 1 that events changed first after
+                the point: raise an error, or leave these keys out of the state.
+
+        Raises:
+            PointMissingError: the session does not have the point.
+            InitialStateUnknownError: the session is from format 1, which does not keep the state that it was
+                created with; the error names the keys.
+            InvalidInputError: *at* is not a point.
+            PayloadMissingError: an event that may have changed the state is gone, also with
+                ``on_missing_payload="placeholder"``.
+        """
+        require_either("unknown_initial", unknown_initial, "raise", "omit")
+        require_point(at)
+        key = SessionKey(app=app_name, user=user_id, session=session_id)
+        if not key.session:
+            return None
+        found = await self._reader.find_at(key, at, omit_unknown=unknown_initial == "omit")
+        return None if found is None else to_session(found)
+
     @operation(limited=False)
     async def append_event(self, session: Session, event: Event) -> Event:
         """Store *event* and its change of state, then apply both to *session*; 1 commit.
@@ -241,6 +285,9 @@ class FirestoreSessionService(HistoryMethods, OfOneProcess, Closing, BaseSession
         *session* holds it or this process stored it lately. Cancelling the caller does not stop an append
         that began, as long as its event loop runs: *session* stays equal to storage. Large content becomes
         payloads, which are written first.
+
+        An event of ADK's ``Runner.rewind_async`` is stored with the state delta that leaves the session's own
+        state as :meth:`get_session_at` says; keys that it did not have become ``None``. This takes 1 read.
 
         Raises:
             SessionMissingError: the session does not exist; nothing was written.
@@ -327,6 +374,10 @@ class FirestoreSessionService(HistoryMethods, OfOneProcess, Closing, BaseSession
         known = in_handle or self._delivered.get((key, event.id))
         if known and await self._recorder.holds(key, spelled.append):
             return self._trim_temp_delta_state(event)
+        if event.actions.rewind_before_invocation_id is not None:
+            spelled = await self._spelling.of_event(await self._rewound(key, event))
+            if known and await self._recorder.holds(key, spelled.append):
+                return self._trim_temp_delta_state(event)
         marker = marker_of(session)
         merging = self._on_conflict == "merge"
         appended = await self._recorder.append(key, spelled.append, marker, spelled.change, merging=merging)
@@ -349,3 +400,20 @@ class FirestoreSessionService(HistoryMethods, OfOneProcess, Closing, BaseSession
         if appended.tail_bytes >= self._limits.seal_tail_bytes:
             mark(session, await self._recorder.seal(key, marker_of(session)))
         return event
+
+    async def _rewound(self, key: SessionKey, event: Event) -> Event:
+        """Return an event of ADK's rewind that sets the session's own state to what it was.
+
+        ADK computes the state from the events alone, and would set all keys of the initial state to ``None``.
+        """
+        point = Point.before_invocation(event.actions.rewind_before_invocation_id or "")
+        try:
+            found = await self._reader.find_at(key, point, omit_unknown=True)
+        except PointMissingError:
+            return event
+        if found is None:
+            return event
+        mine = split_scopes(event.actions.state_delta).session
+        delta = {name: value for name, value in event.actions.state_delta.items() if name not in mine}
+        delta.update((name, found.state.session.get(name)) for name in sorted(found.changed))
+        return event.model_copy(update={"actions": event.actions.model_copy(update={"state_delta": delta})})

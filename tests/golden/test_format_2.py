@@ -11,7 +11,7 @@ import pytest
 from google.adk.platform import time as platform_time
 from google.adk.platform import uuid as platform_uuid
 
-from gcp_adk_store import SessionLimits
+from gcp_adk_store import InitialStateUnknownError, Point, SessionLimits
 from gcp_adk_store.testing.faults.firestore_proxy import FirestoreProxy
 from tests.golden import scenarios
 from tests.golden.raw import Documents, put_documents, read_golden, take_documents
@@ -154,6 +154,25 @@ class TestBringingUp:
         assert (2, before["rev"], start) == (fields["format"], fields["chain_from"], fields["chain_sealed"])
         assert chained(start, fields["tail"][-2:]) == fields["chain"]
         assert "initial" not in fields
+
+    async def test_keys_that_were_changed_first_after_a_point_are_unknown(
+        self, connect: Connect, project: str
+    ) -> None:
+        """The initial state was not kept: the error names the keys and the way out; all others are told."""
+        put_documents(project, read_golden("short_session"))
+        service = connect()
+        with pytest.raises(
+            InitialStateUnknownError, match=r"of 2 state keys .*'new', 'number'.*=.omit."
+        ) as caught:
+            await service.get_session_at(**WHO, at=Point.position(0))
+        found = await service.get_session_at(**WHO, at=Point.position(0), unknown_initial="omit")
+        later = await service.get_session_at(**WHO, at=Point.position(2))
+
+        assert ("new", "number") == caught.value.keys
+        assert found is not None
+        assert later is not None
+        assert exact({key: value for key, value in STATE.items() if key != "number"}) == exact(found.state)
+        assert exact({**STATE, "number": 43, "new": "key"}) == exact(later.state)
 
     async def test_a_seal_chains_only_what_was_appended_since(self, connect: Connect, project: str) -> None:
         """The events before it are in its segment too."""

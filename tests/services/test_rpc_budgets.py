@@ -14,6 +14,7 @@ from google.genai import types
 from gcp_adk_store import (
     FirestoreSessionService,
     GcsArtifactService,
+    Point,
     SessionConflictError,
     SessionLimits,
 )
@@ -94,6 +95,25 @@ async def test_get_of_a_short_session_is_one_read(
     await service.get_session(**WHO)
 
     assert ({"BatchGetDocuments": 1}, 3, 0, 0) == cost(meter.take())
+
+
+async def test_a_point_costs_what_the_session_costs(
+    service: FirestoreSessionService, meter: FirestoreMeter, project: str
+) -> None:
+    """Of a long session too, by a process that knows no segment yet, wherever the point is."""
+    held = await service.create_session(**WHO, state={"mine": "initial"})
+    for number in range(60):
+        await service.append_event(held, event(f"{number}", delta={"mine": number}))
+    costs = []
+    meter.take()
+    for at in (None, Point.position(0), Point.position(30), Point.after_event(held.events[-1].id)):
+        cold = FirestoreSessionService(project=project)
+        await (cold.get_session(**WHO) if at is None else cold.get_session_at(**WHO, at=at))
+        await cold.close()
+        costs.append(cost(meter.take()))
+
+    assert [costs[0]] * 4 == costs
+    assert {"BatchGetDocuments": 2} == costs[0][0]
 
 
 async def test_sealing_costs_a_read_and_two_writes_a_segment(
