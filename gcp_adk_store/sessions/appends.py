@@ -22,8 +22,8 @@ from gcp_adk_store.model.weights import is_light
 from gcp_adk_store.operations import forks, telemetry
 from gcp_adk_store.operations.limiter import Limiter, Permit
 from gcp_adk_store.operations.pauses import apart
+from gcp_adk_store.sessions.completion import Found
 from gcp_adk_store.sessions.handle import mark
-from gcp_adk_store.sessions.reader import Found
 from gcp_adk_store.settings import SessionLimits
 
 logger = logging.getLogger(__name__)

@@ -6,7 +6,7 @@ from google.adk.sessions import Session
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.sessions import Marker
 from gcp_adk_store.model.state import ScopedState, merge_scopes
-from gcp_adk_store.sessions.reader import Found
+from gcp_adk_store.sessions.completion import Found
 
 
 def marker_of(session: Session) -> Marker | None:

@@ -1,25 +1,29 @@
-"""Read the events of whole sessions in parts: what a session used, and all events of a user."""
+"""Read histories: a session at a point, what a session used, and all events of a user."""
 
 import sys
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, Literal
 
 from google.adk.events import Event
+from google.adk.sessions import Session
 
 from gcp_adk_store.codec.cursors import decode_user_event_cursor, encode_user_event_cursor
 from gcp_adk_store.codec.stored import read_session
 from gcp_adk_store.codec.writes import Page
 from gcp_adk_store.errors import InvalidInputError, SessionMissingError
+from gcp_adk_store.model.history import Point, require_point
 from gcp_adk_store.model.keys import SessionKey, UserKey
 from gcp_adk_store.model.sessions import EventPlace, StoredSession
 from gcp_adk_store.model.usage import SessionUsage, UsageCounter
 from gcp_adk_store.operations.bounds import operation
 from gcp_adk_store.operations.lru import Lru
 from gcp_adk_store.operations.pauses import Pauses, apart
-from gcp_adk_store.sessions.arguments import require_limit
+from gcp_adk_store.sessions.arguments import require_either, require_limit
+from gcp_adk_store.sessions.completion import decoded
+from gcp_adk_store.sessions.handle import to_session
 from gcp_adk_store.sessions.listings import ListingMethods, beyond
-from gcp_adk_store.sessions.reader import NOT_FOUND, decode_events, decoded
+from gcp_adk_store.sessions.reader import NOT_FOUND, decode_events
 
 _SESSIONS_PER_READ: Final = 16
 """Session documents, of 1 MiB at most, that an iteration over a user's events holds."""
@@ -46,6 +50,47 @@ class HistoryMethods(ListingMethods):
 
     The service's constructor sets the attributes.
     """
+
+    @operation
+    async def get_session_at(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        session_id: str,
+        at: Point,
+        unknown_initial: Literal["raise", "omit"] = "raise",
+    ) -> Session | None:
+        """Return a session as it was at a point, or ``None``; it costs what :meth:`get_session` does.
+
+        The events and the session's own state are exactly those of the point. The state of the user and the
+        app is today's. An initial state over 64 KiB, and events over 256 KiB after the point, are payloads
+        that are read too. An append to the returned session conflicts, as with any handle that others
+        overtook, unless the point keeps all events.
+
+        Args:
+            app_name: As :meth:`create_session` takes it.
+            user_id: As *app_name*.
+            session_id: As *app_name*.
+            at: The point, such as ``Point.before_invocation("e-1")``.
+            unknown_initial: What to do about keys of a session from format 1 that events changed first after
+                the point: raise an error, or leave these keys out of the state.
+
+        Raises:
+            PointMissingError: the session does not have the point.
+            InitialStateUnknownError: the session is from format 1, which does not keep the state that it was
+                created with; the error names the keys.
+            InvalidInputError: *at* is not a point.
+            PayloadMissingError: an event that may have changed the state is gone, also with
+                ``on_missing_payload="placeholder"``.
+        """
+        require_either("unknown_initial", unknown_initial, "raise", "omit")
+        require_point(at)
+        key = SessionKey(app=app_name, user=user_id, session=session_id)
+        if not key.session:
+            return None
+        found = await self._reader.find_at(key, at, omit_unknown=unknown_initial == "omit")
+        return None if found is None else to_session(found)
 
     @operation
     async def get_session_usage(self, *, app_name: str, user_id: str, session_id: str) -> SessionUsage:

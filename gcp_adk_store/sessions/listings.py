@@ -36,16 +36,9 @@ from gcp_adk_store.operations.fan_out import beside, fan_out
 from gcp_adk_store.operations.pauses import Pauses, apart, paced
 from gcp_adk_store.operations.rereads import Rereads
 from gcp_adk_store.sessions.arguments import is_count, require_either, require_limit
+from gcp_adk_store.sessions.completion import Found, decoded, refers
 from gcp_adk_store.sessions.handle import to_session
-from gcp_adk_store.sessions.reader import (
-    NOT_FOUND,
-    Found,
-    SessionReader,
-    decode_events,
-    decoded,
-    refers,
-    segment_missing,
-)
+from gcp_adk_store.sessions.reader import NOT_FOUND, SessionReader, decode_events, segment_missing
 from gcp_adk_store.sessions.storage import SessionStorage
 
 MAX_PAGE_SIZE: Final = 1000

@@ -28,8 +28,9 @@ from gcp_adk_store.operations import telemetry
 from gcp_adk_store.operations.pauses import apart
 from gcp_adk_store.operations.rereads import Rereads
 from gcp_adk_store.ports.refusals import RefusedError, settling
+from gcp_adk_store.sessions.completion import Found
 from gcp_adk_store.sessions.parts import renew
-from gcp_adk_store.sessions.reader import NOT_FOUND, Found, SessionReader, segment_missing
+from gcp_adk_store.sessions.reader import NOT_FOUND, SessionReader, segment_missing
 from gcp_adk_store.sessions.storage import SessionStorage
 
 logger = logging.getLogger(__name__)

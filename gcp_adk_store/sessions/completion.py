@@ -1,0 +1,190 @@
+"""Complete what documents contain by the payloads that they refer to."""
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, TypeVar
+
+from google.adk.events import Event
+
+from gcp_adk_store.codec.event_payloads import WHOLE
+from gcp_adk_store.codec.events import StoredEvent, complete_event
+from gcp_adk_store.codec.spilling import unpack_value
+from gcp_adk_store.codec.stored import HEADER_FIELDS, read_header, read_state
+from gcp_adk_store.codec.writes import Document, has_few_keys
+from gcp_adk_store.errors import PayloadMissingError, StoredDataError
+from gcp_adk_store.model.keys import SessionKey, UserKey
+from gcp_adk_store.model.payloads import PayloadOwner, PayloadRef
+from gcp_adk_store.model.sessions import (
+    StoredSession,
+)
+from gcp_adk_store.model.state import ScopedState
+from gcp_adk_store.operations import telemetry
+from gcp_adk_store.operations.fan_out import fan_out
+from gcp_adk_store.operations.pauses import apart
+from gcp_adk_store.operations.rereads import Rereads
+from gcp_adk_store.sessions.storage import SessionStorage
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """A session as a read returns it, payloads included."""
+
+    stored: StoredSession
+    shared: ScopedState
+    """App and user state."""
+    events: list[Event]
+    changed: frozenset[str] = frozenset()
+    """In a read of a point, the keys of the session's state that later events changed."""
+
+    @property
+    def state(self) -> ScopedState:
+        """The state of all scopes."""
+        return replace(self.shared, session=self.stored.state)
+
+
+class CompletingReader:
+    """Reads payloads of sessions, users and apps."""
+
+    def __init__(self, storage: SessionStorage, *, placeholders: bool) -> None:
+        """Prepare the reader; with *placeholders*, an event is read without payloads that are gone."""
+        self._documents, self._payloads, self._layout = storage.documents, storage.payloads, storage.layout
+        self._placeholders = placeholders
+
+    async def header(self, key: SessionKey) -> StoredSession | None:
+        """Return the session document as it is now, without its tail."""
+        (document,) = await self._documents.get([self._layout.session(key)], fields=HEADER_FIELDS)
+        return await decoded(read_header, document) if document else None
+
+    async def is_gone(self, stored: StoredSession) -> bool:
+        """Return whether another call deleted a session after it was read, or it has expired."""
+        now = await self.header(stored.key)
+        return now is None or now.epoch != stored.epoch or now.has_expired
+
+    async def complete(
+        self, stored: StoredSession, selected: Sequence[StoredEvent], shared: ScopedState
+    ) -> Found | None:
+        """Return the session with its payloads, fetched side by side; ``None`` if it is gone."""
+        mine = self._layout.session_payloads(stored.key, stored.epoch)
+        try:
+            events = await self.complete_events(stored, selected)
+            state = await self._complete_state(mine, stored.state)
+        except PayloadMissingError:
+            if await self.is_gone(stored):
+                return None
+            raise
+        return Found(stored=replace(stored, state=state), shared=shared, events=events)
+
+    async def complete_events(self, stored: StoredSession, selected: Sequence[StoredEvent]) -> list[Event]:
+        """Return events of *stored* with their payloads, fetched side by side."""
+        mine = self._layout.session_payloads(stored.key, stored.epoch)
+        while missing := {ref for event in selected for ref in event.missing.values()}:
+            found = await self._fetch(mine, missing, placeholders=self._placeholders)
+            if len(found) < len(missing) and await self.is_gone(stored):
+                raise PayloadMissingError(f"{mine.path} is gone, and its payloads with it")
+            try:
+                selected = [
+                    await apart(partial(complete_event, event, found), light=WHOLE not in event.missing)
+                    for event in selected
+                ]
+            except StoredDataError as exc:
+                raise StoredDataError(f"{mine.path}: {exc}") from exc.__cause__
+            selected = [with_warning(event) for event in selected]
+        return [event.event for event in selected]
+
+    async def whole_event(self, stored: StoredSession, event: StoredEvent) -> Event:
+        """Return *event*, fetched if it is a payload as a whole, without payloads of parts of its content."""
+        ref = event.missing.get(WHOLE)
+        if ref is None:
+            return event.event
+        mine = self._layout.session_payloads(stored.key, stored.epoch)
+        found = await self._fetch(mine, {ref}, placeholders=self._placeholders)
+        try:
+            completed = await apart(partial(complete_event, event, found), light=False)
+        except StoredDataError as exc:
+            raise StoredDataError(f"{mine.path}: {exc}") from exc.__cause__
+        return with_warning(completed).event
+
+    async def _complete_shared(
+        self, owner: UserKey, app: Document | None, user: Document | None
+    ) -> ScopedState:
+        """Return app and user state with its payloads."""
+        layout = self._layout
+        return ScopedState(
+            app=await self.lasting_state(layout.app_payloads(owner.app), app),
+            user=await self.lasting_state(layout.user_payloads(owner), user),
+        )
+
+    async def lasting_state(self, owner: PayloadOwner, document: Document | None) -> Mapping[str, Any]:
+        """Return the state of an app or a user and its payloads, reread if it changes."""
+        rereads = Rereads(self._documents.deadline_s)
+        while document is not None:
+            try:
+                return await self._complete_state(owner, await decoded(read_state, document))
+            except PayloadMissingError:
+                # Another call may replace a value and remove its payload during the read.
+                (now,) = await self._documents.get([owner.path])
+                if now is None or now.update_time == document.update_time:
+                    raise
+                document = now
+            await rereads.again()
+        return {}
+
+    async def _complete_state(self, owner: PayloadOwner, state: Mapping[str, Any]) -> Mapping[str, Any]:
+        if not refers(state):
+            return state
+        refs = {key: value for key, value in state.items() if isinstance(value, PayloadRef)}
+        found = await self._fetch(owner, set(refs.values()))
+        try:
+            unpacked = {
+                key: await apart(partial(unpack_value, ref, found[ref]), light=False)
+                for key, ref in refs.items()
+            }
+        except StoredDataError as exc:
+            raise StoredDataError(f"{owner.path}: {exc}") from exc.__cause__
+        return {**state, **unpacked}
+
+    async def _fetch(
+        self, owner: PayloadOwner, refs: AbstractSet[PayloadRef], *, placeholders: bool = False
+    ) -> dict[PayloadRef, bytes]:
+        """Return payloads; those that are gone are left out where there are *placeholders* for them."""
+
+        async def get(ref: PayloadRef) -> bytes | None:
+            try:
+                return await self._payloads.get(owner, ref)
+            except PayloadMissingError as exc:
+                if not placeholders:
+                    raise
+                logger.warning(
+                    "an event is read without its content: %s", exc, extra=telemetry.log_fields(exc)
+                )
+                return None
+
+        wanted = sorted(refs, key=lambda ref: ref.sha256)
+        found = await fan_out(get(ref) for ref in wanted)
+        return {ref: data for ref, data in zip(wanted, found, strict=True) if data is not None}
+
+
+def with_warning(event: StoredEvent) -> StoredEvent:
+    """Return *event*; log a warning if a newer ADK wrote it and something of it is left out."""
+    if event.left_out:
+        logger.warning(
+            "a newer google-adk wrote an event; left out: %s", event.left_out, extra=telemetry.log_fields()
+        )
+    return event
+
+
+async def decoded(read: Callable[[Document], T], document: Document) -> T:
+    """Return what *read* reads in *document*, in a thread where that takes long: for thousands of keys."""
+    return await apart(partial(read, document), light=has_few_keys(document.fields))
+
+
+def refers(state: Mapping[str, Any]) -> bool:
+    """Return whether *state* has payloads."""
+    return any(isinstance(value, PayloadRef) for value in state.values())
