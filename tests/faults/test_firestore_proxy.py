@@ -277,8 +277,8 @@ async def test_two_owners_on_one_proxy_have_plans_of_their_own(
     """An outage of one project is not the other's."""
     plans = Plans()
     firestore_proxy.plan = plans
-    mine = FirestoreSessionService(project=project, limits=HASTY)
-    other = FirestoreSessionService(project=f"{project}-b", limits=HASTY)
+    mine = FirestoreSessionService(project=project)
+    other = FirestoreSessionService(project=f"{project}-b")
     with plans.of(project, from_nth(0, Refuse("RESOURCE_EXHAUSTED", retry_after_s=60))):
         with pytest.raises(UnavailableError):
             await mine.create_session(**WHO)

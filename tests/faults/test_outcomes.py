@@ -141,7 +141,7 @@ async def test_a_removal_whose_outcome_cannot_be_read_is_unknown(
 ) -> None:
     """The payload is gone: UnavailableError would say that nothing was written."""
     service = FirestoreSessionService(
-        project=project, limits=SessionLimits(state_value_bytes=10, deadline_s=1, rpc_timeout_s=1)
+        project=project, limits=SessionLimits(state_value_bytes=10, deadlines_s={"remove_garbage": 1})
     )
     session = await service.create_session(**WHO, state={"large": "old" * 100})
     change = EventActions(state_delta={"large": 1})
