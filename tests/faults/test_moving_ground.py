@@ -69,7 +69,9 @@ async def test_a_value_that_is_replaced_and_collected_while_it_is_read_is_the_ne
 ) -> None:
     """The collector may remove an old payload as soon as nothing refers to it; a reader looks again."""
     service = FirestoreSessionService(project=project, limits=SessionLimits(state_value_bytes=100))
-    session = await service.create_session(**WHO, state={name: "old" * 100})
+    session = await service.create_session(**WHO)  # an initial value stays in use
+    old = EventActions(state_delta={name: "old" * 100})
+    await service.append_event(session, Event(author="user", actions=old))
     hold = Hold()
     firestore_proxy.plan = only("BatchGetDocuments", nth(1, hold))
     reading = asyncio.create_task(reads(service))
@@ -155,8 +157,10 @@ async def test_an_object_of_an_owner_that_cannot_be_is_left_alone(
     service = FirestoreSessionService(
         project=project, bucket=adk_store_bucket, limits=SessionLimits(state_value_bytes=10)
     )
-    session = await service.create_session(**WHO, state={"large": "x" * 100})
-    await service.append_event(session, Event(author="me", actions=EventActions(state_delta={"large": 1})))
+    session = await service.create_session(**WHO)
+    for value in ("x" * 100, 1):
+        change = EventActions(state_delta={"large": value})
+        await service.append_event(session, Event(author="me", actions=change))
     put_owned(adk_store_bucket, path)
     found = await found_by(service)
 

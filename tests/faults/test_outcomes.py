@@ -143,9 +143,10 @@ async def test_a_removal_whose_outcome_cannot_be_read_is_unknown(
     service = FirestoreSessionService(
         project=project, limits=SessionLimits(state_value_bytes=10, deadlines_s={"remove_garbage": 1})
     )
-    session = await service.create_session(**WHO, state={"large": "old" * 100})
-    change = EventActions(state_delta={"large": 1})
-    await service.append_event(session, Event(author="me", actions=change))
+    session = await service.create_session(**WHO)
+    for value in ("old" * 100, 1):
+        change = EventActions(state_delta={"large": value})
+        await service.append_event(session, Event(author="me", actions=change))
     with in_days(2):
         (garbage,) = [found async for found in service.find_garbage()]
     commits = only("Commit", nth(0, Lose()))

@@ -256,9 +256,10 @@ async def test_garbage_that_a_policy_keeps_is_not_called_gone(
     stored_objects: Stored,
 ) -> None:
     """Neither False, which says that somebody put it again, nor True."""
-    session = await sessions.create_session(**WHO, state={"large": "x" * 100})
-    change = EventActions(state_delta={"large": 1})
-    await sessions.append_event(session, Event(author="me", actions=change))
+    session = await sessions.create_session(**WHO)
+    for value in ("x" * 100, 1):
+        change = EventActions(state_delta={"large": value})
+        await sessions.append_event(session, Event(author="me", actions=change))
     assert firestore_proxy.address
     with in_days(2):
         (garbage,) = [found async for found in sessions.find_garbage()]

@@ -14,7 +14,7 @@ from google.adk.sessions import Session
 from google.genai import types
 from opentelemetry.trace import SpanKind, StatusCode
 
-from gcp_adk_store import FirestoreSessionService, Garbage, GcsArtifactService, SessionLimits, Store
+from gcp_adk_store import FirestoreSessionService, Garbage, GcsArtifactService, Point, SessionLimits, Store
 from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE
 from gcp_adk_store.testing.faults.firestore_proxy import FirestoreProxy
 from gcp_adk_store.testing.faults.storage_proxy import StorageProxy
@@ -59,6 +59,7 @@ class Tour:
         yield "append_event", lambda: sessions.append_event(self._session, said("one", mine=1))
         yield "append_event", lambda: sessions.append_event(self._session, picture(300_000))
         yield "get_session", lambda: sessions.get_session(**WHO)
+        yield "get_session_at", lambda: sessions.get_session_at(**WHO, at=Point.position(1))
         yield "list_sessions", lambda: sessions.list_sessions(**OWNER)
         yield "list_sessions", lambda: sessions.list_sessions(app_name="app")
         yield "list_sessions_page", lambda: sessions.list_sessions_page(**OWNER)
@@ -186,7 +187,8 @@ async def test_what_a_collector_does_is_measured(
 ) -> None:
     """It has no app."""
     service = connect(limits=SessionLimits(state_value_bytes=10))
-    held = await service.create_session(**WHO, state={"mine": "a long value"})
+    held = await service.create_session(**WHO)
+    await service.append_event(held, said(mine="a long value"))
     await service.append_event(held, said(mine="another long value"))
     watched.take_spans()
     meter.take()

@@ -3,8 +3,8 @@ locals {
   # for with every write, and times that only grow would bound how fast a
   # collection can be written.
   _unindexed_fields = {
-    apps     = ["state"]
-    users    = ["state"]
+    apps  = ["state"]
+    users = ["state"]
     sessions = [
       "state", "initial", "initial_payload", "tail", "chain", "chain_sealed",
       "create_time", "sealed_max", "expire_at", "parts_expire_at",
