@@ -23,7 +23,7 @@ ENVIRON = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.
     ("words", "found"),
     [
         ("gcp-adk-store se", {"sessions"}),
-        ("gcp-adk-store sessions ''", {"delete", "export", "list", "show"}),
+        ("gcp-adk-store sessions ''", {"delete", "export", "list", "show", "usage"}),
         ("gcp-adk-store sessions list --or", {"--order"}),
         ("gcp-adk-store sessions list --order ''", {"newest", "oldest"}),
         ("gcp-adk-store artifacts delete --d", {"--database", "--dry-run"}),

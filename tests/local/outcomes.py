@@ -21,7 +21,8 @@ async def outcomes(folder: Path, *, deadline_s: float = 10) -> list[list[str]]:
     async with Store.local(folder, **limits) as store:
         part = types.Part.from_bytes(data=os.urandom(200_000), mime_type="image/png")
         return [
-            await _outcome(store.sessions.create_session(**OF, state={"large": os.urandom(100_000).hex()})),
+            # As large as an initial state may be in the document itself.
+            await _outcome(store.sessions.create_session(**OF, state={"large": os.urandom(30_000).hex()})),
             await _outcome(store.artifacts.save_artifact(**OF, filename="plot.png", artifact=part)),
             await _outcome(store.sessions.get_session(**OF)),
             await _outcome(store.artifacts.load_artifact(**OF, filename="plot.png")),

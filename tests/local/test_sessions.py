@@ -1,10 +1,8 @@
-"""Run the session service on local documents: ADK's suite for session services, and a later process."""
+"""A session goes on in a later service."""
 
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-import pytest
 from google.adk.events import Event
 
 from gcp_adk_store import FirestoreSessionService
@@ -14,7 +12,6 @@ from gcp_adk_store.local.documents import LocalDocuments
 from gcp_adk_store.sessions.payload_store import Payloads
 from gcp_adk_store.sessions.storage import SessionStorage
 from gcp_adk_store.settings import SessionLimits
-from gcp_adk_store.testing.conformance import SessionServiceConformance
 
 WHO: dict[str, Any] = {"app_name": "app", "user_id": "user", "session_id": "session"}
 
@@ -24,24 +21,6 @@ def service_over(path: Path | None) -> FirestoreSessionService:
     documents: Any = LocalDocuments(Database(path), SessionLimits())
     layout = Layout("adk")
     return FirestoreSessionService.over(SessionStorage(documents, Payloads(documents, None, layout), layout))
-
-
-class TestSessionsInAFile(SessionServiceConformance):
-    """As in production, each commit is on the disk."""
-
-    @pytest.fixture
-    async def session_service(self, path: Path) -> AsyncIterator[FirestoreSessionService]:
-        service = service_over(path)
-        yield service
-        await service.close()
-
-
-class TestSessionsInMemory(SessionServiceConformance):
-    """As in tests."""
-
-    @pytest.fixture
-    def session_service(self) -> FirestoreSessionService:
-        return service_over(None)
 
 
 async def test_a_later_service_goes_on_with_the_session(path: Path) -> None:

@@ -157,7 +157,7 @@ async def test_the_indexes_are_those_that_queries_need(
 
 
 def test_the_environment_is_what_the_settings_read(declared: Declared) -> None:
-    """Every variable that says where, but for the project's fallback, with the values of this store."""
+    """Every variable that says where in the cloud, with the values of this store; not the fallback."""
 
     class Asked(Mapping[str, str]):
         def __init__(self) -> None:
@@ -177,7 +177,7 @@ def test_the_environment_is_what_the_settings_read(declared: Declared) -> None:
     StoreSettings.from_env(asked)
     environment = declared.outputs["environment"]["value"]
 
-    assert asked.names == {*environment, *AS_WHOM, "GOOGLE_CLOUD_PROJECT"}
+    assert asked.names == {*environment, *AS_WHOM, "GOOGLE_CLOUD_PROJECT", "ADK_STORE_LOCAL"}
     assert StoreSettings.from_env(environment) == StoreSettings(
         project="my-project",
         database="agents",

@@ -13,7 +13,6 @@ from google.genai import types
 
 from gcp_adk_store import ArtifactLimits, GcsArtifactService, InvalidInputError, StoredDataError
 from gcp_adk_store.local.objects import LocalSigner
-from gcp_adk_store.testing.conformance import ArtifactServiceConformance
 from tests.local.objects.conftest import Kept
 
 WHO: Final[dict[str, Any]] = {"app_name": "app", "user_id": "user", "session_id": "session", "filename": "f"}
@@ -25,10 +24,6 @@ async def artifact_service(kept: Kept) -> AsyncIterator[GcsArtifactService]:
     service = GcsArtifactService.over(kept.objects, kept.uploads, LocalSigner(), ArtifactLimits())
     yield service
     await service.close()
-
-
-class TestLocalArtifacts(ArtifactServiceConformance):
-    """In files and in memory."""
 
 
 class TestFilesOfArtifacts:
