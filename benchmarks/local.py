@@ -11,8 +11,7 @@ import os
 import sqlite3
 import statistics
 import tempfile
-import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -25,6 +24,7 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
+from benchmarks.timing import timed
 from gcp_adk_store import Store
 
 OURS, SQLITE, SQL = "gcp_adk_store", "ADK's SqliteSessionService", "ADK's DatabaseSessionService"
@@ -52,16 +52,6 @@ async def opened(name: str, folder: Path) -> AsyncIterator[BaseSessionService]:
     else:
         async with DatabaseSessionService(f"sqlite+aiosqlite:///{folder / 'sql.sqlite'}") as service:
             yield service
-
-
-async def timed(times: int, act: Callable[[], Awaitable[object]]) -> list[float]:
-    """Return milliseconds of each of so many acts, one after the other."""
-    took = []
-    for _ in range(times):
-        start = time.perf_counter()
-        await act()
-        took.append((time.perf_counter() - start) * 1000)
-    return took
 
 
 async def grow(service: BaseSessionService, events: int, told: Callable[[], None]) -> None:

@@ -9,13 +9,13 @@ import json
 import os
 import statistics
 import time
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.timing import timed
 from gcp_adk_store.ces.sandbox import BubblewrapSandbox, default_folder
 
 ENTRY = "benchmarks.sandboxed.entry:run"
@@ -27,16 +27,6 @@ AT_A_TIME = 32
 async def echo(call: dict[str, Any]) -> dict[str, Any]:
     """Answer a host call with itself."""
     return call
-
-
-async def timed(times: int, act: Callable[[], Awaitable[object]]) -> list[float]:
-    """Return milliseconds of each of so many acts, one after the other."""
-    took = []
-    for _ in range(times):
-        start = time.perf_counter()
-        await act()
-        took.append((time.perf_counter() - start) * 1000)
-    return took
 
 
 async def measure(folder: Path) -> dict[str, list[float]]:

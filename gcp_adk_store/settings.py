@@ -204,7 +204,7 @@ class ArtifactLimits:
 
 
 class SessionOptions(TypedDict, total=False):
-    """Options of every session service, whatever its backend."""
+    """Options of every session service, on every backend."""
 
     on_conflict: Literal["raise", "merge"]
     """What an append does when another writer was first: ``raise`` (default) raises SessionConflictError;

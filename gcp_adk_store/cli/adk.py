@@ -25,7 +25,7 @@ SCHEMES: Final[Mapping[str, Sequence[str]]] = {
 """URI schemes of ADK and of this store by the kind of service; sessions also accept SQLAlchemy's."""
 
 _OURS: Final = ("firestore", "gs")
-"""What follows a + in these schemes is no driver of a SQL database."""
+"""In these schemes, the text after a + does not name a driver of a SQL database."""
 
 _SERVERS: Final = ("api_server", "run", "web")
 """Commands of ADK that use the services in this process."""

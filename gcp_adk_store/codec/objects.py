@@ -116,7 +116,8 @@ class StoredObject:
         try:
             return {**flat, **json.loads(self.metadata.get(_JSON, "{}"))}
         except (TypeError, ValueError, RecursionError) as exc:
-            raise StoredDataError(f"the metadata {_JSON} of object {self.name!r} is no JSON object") from exc
+            told = f"the metadata {_JSON} of object {self.name!r} is not a JSON object"
+            raise StoredDataError(told) from exc
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -314,7 +315,8 @@ def decode_artifact(stored: StoredObject, data: bytes) -> types.Part | None:
         try:
             text = data.decode()
         except UnicodeDecodeError as exc:
-            raise StoredDataError(f"object {stored.name!r} is marked as text and is no UTF-8") from exc
+            told = f"object {stored.name!r} is marked as text, but its bytes are not UTF-8"
+            raise StoredDataError(told) from exc
         return types.Part(text=read_halves(text) if stored.metadata.get(_HALVES) == "true" else text)
     name = stored.metadata.get(_DISPLAY_NAME)
     part = types.Part(inline_data=types.Blob(data=data, mime_type=stored.content_type, display_name=name))
@@ -366,7 +368,7 @@ def _unicode(text: str, key: str) -> str:
         text.encode()
     except UnicodeEncodeError as exc:
         raise InvalidInputError(
-            f"{_FIELDS.get(key, key)} holds half of a surrogate pair at index {exc.start}, which is no "
+            f"{_FIELDS.get(key, key)} holds half of a surrogate pair at index {exc.start}, which is not "
             "Unicode text; leave it out"
         ) from exc
     return text

@@ -76,7 +76,7 @@ async def _read(facts: FolderFacts, deadline_s: float) -> FolderFacts:
         facts = replace(facts, journal_mode=mode)
         return replace(facts, damage=await database.read(check))
     except StoredDataError as exc:
-        # Before the mode was known, the file is none of this format, or its first page is damaged.
+        # Before the mode was known, the file has another format, or its first page is damaged.
         return replace(facts, damage=[str(exc)]) if facts.journal_mode else replace(facts, refusal=str(exc))
     except StoreError as exc:
         return replace(facts, refusal=str(exc))

@@ -106,7 +106,7 @@ def _union(stored: Any, values: Sequence[Any]) -> list[Any]:
 
 
 def _are_equal(one: Any, other: Any) -> bool:
-    """Compare as Firestore does: numbers by value, of whatever type; not-a-number equals itself."""
+    """Compare as Firestore does: numbers by value, integers and floats alike; not-a-number equals itself."""
     if isinstance(one, bool) or isinstance(other, bool) or one is None or other is None:
         return one is other
     if isinstance(one, (int, float)) and isinstance(other, (int, float)):

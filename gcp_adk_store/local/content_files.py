@@ -1,4 +1,4 @@
-"""Keep the bytes of objects in files that are whole or absent, whatever ends the process."""
+"""Keep the bytes of objects in files that are whole or absent, even if the process is killed."""
 
 import os
 import re

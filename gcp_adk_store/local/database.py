@@ -112,7 +112,7 @@ class Database(OfOneProcess):
         """Return what *work* returns, from one snapshot.
 
         Raises:
-            InvalidInputError: the path cannot be that of a store, or the file is no store.
+            InvalidInputError: the path cannot be that of a store, or the file is not a store.
             AccessDeniedError: this user may not write the file or its folder.
             UnavailableError: others hold the file until the deadline, or the disk is full or fails.
             OverloadedError: 10,000 calls of this process wait, or earlier ones took all the time.

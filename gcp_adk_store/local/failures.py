@@ -26,7 +26,7 @@ _DENIED: Final = "let this user write the file and its folder, or pass another p
 _ANOTHER: Final = "pass the path of a store, or one that does not exist yet"
 
 _FAILURES: Final = {
-    sqlite3.SQLITE_NOTADB: (InvalidInputError, f"this is no store, and no database; {_ANOTHER}"),
+    sqlite3.SQLITE_NOTADB: (InvalidInputError, f"this is neither a store nor a database; {_ANOTHER}"),
     sqlite3.SQLITE_CORRUPT: (StoredDataError, "the file is damaged ({name}); restore it from a backup"),
     sqlite3.SQLITE_READONLY: (AccessDeniedError, f"it cannot be written ({{name}}); {_DENIED}"),
     sqlite3.SQLITE_PERM: (AccessDeniedError, f"it cannot be opened ({{name}}); {_DENIED}"),
@@ -73,12 +73,12 @@ def is_new(path: Path | None, *, application_id: int, version: int, tables: int)
             )
         return False
     if application_id or version or tables:
-        raise InvalidInputError(f"{path} is no store, but another program's database; {_ANOTHER}")
+        raise InvalidInputError(f"{path} is not a store, but another program's database; {_ANOTHER}")
     return True
 
 
 def of_sqlite(exc: sqlite3.Error, path: Path | None, *, committing: bool) -> Exception:
-    """Return the error for *exc*; an error that is no failure of the file stays as it is.
+    """Return the error for *exc*; an error that the file did not cause stays as it is.
 
     *committing* says whether the commit of a write failed: an unclear failure leaves its outcome unknown.
     """

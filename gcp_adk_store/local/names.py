@@ -20,7 +20,7 @@ def document_key(path: str) -> bytes:
     """Return the key of the document at *path*.
 
     Raises:
-        InvalidInputError: *path* is no document's path.
+        InvalidInputError: *path* is not the path of a document.
     """
     segments = path.split("/")
     if len(segments) % 2:
@@ -32,7 +32,7 @@ def collection_key(parent: str, collection: str) -> bytes:
     """Return what the keys of the documents in *collection* below the document *parent* begin with.
 
     Raises:
-        InvalidInputError: *parent* is no document's path, or *collection* no collection's id.
+        InvalidInputError: *parent* is not the path of a document, or *collection* is not an id.
     """
     above = [*parent.split("/")] if parent else []
     if len(above) % 2:
@@ -59,10 +59,10 @@ def below(key: bytes) -> tuple[bytes, bytes]:
 
 
 def field_path(text: str) -> FieldPath:
-    """Return the names in a field path, in which backticks quote a name that is no plain word.
+    """Return the names in a field path, in which backticks quote a name that is not a plain word.
 
     Raises:
-        InvalidInputError: *text* is no field path.
+        InvalidInputError: *text* is not a field path.
     """
     names: list[str] = []
     at = 0
@@ -74,7 +74,7 @@ def field_path(text: str) -> FieldPath:
         if text[at] != ".":
             break
         at += 1
-    raise InvalidInputError(f"{text[:80]!r} is no field path")
+    raise InvalidInputError(f"{text[:80]!r} is not a field path")
 
 
 def _key(segments: list[str], shown: str) -> bytes:

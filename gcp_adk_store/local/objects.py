@@ -88,7 +88,7 @@ class LocalObjects:
     async def require_absent(self, name: str, *, marks: Mapping[str, str] | None = None) -> None:
         """Refuse to write an object that exists, before its bytes are written; it gets *marks*, if any.
 
-        This opens the database, too: beside a file that is no store, no other files appear.
+        This opens the database, too: no files appear beside a file that is not a store.
 
         Raises:
             ObjectExistsError: it exists.

@@ -36,7 +36,7 @@ _MICROSECOND: Final = timedelta(microseconds=1)
 
 
 class Spelled(NamedTuple):
-    """The content of a row; equal for equal fields, whatever their order."""
+    """The content of a row; equal for equal fields in any order."""
 
     fields: str
     """JSON of the fields that are not in *content*."""
@@ -171,7 +171,7 @@ def _mark(value: Any) -> dict[str, Any]:
         return {_BYTES: base64.b64encode(value).decode()}
     if isinstance(value, datetime):
         return {_TIME: micros(value)}
-    raise TypeError(f"a {type(value).__name__} is no field")
+    raise TypeError(f"a {type(value).__name__} cannot be a field")
 
 
 def _finite(value: Any) -> Any:

@@ -32,7 +32,7 @@ _STEPS: Final = 20
 
 
 class Sweeper:
-    """Sweeps a store once an hour, whatever the number of processes that use it."""
+    """Sweeps a store once an hour, for all processes that use it together."""
 
     def __init__(self, database: Database, contents: Contents) -> None:
         self._database = database

@@ -24,7 +24,7 @@ _DOCUMENTS: Final = (
     "CREATE INDEX documents_of_a_parent ON documents (parent, key)",
     "CREATE INDEX documents_of_a_collection ON documents (collection, key)",
     "CREATE INDEX documents_that_expire ON documents (expire_at) WHERE expire_at IS NOT NULL",
-    # The time of the last commit in microseconds: the next one is later, whatever the machine's clock says.
+    # The time of the last commit in microseconds: the next one is later, even if the clock steps back.
     "CREATE TABLE commits (time INTEGER NOT NULL)",
     "INSERT INTO commits (time) VALUES (0)",
 )

@@ -262,7 +262,7 @@ def _time(given: object) -> float:
     """Return Unix time in seconds.
 
     Raises:
-        InvalidInputError: *given* is no finite number.
+        InvalidInputError: *given* is not a finite number.
     """
     if isinstance(given, int | float) and not isinstance(given, bool) and abs(given) <= sys.float_info.max:
         return float(given)

@@ -81,7 +81,7 @@ class BucketPayloads:
         await fan_out(self._objects.delete(name, generation=None) for name in names)
 
     async def scan(self) -> AsyncIterator[Sequence[StoredPayload]]:
-        """Yield all payloads, of whatever owner, a page at a time."""
+        """Yield the payloads of all owners, a page at a time."""
         async for objects in self._objects.scan(f"{self._prefix}-payloads/"):
             yield [_scanned(found) for found in objects]
 
@@ -197,7 +197,7 @@ class Payloads:
         return data
 
     async def scan(self) -> AsyncIterator[Sequence[StoredPayload]]:
-        """Yield all payloads of both places, of whatever owner, a page at a time."""
+        """Yield the payloads of all owners in both places, a page at a time."""
         for place in (self._chunks, self._in_bucket):
             if place is not None:
                 async for found in place.scan():

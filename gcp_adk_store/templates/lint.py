@@ -79,7 +79,7 @@ def _meaning(
         lost = f"; {more} more braces close it than open it, and go with it"
     if known is None or piece.name in known or piece.default is not None:
         return what, f"{what} {piece.name!r}{' (optional)' if piece.optional else ''}{lost}"
-    says = f"there is no {what} {piece.name!r}"
+    says = f"the {what} {piece.name!r} is missing"
     text = settings.without_value(piece)
     if text is None:
         return "unknown", f"{says}: it is an error when it is filled{lost}"

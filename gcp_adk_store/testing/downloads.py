@@ -319,7 +319,7 @@ def _network() -> Iterator[None]:
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """Leaves redirects to the caller: the base class reads their bodies, however long they are."""
+    """Leaves redirects to the caller: the base class reads their bodies of any length."""
 
     def redirect_request(self, *_: Any) -> None:
         """Return nothing to ask instead."""

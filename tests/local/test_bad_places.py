@@ -63,7 +63,7 @@ async def test_a_file_that_is_no_store_is_refused_by_every_call(
     (folder / "store.sqlite3").write_bytes(content)
     for kind, text in await outcomes(folder):
         assert "InvalidInputError" == kind
-        assert f"{folder}/store.sqlite3: this is no store" in text
+        assert f"{folder}/store.sqlite3: this is neither a store" in text
         assert "pass the path of a store" in text
     assert [("store.sqlite3", content)] == [(each.name, each.read_bytes()) for each in folder.iterdir()]
     assert "" == caplog.text

@@ -217,7 +217,7 @@ def test_a_file_that_is_no_store_is_refused_and_stays(
 
     says, status = (result.stdout, 1) if arguments == ["doctor"] else (result.stderr, 2)
     assert status == result.exit_code, result.output
-    assert f"{other}/store.sqlite3: this is no store, and no database; pass the path of a store" in says
+    assert f"{other}/store.sqlite3: this is neither a store nor a database; pass the path of a store" in says
     assert ["store.sqlite3"] == [each.name for each in other.iterdir()]
     assert content == (other / "store.sqlite3").read_bytes()
 

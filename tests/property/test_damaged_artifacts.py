@@ -186,8 +186,12 @@ async def test_a_file_stays_as_it_was_where_metadata_is_damaged(
 @pytest.mark.parametrize(
     ("metadata", "data", "message"),
     [
-        ({"adkStoreJson": "[" * ROOM}, b"", "object 'app/user/session/f/0' is no JSON object"),
-        ({"adkIsText": "true"}, b"\xff", "object 'app/user/session/f/0' is marked as text and is no UTF-8"),
+        ({"adkStoreJson": "[" * ROOM}, b"", "object 'app/user/session/f/0' is not a JSON object"),
+        (
+            {"adkIsText": "true"},
+            b"\xff",
+            "object 'app/user/session/f/0' is marked as text, but its bytes are not UTF-8",
+        ),
     ],
 )
 async def test_a_damaged_artifact_is_told_by_its_object(

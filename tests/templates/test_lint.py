@@ -68,9 +68,9 @@ def test_nothing_is_unknown_where_nothing_is_known() -> None:
 def test_an_unknown_name_says_what_will_come_of_it() -> None:
     """An error, or nothing where it is optional."""
     assert [
-        "there is no state 'a': it is an error when it is filled",
-        "there is no state 'b': it is left empty",
-        "there is no artifact 'c': it is an error when it is filled",
+        "the state 'a' is missing: it is an error when it is filled",
+        "the state 'b' is missing: it is left empty",
+        "the artifact 'c' is missing: it is an error when it is filled",
     ] == [found.says for found in lint_template("{a}{b?}{artifact.c}", state_keys=(), filenames=())]
 
 

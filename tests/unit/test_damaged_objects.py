@@ -47,7 +47,7 @@ def test_damaged_metadata_is_told_or_read(stored: StoredObject) -> None:
     except StoredDataError as exc:
         told = str(exc)
 
-    assert found is not None or f"the metadata adkStoreJson of object {NAME!r} is no JSON object" == told
+    assert found is not None or f"the metadata adkStoreJson of object {NAME!r} is not a JSON object" == told
     if "adkStoreJson" not in stored.metadata:
         others = {key: value for key, value in stored.metadata.items() if key in {"x", "\ud800"}}
         assert others == found
@@ -68,7 +68,7 @@ def test_a_damaged_artifact_is_told_or_read(stored: StoredObject, data: bytes) -
         return
 
     assert marked
-    assert f"object {NAME!r} is marked as text and is no UTF-8" == told
+    assert f"object {NAME!r} is marked as text, but its bytes are not UTF-8" == told
 
 
 @given(OBJECTS, TEXTS)

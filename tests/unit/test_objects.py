@@ -494,7 +494,7 @@ def test_damaged_metadata_is_told(text: str) -> None:
     with pytest.raises(StoredDataError) as caught:
         _ = stored({"adkStoreJson": text}).custom_metadata
 
-    assert "the metadata adkStoreJson of object 'shop/u/s/f/0' is no JSON object" == str(caught.value)
+    assert "the metadata adkStoreJson of object 'shop/u/s/f/0' is not a JSON object" == str(caught.value)
 
 
 @pytest.mark.parametrize("value", [{1}, b"secret", [object()]])

@@ -81,7 +81,7 @@ def _matching(value: Any, wanted: str | int | None) -> Iterator[Any]:
 
 
 def _all_below(value: Any) -> Iterator[Any]:
-    """Yield *value* and whatever is in it."""
+    """Yield *value* and all values within it."""
     yield value
     below = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     for each in below:

@@ -97,7 +97,7 @@ class RunError(TypedDict):
 
 
 class Answer(TypedDict):
-    """What became of a run; JSON whatever the code did."""
+    """The outcome of a run, which is always JSON."""
 
     version: int
     result: Any

@@ -40,7 +40,7 @@ def told_of_line(kind: str, message: str, *, filename: str, line: int, shown: st
 
 
 def _name(of_class: type) -> str:
-    """Return what a class is called, whatever its metaclass makes of ``__name__``."""
+    """Return the name of a class, even if its metaclass overrides ``__name__``."""
     name: str = type.__dict__["__name__"].__get__(of_class)
     return name
 

@@ -39,7 +39,7 @@ class HostCalls:
         self._ids = count(1)
         self._open: set[int] = set()
         self.ending: RunEndingError | None = None
-        """Why the run is over, whatever the code made of it."""
+        """Why the run is over, even if the code caught the error."""
 
     @property
     def uncollected(self) -> list[int]:
@@ -102,7 +102,7 @@ class HostCalls:
                 reply = self._call_host(question)
             except (
                 Exception
-            ) as exc:  # whatever the channel raises, the code must not go on as if it had an answer
+            ) as exc:  # after any error of the channel, the code must not continue as if it had an answer
                 raise self.end(HostCallError(f"the host could not be asked: {exc!r}")) from exc
         if not isinstance(reply, dict):
             raise self.end(HostCallError(f"the host answered {type(reply).__name__}"))

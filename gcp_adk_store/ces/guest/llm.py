@@ -19,7 +19,7 @@ class GenerateContentConfig(MessageModel):
     system_instruction: Annotated[Content | None, pydantic.BeforeValidator(_content_of)] = None
     tools: list[ToolDeclaration] | None = None
     excluded_tools: list[str] | None = None
-    """Names that the model does not get to see, whatever ``tools`` has."""
+    """Names that the model does not see, even if ``tools`` has them."""
 
     def hide_tool(self, tool_name: str) -> None:
         """Add *tool_name* to the excluded tools."""

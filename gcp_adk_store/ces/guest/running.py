@@ -41,7 +41,7 @@ _MAX_WARNINGS: Final = 100
 
 
 def run(request: Mapping[str, Any], call_host: CallHost, show: Show | None = None) -> Answer:
-    """Return what became of running the code of *request*; whatever the code does is an answer.
+    """Run the code of *request* and return its outcome; an exception is an outcome, too.
 
     Args:
         request: A `contract.Request`.
@@ -142,7 +142,7 @@ class Job:
         return answer
 
     def _succeeded(self, sources: Sequence[Source], calls: HostCalls, printed: Capture) -> Answer:
-        """Return the answer of code that ends well; raise whatever else it does."""
+        """Return the answer of code that succeeds; raise its exception if it fails."""
         names = self._names(calls, printed)
         lenient = self.settings.lenient_json
         actions = to_wire(self.variables.context.actions, "actions")

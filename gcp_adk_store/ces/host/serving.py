@@ -72,7 +72,7 @@ class Host:
         self.calls: list[Call] = []
         self.warnings: list[str] = []
         self.ending: RunFailure | None = None
-        """Why the run is over, whatever its code does with the answer that says so."""
+        """Why the run is over, even if its code ignores the answer that says so."""
 
     async def answer(self, frame: dict[str, Any]) -> dict[str, Any]:
         """Return the answer to what the code asks.

@@ -34,7 +34,7 @@ def variables_of(
 ) -> tuple[dict[str, Any], list[str]]:
     """Return the variables that code gets, and names of those that are there and not sent.
 
-    So a run begins whatever variables there are. Code can remove those that are not sent, and set them.
+    So a run begins with any variables. Code can remove those that are not sent, and set them.
 
     Args:
         session: Whose variables.

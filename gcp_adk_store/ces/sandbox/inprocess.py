@@ -114,7 +114,7 @@ class _Run:
             )
         except MemoryError as exc:
             self._tell(self._fail, SandboxMemoryError(f"{exc!r}"))
-        except BaseException:  # noqa: BLE001  # whatever ends the entry ends the run, SystemExit too
+        except BaseException:  # noqa: BLE001  # every exception ends the run, SystemExit too
             self._tell(self._fail, SandboxCrashError(f"the entry failed:\n{traceback.format_exc()}"))
         else:
             self._tell(self._finish, result)
@@ -139,7 +139,7 @@ class _Run:
         try:
             return _copied("answer", await self._answer(call), self._limits)
         except Exception as exc:
-            self._fail(exc)  # it ends the run, whatever the code makes of it
+            self._fail(exc)  # it ends the run, even if the code catches it
             raise
 
 

@@ -1,4 +1,4 @@
-"""Read tests of tools from YAML, and know the line of whatever is wrong with them.
+"""Read tests of tools from YAML, and find the line of each error in them.
 
 ::
 

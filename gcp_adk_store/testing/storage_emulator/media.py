@@ -79,5 +79,5 @@ def _gunzip(content: bytes) -> bytes | None:
     try:
         return gzip.decompress(content)
     except (OSError, EOFError, zlib.error):
-        # Labelled gzip but something else: there is nothing to decompress.
+        # Labelled gzip, but the bytes are not gzip: they stay as they are.
         return None

@@ -21,7 +21,7 @@ MAX_UPLOADS: Final = 1000  # Running and finished; the oldest is forgotten.
 
 
 class StrictStorage(Storage):  # type: ignore[misc]  # untyped base
-    """Storage whose writes cost the same however much is stored.
+    """Storage whose writes cost the same with any amount of data.
 
     Not safe for threads: the server holds one lock around every call, which is also what
     makes a precondition and the write it guards one step.

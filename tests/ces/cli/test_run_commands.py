@@ -224,7 +224,7 @@ def test_a_file_that_is_no_store_is_refused(folder: Path) -> None:
     result = half(folder, "--local", str(at), "--session", "shop/ada/s1")
 
     assert 2 == result.exit_code
-    assert f"{at}/store.sqlite3: this is no store" in result.stderr
+    assert f"{at}/store.sqlite3: this is neither a store" in result.stderr
 
 
 SEES = """def sees() -> dict:

@@ -97,7 +97,7 @@ def _become_call(
     """Give up everything but a channel, then run the entry; never returns into the zygote's code."""
     try:
         kernel.die_with_parent(signal.SIGKILL)
-        os.setsid()  # kill(0) reaches a process group whatever the namespace
+        os.setsid()  # kill(0) reaches a process group in every namespace
         _arrange(frames=frames, output=output, ready=ready)
         try:
             _seal(limits, seal["filter"])

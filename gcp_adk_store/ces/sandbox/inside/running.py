@@ -88,7 +88,7 @@ def _answer(entry: Entry, conversation: Conversation, outlets: tuple[TextIO, ...
         reason, message = "memory", "MemoryError"
     except FrameTooLargeError as exc:
         reason, message = "output", str(exc)
-    except BaseException:  # noqa: BLE001  # whatever ends the entry ends the call, SystemExit too
+    except BaseException:  # noqa: BLE001  # every exception ends the call, SystemExit too
         reason, message = "error", traceback.format_exc()
     else:
         return
