@@ -321,7 +321,7 @@ async def test_a_file_that_is_no_database_is_refused(path: Path, database: Datab
     """And stays as it is."""
     path.parent.mkdir()
     path.write_bytes(content)
-    with pytest.raises(InvalidInputError, match="no store") as caught:
+    with pytest.raises(InvalidInputError, match="neither a store") as caught:
         await database.write(partial(add, name="one", body=b""))
     assert str(path) in str(caught.value)
     assert content == path.read_bytes()

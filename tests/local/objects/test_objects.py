@@ -153,7 +153,7 @@ class TestObjects:
     ) -> None:
         folder.mkdir()
         (folder / "store.sqlite3").write_bytes(b"no database" * 1000)
-        with pytest.raises(InvalidInputError, match="no store"):
+        with pytest.raises(InvalidInputError, match="neither a store"):
             await put(on_disk, "a")
         assert ["store.sqlite3"] == [path.name for path in folder.iterdir()]
 
