@@ -208,7 +208,6 @@ class HistoryMethods(ListingMethods):
             if stored is not None and stored.epoch == epoch and not stored.has_expired:
                 yield time, stored
         elif after is not None:
-            # Any name will do: a session that was last updated at this very time has no later event.
             last = after, layout.session(SessionKey(app=user.app, user=user.user, session="-"))
         page = Page(field="last_update_time", descending=False, limit=_SESSIONS_PER_READ, after=last)
         while True:
@@ -216,7 +215,8 @@ class HistoryMethods(ListingMethods):
             for document in found:
                 stored = await decoded(read_session, document)
                 last = stored.last_update_time, document.path
-                if not stored.has_expired:
+                # The first page begins at *after* itself, with the sessions whose names are later.
+                if not stored.has_expired and (after is None or stored.last_update_time > after):
                     yield stored.last_update_time, stored
             if len(found) < page.limit:
                 return
