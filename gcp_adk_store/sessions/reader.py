@@ -13,7 +13,7 @@ from gcp_adk_store.codec.events import StoredEvent, complete_event, decode_event
 from gcp_adk_store.codec.initial import unpack_initial
 from gcp_adk_store.codec.stored import HEADER_FIELDS, read_header, read_segment, read_session
 from gcp_adk_store.codec.writes import Document
-from gcp_adk_store.errors import PayloadMissingError, StoredDataError
+from gcp_adk_store.errors import PayloadMissingError, PointMissingError, StoredDataError
 from gcp_adk_store.model.history import Point, keys_of_initial, last_values, state_at, unknown_state
 from gcp_adk_store.model.keys import SessionKey, UserKey
 from gcp_adk_store.model.payloads import PayloadRef
@@ -90,6 +90,16 @@ class SessionReader(CompletingReader):
             StoredDataError, UnavailableError: as :meth:`find`.
         """
         return await self._find(key, partial(self._at, point=point, omit_unknown=omit_unknown), whole=True)
+
+    async def find_before(self, key: SessionKey, invocation_id: str) -> Found | None:
+        """Return a session as it was before an invocation, without keys whose values are unknown.
+
+        ``None`` stands for a session that does not exist, and for one without the invocation.
+        """
+        try:
+            return await self.find_at(key, Point.before_invocation(invocation_id), omit_unknown=True)
+        except PointMissingError:
+            return None
 
     async def _find(
         self, key: SessionKey, choose: Callable[[StoredSession], Awaitable["_Chosen | None"]], *, whole: bool

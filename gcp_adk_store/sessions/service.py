@@ -20,10 +20,8 @@ from gcp_adk_store.cloud.firestore.documents import open_documents
 from gcp_adk_store.cloud.storage.calls import StorageCalls, StorageClient
 from gcp_adk_store.cloud.storage.objects import Objects
 from gcp_adk_store.codec.documents import Layout
-from gcp_adk_store.errors import PointMissingError
 from gcp_adk_store.model.expiry import Expiry
 from gcp_adk_store.model.garbage import DEFAULT_AGE_S, Garbage
-from gcp_adk_store.model.history import Point
 from gcp_adk_store.model.keys import SessionKey, UserKey
 from gcp_adk_store.model.state import split_scopes
 from gcp_adk_store.operations import telemetry
@@ -365,11 +363,7 @@ class FirestoreSessionService(HistoryMethods, OfOneProcess, Closing, BaseSession
 
         ADK computes the state from the events alone, and would set all keys of the initial state to ``None``.
         """
-        point = Point.before_invocation(event.actions.rewind_before_invocation_id or "")
-        try:
-            found = await self._reader.find_at(key, point, omit_unknown=True)
-        except PointMissingError:
-            return event
+        found = await self._reader.find_before(key, event.actions.rewind_before_invocation_id or "")
         if found is None:
             return event
         mine = split_scopes(event.actions.state_delta).session
