@@ -129,19 +129,9 @@ class LocalDocuments:
         self, run: Callable[..., Awaitable[T]], work: Callable[[sqlite3.Connection], T], size: int
     ) -> T:
         telemetry.count_attempt(1, None)
-        telemetry.count_rpc(_Sized(size))
+        telemetry.count_rpc(lambda: size)
         with part_of(self.deadline_s):
             return await run(work)
-
-
-@dataclass(frozen=True, slots=True)
-class _Sized:
-    """The size of a call, as telemetry asks messages for it."""
-
-    size: int
-
-    def ByteSize(self) -> int:  # noqa: N802  # protobuf's name
-        return self.size
 
 
 class _Row(NamedTuple):
