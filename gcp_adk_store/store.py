@@ -20,6 +20,7 @@ from gcp_adk_store.sessions.payload_store import Payloads
 from gcp_adk_store.sessions.service import FirestoreSessionService
 from gcp_adk_store.sessions.storage import SessionStorage
 from gcp_adk_store.settings import ArtifactLimits, SessionLimits, SessionOptions, StoreOptions, StoreSettings
+from gcp_adk_store.turns.service import Turns
 
 
 class Store(OfOneProcess, Closing):
@@ -34,6 +35,7 @@ class Store(OfOneProcess, Closing):
     def __init__(self, *, sessions: FirestoreSessionService, artifacts: GcsArtifactService | None) -> None:
         self._sessions = sessions
         self._artifacts = artifacts
+        self._turns = Turns(sessions)
 
     @classmethod
     def connect(
@@ -180,6 +182,11 @@ class Store(OfOneProcess, Closing):
     def sessions(self) -> FirestoreSessionService:
         """The session service, for ``Runner(session_service=...)``."""
         return self._sessions
+
+    @property
+    def turns(self) -> Turns:
+        """The turns of the sessions: one at a time in each, in all processes."""
+        return self._turns
 
     @property
     def has_artifacts(self) -> bool:

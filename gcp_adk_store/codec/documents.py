@@ -198,21 +198,35 @@ class Layout:
         ]
 
     def append(
-        self, key: SessionKey, append: Append, marker: Marker, expiry: Expiry | None = None
+        self,
+        key: SessionKey,
+        append: Append,
+        marker: Marker,
+        expiry: Expiry | None = None,
+        *,
+        turn_until: float | None = None,
+        inbox: Sequence[str] | None = None,
     ) -> list[Write]:
         """Return the writes that add one event and its state delta, the session's first.
 
-        They require the session exactly as *marker* describes it.
+        They require the session exactly as *marker* describes it. *turn_until* moves the end of its turn, and
+        *inbox* replaces the messages that wait for one.
         """
         fields: dict[str, FieldValue] = {
             "last_update_time": append.timestamp,
             "rev": marker.revision + 1,
-            **_first_heads(marker),
+            **first_heads(marker),
             "chain": step(marker.head, append.text),
         }
         if expiry is not None:
             fields |= _times(expiry)
         mask: list[FieldPath] = [(name,) for name in fields]
+        if turn_until is not None:
+            fields["turn"] = {"until": datetime.fromtimestamp(turn_until, UTC)}
+            mask.append(("turn", "until"))
+        if inbox is not None:
+            fields["inbox"] = list(inbox)
+            mask.append(("inbox",))
         union = {"tail": [append.text], **_spilled(append.spilled)}
         state = encode_state(append.delta.session)
         if state:
@@ -245,7 +259,7 @@ class Layout:
             "tail_bytes": 0,
             "sealed": number + 1,
             "sealed_max": segment.running_max,
-            **_first_heads(marker),
+            **first_heads(marker),
             "chain": marker.head,
             "chain_sealed": segment.chain_end,
         }
@@ -354,7 +368,7 @@ def _update(path: str, fields: dict[str, FieldValue], *, must: str, without: Ite
     return Write(path=path, fields=fields, mask=[(name,) for name in (*fields, *without)], must=must)
 
 
-def _first_heads(marker: Marker) -> dict[str, FieldValue]:
+def first_heads(marker: Marker) -> dict[str, FieldValue]:
     """Return what brings a session in format 1 up to format 2, beside the head of its chain."""
     if marker.chain is not None:
         return {}

@@ -19,6 +19,8 @@ UNINDEXED_FIELDS: Final = {
         "sealed_max",
         "expire_at",
         "parts_expire_at",
+        "turn",
+        "inbox",
     ),
     "segments": (
         "body",

@@ -25,6 +25,7 @@ from gcp_adk_store.model.expiry import MAX_TTL_S, Expiry
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.payloads import PayloadPlace, PayloadRef
 from gcp_adk_store.model.sessions import Segment, StoredSession
+from gcp_adk_store.model.turns import MAX_HOLDER, Turn
 
 MAX_COUNT: Final = 10**18 - 1
 """The highest count that fits the marker of a handle."""
@@ -58,10 +59,14 @@ HEADER_FIELDS: Final = (
     "expire_at",
     "parts_expire_at",
     "chain",
+    "turn",
 )
 """The part of a session that a listing reads: everything but its events."""
 
 HEADER_WITHOUT_STATE: Final = tuple(field for field in HEADER_FIELDS if field != "state")
+
+TURN_FIELDS: Final = (*HEADER_WITHOUT_STATE, "inbox")
+"""What is read to take a turn."""
 
 
 class _Fields(BaseModel):
@@ -151,6 +156,22 @@ class _Expiry(_Fields):
     ttl_s: Annotated[int, Field(ge=0, le=MAX_TTL_S)]
     expire_at: Annotated[datetime, Field(ge=_EPOCH)]
     parts_expire_at: Annotated[datetime, Field(ge=_EPOCH)] | None = None
+
+
+class _TurnMap(BaseModel):
+    model_config = ConfigDict(strict=True)
+
+    fence: Count
+    holder: Annotated[str, Field(max_length=MAX_HOLDER)] = ""
+    until: Annotated[datetime, Field(ge=_EPOCH)] | None = None
+    abort: bool = False
+
+
+class _Turn(_Fields):
+    newest = FORMAT
+
+    turn: _TurnMap | None = None
+    inbox: list[str] = []
 
 
 Kind = TypeVar("Kind", bound=_Fields)
@@ -270,6 +291,8 @@ def _wrong(document: Document, name: str) -> StoredDataError:
 def _session(document: Document, fields: _Header, state: dict[str, Any]) -> StoredSession:
     if (fields.sealed_max is None) != (fields.sealed == 0):
         raise _wrong(document, "sealed_max")
+    has_turn = "turn" in document.fields or "inbox" in document.fields
+    turns = _read(_Turn, document) if has_turn and _has_chain(document) else None
     return StoredSession(
         key=_key(document, fields),
         epoch=fields.epoch,
@@ -284,7 +307,14 @@ def _session(document: Document, fields: _Header, state: dict[str, Any]) -> Stor
         read_time=document.read_time,
         expiry=_expiry(document),
         chain=_read(_Head, document).chain if _has_chain(document) else None,
+        turn=None if turns is None or turns.turn is None else _turn(turns.turn),
+        inbox=() if turns is None else tuple(turns.inbox),
     )
+
+
+def _turn(fields: _TurnMap) -> Turn:
+    until = None if fields.until is None else fields.until.timestamp()
+    return Turn(fence=fields.fence, holder=fields.holder, until=until, abort=fields.abort)
 
 
 def _has_chain(document: Document) -> bool:

@@ -13,10 +13,11 @@ from gcp_adk_store.model.history import genesis, step
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.payloads import PayloadPlace, PayloadRef
 from gcp_adk_store.model.state import ScopedState
+from gcp_adk_store.model.turns import Turn
 
 _MARKER: Final = re.compile(
     r"([^/]+)/([0-9]{1,18})/((?:[0-9]{1,18}\.[0-9]{9})?)(?:/([0-9]{1,12})/([0-9]{1,12})/([0-9]{1,12})?)?"
-    r"(?:#([0-9a-f]{64}))?"
+    r"(?:#([0-9a-f]{64}))?(?:@([0-9]{1,18}))?"
 )
 
 
@@ -46,6 +47,8 @@ class Marker:
     """The session's expiry, ``None`` without a time to live."""
     chain: bytes | None = None
     """The head of the session's chain; ``None`` for a session in format 1, which has no chain."""
+    fence: int = 0
+    """The number of the session's newest turn, 0 without one."""
 
     @property
     def head(self) -> bytes:
@@ -63,7 +66,7 @@ class Marker:
         match = _MARKER.fullmatch(text or "")
         if match is None:
             return None
-        epoch, revision, update_time, ttl_s, at, parts_at, chain = match.groups()
+        epoch, revision, update_time, ttl_s, at, parts_at, chain, fence = match.groups()
         expiry = None
         if ttl_s is not None:
             expiry = Expiry(ttl_s=int(ttl_s), at=int(at), parts_at=int(parts_at) if parts_at else None)
@@ -73,6 +76,7 @@ class Marker:
             update_time=update_time,
             expiry=expiry,
             chain=None if chain is None else bytes.fromhex(chain),
+            fence=int(fence or 0),
         )
 
     def at(self, update_time: str) -> "Marker":
@@ -87,13 +91,16 @@ class Marker:
             update_time=update_time,
             expiry=expiry,
             chain=step(self.head, text),
+            fence=self.fence,
         )
 
     def __str__(self) -> str:
         text = f"{self.epoch}/{self.revision}/{self.update_time}"
         if self.expiry is not None:
             text += f"/{self.expiry.ttl_s}/{self.expiry.at}/{self.expiry.parts_at or ''}"
-        return text if self.chain is None else f"{text}#{self.chain.hex()}"
+        if self.chain is not None:
+            text += f"#{self.chain.hex()}"
+        return f"{text}@{self.fence}" if self.fence else text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,6 +133,10 @@ class StoredSession:
     """Its state at its creation or the payload that holds it; ``None`` if unknown or in its first segment."""
     create_time: float | None = None
     """Unix time in seconds; ``None`` in a read without the tail."""
+    turn: Turn | None = None
+    """Its turn, ``None`` for one that never had any."""
+    inbox: Sequence[str] = ()
+    """The messages that wait for a turn, in order; empty in a listing."""
 
     @property
     def marker(self) -> Marker:
@@ -136,6 +147,7 @@ class StoredSession:
             update_time=self.update_time,
             expiry=self.expiry,
             chain=self.chain,
+            fence=self.turn.fence if self.turn is not None else 0,
         )
 
     @property
@@ -192,23 +204,33 @@ class Settlement(enum.Enum):
     MISSING = "the session is gone"
     RETRY = "it is not stored, and nothing stands against sending it again"
     STALE = "it is not stored, and another writer was first"
+    LOST = "it is not stored, and its turn has ended"
 
 
 def settle(
-    append: Append, *, marker: Marker, stored: StoredSession | None, newest: Sequence[str]
+    append: Append,
+    *,
+    marker: Marker,
+    stored: StoredSession | None,
+    newest: Sequence[str],
+    turn: tuple[str, int] | None = None,
 ) -> Settlement:
     """Return the outcome of *append*, which required *marker*, from the session as it is *stored* now.
 
     *newest* are its newest events, in append order: at least as many as :func:`events_to_settle` says. A
-    session that does not exist is ``None``.
+    session that does not exist is ``None``. *turn* is the epoch and the fence of the turn that the append is
+    part of, if any.
     """
     if stored is None or stored.epoch != marker.epoch:
         return Settlement.MISSING
-    if stored.revision == marker.revision:
-        return Settlement.RETRY  # another process only sealed the tail
-    if stored.revision == marker.revision + 1 and append.text in newest[-1:]:
+    has_moved = stored.revision != marker.revision
+    if has_moved and stored.revision == marker.revision + 1 and append.text in newest[-1:]:
         return Settlement.LANDED
-    return Settlement.OVERTAKEN if append.text in newest else Settlement.STALE
+    if has_moved and append.text in newest:
+        return Settlement.OVERTAKEN
+    if turn is not None and turn != (stored.epoch, stored.marker.fence):
+        return Settlement.LOST  # what landed before is no matter of who has the turn now
+    return Settlement.STALE if has_moved else Settlement.RETRY  # another process only sealed the tail
 
 
 def events_to_settle(marker: Marker, stored: StoredSession) -> int:

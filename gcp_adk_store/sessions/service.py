@@ -40,6 +40,7 @@ from gcp_adk_store.sessions.payload_store import Payloads
 from gcp_adk_store.sessions.reader import SessionReader
 from gcp_adk_store.sessions.recorder import SessionRecorder
 from gcp_adk_store.sessions.storage import SessionStorage
+from gcp_adk_store.sessions.turn import Hold, held
 from gcp_adk_store.settings import ArtifactLimits, SessionLimits, SessionOptions, StoreSettings
 
 logger = logging.getLogger(__name__)
@@ -250,6 +251,7 @@ class FirestoreSessionService(HistoryMethods, OfOneProcess, Closing, BaseSession
             SessionMissingError: the session does not exist; nothing was written.
             SessionConflictError: another writer was first; nothing was written. Reload and decide again,
                 or use ``on_conflict="merge"``.
+            TurnLostError: the append is a part of a turn, and the turn has ended; nothing was written.
             InvalidInputError: the event is not JSON, a piece of it is over
                 ``SessionLimits.max_payload_bytes``, or the state would exceed Firestore's limits.
             OutcomeUnknownError: not answered before the deadline; reload before repeating.
@@ -257,10 +259,16 @@ class FirestoreSessionService(HistoryMethods, OfOneProcess, Closing, BaseSession
         if event.partial:
             return event
         key = SessionKey(app=session.app_name, user=session.user_id, session=session.id)
+        hold = held(self._storage, key)
+        if hold is not None:
+            hold.require_running()
         permit = await self._limiter.acquire(key)  # cancelled here, nothing was sent
-        return await self._under_way.see_through(
-            permit, self.bounds.run(lambda: self._append(key, session, event))
+        stored = await self._under_way.see_through(
+            permit, self.bounds.run(lambda: self._append(key, session, event, hold))
         )
+        if hold is not None:
+            hold.follow(marker_of(session))
+        return stored
 
     @operation
     async def delete_session(self, *, app_name: str, user_id: str, session_id: str) -> None:
@@ -311,6 +319,16 @@ class FirestoreSessionService(HistoryMethods, OfOneProcess, Closing, BaseSession
         """
         return await self._collector.remove(garbage)
 
+    @property
+    def storage(self) -> SessionStorage:
+        """Where the sessions are stored, for the rooms above this one."""
+        return self._storage
+
+    @property
+    def permits(self) -> Limiter:
+        """The permits by session that appends hold."""
+        return self._limiter
+
     async def flush(self) -> None:
         """Wait for the running appends of this event loop, also those whose caller was cancelled.
 
@@ -324,8 +342,11 @@ class FirestoreSessionService(HistoryMethods, OfOneProcess, Closing, BaseSession
         await self.flush()
         await self._storage.close()
 
-    async def _append(self, key: SessionKey, session: Session, event: Event) -> Event:
+    async def _append(
+        self, key: SessionKey, session: Session, event: Event, hold: Hold | None = None
+    ) -> Event:
         self._apply_temp_state(session, event)
+        event = event if hold is None else hold.claimed(event)
         spelled = await self._spelling.of_event(event)
         in_handle = self._held.holds(session, event.id)
         known = in_handle or self._delivered.get((key, event.id))
@@ -337,7 +358,9 @@ class FirestoreSessionService(HistoryMethods, OfOneProcess, Closing, BaseSession
                 return self._trim_temp_delta_state(event)
         marker = marker_of(session)
         merging = self._on_conflict == "merge"
-        appended = await self._recorder.append(key, spelled.append, marker, spelled.change, merging=merging)
+        appended = await self._recorder.append(
+            key, spelled.append, marker, spelled.change, merging=merging, hold=hold
+        )
         missed = None
         if appended.merged and marker is not None:
             missed = await self._recorder.missed(key, marker)

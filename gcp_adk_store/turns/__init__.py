@@ -1,0 +1,1 @@
+"""One turn of a session at a time, across processes."""
