@@ -20,7 +20,7 @@ from gcp_adk_store.sessions.payload_store import Payloads
 from gcp_adk_store.sessions.service import FirestoreSessionService
 from gcp_adk_store.sessions.storage import SessionStorage
 from gcp_adk_store.settings import ArtifactLimits, SessionLimits, SessionOptions, StoreOptions, StoreSettings
-from gcp_adk_store.turns.service import Turns
+from gcp_adk_store.turns.running import Turns
 
 
 class Store(OfOneProcess, Closing):

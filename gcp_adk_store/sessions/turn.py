@@ -147,14 +147,15 @@ class Hold:
             return None
         return [text for text in self.inbox if text != self._claimed]
 
-    @property
-    def has_answered(self) -> bool:
-        """Whether the event of the message that :meth:`answer` told is stored."""
-        return self._message is None
-
     def answer(self, message_id: str, text: str) -> None:
         """Let the next event of the user be that of the message *text* of the inbox."""
         self._message = (message_id, text)
+
+    def answered(self) -> bool:
+        """Let no further event be the message's; return whether it is stored."""
+        was_stored = self._message is None
+        self._message = self._claimed = None
+        return was_stored
 
     def claimed(self, event: Event) -> Event:
         """Return *event*, with the id of the message if it is the message's.

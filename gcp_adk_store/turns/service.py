@@ -48,12 +48,8 @@ class TurnStatus:
     """The ids of the messages that wait, in order."""
 
 
-class Turns:
-    """The turns of sessions: one at a time in each session, in all processes.
-
-    docs/turns.md describes the lease, its guarantees and its costs. Every method may also raise what
-    :class:`~gcp_adk_store.FirestoreSessionService` may.
-    """
+class HeldTurns:
+    """The methods that hold turns, without running an agent."""
 
     def __init__(self, sessions: FirestoreSessionService) -> None:
         """Prepare the turns of *sessions*; without I/O."""
@@ -188,6 +184,33 @@ class Turns:
         """
         key = SessionKey(app=app_name, user=user_id, session=session_id)
         return await self._leases.withdraw(key, message_id)
+
+    @operation
+    async def enqueue(self, *, app_name: str, user_id: str, session_id: str, text: str) -> bool:
+        """Let the message *text* wait for the turn that runs; return whether one does. 1 read and 1 write.
+
+        :meth:`Turns.run` calls it with the JSON of a message.
+
+        Raises:
+            SessionInboxFullError, InvalidInputError: it does not fit; nothing was written.
+            SessionMissingError: the session does not exist.
+            OutcomeUnknownError: not answered; the message may wait.
+        """
+        return await self._leases.enqueue(SessionKey(app=app_name, user=user_id, session=session_id), text)
+
+    async def release_if_empty(self, hold: Hold) -> bool:
+        """End the turn *hold* unless a message waits for it; return whether it has ended. 1 write.
+
+        Raises:
+            TurnLostError: it was lost.
+        """
+        async with self._sessions.permits.permit(hold.key):
+            return await self._leases.release(hold, only_if_empty=True)
+
+    async def refresh(self, hold: Hold) -> None:
+        """Read the inbox of a session whose turn is *hold*; 1 read."""
+        async with self._sessions.permits.permit(hold.key):
+            hold.learn(await self._leases.header(hold.key))
 
     async def _take(self, key: SessionKey, *, on_busy: OnBusy, wait_s: float, lease_s: float) -> Hold:
         ends_at = time.monotonic() + wait_s
