@@ -22,7 +22,7 @@ from gcp_adk_store import (
 )
 from tests.turns.conftest import WHO, Calls, Passes, texts
 
-WHERE = {"user_id": "user", "session_id": "session"}
+WHERE: dict[str, Any] = {"user_id": "user", "session_id": "session"}
 
 
 class Echo(BaseAgent):
