@@ -12,12 +12,14 @@ if TYPE_CHECKING:
         register,
         session_service,
     )
+    from gcp_adk_store.adk_server.turns import one_turn_at_a_time
 
 __all__ = [
     "answer_errors",
     "artifact_service",
     "lifespan",
     "missing_bucket",
+    "one_turn_at_a_time",
     "register",
     "session_service",
     "tune_gc",
@@ -28,5 +30,6 @@ __getattr__ = importer(
     {
         "app": ("answer_errors", "lifespan", "tune_gc"),
         "services": ("artifact_service", "missing_bucket", "register", "session_service"),
+        "turns": ("one_turn_at_a_time",),
     },
 )

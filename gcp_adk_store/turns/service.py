@@ -60,6 +60,11 @@ class HeldTurns:
             type(self), system=telemetry.FIRESTORE, deadlines_s={}, names_ids=settings.names_ids
         )
 
+    @property
+    def sessions(self) -> FirestoreSessionService:
+        """The session service whose appends belong to these turns."""
+        return self._sessions
+
     @asynccontextmanager
     async def hold(
         self,
