@@ -41,8 +41,8 @@ def one_turn_at_a_time(
     It holds the turn of the session for each request to ``/run``, ``/run_sse`` and ``/run_live``. While
     another turn runs, the answer is 409 with ``Retry-After`` (``on_busy="reject"``), also after *wait_s*
     seconds in vain (``wait``); ``/run_live`` closes with code 1013. With ``interrupt`` the other turn is
-    asked to stop: its server then treats its client as gone, so ADK aborts it. A request for a session that is
-    missing passes without a turn: ADK answers 404, or makes the session.
+    asked to stop: its server then treats its client as gone, so ADK aborts it. A request for a session that
+    is missing passes without a turn: ADK answers 404, or makes the session.
 
     Args:
         app: The app.
