@@ -20,6 +20,7 @@ from gcp_adk_store.errors import (
     SessionMissingError,
     TurnLostError,
 )
+from gcp_adk_store.model.repair import repairs
 from gcp_adk_store.model.turns import require_times
 from gcp_adk_store.sessions.turn import Hold, within
 from gcp_adk_store.turns.service import LEASE_S, WAIT_S, HeldTurns
@@ -131,6 +132,35 @@ class Turns(HeldTurns):
         async with self.kept(hold), aclosing(answers) as events:
             async for event in events:
                 yield event
+
+    async def repair(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        session_id: str,
+        error: str = "The tool was interrupted; whether it ran is unknown.",
+    ) -> int:
+        """Answer the tool calls that a crash left without a response; return how many there were.
+
+        Models refuse a history with such calls. Each gets a response with *error*, in an event of its agent.
+        Calls of tools that run long are left. It takes a turn, reads the session, and takes 1 write for each
+        event with such calls; within a turn of the session it is a part of it.
+
+        Raises:
+            SessionBusyError: another turn runs, which may still answer them.
+            SessionMissingError, SessionConflictError, OutcomeUnknownError: as :meth:`hold` and
+                ``append_event``; calling again is safe.
+        """
+        ids: dict[str, Any] = {"app_name": app_name, "user_id": user_id, "session_id": session_id}
+        async with self.hold(**ids, on_busy="reject"):
+            session = await self._sessions.get_session(**ids)
+            if session is None:
+                raise SessionMissingError("the session does not exist")
+            made = repairs(session.events, error=error)
+            for event in made:
+                await self._sessions.append_event(session, event)
+        return sum(len(event.get_function_responses()) for event in made)
 
     def _require_mine(self, runner: Runner) -> None:
         if runner.session_service is not self._sessions:

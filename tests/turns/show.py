@@ -68,7 +68,7 @@ def _said(event: Event) -> str:
     return event.content.parts[0].text or ""
 
 
-async def show(at: At, *, processes: int, messages: int) -> Shown:
+async def show(at: At, *, processes: int, messages: int, longest_s: float = LONGEST_S) -> Shown:
     """Run *processes* on a new session *at* a store: one holder is stopped past its lease, one is killed."""
     shown = Shown()
     with tempfile.TemporaryDirectory() as logs:
@@ -80,7 +80,7 @@ async def show(at: At, *, processes: int, messages: int) -> Shown:
                 command = [sys.executable, "-m", "tests.turns.worker", *arguments]
                 running.append(_started(command, Path(logs) / str(number)))
             try:
-                async with asyncio.timeout(LONGEST_S):
+                async with asyncio.timeout(longest_s):
                     pids = {one.pid for one in running}
                     stopped = await _stop_a_holder(store, pids)
                     fence = (await _when(store, lambda status: status.is_running)).fence
@@ -144,7 +144,9 @@ def _pid(status: TurnStatus) -> int:
 
 def main(folder: str, processes: str, messages: str) -> None:
     """Show it, and tell how long messages waited."""
-    shown = asyncio.run(show({"folder": folder}, processes=int(processes), messages=int(messages)))
+    shown = asyncio.run(
+        show({"folder": folder}, processes=int(processes), messages=int(messages), longest_s=1200)
+    )
     shown.check()
     waits = shown.waits_s
     became = Counter(one["became"] for one in shown.told)
