@@ -274,7 +274,7 @@ def normal(holdings: Holdings) -> dict[str, str]:
             drawn = ("adkStoreSaveId", "adkStorePutTime")
             meant["metadata"] = {key: text for key, text in meant["metadata"].items() if key not in drawn}
         if meant.get("turn"):
-            meant["turn"] = meant["turn"]["fence"]  # who holds it, until when, and whether it is given back
+            meant["turn"] = True  # who holds it, until when, and whether it was given back and taken again
         texts[name] = json.dumps(meant, sort_keys=True, default=repr)
     for epoch, path in epochs.items():
         texts = {
