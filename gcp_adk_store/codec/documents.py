@@ -89,7 +89,7 @@ class Layout:
         session = escape_name(key.session, what="session_id")
         return f"{self.user(key.owner)}/{self.sessions_collection}/{session}"
 
-    def segments(self, key: SessionKey, epoch: str, numbers: range) -> list[str]:
+    def segments(self, key: SessionKey, epoch: str, numbers: Iterable[int]) -> list[str]:
         """Paths of segments by number, oldest first."""
         parent = f"{self.session(key)}/{self.prefix}_segments"
         return [f"{parent}/{epoch}-{number}" for number in numbers]
@@ -253,7 +253,7 @@ class Layout:
         if stored.expiry is not None:
             parts_at = stored.expiry.of_new_part(now)
             header |= _times(stored.expiry.with_part_until(parts_at))
-        (path,) = self.segments(stored.key, stored.epoch, range(number, number + 1))
+        (path,) = self.segments(stored.key, stored.epoch, [number])
         initial = initial_fields(segment.initial)
         return [
             _update(self.session(stored.key), header, must=stored.update_time, without=initial),

@@ -17,6 +17,7 @@ UNINDEXED_FIELDS: Final = {
         "chain_sealed",
         "create_time",
         "sealed_max",
+        "cut",
         "expire_at",
         "parts_expire_at",
     ),

@@ -24,6 +24,7 @@ from gcp_adk_store.errors import InvalidInputError, StoredDataError
 from gcp_adk_store.model.expiry import MAX_TTL_S, Expiry
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.payloads import PayloadPlace, PayloadRef
+from gcp_adk_store.model.segment_numbers import are_runs, newest_live
 from gcp_adk_store.model.sessions import Segment, StoredSession
 
 MAX_COUNT: Final = 10**18 - 1
@@ -58,6 +59,8 @@ HEADER_FIELDS: Final = (
     "expire_at",
     "parts_expire_at",
     "chain",
+    "restores",
+    "cut",
 )
 """The part of a session that a listing reads: everything but its events."""
 
@@ -125,10 +128,19 @@ class _Session(_HeaderWithState):
     tail_bytes: Count
 
 
+class _Cut(_Fields):
+    model_config = ConfigDict(strict=True, extra="forbid")
+
+    start: Annotated[int, Field(alias="from", ge=0, le=MAX_SEGMENTS)]
+    to: Annotated[int, Field(ge=0, le=MAX_SEGMENTS)]
+
+
 class _Head(_Fields):
     newest = FORMAT
 
     chain: Head
+    restores: Count = 0
+    cut: list[_Cut] = []
 
 
 class _SealedHead(_Fields):
@@ -136,6 +148,7 @@ class _SealedHead(_Fields):
 
     chain_sealed: Head
     chain_from: Count = 0
+    restore_id: str | None = None
 
 
 class _Initial(_Fields):
@@ -162,20 +175,21 @@ def read_session(document: Document) -> StoredSession:
     stored = _session(document, fields, fields.state)
     if bool(fields.tail) != bool(fields.tail_bytes):  # the value before a seal emptied the tail
         raise _wrong(document, "tail_bytes")
-    if fields.rev < fields.sealed + len(fields.tail):  # each segment holds at least one event
+    if fields.rev < len(stored.live) + len(fields.tail):  # each segment holds at least one event
         raise _wrong(document, "rev")
-    sealed_head = None
+    heads = None
     if stored.chain is not None:
         heads = _read(_SealedHead, document)
-        sealed_head = heads.chain_sealed
         if heads.chain_from > fields.rev:
             raise _wrong(document, "chain_from")
-        if not fields.tail and sealed_head != stored.chain:
+        if not fields.tail and heads.chain_sealed != stored.chain:
             raise _wrong(document, "chain_sealed")
     return replace(
         stored,
         tail=fields.tail,
-        chain_sealed=sealed_head,
+        chain_sealed=heads.chain_sealed if heads else None,
+        chain_from=heads.chain_from if heads else 0,
+        restore_id=heads.restore_id if heads else None,
         initial=_initial(document),
         create_time=fields.create_time,
     )
@@ -268,7 +282,11 @@ def _wrong(document: Document, name: str) -> StoredDataError:
 
 
 def _session(document: Document, fields: _Header, state: dict[str, Any]) -> StoredSession:
-    if (fields.sealed_max is None) != (fields.sealed == 0):
+    head = _read(_Head, document) if _has_chain(document) else None
+    cut = tuple(range(run.start, run.to + 1) for run in head.cut) if head else ()
+    if not are_runs(cut, sealed=fields.sealed):
+        raise _wrong(document, "cut")
+    if (fields.sealed_max is None) != (newest_live(fields.sealed, cut) is None):
         raise _wrong(document, "sealed_max")
     return StoredSession(
         key=_key(document, fields),
@@ -283,7 +301,9 @@ def _session(document: Document, fields: _Header, state: dict[str, Any]) -> Stor
         update_time=document.update_time,
         read_time=document.read_time,
         expiry=_expiry(document),
-        chain=_read(_Head, document).chain if _has_chain(document) else None,
+        chain=head.chain if head else None,
+        restores=head.restores if head else 0,
+        cut=cut,
     )
 
 

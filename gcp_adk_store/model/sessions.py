@@ -12,11 +12,12 @@ from gcp_adk_store.model.expiry import Expiry
 from gcp_adk_store.model.history import genesis, step
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.payloads import PayloadPlace, PayloadRef
+from gcp_adk_store.model.segment_numbers import Cut, live_numbers
 from gcp_adk_store.model.state import ScopedState
 
 _MARKER: Final = re.compile(
     r"([^/]+)/([0-9]{1,18})/((?:[0-9]{1,18}\.[0-9]{9})?)(?:/([0-9]{1,12})/([0-9]{1,12})/([0-9]{1,12})?)?"
-    r"(?:#([0-9a-f]{64}))?"
+    r"(?:#([0-9a-f]{64})(?::([0-9]{1,18}))?)?"
 )
 
 
@@ -46,6 +47,8 @@ class Marker:
     """The session's expiry, ``None`` without a time to live."""
     chain: bytes | None = None
     """The head of the session's chain; ``None`` for a session in format 1, which has no chain."""
+    restores: int = 0
+    """How often the session was restored: a restore takes the revision back, too."""
 
     @property
     def head(self) -> bytes:
@@ -63,7 +66,7 @@ class Marker:
         match = _MARKER.fullmatch(text or "")
         if match is None:
             return None
-        epoch, revision, update_time, ttl_s, at, parts_at, chain = match.groups()
+        epoch, revision, update_time, ttl_s, at, parts_at, chain, restores = match.groups()
         expiry = None
         if ttl_s is not None:
             expiry = Expiry(ttl_s=int(ttl_s), at=int(at), parts_at=int(parts_at) if parts_at else None)
@@ -73,6 +76,7 @@ class Marker:
             update_time=update_time,
             expiry=expiry,
             chain=None if chain is None else bytes.fromhex(chain),
+            restores=int(restores or 0),
         )
 
     def at(self, update_time: str) -> "Marker":
@@ -81,8 +85,8 @@ class Marker:
 
     def advanced(self, text: str, update_time: str, expiry: Expiry | None) -> "Marker":
         """Return this marker after the append of one more event, *text*, which set *expiry*."""
-        return Marker(
-            epoch=self.epoch,
+        return replace(
+            self,
             revision=self.revision + 1,
             update_time=update_time,
             expiry=expiry,
@@ -93,7 +97,9 @@ class Marker:
         text = f"{self.epoch}/{self.revision}/{self.update_time}"
         if self.expiry is not None:
             text += f"/{self.expiry.ttl_s}/{self.expiry.at}/{self.expiry.parts_at or ''}"
-        return text if self.chain is None else f"{text}#{self.chain.hex()}"
+        if self.chain is not None:
+            text += f"#{self.chain.hex()}"
+        return f"{text}:{self.restores}" if self.restores else text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,9 +114,9 @@ class StoredSession:
     tail: Sequence[str]
     """JSON texts of the newest events, in append order."""
     sealed: int
-    """The number of segments, which hold the older events."""
+    """The number of the next segment; each number below it was taken by a segment, or is in *cut*."""
     sealed_max: float | None
-    """Newest timestamp in the segments, ``None`` without segments."""
+    """Newest timestamp in the live segments, ``None`` without any."""
     spilled: frozenset[PayloadPlace]
     """Places of the session's payloads."""
     update_time: str
@@ -123,9 +129,22 @@ class StoredSession:
     chain_sealed: bytes | None = None
     """The head at the end of its newest segment; ``None`` in format 1 and in a read without the tail."""
     initial: Mapping[str, Any] | PayloadRef | None = None
-    """Its state at its creation or the payload that holds it; ``None`` if unknown or in its first segment."""
+    """Its state at its creation or its payload; ``None`` if unknown or in its first live segment."""
     create_time: float | None = None
     """Unix time in seconds; ``None`` in a read without the tail."""
+    chain_from: int = 0
+    """The revision at which its chain begins; 0 in a read without the tail."""
+    restores: int = 0
+    """How often it was restored."""
+    restore_id: str | None = None
+    """Identifies the last restore; ``None`` without one, and in a read without the tail."""
+    cut: Cut = ()
+    """Numbers that restores cut off."""
+
+    @property
+    def live(self) -> Sequence[int]:
+        """Numbers of the segments that hold its older events, oldest first."""
+        return live_numbers(self.sealed, self.cut)
 
     @property
     def marker(self) -> Marker:
@@ -136,6 +155,7 @@ class StoredSession:
             update_time=self.update_time,
             expiry=self.expiry,
             chain=self.chain,
+            restores=self.restores,
         )
 
     @property
@@ -156,14 +176,15 @@ class Segment:
     chain_end: bytes | None = None
     """The head after them."""
     initial: Mapping[str, Any] | PayloadRef | None = None
-    """In the first segment, the session's state at its creation or the payload that holds it, if known."""
+    """In the first live segment, the session's state at its creation or its payload, if known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventPlace:
     """A place between two events of a session.
 
-    Sealing the tail does not change it: the tail has the number of its later segment.
+    Sealing the tail does not change it: the tail has the number of its later segment. A restore gives the
+    tail another number, and cuts off the one that it had.
     """
 
     segment: int = 0
@@ -192,6 +213,7 @@ class Settlement(enum.Enum):
     MISSING = "the session is gone"
     RETRY = "it is not stored, and nothing stands against sending it again"
     STALE = "it is not stored, and another writer was first"
+    RESTORED = "it is not stored, and the session was restored to an earlier point"
 
 
 def settle(
@@ -204,6 +226,8 @@ def settle(
     """
     if stored is None or stored.epoch != marker.epoch:
         return Settlement.MISSING
+    if stored.restores != marker.restores:  # revisions before and after it do not compare
+        return Settlement.OVERTAKEN if append.text in newest else Settlement.RESTORED
     if stored.revision == marker.revision:
         return Settlement.RETRY  # another process only sealed the tail
     if stored.revision == marker.revision + 1 and append.text in newest[-1:]:
@@ -211,8 +235,13 @@ def settle(
     return Settlement.OVERTAKEN if append.text in newest else Settlement.STALE
 
 
-def events_to_settle(marker: Marker, stored: StoredSession) -> int:
-    """Return how many of the newest events may be an append that required *marker*."""
+def events_to_settle(marker: Marker, stored: StoredSession) -> int | None:
+    """Return how many of the newest events may be an append that required *marker*; ``None`` is all.
+
+    A restore may have kept it, and others may have appended since.
+    """
+    if stored.restores != marker.restores:
+        return None
     return max(0, stored.revision - marker.revision)
 
 

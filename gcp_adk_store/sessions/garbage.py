@@ -128,9 +128,9 @@ class Collector:
     async def _of_session(self, owner: PayloadOwner, stored: StoredSession) -> set[PayloadRef]:
         found = _in_state(stored.state) | await self._in_texts(owner, stored.tail)
         found |= await self._in_initial(owner, stored.initial)
-        for first in range(0, stored.sealed, _SEGMENTS_AT_ONCE):
-            numbers = range(first, min(first + _SEGMENTS_AT_ONCE, stored.sealed))
-            segments = await self._reader.segments(stored, numbers)
+        live = stored.live
+        for first in range(0, len(live), _SEGMENTS_AT_ONCE):
+            segments = await self._reader.segments(stored, live[first : first + _SEGMENTS_AT_ONCE])
             if segments is None:
                 raise StoredDataError(f"{owner.path}: {segment_missing(stored)}")
             for segment in segments:

@@ -14,15 +14,16 @@ from gcp_adk_store.codec.writes import Page
 from gcp_adk_store.errors import InvalidInputError, SessionMissingError
 from gcp_adk_store.model.history import Point, require_point
 from gcp_adk_store.model.keys import SessionKey, UserKey
+from gcp_adk_store.model.segment_numbers import is_cut
 from gcp_adk_store.model.sessions import EventPlace, StoredSession
 from gcp_adk_store.model.usage import SessionUsage, UsageCounter
 from gcp_adk_store.operations.bounds import operation
 from gcp_adk_store.operations.lru import Lru
 from gcp_adk_store.operations.pauses import Pauses, apart
-from gcp_adk_store.sessions.arguments import require_either, require_limit
+from gcp_adk_store.sessions.arguments import beyond, require_either, require_limit, require_place
 from gcp_adk_store.sessions.completion import decoded
 from gcp_adk_store.sessions.handle import to_session
-from gcp_adk_store.sessions.listings import ListingMethods, beyond
+from gcp_adk_store.sessions.listings import ListingMethods
 from gcp_adk_store.sessions.reader import NOT_FOUND, decode_events
 
 _SESSIONS_PER_READ: Final = 16
@@ -178,6 +179,8 @@ class HistoryMethods(ListingMethods):
             session_id, epoch = stored.key.session, stored.epoch
             before = came_to.get(session_id)
             start = before[1] if before is not None and before[0] == epoch else None
+            if start is not None and is_cut(start.segment, stored.cut):
+                start = None  # it was restored: what comes after that place is not what came after it before
             try:
                 async for reached, event in self._later_events(stored, start, after):
                     came_to.put(session_id, (epoch, reached))
@@ -228,8 +231,7 @@ class HistoryMethods(ListingMethods):
         """Yield events of *stored* later than *after*, from *start* on if given, and the place after each."""
         if start is None:
             start = EventPlace(segment=0 if after is None else await self._first_later(stored, after))
-        if start.segment > stored.sealed:
-            raise beyond()
+        require_place(start, stored)
         pauses = Pauses()
         async for number, texts in self._runs(stored, start.segment, backward=False):
             offset = start.offset if number == start.segment else 0
@@ -247,15 +249,16 @@ class HistoryMethods(ListingMethods):
         if stored.sealed_max is None or stored.sealed_max <= after:
             return stored.sealed
         # The newest times do not fall from segment to segment, and callers mostly ask for recent events.
-        low, high, step = 0, stored.sealed - 1, 1
+        live = stored.live
+        low, high, step = 0, len(live) - 1, 1
         while low < high:
             middle = max((low + high) // 2, high - step)
-            (segment,) = await self._segments(stored, range(middle, middle + 1))
+            (segment,) = await self._segments(stored, [live[middle]])
             if segment.running_max > after:
                 high, step = middle, step * 2
             else:
                 low = middle + 1
-        return low
+        return live[low]
 
 
 def _time(given: object) -> float:

@@ -198,4 +198,4 @@ def _made_before(stored: StoredSession | None, refused: RefusedError, *, epoch: 
             ) from refused
         raise SessionExistsError("another session has this id") from refused
     # This handle has not seen the events that others appended since: no update time fits it.
-    return stored.update_time if stored.revision == 0 else ""
+    return stored.update_time if (stored.revision, stored.restores) == (0, 0) else ""

@@ -35,7 +35,7 @@ from gcp_adk_store.operations.bounds import operation
 from gcp_adk_store.operations.fan_out import beside, fan_out
 from gcp_adk_store.operations.pauses import Pauses, apart, paced
 from gcp_adk_store.operations.rereads import Rereads
-from gcp_adk_store.sessions.arguments import is_count, require_either, require_limit
+from gcp_adk_store.sessions.arguments import beyond, is_count, require_either, require_limit, require_place
 from gcp_adk_store.sessions.completion import Found, decoded, refers
 from gcp_adk_store.sessions.handle import to_session
 from gcp_adk_store.sessions.reader import NOT_FOUND, SessionReader, decode_events, segment_missing
@@ -187,8 +187,7 @@ class ListingMethods:
             epoch, place = decode_event_cursor(cursor)
             if epoch != stored.epoch:
                 raise SessionMissingError("the session of the cursor was deleted; another one has its id")
-            if place.segment > stored.sealed:
-                raise beyond()
+            require_place(place, stored)
         count = 0
         async for number, texts in self._runs(stored, place.segment, backward=backward):
             at_end = len(texts) if backward else 0
@@ -207,14 +206,17 @@ class ListingMethods:
         self, stored: StoredSession, first: int, *, backward: bool
     ) -> AsyncIterator[tuple[int, Sequence[str]]]:
         """Yield the events of segments by number, and of the tail, some segments at a time."""
-        unread = list(range(first, -1, -1) if backward else range(first, stored.sealed + 1))
+        numbers = [*stored.live, stored.sealed]
+        unread = [number for number in numbers if (number <= first if backward else number >= first)]
+        if backward:
+            unread.reverse()
         step = 1
         while unread:
             if unread[0] == stored.sealed:
                 yield unread.pop(0), stored.tail
                 continue
             some = [number for number in unread[:step] if number != stored.sealed]
-            in_order = range(min(some), max(some) + 1)
+            in_order = sorted(some)
             segments = await self._segments(stored, in_order)
             texts = {number: one.texts for number, one in zip(in_order, segments, strict=True)}
             for number in some:
@@ -223,11 +225,11 @@ class ListingMethods:
             del unread[: len(some)]
             step = min(step * 2, _SEGMENTS_AT_ONCE)
 
-    async def _segments(self, stored: StoredSession, numbers: range) -> list[Segment]:
+    async def _segments(self, stored: StoredSession, numbers: Sequence[int]) -> list[Segment]:
         """Return segments by number; one that is gone is an error."""
         segments = await self._reader.segments(stored, numbers)
         if segments is None:
-            raise _gone() if await self._reader.is_gone(stored) else segment_missing(stored)
+            raise await self._reader.lost(stored) or segment_missing(stored)
         return segments
 
     async def _event(self, stored: StoredSession, number: int, texts: Sequence[str], index: int) -> Event:
@@ -245,8 +247,8 @@ class ListingMethods:
                 return await self._reader.whole_event(stored, event)
             (completed,) = await self._reader.complete_events(stored, [event])
         except PayloadMissingError as exc:
-            if await self._reader.is_gone(stored):
-                raise _gone() from exc
+            if lost := await self._reader.lost(stored):
+                raise lost from exc
             raise
         return completed
 
@@ -374,12 +376,3 @@ def _copied(value: Any) -> Any:
 
 def _by_update(session: Session) -> tuple[float, str, str]:
     return session.last_update_time, session.user_id, session.id
-
-
-def _gone() -> SessionMissingError:
-    return SessionMissingError("another call deleted the session during the read, or it has expired")
-
-
-def beyond() -> InvalidInputError:
-    """Return the error for a cursor that no event of its session has."""
-    return InvalidInputError("cursor leads beyond the events of the session")

@@ -17,6 +17,7 @@ from gcp_adk_store.errors import PayloadMissingError, PointMissingError, StoredD
 from gcp_adk_store.model.history import Point, keys_of_initial, last_values, state_at, unknown_state
 from gcp_adk_store.model.keys import SessionKey, UserKey
 from gcp_adk_store.model.payloads import PayloadRef
+from gcp_adk_store.model.segment_numbers import newest_live
 from gcp_adk_store.model.sessions import (
     Marker,
     Segment,
@@ -141,12 +142,13 @@ class SessionReader(CompletingReader):
 
     async def _at(self, stored: StoredSession, *, point: Point, omit_unknown: bool) -> "_Chosen | None":
         """Return a session as it was at *point*, without payloads; ``None`` if a segment is gone."""
-        segments = await self.segments(stored, range(stored.sealed))
+        segments = await self.segments(stored, stored.live)
         if segments is None:
             return None
         pauses = Pauses()
         events: list[StoredEvent] = []
-        for number, texts in enumerate([*(segment.texts for segment in segments), stored.tail]):
+        runs = [*(segment.texts for segment in segments), stored.tail]
+        for number, texts in zip([*stored.live, stored.sealed], runs, strict=True):
             events += await decode_events(texts, where=self.place_of(stored, number), pauses=pauses)
         events = await self._unpacked(stored, events)
         count = point.kept([one.event for one in events])
@@ -199,9 +201,9 @@ class SessionReader(CompletingReader):
         """Return a session with the events appended since *marker*; ``None`` if it is another one now."""
         document, app, user = await self._documents_of(key)
         stored = await decoded(read_session, document) if document else None
-        if stored is None or stored.epoch != marker.epoch:
+        if stored is None or (stored.epoch, stored.restores) != (marker.epoch, marker.restores):
             return None
-        count = events_to_settle(marker, stored)
+        count = events_to_settle(marker, stored) or 0
         texts = await self.newest(stored, at_least=count)
         start = max(0, len(texts) - count)
         newest = await decode_events(
@@ -229,11 +231,12 @@ class SessionReader(CompletingReader):
         if stored is None:
             return ()
         texts = list(stored.tail)
-        unread = stored.sealed
+        live = stored.live
+        unread = len(live)
         step = unread if at_least is None else 1
         while unread and (at_least is None or len(texts) < at_least):
             first = max(0, unread - step)
-            segments = await self.segments(stored, range(first, unread))
+            segments = await self.segments(stored, live[first:unread])
             if segments is None:
                 break  # another call deleted the session: the next commit finds that out
             texts[:0] = [text for segment in segments for text in segment.texts]
@@ -258,18 +261,19 @@ class SessionReader(CompletingReader):
             return []
         pauses = Pauses()
         events = await decode_events(stored.tail, where=self.place_of(stored, stored.sealed), pauses=pauses)
-        unread = stored.sealed
+        live = stored.live
+        unread = len(live)
         step = unread if wants_all_events(config) else 1
         running_max = stored.sealed_max
         while unread and wants_older(
             config, have=len(select_events(events, config)), running_max=running_max
         ):
             first = max(0, unread - step)
-            segments = await self.segments(stored, range(first, unread))
+            segments = await self.segments(stored, live[first:unread])
             if segments is None:
                 return None
             older: list[StoredEvent] = []
-            for number, segment in enumerate(segments, start=first):
+            for number, segment in zip(live[first:unread], segments, strict=True):
                 older += await decode_events(
                     segment.texts, where=self.place_of(stored, number), pauses=pauses
                 )
@@ -282,9 +286,9 @@ class SessionReader(CompletingReader):
         """Return the path of the document that holds a segment; the tail has the number of its later one."""
         if number == stored.sealed:
             return self._layout.session(stored.key)
-        return self._layout.segments(stored.key, stored.epoch, range(number, number + 1))[0]
+        return self._layout.segments(stored.key, stored.epoch, [number])[0]
 
-    async def segments(self, stored: StoredSession, numbers: range) -> list[Segment] | None:
+    async def segments(self, stored: StoredSession, numbers: Sequence[int]) -> list[Segment] | None:
         """Return segments by number, from memory where they are known; ``None`` if one is gone.
 
         Raises:
@@ -305,7 +309,8 @@ class SessionReader(CompletingReader):
                 if pauses.is_due:
                     await pauses.take()
         found = [known[path] for path in paths]
-        if numbers.stop == stored.sealed and found and found[-1].running_max != stored.sealed_max:
+        ends = found and numbers[-1] == newest_live(stored.sealed, stored.cut)
+        if ends and found[-1].running_max != stored.sealed_max:
             # One commit writes both: others follow it that the session does not count.
             raise StoredDataError(f"{self._layout.session(stored.key)} does not end with {paths[-1]}")
         return found
@@ -313,7 +318,7 @@ class SessionReader(CompletingReader):
 
 def segment_missing(stored: StoredSession) -> StoredDataError:
     """Return the error for a session that lacks a segment."""
-    return StoredDataError(f"one of the {stored.sealed} segments is missing")
+    return StoredDataError(f"one of the {len(stored.live)} segments is missing")
 
 
 async def decode_events(

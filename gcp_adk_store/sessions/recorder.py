@@ -232,7 +232,7 @@ class Lifetimes:
         if stored is None or stored.update_time != base.update_time:
             return  # the commit that follows is refused
         documents, payloads, layout = self._storage.documents, self._storage.payloads, self._storage.layout
-        paths = layout.segments(key, stored.epoch, range(stored.sealed))
+        paths = layout.segments(key, stored.epoch, stored.live)
 
         async def segments() -> list[Document]:
             found = await documents.get(paths, fields=("expire_at",)) if paths else []
@@ -267,8 +267,10 @@ def resolve(
 
     Raises:
         SessionMissingError: the session is gone; nothing was written.
-        SessionConflictError: another writer was first, and *merging* is false; nothing was written.
-        OutcomeUnknownError: the session is gone, and the append may have changed shared state before that.
+        SessionConflictError: another writer was first, and *merging* is false, or the session was restored;
+            the session does not have the event.
+        OutcomeUnknownError: the session is gone or was restored, and the append may have changed shared state
+            before that.
     """
     if stored is None or settlement is Settlement.MISSING:
         if refused.perhaps_own and (append.delta.app or append.delta.user):
@@ -282,6 +284,16 @@ def resolve(
     if settlement is Settlement.OVERTAKEN:
         # Without an update time, the handle's next append finds what others appended.
         return Appended(marker=base.advanced(append.text, "", stored.expiry), tail_bytes=0)
+    if settlement is Settlement.RESTORED:
+        if refused.perhaps_own and (append.delta.app or append.delta.user):
+            raise OutcomeUnknownError(
+                "sent and not answered, and then the session was restored to an earlier point; read before "
+                "repeating it"
+            ) from refused
+        raise SessionConflictError(
+            "The session was restored to an earlier point since it was loaded: it lost the events after the "
+            "point. Read the session again, and decide again whether to append."
+        ) from refused
     if settlement is Settlement.STALE and not merging:
         raise SessionConflictError(
             "The session has been modified in storage since it was loaded. "
@@ -302,5 +314,5 @@ def _sealed_tail(stored: StoredSession) -> Segment:
         running_max=max(timestamps),
         chain_begin=stored.chain_sealed or head,
         chain_end=head,
-        initial=None if stored.sealed else stored.initial,
+        initial=None if stored.live else stored.initial,
     )

@@ -126,6 +126,7 @@ RIGHT: list[tuple[str, Callable[[Any], object], str]] = [
                         "chain_sealed",
                         "create_time",
                         "sealed_max",
+                        "cut",
                         "expire_at",
                         "parts_expire_at",
                     )

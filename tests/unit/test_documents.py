@@ -66,9 +66,12 @@ STORED = StoredSession(
     chain=HEAD,
     chain_sealed=SEALED_HEAD,
     create_time=1.5,
+    restores=3,
+    restore_id="r3",
+    cut=(range(1),),
 )
-IN_FORMAT_1 = replace(STORED, chain=None, chain_sealed=None)
-LISTED = replace(STORED, tail=[], chain_sealed=None, create_time=None)
+IN_FORMAT_1 = replace(STORED, chain=None, chain_sealed=None, restores=0, restore_id=None, cut=())
+LISTED = replace(STORED, tail=[], chain_sealed=None, create_time=None, restore_id=None)
 HEADER: dict[str, Any] = {
     "format": 2,
     "epoch": "e1",
@@ -86,9 +89,11 @@ HEADER: dict[str, Any] = {
     "expire_at": NEW_YEAR,
     "parts_expire_at": NEXT_DAY,
     "chain": HEAD,
+    "restores": 3,
+    "cut": [{"from": 0, "to": 0}],
 }
-WHOLE = {**HEADER, "tail": ["x", "y"], "tail_bytes": 2, "chain_sealed": SEALED_HEAD}
-OPTIONAL = ("format", "spilled", "ttl_s", "parts_expire_at")
+WHOLE = {**HEADER, "tail": ["x", "y"], "tail_bytes": 2, "chain_sealed": SEALED_HEAD, "restore_id": "r3"}
+OPTIONAL = ("format", "spilled", "ttl_s", "parts_expire_at", "restores", "cut")
 BODY: dict[str, Any] = {
     "format": 2,
     "body": pack_segment(["x", "y"]),
@@ -510,14 +515,16 @@ def test_a_deletion_notes_what_is_left_to_remove() -> None:
 
 def test_a_deletion_without_segments_leaves_no_note() -> None:
     """A short session is gone in one write."""
-    short = read_header(document({**HEADER, "sealed": 0, "sealed_max": None}))
+    short = read_header(document({**HEADER, "sealed": 0, "sealed_max": None, "cut": []}))
 
     assert [Delete(path=SESSION, must="100.000000001")] == LAYOUT.delete(short)
 
 
 def test_a_deletion_notes_where_payloads_lie() -> None:
     """They are removed after the session, like its segments."""
-    with_payloads = read_header(document({**HEADER, "sealed": 0, "sealed_max": None, "spilled": ["chunks"]}))
+    with_payloads = read_header(
+        document({**HEADER, "sealed": 0, "sealed_max": None, "cut": [], "spilled": ["chunks"]})
+    )
     note: dict[str, Any] = {"format": 1, "epoch": "e1", "sealed": 0, "spilled": ["chunks"]}
 
     assert [
@@ -622,6 +629,18 @@ def test_a_session_in_format_1_has_neither_chain_nor_initial_state() -> None:
             {"initial": {}, "initial_payload": {}},
             "has a field that cannot be right: initial_payload",
         ),
+        (read_header, HEADER, {"restores": -1}, "has a field that cannot be right: restores"),
+        (read_header, HEADER, {"cut": {}}, "has a field of a wrong kind: cut is dict"),
+        (read_header, HEADER, {"cut": [{"from": 0}]}, "lacks cut[0][to]"),
+        (read_header, HEADER, {"cut": [{"from": 1, "to": 0}]}, "has a field that cannot be right: cut"),
+        (read_header, HEADER, {"cut": [{"from": 1, "to": 2}]}, "has a field that cannot be right: cut"),
+        (
+            read_header,
+            HEADER,
+            {"cut": [{"from": 0, "to": 1}]},
+            "has a field that cannot be right: sealed_max",
+        ),
+        (read_session, WHOLE, {"restore_id": 3}, "has a field of a wrong kind: restore_id is int"),
         (read_segment, BODY, {"chain_end": b""}, "has a field that cannot be right: chain_end"),
         (read_segment, BODY, {"chain_begin": 5}, "has a field of a wrong kind: chain_begin is int"),
         (read_segment, BODY, {"initial": "x"}, "has a field of a wrong kind: initial is str"),

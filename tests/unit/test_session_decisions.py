@@ -51,6 +51,11 @@ def stored(*tail: str, revision: int = 5, epoch: str = "e1", sealed: int = 0) ->
     )
 
 
+def restored(*tail: str, revision: int = 5) -> StoredSession:
+    """Return a session document after one restore."""
+    return replace(stored(*tail, revision=revision), restores=1, restore_id="r1")
+
+
 def at(*timestamps: float) -> list[Event]:
     """Return one event a timestamp, each with its place as id."""
     return [Event(id=str(n), author="a", timestamp=t) for n, t in enumerate(timestamps)]
@@ -59,6 +64,13 @@ def at(*timestamps: float) -> list[Event]:
 def test_a_marker_says_what_its_document_was() -> None:
     """A handle remembers epoch, revision and update time of the document it saw."""
     assert Marker(epoch="e1", revision=5, update_time="200.000000002") == stored().marker
+
+
+def test_a_marker_says_how_often_its_document_was_restored() -> None:
+    """Writes through the handle keep it."""
+    assert restored().marker.restores == 1
+    assert restored().marker.advanced("x", "7.0", None).restores == 1
+    assert restored().marker.at("").restores == 1
 
 
 def test_a_marker_says_when_its_session_ends() -> None:
@@ -93,6 +105,7 @@ def test_a_marker_survives_being_carried_as_text(marker: Marker) -> None:
         (replace(SEEN, chain=HEAD), f"e1/4/100.000000001#{HEAD.hex()}"),
         (replace(ENDING, chain=HEAD), f"e1/4/100.000000001/60/1767225600/#{HEAD.hex()}"),
         (replace(ENDING_WITH_PARTS, chain=HEAD), f"e1/4/100.000000001/60/1767225600/1767312000#{HEAD.hex()}"),
+        (replace(SEEN, chain=HEAD, restores=12), f"e1/4/100.000000001#{HEAD.hex()}:12"),
     ],
 )
 def test_a_markers_text_is_stable(marker: Marker, text: str) -> None:
@@ -266,6 +279,14 @@ def test_a_handle_that_does_not_know_the_last_write_goes_by_the_end_it_knows() -
             id="another was first and sealed",
         ),
         pytest.param(SEEN, stored(revision=6), None, Settlement.STALE, id="nothing to compare with"),
+        pytest.param(SEEN, restored("a", "b"), None, Settlement.RESTORED, id="restored, then others"),
+        pytest.param(
+            SEEN, restored("a", revision=4), None, Settlement.RESTORED, id="restored, same revision"
+        ),
+        pytest.param(SEEN, restored("a", "mine"), None, Settlement.OVERTAKEN, id="restored to after it"),
+        pytest.param(
+            replace(SEEN, restores=1), restored("a", revision=4), None, Settlement.RETRY, id="seen restored"
+        ),
     ],
 )
 def test_an_append_is_settled_from_what_is_stored(
@@ -275,6 +296,11 @@ def test_an_append_is_settled_from_what_is_stored(
     newest = [*(sealed.texts if sealed else ()), *(now.tail if now else ())]
 
     assert expected is settle(APPEND, marker=marker, stored=now, newest=newest)
+
+
+def test_settling_looks_at_all_events_of_a_session_that_was_restored() -> None:
+    """A restore takes the revision back, so it tells nothing about when the append was."""
+    assert events_to_settle(SEEN, restored(revision=5)) is None
 
 
 @pytest.mark.parametrize(("revision", "expected"), [(7, 3), (4, 0), (3, 0)])

@@ -7,7 +7,7 @@ locals {
     users = ["state"]
     sessions = [
       "state", "initial", "initial_payload", "tail", "chain", "chain_sealed",
-      "create_time", "sealed_max", "expire_at", "parts_expire_at",
+      "create_time", "sealed_max", "cut", "expire_at", "parts_expire_at",
     ]
     segments = [
       "body", "initial", "initial_payload", "chain_begin", "chain_end",
