@@ -16,9 +16,10 @@ import hashlib
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Final
 
+from gcp_adk_store.codec.fields import FORMAT, first_heads, kept_until, of_part, places, times, update
 from gcp_adk_store.codec.initial import initial_fields
 from gcp_adk_store.codec.names import escape_name, unescape_name
 from gcp_adk_store.codec.packing import MAX_SEGMENTS, pack_segment
@@ -26,15 +27,12 @@ from gcp_adk_store.codec.spilling import CHUNK_BYTES
 from gcp_adk_store.codec.values import FieldValue, encode_state
 from gcp_adk_store.codec.writes import Delete, Document, FieldPath, Must, Write
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
-from gcp_adk_store.model.expiry import PARTS_GRACE_S, Expiry
+from gcp_adk_store.model.expiry import Expiry
 from gcp_adk_store.model.history import genesis, step
 from gcp_adk_store.model.keys import SessionKey, UserKey
 from gcp_adk_store.model.payloads import Payload, PayloadOwner, PayloadPlace, PayloadRef
 from gcp_adk_store.model.sessions import Append, Marker, Segment, StoredSession
 from gcp_adk_store.model.state import ScopedState
-
-FORMAT: Final = 2
-"""Number of the layout of sessions and segments that this release writes."""
 
 UNCHANGED_FORMAT: Final = 1
 """Number of the layout of all other documents, which has not changed since.
@@ -147,7 +145,7 @@ class Layout:
                     # A second write changes the chunk: a collector that saw the first does not remove it.
                     "put_time": now,
                     "body": payload.data[number * CHUNK_BYTES : (number + 1) * CHUNK_BYTES],
-                    **_of_part(parts_at),
+                    **of_part(parts_at),
                 },
             )
             for number, path in enumerate(self.chunks(owner, payload.ref))
@@ -189,8 +187,8 @@ class Layout:
                     "tail_bytes": 0,
                     "sealed": 0,
                     "sealed_max": None,
-                    **_spilled(spilled),
-                    **({"ttl_s": expiry.ttl_s, **_times(expiry)} if expiry else {}),
+                    **places(spilled),
+                    **({"ttl_s": expiry.ttl_s, **times(expiry)} if expiry else {}),
                 },
                 must=Must.BE_ABSENT,
             ),
@@ -207,13 +205,13 @@ class Layout:
         fields: dict[str, FieldValue] = {
             "last_update_time": append.timestamp,
             "rev": marker.revision + 1,
-            **_first_heads(marker),
+            **first_heads(marker),
             "chain": step(marker.head, append.text),
         }
         if expiry is not None:
-            fields |= _times(expiry)
+            fields |= times(expiry)
         mask: list[FieldPath] = [(name,) for name in fields]
-        union = {"tail": [append.text], **_spilled(append.spilled)}
+        union = {"tail": [append.text], **places(append.spilled)}
         state = encode_state(append.delta.session)
         if state:
             fields["state"] = state
@@ -245,18 +243,18 @@ class Layout:
             "tail_bytes": 0,
             "sealed": number + 1,
             "sealed_max": segment.running_max,
-            **_first_heads(marker),
+            **first_heads(marker),
             "chain": marker.head,
             "chain_sealed": segment.chain_end,
         }
         parts_at = None
         if stored.expiry is not None:
             parts_at = stored.expiry.of_new_part(now)
-            header |= _times(stored.expiry.with_part_until(parts_at))
+            header |= times(stored.expiry.with_part_until(parts_at))
         (path,) = self.segments(stored.key, stored.epoch, [number])
         initial = initial_fields(segment.initial)
         return [
-            _update(self.session(stored.key), header, must=stored.update_time, without=initial),
+            update(self.session(stored.key), header, must=stored.update_time, without=initial),
             Write(
                 path=path,
                 fields={
@@ -267,7 +265,7 @@ class Layout:
                     "chain_begin": segment.chain_begin,
                     "chain_end": segment.chain_end,
                     **initial,
-                    **_of_part(parts_at),
+                    **of_part(parts_at),
                 },
                 must=Must.BE_ABSENT,
             ),
@@ -275,9 +273,9 @@ class Layout:
 
     def renewals(self, parts: Sequence[Document], *, parts_at: int) -> list[Write]:
         """Return the writes that keep segments and chunks until *parts_at* at least, never shorter."""
-        until = _time(parts_at + PARTS_GRACE_S)
+        until = kept_until(parts_at)
         return [
-            _update(part.path, {"expire_at": until}, must=part.update_time)
+            update(part.path, {"expire_at": until}, must=part.update_time)
             for part in parts
             if isinstance(kept := part.fields.get("expire_at"), datetime) and kept < until
         ]
@@ -292,7 +290,7 @@ class Layout:
             "epoch": stored.epoch,
             "sealed": stored.sealed,
         }
-        note = Write(path=self._note(stored.key, stored.epoch), fields=fields | _spilled(stored.spilled))
+        note = Write(path=self._note(stored.key, stored.epoch), fields=fields | places(stored.spilled))
         return [deletion, note]
 
     def finish_deletion(self, key: SessionKey, deletion: Deletion) -> list[Delete]:
@@ -347,34 +345,3 @@ def ids_of(path: str) -> list[str]:
         return [unescape_name(name) for name in path.split("/")[1::2]]
     except ValueError:
         raise StoredDataError(f"{path} is spelled as no session is") from None
-
-
-def _update(path: str, fields: dict[str, FieldValue], *, must: str, without: Iterable[str] = ()) -> Write:
-    """Return the write that sets *fields* of one document, and removes those of the names *without*."""
-    return Write(path=path, fields=fields, mask=[(name,) for name in (*fields, *without)], must=must)
-
-
-def _first_heads(marker: Marker) -> dict[str, FieldValue]:
-    """Return what brings a session in format 1 up to format 2, beside the head of its chain."""
-    if marker.chain is not None:
-        return {}
-    return {"format": FORMAT, "chain_from": marker.revision, "chain_sealed": marker.head}
-
-
-def _times(expiry: Expiry) -> dict[str, FieldValue]:
-    fields: dict[str, FieldValue] = {"expire_at": _time(expiry.at)}
-    if expiry.parts_at is not None:
-        fields["parts_expire_at"] = _time(expiry.parts_at)
-    return fields
-
-
-def _of_part(parts_at: int | None) -> dict[str, FieldValue]:
-    return {} if parts_at is None else {"expire_at": _time(parts_at + PARTS_GRACE_S)}
-
-
-def _time(seconds: int) -> datetime:
-    return datetime.fromtimestamp(seconds, UTC)
-
-
-def _spilled(places: frozenset[PayloadPlace]) -> dict[str, list[str]]:
-    return {"spilled": sorted(place.value for place in places)} if places else {}

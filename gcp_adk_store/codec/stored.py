@@ -14,9 +14,11 @@ from typing import Annotated, Any, ClassVar, Final, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, Strict, ValidationError
 
-from gcp_adk_store.codec.documents import FORMAT, UNCHANGED_FORMAT, Deletion
+from gcp_adk_store.codec.documents import UNCHANGED_FORMAT, Deletion
+from gcp_adk_store.codec.fields import FORMAT
 from gcp_adk_store.codec.names import escape_name
 from gcp_adk_store.codec.packing import MAX_SEGMENTS, unpack_segment
+from gcp_adk_store.codec.restores import Restore, unpack_artifacts
 from gcp_adk_store.codec.spilling import decode_ref
 from gcp_adk_store.codec.values import decode_state, kind_of
 from gcp_adk_store.codec.writes import Document
@@ -24,7 +26,7 @@ from gcp_adk_store.errors import InvalidInputError, StoredDataError
 from gcp_adk_store.model.expiry import MAX_TTL_S, Expiry
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.payloads import PayloadPlace, PayloadRef
-from gcp_adk_store.model.segment_numbers import are_runs, newest_live
+from gcp_adk_store.model.segment_numbers import Cut, are_runs, newest_live
 from gcp_adk_store.model.sessions import Segment, StoredSession
 
 MAX_COUNT: Final = 10**18 - 1
@@ -34,6 +36,8 @@ Fields = Mapping[str, Any]
 Count = Annotated[int, Field(ge=0, le=MAX_COUNT)]
 Number = Annotated[float, Field(allow_inf_nan=False)]
 Head = Annotated[bytes, Field(min_length=32, max_length=32)]
+Epoch = Annotated[str, Field(pattern=r"^[^%/`\\\x00-\x1f\x7f]{1,200}$")]
+"""Documents' ids contain it unchanged."""
 
 _EPOCH: Final = datetime.fromtimestamp(0, UTC)
 
@@ -99,8 +103,7 @@ class _State(_Fields):
 
 
 class _Deletion(_Fields):
-    epoch: Annotated[str, Field(pattern=r"^[^%/`\\\x00-\x1f\x7f]{1,200}$")]
-    """Documents' ids contain it unchanged."""
+    epoch: Epoch
     sealed: Annotated[int, Field(ge=0, le=MAX_SEGMENTS)]
     spilled: Annotated[frozenset[Annotated[PayloadPlace, Strict(strict=False)]], Strict(strict=False)] = (
         frozenset()
@@ -141,6 +144,17 @@ class _Head(_Fields):
     chain: Head
     restores: Count = 0
     cut: list[_Cut] = []
+
+    @property
+    def runs(self) -> Cut:
+        return tuple(range(run.start, run.to + 1) for run in self.cut)
+
+
+class _Restore(_Fields):
+    epoch: Epoch
+    restore_id: Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
+    segments: list[_Cut]
+    artifacts: bytes | None = None
 
 
 class _SealedHead(_Fields):
@@ -243,6 +257,29 @@ def read_deletions(documents: Sequence[Document]) -> list[Deletion]:
     return deletions
 
 
+def read_restores(documents: Sequence[Document]) -> list[Restore]:
+    """Return the unfinished restores among *documents*."""
+    restores = []
+    for document in documents:
+        fields = _read(_Restore, document)
+        if fields.restore_id != document.path.rpartition("/")[2]:
+            raise _wrong(document, "restore_id")
+        try:
+            artifacts = None if fields.artifacts is None else unpack_artifacts(fields.artifacts)
+        except StoredDataError as exc:
+            raise StoredDataError(f"{document.path}: {exc}") from exc.__cause__
+        restores.append(
+            Restore(
+                epoch=fields.epoch,
+                restore_id=fields.restore_id,
+                segments=tuple(range(run.start, run.to + 1) for run in fields.segments),
+                artifacts=artifacts,
+                restored_at=float(document.update_time),
+            )
+        )
+    return restores
+
+
 def current_fields(
     document: Document,
     *,
@@ -283,7 +320,7 @@ def _wrong(document: Document, name: str) -> StoredDataError:
 
 def _session(document: Document, fields: _Header, state: dict[str, Any]) -> StoredSession:
     head = _read(_Head, document) if _has_chain(document) else None
-    cut = tuple(range(run.start, run.to + 1) for run in head.cut) if head else ()
+    cut = head.runs if head else ()
     if not are_runs(cut, sealed=fields.sealed):
         raise _wrong(document, "cut")
     if (fields.sealed_max is None) != (newest_live(fields.sealed, cut) is None):

@@ -40,6 +40,17 @@ def cut_from(first: int, *, sealed: int, cut: Cut) -> Cut:
     return (*before, range(first, sealed + 1))
 
 
+def runs_of(numbers: Iterable[int]) -> Cut:
+    """Return rising *numbers* as runs."""
+    runs: list[range] = []
+    for number in numbers:
+        if runs and runs[-1].stop == number:
+            runs[-1] = range(runs[-1].start, number + 1)
+        else:
+            runs.append(range(number, number + 1))
+    return tuple(runs)
+
+
 def are_runs(found: Iterable[range], *, sealed: int) -> bool:
     """Return whether *found* can be the numbers that were cut off before the number *sealed*."""
     end = -1

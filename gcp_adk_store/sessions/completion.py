@@ -200,3 +200,8 @@ async def decoded(read: Callable[[Document], T], document: Document) -> T:
 def refers(state: Mapping[str, Any]) -> bool:
     """Return whether *state* has payloads."""
     return any(isinstance(value, PayloadRef) for value in state.values())
+
+
+def refs_in(state: Mapping[str, Any]) -> set[PayloadRef]:
+    """Return the payloads that *state* refers to."""
+    return {value for value in state.values() if isinstance(value, PayloadRef)}

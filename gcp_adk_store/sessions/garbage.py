@@ -14,6 +14,7 @@ from gcp_adk_store.model.garbage import Garbage, GarbageKind, StoredPayload, req
 from gcp_adk_store.model.payloads import PayloadOwner, PayloadPlace, PayloadRef
 from gcp_adk_store.model.sessions import StoredSession
 from gcp_adk_store.operations.rereads import Rereads
+from gcp_adk_store.sessions.completion import refs_in
 from gcp_adk_store.sessions.lifecycle import SessionLifecycle
 from gcp_adk_store.sessions.parts import pages
 from gcp_adk_store.sessions.reader import SessionReader, segment_missing
@@ -110,7 +111,7 @@ class Collector:
         if key is None:
             ids_of(owner.path)  # refuses what Firestore would refuse
             (document,) = await self._storage.documents.get([owner.path])
-            return _in_state(read_state(document))
+            return refs_in(read_state(document))
         rereads = Rereads(self._storage.documents.deadline_s)
         while True:
             (document,) = await self._storage.documents.get([owner.path])
@@ -126,7 +127,7 @@ class Collector:
             await rereads.again()  # another call deleted the session, or moved events, during the read
 
     async def _of_session(self, owner: PayloadOwner, stored: StoredSession) -> set[PayloadRef]:
-        found = _in_state(stored.state) | await self._in_texts(owner, stored.tail)
+        found = refs_in(stored.state) | await self._in_texts(owner, stored.tail)
         found |= await self._in_initial(owner, stored.initial)
         live = stored.live
         for first in range(0, len(live), _SEGMENTS_AT_ONCE):
@@ -142,9 +143,9 @@ class Collector:
         self, owner: PayloadOwner, initial: Mapping[str, object] | PayloadRef | None
     ) -> set[PayloadRef]:
         if not isinstance(initial, PayloadRef):
-            return _in_state(initial or {})
+            return refs_in(initial or {})
         data = await self._storage.payloads.get(owner, initial)
-        return {initial} | _in_state(unpack_initial(initial, data))
+        return {initial} | refs_in(unpack_initial(initial, data))
 
     async def _in_texts(self, owner: PayloadOwner, texts: Sequence[str]) -> set[PayloadRef]:
         found: set[PayloadRef] = set()
@@ -156,10 +157,6 @@ class Collector:
                 data = await self._storage.payloads.get(owner, whole)
                 found |= set(references(unpack_text(whole, data)).values())
         return found
-
-
-def _in_state(state: Mapping[str, object]) -> set[PayloadRef]:
-    return {value for value in state.values() if isinstance(value, PayloadRef)}
 
 
 def _by_owner(payloads: Sequence[StoredPayload]) -> dict[PayloadOwner | None, list[StoredPayload]]:

@@ -55,6 +55,22 @@ class _Chosen:
     changed: frozenset[str] = frozenset()
 
 
+@dataclass(frozen=True, slots=True)
+class Past:
+    """What a session was at a point, without payloads, and what it became since."""
+
+    stored: StoredSession
+    """As it was at the point, with the tail and the segments of now."""
+    segments: list[Segment]
+    """Its live segments."""
+    events: list[StoredEvent]
+    """All its events; those that are a payload as a whole are complete."""
+    count: int
+    """How many of them are before the point."""
+    changed: frozenset[str]
+    """The keys of its state that events after the point changed."""
+
+
 class SessionReader(CompletingReader):
     """The sessions below one prefix of a database."""
 
@@ -141,6 +157,10 @@ class SessionReader(CompletingReader):
             await rereads.again()
 
     async def _at(self, stored: StoredSession, *, point: Point, omit_unknown: bool) -> "_Chosen | None":
+        past = await self.past(stored, point=point, omit_unknown=omit_unknown)
+        return None if past is None else _Chosen(past.stored, past.events[: past.count], past.changed)
+
+    async def past(self, stored: StoredSession, *, point: Point, omit_unknown: bool) -> "Past | None":
         """Return a session as it was at *point*, without payloads; ``None`` if a segment is gone."""
         segments = await self.segments(stored, stored.live)
         if segments is None:
@@ -156,7 +176,7 @@ class SessionReader(CompletingReader):
         kept, later = last_values(deltas[:count]), last_values(deltas[count:])
         initial: Mapping[str, Any] | None = {}
         if keys_of_initial(kept, later):
-            initial = await self._initial(stored, segments)
+            initial = await self.initial(stored, segments)
         state, unknown = state_at(stored.state, kept=kept, later=later, initial=initial)
         if unknown and not omit_unknown:
             raise unknown_state(unknown)
@@ -169,7 +189,7 @@ class SessionReader(CompletingReader):
                 last_update_time=stored.last_update_time if last is None else last,
                 update_time="",  # of a handle that others have overtaken: an append conflicts, or merges
             )
-        return _Chosen(stored, events[:count], frozenset(later))
+        return Past(stored, segments, events, count, frozenset(later))
 
     async def _unpacked(self, stored: StoredSession, events: Sequence[StoredEvent]) -> list[StoredEvent]:
         """Return *events* with those in full that are a payload as a whole; their state is needed."""
@@ -185,7 +205,7 @@ class SessionReader(CompletingReader):
         except StoredDataError as exc:
             raise StoredDataError(f"{mine.path}: {exc}") from exc.__cause__
 
-    async def _initial(self, stored: StoredSession, segments: Sequence[Segment]) -> Mapping[str, Any] | None:
+    async def initial(self, stored: StoredSession, segments: Sequence[Segment]) -> Mapping[str, Any] | None:
         """Return the state that a session was created with, without payloads; ``None`` if it is unknown."""
         initial = segments[0].initial if segments else stored.initial
         if not isinstance(initial, PayloadRef):

@@ -15,6 +15,7 @@ from gcp_adk_store.errors import (
 )
 from gcp_adk_store.model.expiry import Expiry
 from gcp_adk_store.model.keys import SessionKey
+from gcp_adk_store.model.payloads import PayloadPlace
 from gcp_adk_store.model.sessions import (
     Append,
     Marker,
@@ -95,7 +96,7 @@ class SessionRecorder:
         rereads = Rereads(self._storage.documents.deadline_s)
         merged = False
         while True:
-            expiry = await self._lifetimes.extend(key, append, base, new_part=new_part)
+            expiry = await self._lifetimes.extend(key, base, spilled=append.spilled, new_part=new_part)
             writes = await self._spell(key, append, base, expiry)
             try:
                 # The update time moves with the write, so a second run is refused and settled.
@@ -200,11 +201,12 @@ class Lifetimes:
         return base.expiry.of_new_part(self._storage.documents.clock.now())
 
     async def extend(
-        self, key: SessionKey, append: Append, base: Marker, *, new_part: int | None
+        self, key: SessionKey, base: Marker, *, spilled: frozenset[PayloadPlace], new_part: int | None
     ) -> Expiry | None:
-        """Return the expiry that *append* gives the session; first renew parts that would expire before it.
+        """Return the expiry that a write gives the session; first renew parts that would expire before it.
 
-        *new_part* is the expiry of a part that the append adds, in Unix seconds.
+        *new_part* is the expiry of a part that the write adds, in Unix seconds; *spilled* says where the
+        payloads are that it refers to.
 
         Raises:
             SessionMissingError: the session has expired, and no append of others has extended it.
@@ -218,7 +220,7 @@ class Lifetimes:
         if not expiry.outlives_its_parts:
             return expiry
         parts_at = expiry.of_new_part(now)
-        await self._renew(key, append, base, parts_at=parts_at)
+        await self._renew(key, base, spilled, parts_at=parts_at)
         return expiry.renewed_until(parts_at)
 
     async def _require_alive(self, key: SessionKey, base: Marker) -> None:
@@ -227,7 +229,9 @@ class Lifetimes:
             if seen is None or seen.has_expired:
                 raise SessionMissingError(NOT_FOUND)
 
-    async def _renew(self, key: SessionKey, append: Append, base: Marker, *, parts_at: int) -> None:
+    async def _renew(
+        self, key: SessionKey, base: Marker, spilled: frozenset[PayloadPlace], *, parts_at: int
+    ) -> None:
         stored = await self._reader.header(key)
         if stored is None or stored.update_time != base.update_time:
             return  # the commit that follows is refused
@@ -243,7 +247,7 @@ class Lifetimes:
 
         await renew(documents, layout, segments, parts_at=parts_at)
         owner = layout.session_payloads(key, stored.epoch)
-        for place in stored.spilled | append.spilled:
+        for place in stored.spilled | spilled:
             await payloads.at(place).renew_all(owner, parts_at=parts_at)
 
     async def _has_changed(self, stored: StoredSession) -> bool:

@@ -34,18 +34,18 @@ from gcp_adk_store.sessions.appends import HeldEvents, Spelling, UnderWay, learn
 from gcp_adk_store.sessions.arguments import require_either
 from gcp_adk_store.sessions.garbage import Collector
 from gcp_adk_store.sessions.handle import made_session, mark, marker_of, to_session
-from gcp_adk_store.sessions.histories import HistoryMethods
 from gcp_adk_store.sessions.lifecycle import SessionLifecycle
 from gcp_adk_store.sessions.payload_store import Payloads
 from gcp_adk_store.sessions.reader import SessionReader
 from gcp_adk_store.sessions.recorder import SessionRecorder
+from gcp_adk_store.sessions.restores import RestoreMethods, Restorer
 from gcp_adk_store.sessions.storage import SessionStorage
 from gcp_adk_store.settings import ArtifactLimits, SessionLimits, SessionOptions, StoreSettings
 
 logger = logging.getLogger(__name__)
 
 
-class FirestoreSessionService(HistoryMethods, OfOneProcess, Closing, BaseSessionService):
+class FirestoreSessionService(RestoreMethods, OfOneProcess, Closing, BaseSessionService):
     """ADK's session service on Firestore, for any number of processes, threads and event loops.
 
     ``async with`` closes the connections that the service opened. It can be made before the process forks. It
@@ -154,6 +154,7 @@ class FirestoreSessionService(HistoryMethods, OfOneProcess, Closing, BaseSession
         )
         self._recorder = SessionRecorder(self._storage, self._reader)
         self._lifecycle = SessionLifecycle(self._storage, self._reader)
+        self._restorer = Restorer(self._storage, self._reader, self._spelling)
         self._collector = Collector(self._storage, self._reader, self._lifecycle)
         limiter = partial(
             Limiter, max_waiting=self._limits.max_waiting, longest_wait_s=self._limits.deadline_s
