@@ -38,7 +38,8 @@ if TYPE_CHECKING:
     from gcp_adk_store.model.history import Point
     from gcp_adk_store.model.usage import ModelUsage, SessionUsage, TokenUsage, TurnUsage
     from gcp_adk_store.sessions.histories import UserEvent
-    from gcp_adk_store.sessions.listings import SessionEvent, SessionPage
+    from gcp_adk_store.sessions.iterations import SessionEvent
+    from gcp_adk_store.sessions.listings import SessionPage
     from gcp_adk_store.sessions.service import FirestoreSessionService
     from gcp_adk_store.settings import ArtifactLimits, SessionLimits, StoreSettings
     from gcp_adk_store.store import Store
@@ -114,7 +115,8 @@ __getattr__ = importer(
         "model.history": ("Point",),
         "model.usage": ("ModelUsage", "SessionUsage", "TokenUsage", "TurnUsage"),
         "sessions.histories": ("UserEvent",),
-        "sessions.listings": ("SessionEvent", "SessionPage"),
+        "sessions.iterations": ("SessionEvent",),
+        "sessions.listings": ("SessionPage",),
         "sessions.service": ("FirestoreSessionService",),
         "settings": ("ArtifactLimits", "SessionLimits", "StoreSettings"),
         "store": ("Store",),

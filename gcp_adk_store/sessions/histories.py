@@ -23,8 +23,9 @@ from gcp_adk_store.operations.pauses import Pauses, apart
 from gcp_adk_store.sessions.arguments import beyond, require_either, require_limit, require_place
 from gcp_adk_store.sessions.completion import decoded
 from gcp_adk_store.sessions.handle import to_session
-from gcp_adk_store.sessions.listings import ListingMethods
+from gcp_adk_store.sessions.iterations import IterationMethods
 from gcp_adk_store.sessions.reader import NOT_FOUND, decode_events
+from gcp_adk_store.sessions.storage import SessionStorage
 
 _SESSIONS_PER_READ: Final = 16
 """Session documents, of 1 MiB at most, that an iteration over a user's events holds."""
@@ -46,11 +47,13 @@ class UserEvent:
     """With it, an iteration of the same user and *after* continues after this event."""
 
 
-class HistoryMethods(ListingMethods):
+class HistoryMethods(IterationMethods):
     """The methods of the session service that go through the events of sessions.
 
     The service's constructor sets the attributes.
     """
+
+    _storage: SessionStorage
 
     @operation
     async def get_session_at(

@@ -35,6 +35,7 @@ from gcp_adk_store.sessions.arguments import require_either
 from gcp_adk_store.sessions.garbage import Collector
 from gcp_adk_store.sessions.handle import made_session, mark, marker_of, to_session
 from gcp_adk_store.sessions.lifecycle import SessionLifecycle
+from gcp_adk_store.sessions.listings import ListingMethods
 from gcp_adk_store.sessions.payload_store import Payloads
 from gcp_adk_store.sessions.reader import SessionReader
 from gcp_adk_store.sessions.recorder import SessionRecorder
@@ -45,7 +46,7 @@ from gcp_adk_store.settings import ArtifactLimits, SessionLimits, SessionOptions
 logger = logging.getLogger(__name__)
 
 
-class FirestoreSessionService(RestoreMethods, OfOneProcess, Closing, BaseSessionService):
+class FirestoreSessionService(RestoreMethods, ListingMethods, OfOneProcess, Closing, BaseSessionService):
     """ADK's session service on Firestore, for any number of processes, threads and event loops.
 
     ``async with`` closes the connections that the service opened. It can be made before the process forks. It
