@@ -33,6 +33,7 @@ from gcp_adk_store.model.keys import SessionKey, UserKey
 from gcp_adk_store.model.payloads import Payload, PayloadOwner, PayloadPlace, PayloadRef
 from gcp_adk_store.model.sessions import Append, Marker, Segment, StoredSession
 from gcp_adk_store.model.state import ScopedState
+from gcp_adk_store.model.summaries import Summary
 
 UNCHANGED_FORMAT: Final = 1
 """Number of the layout of all other documents, which has not changed since.
@@ -183,6 +184,7 @@ class Layout:
                     **initial_fields(initial or state.session),
                     "chain": head,
                     "chain_sealed": head,
+                    **summary_fields(Summary()),
                     "tail": [],
                     "tail_bytes": 0,
                     "sealed": 0,
@@ -207,6 +209,7 @@ class Layout:
             "rev": marker.revision + 1,
             **first_heads(marker),
             "chain": step(marker.head, append.text),
+            **_summed(marker, append),
         }
         if expiry is not None:
             fields |= times(expiry)
@@ -345,3 +348,20 @@ def ids_of(path: str) -> list[str]:
         return [unescape_name(name) for name in path.split("/")[1::2]]
     except ValueError:
         raise StoredDataError(f"{path} is spelled as no session is") from None
+
+
+def summary_fields(summary: Summary) -> dict[str, FieldValue]:
+    """Return the fields that keep what listings show of a session's events."""
+    turns = summary.turns
+    return {"turns": turns.count, "last_turn": turns.last, "last_text": summary.last_text}
+
+
+def _summed(marker: Marker, append: Append) -> dict[str, FieldValue]:
+    """Return the fields of :func:`summary_fields` that *append* changes."""
+    fields: dict[str, FieldValue] = {}
+    turns = marker.turns and marker.turns.after(append.turn)
+    if turns is not None and (turns != marker.turns or not marker.revision):  # 0 need not be stored before
+        fields |= {"turns": turns.count, "last_turn": turns.last}
+    if append.last_text is not None:
+        fields["last_text"] = append.last_text
+    return fields

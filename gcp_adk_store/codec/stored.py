@@ -28,6 +28,7 @@ from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.payloads import PayloadPlace, PayloadRef
 from gcp_adk_store.model.segment_numbers import Cut, are_runs, newest_live
 from gcp_adk_store.model.sessions import Segment, StoredSession
+from gcp_adk_store.model.summaries import Turns
 
 MAX_COUNT: Final = 10**18 - 1
 """The highest count that fits the marker of a handle."""
@@ -65,6 +66,8 @@ HEADER_FIELDS: Final = (
     "chain",
     "restores",
     "cut",
+    "turns",
+    "last_turn",
 )
 """The part of a session that a listing reads: everything but its events."""
 
@@ -163,6 +166,13 @@ class _SealedHead(_Fields):
     chain_sealed: Head
     chain_from: Count = 0
     restore_id: str | None = None
+
+
+class _Turns(_Fields):
+    newest = FORMAT
+
+    turns: Count
+    last_turn: Annotated[str, Field(pattern=r"^([0-9a-f]{16})?$")]
 
 
 class _Initial(_Fields):
@@ -341,11 +351,22 @@ def _session(document: Document, fields: _Header, state: dict[str, Any]) -> Stor
         chain=head.chain if head else None,
         restores=head.restores if head else 0,
         cut=cut,
+        turns=_turns(document, fields.rev),
     )
 
 
 def _has_chain(document: Document) -> bool:
     return document.fields["format"] != _WITHOUT_CHAIN
+
+
+def _turns(document: Document, revision: int) -> Turns | None:
+    """Return a session's turns; ``None`` if it had events before the store counted turns."""
+    if not _has_chain(document) or "turns" not in document.fields:
+        return None if revision else Turns()
+    fields = _read(_Turns, document)
+    if fields.turns > revision or bool(fields.turns) != bool(fields.last_turn):
+        raise _wrong(document, "turns")
+    return Turns(count=fields.turns, last=fields.last_turn)
 
 
 def _initial(document: Document) -> Mapping[str, Any] | PayloadRef | None:

@@ -14,10 +14,11 @@ from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.payloads import PayloadPlace, PayloadRef
 from gcp_adk_store.model.segment_numbers import Cut, live_numbers
 from gcp_adk_store.model.state import ScopedState
+from gcp_adk_store.model.summaries import Turns
 
 _MARKER: Final = re.compile(
     r"([^/]+)/([0-9]{1,18})/((?:[0-9]{1,18}\.[0-9]{9})?)(?:/([0-9]{1,12})/([0-9]{1,12})/([0-9]{1,12})?)?"
-    r"(?:#([0-9a-f]{64})(?::([0-9]{1,18}))?)?"
+    r"(?:#([0-9a-f]{64})(?::([0-9]{1,18}))?)?(?:!([0-9]{1,18})/((?:[0-9a-f]{16})?))?"
 )
 
 
@@ -49,6 +50,8 @@ class Marker:
     """The head of the session's chain; ``None`` for a session in format 1, which has no chain."""
     restores: int = 0
     """How often the session was restored: a restore takes the revision back, too."""
+    turns: Turns | None = None
+    """The session's turns; ``None`` if they are unknown."""
 
     @property
     def head(self) -> bytes:
@@ -66,7 +69,7 @@ class Marker:
         match = _MARKER.fullmatch(text or "")
         if match is None:
             return None
-        epoch, revision, update_time, ttl_s, at, parts_at, chain, restores = match.groups()
+        epoch, revision, update_time, ttl_s, at, parts_at, chain, restores, turns, last = match.groups()
         expiry = None
         if ttl_s is not None:
             expiry = Expiry(ttl_s=int(ttl_s), at=int(at), parts_at=int(parts_at) if parts_at else None)
@@ -77,20 +80,22 @@ class Marker:
             expiry=expiry,
             chain=None if chain is None else bytes.fromhex(chain),
             restores=int(restores or 0),
+            turns=None if turns is None else Turns(count=int(turns), last=last),
         )
 
     def at(self, update_time: str) -> "Marker":
         """Return this marker after a write that appended nothing."""
         return replace(self, update_time=update_time)
 
-    def advanced(self, text: str, update_time: str, expiry: Expiry | None) -> "Marker":
-        """Return this marker after the append of one more event, *text*, which set *expiry*."""
+    def advanced(self, append: "Append", update_time: str, expiry: Expiry | None) -> "Marker":
+        """Return this marker after *append*, which set *expiry*."""
         return replace(
             self,
             revision=self.revision + 1,
             update_time=update_time,
             expiry=expiry,
-            chain=step(self.head, text),
+            chain=step(self.head, append.text),
+            turns=self.turns and self.turns.after(append.turn),
         )
 
     def __str__(self) -> str:
@@ -99,7 +104,9 @@ class Marker:
             text += f"/{self.expiry.ttl_s}/{self.expiry.at}/{self.expiry.parts_at or ''}"
         if self.chain is not None:
             text += f"#{self.chain.hex()}"
-        return f"{text}:{self.restores}" if self.restores else text
+        if self.restores:
+            text += f":{self.restores}"
+        return text if self.turns is None else f"{text}!{self.turns.count}/{self.turns.last}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,6 +147,8 @@ class StoredSession:
     """Identifies the last restore; ``None`` without one, and in a read without the tail."""
     cut: Cut = ()
     """Numbers that restores cut off."""
+    turns: Turns | None = None
+    """Its turns; ``None`` if they are unknown: it had events before the store counted turns."""
 
     @property
     def live(self) -> Sequence[int]:
@@ -156,6 +165,7 @@ class StoredSession:
             expiry=self.expiry,
             chain=self.chain,
             restores=self.restores,
+            turns=self.turns,
         )
 
     @property
@@ -203,6 +213,10 @@ class Append:
     """Its state delta; a :class:`PayloadRef` stands for a spilled value."""
     spilled: frozenset[PayloadPlace] = frozenset()
     """Places of the session's payloads that this append refers to."""
+    turn: str | None = None
+    """Tells the turn that it opens from others; ``None`` if it opens none."""
+    last_text: str | None = None
+    """The start of the event's text; ``None`` for an event without text."""
 
 
 class Settlement(enum.Enum):

@@ -23,6 +23,7 @@ from gcp_adk_store.model.history import genesis
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.sessions import Marker, StoredSession
 from gcp_adk_store.model.state import ScopedState, overlay
+from gcp_adk_store.model.summaries import Turns
 from gcp_adk_store.operations import telemetry
 from gcp_adk_store.operations.fan_out import beside
 from gcp_adk_store.operations.pauses import apart
@@ -157,7 +158,14 @@ class SessionLifecycle:
             raise OutcomeUnknownError.since(
                 exc, "the session was made, but its app and user state could not be read; get it again"
             ) from exc
-        marker = Marker(epoch=epoch, revision=0, update_time=update_time, expiry=expiry, chain=genesis(epoch))
+        marker = Marker(
+            epoch=epoch,
+            revision=0,
+            update_time=update_time,
+            expiry=expiry,
+            chain=genesis(epoch),
+            turns=Turns(),
+        )
         return marker, overlay(shared, initial.whole)
 
     async def _commit(self, key: SessionKey, writes: Sequence[Write], *, epoch: str) -> str:

@@ -105,7 +105,7 @@ class SessionRecorder:
                 refused = exc
             else:
                 return Appended(
-                    marker=base.advanced(append.text, written.update_time, expiry),
+                    marker=base.advanced(append, written.update_time, expiry),
                     tail_bytes=written.incremented["tail_bytes"],
                     merged=merged,
                 )
@@ -287,7 +287,7 @@ def resolve(
         return Appended(marker=stored.marker, tail_bytes=0)
     if settlement is Settlement.OVERTAKEN:
         # Without an update time, the handle's next append finds what others appended.
-        return Appended(marker=base.advanced(append.text, "", stored.expiry), tail_bytes=0)
+        return Appended(marker=base.advanced(append, "", stored.expiry), tail_bytes=0)
     if settlement is Settlement.RESTORED:
         if refused.perhaps_own and (append.delta.app or append.delta.user):
             raise OutcomeUnknownError(

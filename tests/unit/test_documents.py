@@ -32,6 +32,7 @@ from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.payloads import Payload, PayloadPlace, PayloadRef
 from gcp_adk_store.model.sessions import Append, Marker, Segment, StoredSession
 from gcp_adk_store.model.state import ScopedState
+from gcp_adk_store.model.summaries import Turns
 
 LAYOUT = Layout("adk")
 KEY = SessionKey(app="shop", user="u/1", session="__s__")
@@ -69,8 +70,9 @@ STORED = StoredSession(
     restores=3,
     restore_id="r3",
     cut=(range(1),),
+    turns=Turns(count=3, last="ab" * 8),
 )
-IN_FORMAT_1 = replace(STORED, chain=None, chain_sealed=None, restores=0, restore_id=None, cut=())
+IN_FORMAT_1 = replace(STORED, chain=None, chain_sealed=None, restores=0, restore_id=None, cut=(), turns=None)
 LISTED = replace(STORED, tail=[], chain_sealed=None, create_time=None, restore_id=None)
 HEADER: dict[str, Any] = {
     "format": 2,
@@ -91,9 +93,11 @@ HEADER: dict[str, Any] = {
     "chain": HEAD,
     "restores": 3,
     "cut": [{"from": 0, "to": 0}],
+    "turns": 3,
+    "last_turn": "ab" * 8,
 }
 WHOLE = {**HEADER, "tail": ["x", "y"], "tail_bytes": 2, "chain_sealed": SEALED_HEAD, "restore_id": "r3"}
-OPTIONAL = ("format", "spilled", "ttl_s", "parts_expire_at", "restores", "cut")
+OPTIONAL = ("format", "spilled", "ttl_s", "parts_expire_at", "restores", "cut", "turns")
 BODY: dict[str, Any] = {
     "format": 2,
     "body": pack_segment(["x", "y"]),
@@ -162,6 +166,9 @@ def test_a_creation_writes_a_whole_header_and_touched_scopes() -> None:
                 "initial": {"s": "t", "%": None},
                 "chain": BEGUN,
                 "chain_sealed": BEGUN,
+                "turns": 0,
+                "last_turn": "",
+                "last_text": "",
                 "tail": [],
                 "tail_bytes": 0,
                 "sealed": 0,
@@ -220,6 +227,30 @@ def test_an_append_writes_only_what_changed() -> None:
         Write(path=APP, fields={"format": 1, "state": {"a": 1}}, mask=[("format",), ("state", "a")]),
         Write(path=USER, fields={"format": 1, "state": {"u": None}}, mask=[("format",), ("state", "u")]),
     ] == LAYOUT.append(KEY, append, marker)
+
+
+@pytest.mark.parametrize(
+    ("revision", "turns", "turn", "text", "fields"),
+    [
+        (7, Turns(), "a" * 16, "hi", {"turns": 1, "last_turn": "a" * 16, "last_text": "hi"}),
+        (7, Turns(count=3, last="b" * 16), "a" * 16, None, {"turns": 4, "last_turn": "a" * 16}),
+        (7, Turns(count=3, last="a" * 16), "a" * 16, "hi", {"last_text": "hi"}),
+        (7, Turns(count=3, last="a" * 16), None, None, {}),
+        (7, None, "a" * 16, "hi", {"last_text": "hi"}),
+        (0, Turns(), None, None, {"turns": 0, "last_turn": ""}),
+    ],
+)
+def test_an_append_writes_what_it_changes_of_the_summary(
+    revision: int, turns: Turns | None, turn: str | None, text: str | None, fields: dict[str, Any]
+) -> None:
+    """Absolute numbers, which hold under the required update time; unknown turns stay unknown."""
+    append = Append(text="{}", timestamp=9.5, delta=ScopedState(), turn=turn, last_text=text)
+    marker = Marker(epoch="e1", revision=revision, update_time="100.000000001", chain=HEAD, turns=turns)
+    (write,) = LAYOUT.append(KEY, append, marker)
+    always = {"last_update_time": 9.5, "rev": revision + 1, "chain": step(HEAD, "{}")}
+
+    assert {**always, **fields} == write.fields
+    assert [(name,) for name in write.fields] == write.mask
 
 
 def test_an_append_brings_a_session_up_from_format_1() -> None:
@@ -589,7 +620,7 @@ def test_an_initial_state_is_read_from_the_document_or_the_first_segment(
 
 def test_a_session_in_format_1_has_neither_chain_nor_initial_state() -> None:
     """Fields of these names are not the library's there."""
-    fields = {**WHOLE, "format": 1, "chain": "theirs", "initial": 5}
+    fields = {**WHOLE, "format": 1, "chain": "theirs", "initial": 5, "turns": "theirs"}
 
     assert IN_FORMAT_1 == read_session(document(fields))
     assert Segment(texts=["x", "y"], running_max=8.5) == read_segment(
@@ -615,6 +646,10 @@ def test_a_session_in_format_1_has_neither_chain_nor_initial_state() -> None:
             {"tail": [], "tail_bytes": 0},
             "has a field that cannot be right: chain_sealed",
         ),
+        (read_session, WHOLE, {"turns": 8}, "has a field that cannot be right: turns"),
+        (read_session, WHOLE, {"turns": 0}, "has a field that cannot be right: turns"),
+        (read_session, WHOLE, {"turns": True}, "has a field of a wrong kind: turns is bool"),
+        (read_session, WHOLE, {"last_turn": "x"}, "has a field that cannot be right: last_turn"),
         (read_session, WHOLE, {"initial": []}, "has a field of a wrong kind: initial is list"),
         (read_session, WHOLE, {"initial": {"%41": 1}}, "state.%41 is spelled as no state key is"),
         (

@@ -25,6 +25,7 @@ from gcp_adk_store.model.sessions import (
     wants_older,
 )
 from gcp_adk_store.model.state import ScopedState
+from gcp_adk_store.model.summaries import Turns
 
 APPEND = Append(text="mine", timestamp=9.0, delta=ScopedState())
 SEEN = Marker(epoch="e1", revision=4, update_time="100.000000001")
@@ -69,7 +70,7 @@ def test_a_marker_says_what_its_document_was() -> None:
 def test_a_marker_says_how_often_its_document_was_restored() -> None:
     """Writes through the handle keep it."""
     assert restored().marker.restores == 1
-    assert restored().marker.advanced("x", "7.0", None).restores == 1
+    assert restored().marker.advanced(APPEND, "7.0", None).restores == 1
     assert restored().marker.at("").restores == 1
 
 
@@ -191,7 +192,7 @@ def test_a_marker_with_a_malformed_end_is_none(expiry: str) -> None:
 def test_a_marker_moves_with_each_write() -> None:
     """An append counts up, another write only moves the time, and the old marker stays."""
     chained = replace(SEEN, chain=HEAD)
-    moved = chained.advanced("x", "7.0", None), chained.at("8.0"), chained
+    moved = chained.advanced(replace(APPEND, text="x"), "7.0", None), chained.at("8.0"), chained
 
     assert (
         Marker(epoch="e1", revision=5, update_time="7.0", chain=step(HEAD, "x")),
@@ -200,9 +201,22 @@ def test_a_marker_moves_with_each_write() -> None:
     ) == moved
 
 
+def test_a_marker_counts_the_turns_of_a_session_that_it_knows_the_turns_of() -> None:
+    """An event of the same turn does not count, and unknown turns stay unknown."""
+    first, other = replace(APPEND, turn="a" * 16), replace(APPEND, turn="b" * 16)
+    known = replace(SEEN, turns=Turns())
+    counted = [known]
+    for append in (APPEND, first, APPEND, first, other, first):
+        counted.append(counted[-1].advanced(append, "7.000000000", None))
+
+    assert [0, 0, 1, 1, 1, 2, 3] == [one.turns.count for one in counted if one.turns]
+    assert counted == [Marker.parse(str(one)) for one in counted]
+    assert SEEN.advanced(first, "7.0", None).turns is None
+
+
 def test_a_chain_begins_with_the_next_append_of_a_session_without_one() -> None:
     """After so many appends; another write leaves the session in format 1."""
-    moved = SEEN.advanced("x", "7.0", None), SEEN.at("8.0")
+    moved = SEEN.advanced(replace(APPEND, text="x"), "7.0", None), SEEN.at("8.0")
 
     assert (step(genesis("e1", after=4), "x"), None) == (moved[0].chain, moved[1].chain)
 
@@ -210,7 +224,7 @@ def test_a_chain_begins_with_the_next_append_of_a_session_without_one() -> None:
 @pytest.mark.parametrize("after", [None, Expiry(ttl_s=60, at=1767225700, parts_at=1767312000)])
 def test_a_marker_ends_when_its_last_append_said(after: Expiry | None) -> None:
     """Another write leaves the end alone."""
-    moved = ENDING.advanced("x", "7.0", after), ENDING.at("8.0")
+    moved = ENDING.advanced(replace(APPEND, text="x"), "7.0", after), ENDING.at("8.0")
 
     assert (after, Expiry(ttl_s=60, at=1767225600)) == (moved[0].expiry, moved[1].expiry)
 
