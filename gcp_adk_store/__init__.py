@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     )
     from gcp_adk_store.model.garbage import Garbage, GarbageKind
     from gcp_adk_store.model.history import Point
+    from gcp_adk_store.model.session_info import SessionInfo, SessionOrigin
     from gcp_adk_store.model.usage import ModelUsage, SessionUsage, TokenUsage, TurnUsage
     from gcp_adk_store.sessions.histories import UserEvent
     from gcp_adk_store.sessions.iterations import SessionEvent
@@ -72,8 +73,10 @@ __all__ = [
     "SessionConflictError",
     "SessionEvent",
     "SessionExistsError",
+    "SessionInfo",
     "SessionLimits",
     "SessionMissingError",
+    "SessionOrigin",
     "SessionPage",
     "SessionUsage",
     "SignedUpload",
@@ -113,6 +116,7 @@ __getattr__ = importer(
         "cloud.auth.credentials": ("StoreCredentials",),
         "model.garbage": ("Garbage", "GarbageKind"),
         "model.history": ("Point",),
+        "model.session_info": ("SessionInfo", "SessionOrigin"),
         "model.usage": ("ModelUsage", "SessionUsage", "TokenUsage", "TurnUsage"),
         "sessions.histories": ("UserEvent",),
         "sessions.iterations": ("SessionEvent",),

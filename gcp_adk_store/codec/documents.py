@@ -14,7 +14,7 @@ docs/data-model.md lists every field.
 
 import hashlib
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -24,6 +24,12 @@ from gcp_adk_store.codec.initial import initial_fields
 from gcp_adk_store.codec.names import escape_name, unescape_name
 from gcp_adk_store.codec.packing import MAX_SEGMENTS, pack_segment
 from gcp_adk_store.codec.spilling import CHUNK_BYTES
+from gcp_adk_store.codec.summaries import (
+    DESCRIPTION_FIELDS,
+    description_fields,
+    summary_change,
+    summary_fields,
+)
 from gcp_adk_store.codec.values import FieldValue, encode_state
 from gcp_adk_store.codec.writes import Delete, Document, FieldPath, Must, Write
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
@@ -209,7 +215,7 @@ class Layout:
             "rev": marker.revision + 1,
             **first_heads(marker),
             "chain": step(marker.head, append.text),
-            **_summed(marker, append),
+            **summary_change(marker, append),
         }
         if expiry is not None:
             fields |= times(expiry)
@@ -273,6 +279,13 @@ class Layout:
                 must=Must.BE_ABSENT,
             ),
         ]
+
+    def describe(self, stored: StoredSession, title: str | None, labels: Mapping[str, str]) -> Write:
+        """Return the write that gives *stored* this title and these labels, in place of those it has."""
+        marker = stored.marker
+        fields = {**first_heads(marker), "chain": marker.head, **description_fields(title, labels)}
+        path, absent = self.session(stored.key), set(DESCRIPTION_FIELDS) - fields.keys()
+        return update(path, fields, must=stored.update_time, without=sorted(absent))
 
     def renewals(self, parts: Sequence[Document], *, parts_at: int) -> list[Write]:
         """Return the writes that keep segments and chunks until *parts_at* at least, never shorter."""
@@ -348,20 +361,3 @@ def ids_of(path: str) -> list[str]:
         return [unescape_name(name) for name in path.split("/")[1::2]]
     except ValueError:
         raise StoredDataError(f"{path} is spelled as no session is") from None
-
-
-def summary_fields(summary: Summary) -> dict[str, FieldValue]:
-    """Return the fields that keep what listings show of a session's events."""
-    turns = summary.turns
-    return {"turns": turns.count, "last_turn": turns.last, "last_text": summary.last_text}
-
-
-def _summed(marker: Marker, append: Append) -> dict[str, FieldValue]:
-    """Return the fields of :func:`summary_fields` that *append* changes."""
-    fields: dict[str, FieldValue] = {}
-    turns = marker.turns and marker.turns.after(append.turn)
-    if turns is not None and (turns != marker.turns or not marker.revision):  # 0 need not be stored before
-        fields |= {"turns": turns.count, "last_turn": turns.last}
-    if append.last_text is not None:
-        fields["last_text"] = append.last_text
-    return fields

@@ -74,7 +74,7 @@ HEADER_FIELDS: Final = (
 HEADER_WITHOUT_STATE: Final = tuple(field for field in HEADER_FIELDS if field != "state")
 
 
-class _Fields(BaseModel):
+class DocumentFields(BaseModel):
     """Fields of a document; a value of another kind is damage."""
 
     model_config = ConfigDict(strict=True)
@@ -83,7 +83,7 @@ class _Fields(BaseModel):
     """The newest number of such a document that this release reads."""
 
 
-class _Body(_Fields):
+class _Body(DocumentFields):
     body: bytes
 
 
@@ -94,18 +94,18 @@ class _Segment(_Body):
     running_max: Number
 
 
-class _SegmentHeads(_Fields):
+class _SegmentHeads(DocumentFields):
     newest = FORMAT
 
     chain_begin: Head
     chain_end: Head
 
 
-class _State(_Fields):
+class _State(DocumentFields):
     state: dict[str, Any] = {}
 
 
-class _Deletion(_Fields):
+class _Deletion(DocumentFields):
     epoch: Epoch
     sealed: Annotated[int, Field(ge=0, le=MAX_SEGMENTS)]
     spilled: Annotated[frozenset[Annotated[PayloadPlace, Strict(strict=False)]], Strict(strict=False)] = (
@@ -134,14 +134,14 @@ class _Session(_HeaderWithState):
     tail_bytes: Count
 
 
-class _Cut(_Fields):
+class _Cut(DocumentFields):
     model_config = ConfigDict(strict=True, extra="forbid")
 
     start: Annotated[int, Field(alias="from", ge=0, le=MAX_SEGMENTS)]
     to: Annotated[int, Field(ge=0, le=MAX_SEGMENTS)]
 
 
-class _Head(_Fields):
+class _Head(DocumentFields):
     newest = FORMAT
 
     chain: Head
@@ -153,14 +153,14 @@ class _Head(_Fields):
         return tuple(range(run.start, run.to + 1) for run in self.cut)
 
 
-class _Restore(_Fields):
+class _Restore(DocumentFields):
     epoch: Epoch
     restore_id: Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
     segments: list[_Cut]
     artifacts: bytes | None = None
 
 
-class _SealedHead(_Fields):
+class _SealedHead(DocumentFields):
     newest = FORMAT
 
     chain_sealed: Head
@@ -168,21 +168,21 @@ class _SealedHead(_Fields):
     restore_id: str | None = None
 
 
-class _Turns(_Fields):
+class _Turns(DocumentFields):
     newest = FORMAT
 
     turns: Count
     last_turn: Annotated[str, Field(pattern=r"^([0-9a-f]{16})?$")]
 
 
-class _Initial(_Fields):
+class _Initial(DocumentFields):
     newest = FORMAT
 
     initial: dict[str, Any] | None = None
     initial_payload: dict[str, Any] | None = None
 
 
-class _Expiry(_Fields):
+class _Expiry(DocumentFields):
     newest = FORMAT
 
     ttl_s: Annotated[int, Field(ge=0, le=MAX_TTL_S)]
@@ -190,12 +190,12 @@ class _Expiry(_Fields):
     parts_expire_at: Annotated[datetime, Field(ge=_EPOCH)] | None = None
 
 
-Kind = TypeVar("Kind", bound=_Fields)
+Kind = TypeVar("Kind", bound=DocumentFields)
 
 
 def read_session(document: Document) -> StoredSession:
     """Return the session in *document*."""
-    fields = _read(_Session, document)
+    fields = read_fields(_Session, document)
     stored = _session(document, fields, fields.state)
     if bool(fields.tail) != bool(fields.tail_bytes):  # the value before a seal emptied the tail
         raise _wrong(document, "tail_bytes")
@@ -203,7 +203,7 @@ def read_session(document: Document) -> StoredSession:
         raise _wrong(document, "rev")
     heads = None
     if stored.chain is not None:
-        heads = _read(_SealedHead, document)
+        heads = read_fields(_SealedHead, document)
         if heads.chain_from > fields.rev:
             raise _wrong(document, "chain_from")
         if not fields.tail and heads.chain_sealed != stored.chain:
@@ -222,19 +222,19 @@ def read_session(document: Document) -> StoredSession:
 def read_header(document: Document, *, with_state: bool = True) -> StoredSession:
     """Return the session in *document* of a listing, without its tail and perhaps without its state."""
     if not with_state:
-        return _session(document, _read(_Header, document), {})
-    fields = _read(_HeaderWithState, document)
+        return _session(document, read_fields(_Header, document), {})
+    fields = read_fields(_HeaderWithState, document)
     return _session(document, fields, fields.state)
 
 
 def read_state(document: Document | None) -> dict[str, Any]:
     """Return the state of an app or a user; without a document it is empty."""
-    return {} if document is None else _decoded(document, _read(_State, document).state)
+    return {} if document is None else _decoded(document, read_fields(_State, document).state)
 
 
 def read_segment(document: Document) -> Segment:
     """Return the run of events in *document*."""
-    fields = _read(_Segment, document)
+    fields = read_fields(_Segment, document)
     try:
         texts = unpack_segment(fields.body)
     except StoredDataError as exc:
@@ -244,22 +244,22 @@ def read_segment(document: Document) -> Segment:
     if len(texts) != fields.count:
         raise StoredDataError(f"{document.path} holds {len(texts)} events, not {fields.count}")
     segment = Segment(texts=texts, running_max=fields.running_max, initial=_initial(document))
-    if not _has_chain(document):
+    if not has_chain(document):
         return segment
-    heads = _read(_SegmentHeads, document)
+    heads = read_fields(_SegmentHeads, document)
     return replace(segment, chain_begin=heads.chain_begin, chain_end=heads.chain_end)
 
 
 def read_chunk(document: Document) -> bytes:
     """Return a part of a payload."""
-    return _read(_Body, document).body
+    return read_fields(_Body, document).body
 
 
 def read_deletions(documents: Sequence[Document]) -> list[Deletion]:
     """Return the unfinished deletions among *documents*."""
     deletions = []
     for document in documents:
-        fields = _read(_Deletion, document)
+        fields = read_fields(_Deletion, document)
         if fields.epoch != document.path.rpartition("/")[2]:
             # Of another life: a removal would hit the living session.
             raise _wrong(document, "epoch")
@@ -271,7 +271,7 @@ def read_restores(documents: Sequence[Document]) -> list[Restore]:
     """Return the unfinished restores among *documents*."""
     restores = []
     for document in documents:
-        fields = _read(_Restore, document)
+        fields = read_fields(_Restore, document)
         if fields.restore_id != document.path.rpartition("/")[2]:
             raise _wrong(document, "restore_id")
         try:
@@ -308,7 +308,8 @@ def current_fields(
     )
 
 
-def _read(kind: type[Kind], document: Document) -> Kind:
+def read_fields(kind: type[Kind], document: Document) -> Kind:
+    """Return some fields of *document*; each has the required kind and value."""
     try:
         return kind.model_validate(current_fields(document, newest=kind.newest))
     except ValidationError as exc:
@@ -329,7 +330,7 @@ def _wrong(document: Document, name: str) -> StoredDataError:
 
 
 def _session(document: Document, fields: _Header, state: dict[str, Any]) -> StoredSession:
-    head = _read(_Head, document) if _has_chain(document) else None
+    head = read_fields(_Head, document) if has_chain(document) else None
     cut = head.runs if head else ()
     if not are_runs(cut, sealed=fields.sealed):
         raise _wrong(document, "cut")
@@ -355,15 +356,16 @@ def _session(document: Document, fields: _Header, state: dict[str, Any]) -> Stor
     )
 
 
-def _has_chain(document: Document) -> bool:
+def has_chain(document: Document) -> bool:
+    """Return whether a session or segment has the fields that came with format 2."""
     return document.fields["format"] != _WITHOUT_CHAIN
 
 
 def _turns(document: Document, revision: int) -> Turns | None:
     """Return a session's turns; ``None`` if it had events before the store counted turns."""
-    if not _has_chain(document) or "turns" not in document.fields:
+    if not has_chain(document) or "turns" not in document.fields:
         return None if revision else Turns()
-    fields = _read(_Turns, document)
+    fields = read_fields(_Turns, document)
     if fields.turns > revision or bool(fields.turns) != bool(fields.last_turn):
         raise _wrong(document, "turns")
     return Turns(count=fields.turns, last=fields.last_turn)
@@ -371,7 +373,7 @@ def _turns(document: Document, revision: int) -> Turns | None:
 
 def _initial(document: Document) -> Mapping[str, Any] | PayloadRef | None:
     """Return a session's initial state, or the payload that holds it; ``None`` if the document lacks both."""
-    fields = _read(_Initial, document) if _has_chain(document) else _Initial()
+    fields = read_fields(_Initial, document) if has_chain(document) else _Initial()
     if fields.initial is not None and fields.initial_payload is not None:
         raise _wrong(document, "initial_payload")
     if fields.initial_payload is None:
@@ -405,7 +407,7 @@ def _expiry(document: Document) -> Expiry | None:
     """Return a session's expiry; without a time to live, ``expire_at`` is a deployment's own field."""
     if "ttl_s" not in document.fields:
         return None
-    fields = _read(_Expiry, document)
+    fields = read_fields(_Expiry, document)
     parts = fields.parts_expire_at
     return Expiry(
         ttl_s=fields.ttl_s,

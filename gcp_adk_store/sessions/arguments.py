@@ -1,5 +1,7 @@
 """Check arguments of the session service."""
 
+import sys
+
 from gcp_adk_store.errors import InvalidInputError
 from gcp_adk_store.model.segment_numbers import is_cut
 from gcp_adk_store.model.sessions import EventPlace, StoredSession
@@ -23,6 +25,17 @@ def require_limit(limit: object) -> None:
     """
     if limit is not None and not is_count(limit):
         raise InvalidInputError(f"limit is {limit!r:.40}, it must be 1 or more, or None for all events")
+
+
+def require_time(name: str, given: object) -> float:
+    """Return Unix time in seconds.
+
+    Raises:
+        InvalidInputError: *given* is not a finite number.
+    """
+    if isinstance(given, int | float) and not isinstance(given, bool) and abs(given) <= sys.float_info.max:
+        return float(given)
+    raise InvalidInputError(f"{name} is {given!r:.40}, it must be Unix time in seconds, or None")
 
 
 def is_count(given: object) -> bool:

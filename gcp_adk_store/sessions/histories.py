@@ -1,6 +1,5 @@
 """Read histories: a session at a point, what a session used, and all events of a user."""
 
-import sys
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
 from typing import Final, Literal
@@ -11,7 +10,7 @@ from google.adk.sessions import Session
 from gcp_adk_store.codec.cursors import decode_user_event_cursor, encode_user_event_cursor
 from gcp_adk_store.codec.stored import read_session
 from gcp_adk_store.codec.writes import Page
-from gcp_adk_store.errors import InvalidInputError, SessionMissingError
+from gcp_adk_store.errors import SessionMissingError
 from gcp_adk_store.model.history import Point, require_point
 from gcp_adk_store.model.keys import SessionKey, UserKey
 from gcp_adk_store.model.segment_numbers import is_cut
@@ -20,7 +19,13 @@ from gcp_adk_store.model.usage import SessionUsage, UsageCounter
 from gcp_adk_store.operations.bounds import operation
 from gcp_adk_store.operations.lru import Lru
 from gcp_adk_store.operations.pauses import Pauses, apart
-from gcp_adk_store.sessions.arguments import beyond, require_either, require_limit, require_place
+from gcp_adk_store.sessions.arguments import (
+    beyond,
+    require_either,
+    require_limit,
+    require_place,
+    require_time,
+)
 from gcp_adk_store.sessions.completion import decoded
 from gcp_adk_store.sessions.handle import to_session
 from gcp_adk_store.sessions.iterations import IterationMethods
@@ -168,7 +173,7 @@ class HistoryMethods(IterationMethods):
         """
         require_limit(limit)
         if after is not None:
-            after = _time(after)
+            after = require_time("after", after)
         user = UserKey(app=app_name, user=user_id)
         listing = f"{user} {after}"
         came_to = Lru[str, tuple[str, EventPlace]](_KNOWN_SESSIONS)
@@ -262,14 +267,3 @@ class HistoryMethods(IterationMethods):
             else:
                 low = middle + 1
         return live[low]
-
-
-def _time(given: object) -> float:
-    """Return Unix time in seconds.
-
-    Raises:
-        InvalidInputError: *given* is not a finite number.
-    """
-    if isinstance(given, int | float) and not isinstance(given, bool) and abs(given) <= sys.float_info.max:
-        return float(given)
-    raise InvalidInputError(f"after is {given!r:.40}, it must be Unix time in seconds, or None")

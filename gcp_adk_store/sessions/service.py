@@ -32,6 +32,7 @@ from gcp_adk_store.operations.limiter import Limiter
 from gcp_adk_store.operations.lru import Lru
 from gcp_adk_store.sessions.appends import HeldEvents, Spelling, UnderWay, learn
 from gcp_adk_store.sessions.arguments import require_either
+from gcp_adk_store.sessions.descriptions import DescriptionMethods
 from gcp_adk_store.sessions.garbage import Collector
 from gcp_adk_store.sessions.handle import made_session, mark, marker_of, to_session
 from gcp_adk_store.sessions.lifecycle import SessionLifecycle
@@ -46,7 +47,9 @@ from gcp_adk_store.settings import ArtifactLimits, SessionLimits, SessionOptions
 logger = logging.getLogger(__name__)
 
 
-class FirestoreSessionService(RestoreMethods, ListingMethods, OfOneProcess, Closing, BaseSessionService):
+class FirestoreSessionService(
+    RestoreMethods, ListingMethods, DescriptionMethods, OfOneProcess, Closing, BaseSessionService
+):
     """ADK's session service on Firestore, for any number of processes, threads and event loops.
 
     ``async with`` closes the connections that the service opened. It can be made before the process forks. It

@@ -129,6 +129,12 @@ RIGHT: list[tuple[str, Callable[[Any], object], str]] = [
                         "cut",
                         "expire_at",
                         "parts_expire_at",
+                        "turns",
+                        "last_turn",
+                        "title",
+                        "labels",
+                        "label_set",
+                        "last_text",
                     )
                 ),
             ]
