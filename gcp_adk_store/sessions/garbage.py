@@ -1,13 +1,14 @@
 """Find garbage below one prefix, and remove it, while writers go on."""
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Final
 
 from gcp_adk_store.codec.documents import ids_of
 from gcp_adk_store.codec.event_payloads import WHOLE, references
 from gcp_adk_store.codec.events import unpack_text
 from gcp_adk_store.codec.initial import unpack_initial
-from gcp_adk_store.codec.stored import read_deletions, read_session, read_state
+from gcp_adk_store.codec.restores import restores_collection
+from gcp_adk_store.codec.stored import read_deletions, read_restores, read_session, read_state
 from gcp_adk_store.codec.writes import Document
 from gcp_adk_store.errors import StoredDataError
 from gcp_adk_store.model.garbage import Garbage, GarbageKind, StoredPayload, require_age
@@ -18,6 +19,7 @@ from gcp_adk_store.sessions.completion import refs_in
 from gcp_adk_store.sessions.lifecycle import SessionLifecycle
 from gcp_adk_store.sessions.parts import pages
 from gcp_adk_store.sessions.reader import SessionReader, segment_missing
+from gcp_adk_store.sessions.restores import PutBack, Restorer
 from gcp_adk_store.sessions.storage import SessionStorage
 
 _SEGMENTS_AT_ONCE: Final = 8
@@ -30,10 +32,13 @@ class Collector:
     garbage if it is old, was found before the documents were read, and is unchanged when it is removed.
     """
 
-    def __init__(self, storage: SessionStorage, reader: SessionReader, lifecycle: SessionLifecycle) -> None:
+    def __init__(
+        self, storage: SessionStorage, reader: SessionReader, lifecycle: SessionLifecycle, restorer: Restorer
+    ) -> None:
         self._storage = storage
         self._reader = reader
         self._lifecycle = lifecycle
+        self._restorer = restorer
 
     async def find(self, *, older_than_s: float) -> AsyncIterator[Garbage]:
         """Yield unreferenced data that is older than *older_than_s*.
@@ -43,10 +48,15 @@ class Collector:
         """
         require_age(older_than_s)
         clock = self._storage.documents.clock
-        async for notes, _ in pages(self._storage.documents, self._storage.layout.deletions_collection):
-            for note in notes:  # the first read sets the clock
-                if float(note.update_time) < clock.now() - older_than_s:
-                    yield self._deletion(note)
+        layout = self._storage.layout
+        for kind, collection, read in (
+            (GarbageKind.DELETION, layout.deletions_collection, read_deletions),
+            (GarbageKind.RESTORE, restores_collection(layout), read_restores),
+        ):
+            async for notes, _ in pages(self._storage.documents, collection):
+                for note in notes:  # the first read sets the clock
+                    if float(note.update_time) < clock.now() - older_than_s:
+                        yield self._noted(note, kind, read)
         before = clock.now() - older_than_s
         async for payloads in self._storage.payloads.scan():
             old = [payload for payload in payloads if payload.put_at < before]
@@ -54,22 +64,32 @@ class Collector:
                 async for garbage in self._unreferenced(owner, mine):
                     yield garbage
 
-    async def remove(self, garbage: Garbage) -> bool:
-        """Remove what :meth:`find` found unless it is in use again; return whether it is gone."""
+    async def remove(self, garbage: Garbage, put_back: PutBack | None) -> bool:
+        """Remove what :meth:`find` found unless it is in use again; return whether it is gone.
+
+        Without *put_back*, a restore with artifacts to take back stays.
+        """
         if garbage.kind is GarbageKind.PAYLOAD:
             return await self._storage.payloads.at(garbage.place).remove_unchanged(garbage.versions)
-        if garbage.kind is not GarbageKind.DELETION:
+        if garbage.kind not in (GarbageKind.DELETION, GarbageKind.RESTORE):
             return False
         (note,) = await self._storage.documents.get([garbage.name])
         key = self._storage.layout.session_at(_parent(garbage.name))
-        if note is not None and key is not None:
+        if note is not None and key is not None and garbage.kind is GarbageKind.RESTORE:
+            (left,) = read_restores([note])
+            if left.artifacts is not None and put_back is None:
+                return False
+            await self._restorer.finish(key, [left], put_back)
+        elif note is not None and key is not None:
             await self._lifecycle.finish_deletions(key, read_deletions([note]))
         return True
 
-    def _deletion(self, note: Document) -> Garbage:
-        kind, reason = GarbageKind.DELETION, ""
+    def _noted(
+        self, note: Document, kind: GarbageKind, read: Callable[[Sequence[Document]], object]
+    ) -> Garbage:
+        reason = ""
         try:
-            read_deletions([note])
+            read([note])
             if self._storage.layout.session_at(_parent(note.path)) is None:
                 kind, reason = GarbageKind.UNREADABLE, "it is not below a session"
         except StoredDataError as exc:

@@ -40,7 +40,7 @@ from gcp_adk_store.sessions.listings import ListingMethods
 from gcp_adk_store.sessions.payload_store import Payloads
 from gcp_adk_store.sessions.reader import SessionReader
 from gcp_adk_store.sessions.recorder import SessionRecorder
-from gcp_adk_store.sessions.restores import RestoreMethods, Restorer
+from gcp_adk_store.sessions.restores import PutBack, RestoreMethods, Restorer
 from gcp_adk_store.sessions.storage import SessionStorage
 from gcp_adk_store.settings import ArtifactLimits, SessionLimits, SessionOptions, StoreSettings
 
@@ -159,7 +159,7 @@ class FirestoreSessionService(
         self._recorder = SessionRecorder(self._storage, self._reader)
         self._lifecycle = SessionLifecycle(self._storage, self._reader)
         self._restorer = Restorer(self._storage, self._reader, self._spelling)
-        self._collector = Collector(self._storage, self._reader, self._lifecycle)
+        self._collector = Collector(self._storage, self._reader, self._lifecycle, self._restorer)
         limiter = partial(
             Limiter, max_waiting=self._limits.max_waiting, longest_wait_s=self._limits.deadline_s
         )
@@ -290,10 +290,10 @@ class FirestoreSessionService(
     async def find_garbage(self, *, older_than_s: float = DEFAULT_AGE_S) -> AsyncIterator[Garbage]:
         """Yield unreferenced data below the service's prefix that is older than *older_than_s*.
 
-        These are interrupted deletions, and payloads without a reference: of failed appends, of values that
-        were replaced, of sessions that Firestore removed. Data of a document that cannot be read has the kind
-        ``GarbageKind.UNREADABLE``, and stays. Reads the names of all payloads, and the documents that old
-        payloads belong to.
+        These are interrupted deletions and restores, and payloads without a reference: of failed appends, of
+        values that were replaced, of sessions that Firestore removed. Data of a document that cannot be read
+        has the kind ``GarbageKind.UNREADABLE``, and stays. Reads the names of all payloads, and the documents
+        that old payloads belong to.
 
         Args:
             older_than_s: Seconds since the last write, an hour at least, a day by default: far more than the
@@ -306,15 +306,16 @@ class FirestoreSessionService(
             yield garbage
 
     @operation
-    async def remove_garbage(self, garbage: Garbage) -> bool:
+    async def remove_garbage(self, garbage: Garbage, *, put_back: PutBack | None = None) -> bool:
         """Remove what :meth:`find_garbage` found unless it is in use again; return whether it is gone.
 
-        Writers and other collectors may run at the same time.
+        Writers and other collectors may run at the same time. A restore that has artifacts to take back stays
+        without *put_back*, with which ``Store.remove_garbage`` calls this.
 
         Raises:
             OutcomeUnknownError: not answered; calling again is safe.
         """
-        return await self._collector.remove(garbage)
+        return await self._collector.remove(garbage, put_back)
 
     async def flush(self) -> None:
         """Wait for the running appends of this event loop, also those whose caller was cancelled.
