@@ -9,7 +9,7 @@ from google.adk.events import Event, EventActions
 from google.adk.sessions import Session
 from google.genai import types
 
-from gcp_adk_store import FirestoreSessionService, GcsArtifactService, SessionExistsError
+from gcp_adk_store import FirestoreSessionService, GcsArtifactService, Point, SessionExistsError, Store
 from gcp_adk_store.artifacts import file_methods
 from gcp_adk_store.cloud.storage import resumable
 from gcp_adk_store.codec.objects import upload_name
@@ -210,6 +210,36 @@ class Delete(Operation):
         return await held.delete_session(**WHO)
 
 
+class Restore(Operation):
+    """``restore_session``, of a session with segments and payloads, perhaps with artifacts."""
+
+    def __init__(self, *, artifacts: bool = False, keep: int = 3, **options: Any) -> None:
+        self._artifacts = artifacts
+        self._at = Point.position(keep)
+        self._options = options
+
+    async def prepare(self, world: World) -> None:
+        """Make turns that change state and files."""
+        service = world.sessions(limits={"seal_tail_bytes": 1}, **self._options)
+        files = world.artifacts()
+        held = await service.create_session(**WHO, state={"small": 0, "mine": "i" * 200})
+        for number in range(6):
+            made = event(number, picture=True, delta={"mine": f"{number}" * 200, "small": number})
+            if self._artifacts and number % 2:
+                part = types.Part(text=f"version {number}")
+                version = await files.save_artifact(**FILE, artifact=part)
+                made.actions.artifact_delta = {"f": version}
+            await service.append_event(held, made)
+        await world.collect()  # what values of the state were at the point is gone
+
+    async def attach(self, world: World) -> Any:
+        service = world.sessions(acting=True, **self._options)
+        return Store(sessions=service, artifacts=world.artifacts(acting=True) if self._artifacts else None)
+
+    async def act(self, held: Any) -> Any:
+        return await held.restore_session(**WHO, at=self._at)
+
+
 class Read(Operation):
     """Any reading of sessions, compared with what it returns undisturbed."""
 
@@ -332,6 +362,8 @@ OPERATIONS: dict[str, Operation] = {
     "delete": Delete(0),
     "delete with segments and chunks": Delete(2),
     "delete with segments and objects": Delete(2, bucket=True),
+    "restore": Restore(),
+    "restore with objects and artifacts": Restore(artifacts=True, bucket=True),
     "get": Read(lambda service: service.get_session(**WHO)),
     "get with objects": Read(lambda service: service.get_session(**WHO), bucket=True),
     "list of a user": Read(lambda service: service.list_sessions(**OWNER)),

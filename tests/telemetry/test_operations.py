@@ -67,6 +67,7 @@ class Tour:
         yield "iter_events", lambda: listed(sessions.iter_events(**WHO))
         yield "get_session_usage", lambda: sessions.get_session_usage(**WHO)
         yield "iter_user_events", lambda: listed(sessions.iter_user_events(**OWNER))
+        yield "restore_session", lambda: sessions.restore_session(**WHO, at=Point.position(1))
         yield "delete_session", lambda: sessions.delete_session(**WHO)
         yield "save_artifact", lambda: artifacts.save_artifact(**FILE, artifact=types.Part(text="new"))
         yield "save_artifact", lambda: artifacts.save_artifact(**FILE, artifact=large_part())
