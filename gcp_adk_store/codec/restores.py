@@ -14,6 +14,7 @@ from typing import Any, Final
 from gcp_adk_store.codec.documents import UNCHANGED_FORMAT, Layout
 from gcp_adk_store.codec.fields import FORMAT, places, times, update
 from gcp_adk_store.codec.initial import initial_fields
+from gcp_adk_store.codec.summaries import summary_fields
 from gcp_adk_store.codec.values import FieldValue, encode_state
 from gcp_adk_store.codec.writes import Delete, Write
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
@@ -23,6 +24,7 @@ from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.restores import Rewound
 from gcp_adk_store.model.segment_numbers import Cut
 from gcp_adk_store.model.sessions import StoredSession
+from gcp_adk_store.model.summaries import Summary
 
 _MAX_ARTIFACTS_BYTES: Final = 900 * 1024
 """Names of artifacts in one note, compressed: far below the 1 MiB of a document."""
@@ -52,6 +54,7 @@ def restore(
     stored: StoredSession,
     rewound: Rewound,
     left: Restore,
+    summary: Summary,
     *,
     state: Mapping[str, Any],
     last_update_time: float,
@@ -77,6 +80,7 @@ def restore(
         "restores": stored.restores + 1,
         "restore_id": left.restore_id,
         "cut": _runs(rewound.cut),
+        **summary_fields(summary),
         **places(stored.spilled),
     }
     if expiry is not None:

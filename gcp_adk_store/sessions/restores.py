@@ -21,6 +21,7 @@ from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.payloads import PayloadPlace, PayloadRef
 from gcp_adk_store.model.restores import rewound
 from gcp_adk_store.model.sessions import StoredSession
+from gcp_adk_store.model.summaries import Summary
 from gcp_adk_store.operations import telemetry
 from gcp_adk_store.operations.bounds import operation
 from gcp_adk_store.operations.fan_out import beside
@@ -142,6 +143,8 @@ class Restorer:
         state = {name: value for name, value in at_point.state.items() if isinstance(value, PayloadRef)}
         state.update(change.state.session)
         back = await apart(lambda: rewound(stored, past.segments, past.count), light=False)
+        kept = [one.event for one in past.events[: past.count]]
+        summary = await apart(lambda: Summary.of(kept), light=False)
         left = Restore(
             epoch=stored.epoch,
             restore_id=restore_id,
@@ -156,6 +159,7 @@ class Restorer:
                 replace(stored, spilled=stored.spilled | {payload.ref.place for payload in change.session}),
                 back,
                 left,
+                summary,
                 state=state,
                 last_update_time=at_point.last_update_time,
                 expiry=expiry,
