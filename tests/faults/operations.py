@@ -185,6 +185,23 @@ class Append(Operation):
             assert session.model_dump() == (await service.get_session(**WHO)).model_dump()
 
 
+class Describe(Operation):
+    """``update_session_info``."""
+
+    async def prepare(self, world: World) -> None:
+        """Make a session that has a title and labels, one of which stays."""
+        service = world.sessions()
+        held = await service.create_session(**WHO)
+        await service.append_event(held, event(0))
+        await service.update_session_info(**WHO, title="old", labels={"old": "x", "kept": "x"})
+
+    async def attach(self, world: World) -> Any:
+        return world.sessions(acting=True)
+
+    async def act(self, held: Any) -> Any:
+        return await held.update_session_info(**WHO, title="new", labels={"old": None, "new": "x"})
+
+
 class Delete(Operation):
     """``delete_session``."""
 
@@ -359,6 +376,7 @@ OPERATIONS: dict[str, Operation] = {
     "append without a marker": Append(bare=True, **LARGE_CHANGE),
     "append that renews chunks": Append(ttl_seconds=100, limits={"seal_tail_bytes": 1}),
     "append that renews objects": Append(ttl_seconds=100, bucket=True),
+    "describe": Describe(),
     "delete": Delete(0),
     "delete with segments and chunks": Delete(2),
     "delete with segments and objects": Delete(2, bucket=True),
@@ -369,6 +387,8 @@ OPERATIONS: dict[str, Operation] = {
     "list of a user": Read(lambda service: service.list_sessions(**OWNER)),
     "list of an app": Read(lambda service: service.list_sessions(app_name="app")),
     "page": Read(lambda service: service.list_sessions_page(**OWNER, page_size=1)),
+    "page by labels": Read(lambda service: service.list_sessions_page(**OWNER, labels={"team": "x"})),
+    "info": Read(lambda service: service.get_session_info(**WHO)),
     "iteration over events": Read(iterated),
     "usage": Read(lambda service: service.get_session_usage(**WHO)),
     "events of a user": Read(of_the_user),
