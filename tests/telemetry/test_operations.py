@@ -63,6 +63,8 @@ class Tour:
         yield "list_sessions", lambda: sessions.list_sessions(**OWNER)
         yield "list_sessions", lambda: sessions.list_sessions(app_name="app")
         yield "list_sessions_page", lambda: sessions.list_sessions_page(**OWNER)
+        yield "update_session_info", lambda: sessions.update_session_info(**WHO, title="t")
+        yield "get_session_info", lambda: sessions.get_session_info(**WHO)
         yield "get_user_state", lambda: sessions.get_user_state(**OWNER)
         yield "iter_events", lambda: listed(sessions.iter_events(**WHO))
         yield "get_session_usage", lambda: sessions.get_session_usage(**WHO)
