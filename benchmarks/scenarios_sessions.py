@@ -32,7 +32,7 @@ from gcp_adk_store.codec.writes import Write
 from gcp_adk_store.model.keys import SessionKey, UserKey
 from gcp_adk_store.model.sessions import Append, Marker
 from gcp_adk_store.model.state import split_scopes
-from gcp_adk_store.model.summaries import text_of, turn_of
+from gcp_adk_store.model.summaries import text_of, turns_of
 from gcp_adk_store.sessions.handle import marker_of
 
 _NETWORK: Final = (OURS, ADKS)
@@ -163,16 +163,16 @@ def _same_commit_floor(delta: dict[str, Any]) -> Begin:
         marker: Marker = held
         scopes = split_scopes(delta)
         writes: list[Write] = []
-        append = Append(text="", timestamp=0, delta=scopes)
+        append = Append(texts=(), timestamp=0, delta=scopes)
 
         async def before() -> None:
             nonlocal append
             made = event(0, delta)
             append = Append(
-                text=made.model_dump_json(exclude_none=True),
+                texts=(made.model_dump_json(exclude_none=True),),
                 timestamp=made.timestamp,
                 delta=scopes,
-                turn=turn_of(made),
+                turns=turns_of(made),
                 last_text=text_of(made),
             )
             writes[:] = Layout("adk").append(key, append, marker)

@@ -34,7 +34,7 @@ from gcp_adk_store.codec.values import FieldValue, encode_state
 from gcp_adk_store.codec.writes import Delete, Document, FieldPath, Must, Write
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
 from gcp_adk_store.model.expiry import Expiry
-from gcp_adk_store.model.history import genesis, step
+from gcp_adk_store.model.history import fold, genesis
 from gcp_adk_store.model.keys import SessionKey, UserKey
 from gcp_adk_store.model.payloads import Payload, PayloadOwner, PayloadPlace, PayloadRef
 from gcp_adk_store.model.sessions import Append, Marker, Segment, StoredSession
@@ -206,21 +206,21 @@ class Layout:
     def append(
         self, key: SessionKey, append: Append, marker: Marker, expiry: Expiry | None = None
     ) -> list[Write]:
-        """Return the writes that add one event and its state delta, the session's first.
+        """Return the writes that add events and their state delta, the session's first.
 
         They require the session exactly as *marker* describes it.
         """
         fields: dict[str, FieldValue] = {
             "last_update_time": append.timestamp,
-            "rev": marker.revision + 1,
+            "rev": marker.revision + len(append.texts),
             **first_heads(marker),
-            "chain": step(marker.head, append.text),
+            "chain": fold(marker.head, append.texts),
             **summary_change(marker, append),
         }
         if expiry is not None:
             fields |= times(expiry)
         mask: list[FieldPath] = [(name,) for name in fields]
-        union = {"tail": [append.text], **places(append.spilled)}
+        union = {"tail": list(append.texts), **places(append.spilled)}
         state = encode_state(append.delta.session)
         if state:
             fields["state"] = state
@@ -231,7 +231,7 @@ class Layout:
                 fields=fields,
                 mask=mask,
                 union=union,
-                increment={"tail_bytes": len(append.text.encode())},
+                increment={"tail_bytes": sum(len(text.encode()) for text in append.texts)},
                 must=marker.update_time,
             ),
             *self._shared_state(key, append.delta),

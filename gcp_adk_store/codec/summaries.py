@@ -30,7 +30,7 @@ def summary_fields(summary: Summary) -> dict[str, FieldValue]:
 def summary_change(marker: Marker, append: Append) -> dict[str, FieldValue]:
     """Return the fields of :func:`summary_fields` that *append* changes."""
     fields: dict[str, FieldValue] = {}
-    turns = marker.turns and marker.turns.after(append.turn)
+    turns = marker.turns and marker.turns.after(append.turns)
     if turns is not None and (turns != marker.turns or not marker.revision):  # 0 need not be stored before
         fields |= {"turns": turns.count, "last_turn": turns.last}
     if append.last_text is not None:

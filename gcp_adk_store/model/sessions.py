@@ -9,11 +9,11 @@ from typing import Any, Final, Protocol, Self, TypeVar
 from google.adk.sessions.base_session_service import GetSessionConfig
 
 from gcp_adk_store.model.expiry import Expiry
-from gcp_adk_store.model.history import genesis, step
+from gcp_adk_store.model.history import fold, genesis
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.payloads import PayloadPlace, PayloadRef
 from gcp_adk_store.model.segment_numbers import Cut, live_numbers
-from gcp_adk_store.model.state import ScopedState
+from gcp_adk_store.model.state import ScopedState, overlay
 from gcp_adk_store.model.summaries import Turns
 
 _MARKER: Final = re.compile(
@@ -91,11 +91,11 @@ class Marker:
         """Return this marker after *append*, which set *expiry*."""
         return replace(
             self,
-            revision=self.revision + 1,
+            revision=self.revision + len(append.texts),
             update_time=update_time,
             expiry=expiry,
-            chain=step(self.head, append.text),
-            turns=self.turns and self.turns.after(append.turn),
+            chain=fold(self.head, append.texts),
+            turns=self.turns and self.turns.after(append.turns),
         )
 
     def __str__(self) -> str:
@@ -204,19 +204,31 @@ class EventPlace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Append:
-    """One event on its way into storage."""
+    """Events on their way into storage, in one commit."""
 
-    text: str
-    """The event as JSON."""
+    texts: Sequence[str]
+    """The events as JSON, in order; one at least, and no two are equal."""
     timestamp: float
+    """That of the last event."""
     delta: ScopedState
-    """Its state delta; a :class:`PayloadRef` stands for a spilled value."""
+    """Their state deltas, where later ones win; a :class:`PayloadRef` stands for a spilled value."""
     spilled: frozenset[PayloadPlace] = frozenset()
     """Places of the session's payloads that this append refers to."""
-    turn: str | None = None
-    """Tells the turn that it opens from others; ``None`` if it opens none."""
+    turns: Sequence[str] = ()
+    """:func:`~gcp_adk_store.model.summaries.turns_of` the events."""
     last_text: str | None = None
-    """The start of the event's text; ``None`` for an event without text."""
+    """The start of the newest text; ``None`` for events without text."""
+
+    def and_then(self, later: "Append") -> "Append":
+        """Return the append of these events, and of those of *later* after them."""
+        return Append(
+            texts=(*self.texts, *later.texts),
+            timestamp=later.timestamp,
+            delta=overlay(self.delta, later.delta),
+            spilled=self.spilled | later.spilled,
+            turns=(*self.turns, *later.turns),
+            last_text=self.last_text if later.last_text is None else later.last_text,
+        )
 
 
 class Settlement(enum.Enum):
@@ -241,12 +253,14 @@ def settle(
     if stored is None or stored.epoch != marker.epoch:
         return Settlement.MISSING
     if stored.restores != marker.restores:  # revisions before and after it do not compare
-        return Settlement.OVERTAKEN if append.text in newest else Settlement.RESTORED
+        return Settlement.OVERTAKEN if append.texts[0] in newest else Settlement.RESTORED
     if stored.revision == marker.revision:
         return Settlement.RETRY  # another process only sealed the tail
-    if stored.revision == marker.revision + 1 and append.text in newest[-1:]:
+    count = len(append.texts)
+    if stored.revision == marker.revision + count and [*append.texts] == [*newest[-count:]]:
         return Settlement.LANDED
-    return Settlement.OVERTAKEN if append.text in newest else Settlement.STALE
+    # One commit stores all of them or none.
+    return Settlement.OVERTAKEN if append.texts[0] in newest else Settlement.STALE
 
 
 def events_to_settle(marker: Marker, stored: StoredSession) -> int | None:

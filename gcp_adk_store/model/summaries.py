@@ -23,13 +23,15 @@ class Turns:
 
     count: int = 0
     last: str = ""
-    """:func:`turn_of` the last event that opened a turn; empty before the first one."""
+    """:func:`turns_of` the last event that opened a turn; empty before the first one."""
 
-    def after(self, turn: str | None) -> "Turns":
-        """Return the turns after one more event, of which :func:`turn_of` is *turn*."""
-        if turn is None or turn == self.last:
-            return self
-        return Turns(count=self.count + 1, last=turn)
+    def after(self, turns: Iterable[str]) -> "Turns":
+        """Return the turns after more events; *turns* is :func:`turns_of` them, in order."""
+        count, last = self.count, self.last
+        for turn in turns:
+            count += turn != last
+            last = turn
+        return Turns(count=count, last=last)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,19 +45,20 @@ class Summary:
     @classmethod
     def of(cls, events: Iterable[Event]) -> Self:
         """Return the summary of all *events* of a session, in append order and with their payloads."""
-        turns, last_text = Turns(), ""
+        last_text = ""
+        turns: list[str] = []
         for event in events:
-            turns = turns.after(turn_of(event))
+            turns += turns_of(event)
             last_text = text_of(event) or last_text
-        return cls(turns=turns, last_text=last_text)
+        return cls(turns=Turns().after(turns), last_text=last_text)
 
 
-def turn_of(event: Event) -> str | None:
-    """Return 16 hex digits of the SHA-256 of a user event's invocation id; ``None`` for any other event."""
+def turns_of(event: Event) -> tuple[str, ...]:
+    """Return 16 hex digits of the SHA-256 of a user event's invocation id; nothing for any other event."""
     if event.author != "user" or not event.invocation_id:
-        return None
+        return ()
     name = event.invocation_id.encode("utf-8", "surrogatepass")
-    return hashlib.sha256(name).hexdigest()[:_DIGEST_CHARACTERS]
+    return (hashlib.sha256(name).hexdigest()[:_DIGEST_CHARACTERS],)
 
 
 def text_of(event: Event) -> str | None:

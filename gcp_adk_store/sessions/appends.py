@@ -18,7 +18,7 @@ from gcp_adk_store.codec.spilling import Spilled, spill_scopes
 from gcp_adk_store.model.payloads import PayloadPlace
 from gcp_adk_store.model.sessions import Append
 from gcp_adk_store.model.state import merge_scopes, persistent, split_scopes
-from gcp_adk_store.model.summaries import text_of, turn_of
+from gcp_adk_store.model.summaries import text_of, turns_of
 from gcp_adk_store.model.weights import is_light
 from gcp_adk_store.operations import forks, telemetry
 from gcp_adk_store.operations.limiter import Limiter, Permit
@@ -77,11 +77,11 @@ class Spelling:
         if encoded.payloads:
             change = replace(change, session=[*change.session, *encoded.payloads])
         append = Append(
-            text=encoded.text,
+            texts=(encoded.text,),
             timestamp=encoded.event.timestamp,
             delta=change.state,
             spilled=frozenset(payload.ref.place for payload in change.session),
-            turn=turn_of(encoded.event),
+            turns=turns_of(encoded.event),
             last_text=text_of(encoded.event),
         )
         return SpelledEvent(append=append, change=change, delta=delta, encoded=encoded)

@@ -59,7 +59,7 @@ class SessionRecorder:
     async def append(
         self, key: SessionKey, append: Append, marker: Marker | None, change: Spilled, *, merging: bool
     ) -> Appended:
-        """Store one event and its change of state, exactly once.
+        """Store events and their change of state in one commit, exactly once.
 
         Without a *marker*, or when *merging*, it follows all events that others appended.
 
@@ -137,11 +137,11 @@ class SessionRecorder:
         return await apart(lambda: self._storage.layout.append(key, append, base, expiry), light=light)
 
     async def holds(self, key: SessionKey, append: Append) -> bool:
-        """Return whether exactly this event is stored, at any time before."""
+        """Return whether exactly these events are stored, since any time before."""
         stored = await self._reader.stored(key)
         if stored is None or stored.has_expired:
             return False
-        return append.text in await self._reader.newest(stored, at_least=None)
+        return set(append.texts) <= set(await self._reader.newest(stored, at_least=None))
 
     async def missed(self, key: SessionKey, marker: Marker) -> Found | None:
         """Return what others wrote since *marker*; ``None`` if it cannot be read."""

@@ -204,7 +204,7 @@ def test_a_creation_without_shared_state_writes_one_document() -> None:
 def test_an_append_writes_only_what_changed() -> None:
     """One event and its changed keys go out under the update time that the handle saw."""
     append = Append(
-        text='{"ü":1}',
+        texts=('{"ü":1}',),
         timestamp=9.5,
         delta=ScopedState(app={"a": 1}, user={"u": None}, session={"s": 2, "__t__": {"x": 1}}),
     )
@@ -244,7 +244,9 @@ def test_an_append_writes_what_it_changes_of_the_summary(
     revision: int, turns: Turns | None, turn: str | None, text: str | None, fields: dict[str, Any]
 ) -> None:
     """Absolute numbers, which hold under the required update time; unknown turns stay unknown."""
-    append = Append(text="{}", timestamp=9.5, delta=ScopedState(), turn=turn, last_text=text)
+    append = Append(
+        texts=("{}",), timestamp=9.5, delta=ScopedState(), turns=(turn,) if turn else (), last_text=text
+    )
     marker = Marker(epoch="e1", revision=revision, update_time="100.000000001", chain=HEAD, turns=turns)
     (write,) = LAYOUT.append(KEY, append, marker)
     always = {"last_update_time": 9.5, "rev": revision + 1, "chain": step(HEAD, "{}")}
@@ -255,7 +257,7 @@ def test_an_append_writes_what_it_changes_of_the_summary(
 
 def test_an_append_brings_a_session_up_from_format_1() -> None:
     """In its own commit: the chain begins with it, and says after how many appends."""
-    append = Append(text="{}", timestamp=9.5, delta=ScopedState())
+    append = Append(texts=("{}",), timestamp=9.5, delta=ScopedState())
     marker = Marker(epoch="e1", revision=7, update_time="100.000000001")
     begun = genesis("e1", after=7)
     fields = {
@@ -290,7 +292,7 @@ def test_a_creation_writes_when_the_session_ends(expiry: Expiry, fields: dict[st
 def test_shared_state_never_ends() -> None:
     """A session takes neither its app's nor its user's state along."""
     state = ScopedState(app={"a": 1}, user={"u": 2})
-    append = Append(text="{}", timestamp=9.5, delta=state)
+    append = Append(texts=("{}",), timestamp=9.5, delta=state)
     created = LAYOUT.create(KEY, epoch="e1", time=1.5, state=state, expiry=ENDING_WITH_PARTS)
     appended = LAYOUT.append(KEY, append, STORED.marker, ENDING_WITH_PARTS)
 
@@ -306,7 +308,7 @@ def test_shared_state_never_ends() -> None:
 )
 def test_an_append_moves_when_the_session_ends(expiry: Expiry, fields: dict[str, Any]) -> None:
     """The end goes out with the event, under the same condition; the time to live stays as it was made."""
-    append = Append(text="{}", timestamp=9.5, delta=ScopedState(session={"s": 2}))
+    append = Append(texts=("{}",), timestamp=9.5, delta=ScopedState(session={"s": 2}))
     marker = Marker(epoch="e1", revision=7, update_time="100.000000001", expiry=ENDING, chain=HEAD)
     chained = {"chain": step(HEAD, "{}")}
 

@@ -27,7 +27,7 @@ from gcp_adk_store.model.sessions import (
 from gcp_adk_store.model.state import ScopedState
 from gcp_adk_store.model.summaries import Turns
 
-APPEND = Append(text="mine", timestamp=9.0, delta=ScopedState())
+APPEND = Append(texts=("mine",), timestamp=9.0, delta=ScopedState())
 SEEN = Marker(epoch="e1", revision=4, update_time="100.000000001")
 ENDING = replace(SEEN, expiry=Expiry(ttl_s=60, at=1767225600))
 ENDING_WITH_PARTS = replace(SEEN, expiry=Expiry(ttl_s=60, at=1767225600, parts_at=1767312000))
@@ -192,7 +192,7 @@ def test_a_marker_with_a_malformed_end_is_none(expiry: str) -> None:
 def test_a_marker_moves_with_each_write() -> None:
     """An append counts up, another write only moves the time, and the old marker stays."""
     chained = replace(SEEN, chain=HEAD)
-    moved = chained.advanced(replace(APPEND, text="x"), "7.0", None), chained.at("8.0"), chained
+    moved = chained.advanced(replace(APPEND, texts=("x",)), "7.0", None), chained.at("8.0"), chained
 
     assert (
         Marker(epoch="e1", revision=5, update_time="7.0", chain=step(HEAD, "x")),
@@ -203,7 +203,7 @@ def test_a_marker_moves_with_each_write() -> None:
 
 def test_a_marker_counts_the_turns_of_a_session_that_it_knows_the_turns_of() -> None:
     """An event of the same turn does not count, and unknown turns stay unknown."""
-    first, other = replace(APPEND, turn="a" * 16), replace(APPEND, turn="b" * 16)
+    first, other = replace(APPEND, turns=("a" * 16,)), replace(APPEND, turns=("b" * 16,))
     known = replace(SEEN, turns=Turns())
     counted = [known]
     for append in (APPEND, first, APPEND, first, other, first):
@@ -216,7 +216,7 @@ def test_a_marker_counts_the_turns_of_a_session_that_it_knows_the_turns_of() -> 
 
 def test_a_chain_begins_with_the_next_append_of_a_session_without_one() -> None:
     """After so many appends; another write leaves the session in format 1."""
-    moved = SEEN.advanced(replace(APPEND, text="x"), "7.0", None), SEEN.at("8.0")
+    moved = SEEN.advanced(replace(APPEND, texts=("x",)), "7.0", None), SEEN.at("8.0")
 
     assert (step(genesis("e1", after=4), "x"), None) == (moved[0].chain, moved[1].chain)
 
@@ -224,7 +224,7 @@ def test_a_chain_begins_with_the_next_append_of_a_session_without_one() -> None:
 @pytest.mark.parametrize("after", [None, Expiry(ttl_s=60, at=1767225700, parts_at=1767312000)])
 def test_a_marker_ends_when_its_last_append_said(after: Expiry | None) -> None:
     """Another write leaves the end alone."""
-    moved = ENDING.advanced(replace(APPEND, text="x"), "7.0", after), ENDING.at("8.0")
+    moved = ENDING.advanced(replace(APPEND, texts=("x",)), "7.0", after), ENDING.at("8.0")
 
     assert (after, Expiry(ttl_s=60, at=1767225600)) == (moved[0].expiry, moved[1].expiry)
 
