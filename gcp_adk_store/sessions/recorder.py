@@ -75,7 +75,7 @@ class SessionRecorder:
                 raise SessionMissingError(NOT_FOUND)
             base, merging = seen.marker, True
         parts_at = None
-        if change.app or change.user or change.session:
+        if change.has_payloads:
             # This refuses an append that cannot be stored, before anything is written.
             await self._spell(key, append, base)
             parts_at = await self._lifetimes.new_part(key, base)

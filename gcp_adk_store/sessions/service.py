@@ -2,11 +2,9 @@
 
 import logging
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any, Literal, Self, Unpack
 
-from google.adk.events import Event
 from google.adk.platform import time as platform_time
 from google.adk.platform import uuid as platform_uuid
 from google.adk.sessions import BaseSessionService, Session
@@ -23,18 +21,18 @@ from gcp_adk_store.codec.documents import Layout
 from gcp_adk_store.model.expiry import Expiry
 from gcp_adk_store.model.garbage import DEFAULT_AGE_S, Garbage
 from gcp_adk_store.model.keys import SessionKey, UserKey
-from gcp_adk_store.model.state import split_scopes
 from gcp_adk_store.operations import telemetry
 from gcp_adk_store.operations.bounds import Bounds, operation
 from gcp_adk_store.operations.closing import Closing
 from gcp_adk_store.operations.forks import OfOneProcess
 from gcp_adk_store.operations.limiter import Limiter
 from gcp_adk_store.operations.lru import Lru
-from gcp_adk_store.sessions.appends import HeldEvents, Spelling, UnderWay, learn
+from gcp_adk_store.sessions.appending import AppendMethods, Queues
+from gcp_adk_store.sessions.appends import HeldEvents, Spelling, UnderWay
 from gcp_adk_store.sessions.arguments import require_either
 from gcp_adk_store.sessions.descriptions import DescriptionMethods
 from gcp_adk_store.sessions.garbage import Collector
-from gcp_adk_store.sessions.handle import made_session, mark, marker_of, to_session
+from gcp_adk_store.sessions.handle import made_session, to_session
 from gcp_adk_store.sessions.lifecycle import SessionLifecycle
 from gcp_adk_store.sessions.listings import ListingMethods
 from gcp_adk_store.sessions.payload_store import Payloads
@@ -48,7 +46,13 @@ logger = logging.getLogger(__name__)
 
 
 class FirestoreSessionService(
-    RestoreMethods, ListingMethods, DescriptionMethods, OfOneProcess, Closing, BaseSessionService
+    AppendMethods,
+    RestoreMethods,
+    ListingMethods,
+    DescriptionMethods,
+    OfOneProcess,
+    Closing,
+    BaseSessionService,
 ):
     """ADK's session service on Firestore, for any number of processes, threads and event loops.
 
@@ -176,6 +180,7 @@ class FirestoreSessionService(
         # hold them. A known id is only a reason to ask storage for the event.
         self._delivered = Lru[tuple[SessionKey, str], bool](self._limits.delivered_events)
         self._held = HeldEvents()
+        self._queues = Queues()
         self._under_way = UnderWay(self._limiter)
 
     @operation
@@ -239,34 +244,6 @@ class FirestoreSessionService(
         found = await self._reader.find(key, config)
         return None if found is None else to_session(found)
 
-    @operation(limited=False)
-    async def append_event(self, session: Session, event: Event) -> Event:
-        """Store *event* and its change of state, then apply both to *session*; 1 commit.
-
-        A partial event is returned unchanged. An equal event that is stored already is not stored again, if
-        *session* holds it or this process stored it lately. Cancelling the caller does not stop an append
-        that began, as long as its event loop runs: *session* stays equal to storage. Large content becomes
-        payloads, which are written first.
-
-        An event of ADK's ``Runner.rewind_async`` is stored with the state delta that leaves the session's own
-        state as :meth:`get_session_at` says; keys that it did not have become ``None``. This takes 1 read.
-
-        Raises:
-            SessionMissingError: the session does not exist; nothing was written.
-            SessionConflictError: another writer was first; nothing was written. Reload and decide again,
-                or use ``on_conflict="merge"``.
-            InvalidInputError: the event is not JSON, a piece of it is over
-                ``SessionLimits.max_payload_bytes``, or the state would exceed Firestore's limits.
-            OutcomeUnknownError: not answered before the deadline; reload before repeating.
-        """
-        if event.partial:
-            return event
-        key = SessionKey(app=session.app_name, user=session.user_id, session=session.id)
-        permit = await self._limiter.acquire(key)  # cancelled here, nothing was sent
-        return await self._under_way.see_through(
-            permit, self.bounds.run(lambda: self._append(key, session, event))
-        )
-
     @operation
     async def delete_session(self, *, app_name: str, user_id: str, session_id: str) -> None:
         """Remove a session and its events; a missing session is accepted.
@@ -317,62 +294,7 @@ class FirestoreSessionService(
         """
         return await self._collector.remove(garbage, put_back)
 
-    async def flush(self) -> None:
-        """Wait for the running appends of this event loop, also those whose caller was cancelled.
-
-        ADK's servers call it when they end, and do not close the service. Every acknowledged write is durable
-        before.
-        """
-        await self._under_way.wait()
-
     async def close(self) -> None:
         """Wait as :meth:`flush` does, then close own connections."""
         await self.flush()
         await self._storage.close()
-
-    async def _append(self, key: SessionKey, session: Session, event: Event) -> Event:
-        self._apply_temp_state(session, event)
-        spelled = await self._spelling.of_event(event)
-        in_handle = self._held.holds(session, event.id)
-        known = in_handle or self._delivered.get((key, event.id))
-        if known and await self._recorder.holds(key, spelled.append):
-            return self._trim_temp_delta_state(event)
-        if event.actions.rewind_before_invocation_id is not None:
-            spelled = await self._spelling.of_event(await self._rewound(key, event))
-            if known and await self._recorder.holds(key, spelled.append):
-                return self._trim_temp_delta_state(event)
-        marker = marker_of(session)
-        merging = self._on_conflict == "merge"
-        appended = await self._recorder.append(key, spelled.append, marker, spelled.change, merging=merging)
-        missed = None
-        if appended.merged and marker is not None:
-            missed = await self._recorder.missed(key, marker)
-            appended = replace(appended, marker=marker.at(""))  # unless the handle learns what it missed
-        self._delivered.put((key, event.id), value=True)
-        # Without an await, the caller's session becomes equal to storage.
-        event = self._trim_temp_delta_state(event)
-        event.actions.state_delta = spelled.delta
-        self._update_session_state(session, event)
-        held = spelled.held(event)
-        if not (in_handle and any(one is event for one in session.events)):
-            session.events.append(held)
-        session.last_update_time = spelled.append.timestamp
-        mark(session, appended.marker)
-        if missed is not None:
-            learn(session, missed, held)
-        if appended.tail_bytes >= self._limits.seal_tail_bytes:
-            mark(session, await self._recorder.seal(key, marker_of(session)))
-        return event
-
-    async def _rewound(self, key: SessionKey, event: Event) -> Event:
-        """Return an event of ADK's rewind that sets the session's own state to what it was.
-
-        ADK computes the state from the events alone, and would set all keys of the initial state to ``None``.
-        """
-        found = await self._reader.find_before(key, event.actions.rewind_before_invocation_id or "")
-        if found is None:
-            return event
-        mine = split_scopes(event.actions.state_delta).session
-        delta = {name: value for name, value in event.actions.state_delta.items() if name not in mine}
-        delta.update((name, found.state.session.get(name)) for name in sorted(found.changed))
-        return event.model_copy(update={"actions": event.actions.model_copy(update={"state_delta": delta})})
