@@ -43,6 +43,11 @@ class Restore:
     restored_at: float
     """Unix time of the restore's commit by Firestore's clock, in seconds."""
 
+    @property
+    def is_done(self) -> bool:
+        """Whether its commit did all of it; then it has no note."""
+        return not self.segments and self.artifacts is None
+
 
 def restores_collection(layout: Layout) -> str:
     """Id of the collection of a session's unfinished restores."""
@@ -91,7 +96,7 @@ def restore(
     else:
         without.append("chain_from")
     writes = [update(layout.session(stored.key), header, must=stored.update_time, without=without)]
-    if left.segments or left.artifacts is not None:
+    if not left.is_done:
         note: dict[str, FieldValue] = {
             "format": UNCHANGED_FORMAT,
             "epoch": left.epoch,

@@ -100,7 +100,8 @@ class Restorer:
                     planned = await self._plan(stored, past, restore_id, with_artifacts=put_back is not None)
                     # A second run is refused, because the update time moves, and recognised by the id.
                     written, *_ = await documents.commit(planned.writes, repeatable_when_unanswered=True)
-                    unfinished = [replace(planned.restore, restored_at=float(written.update_time))]
+                    left = replace(planned.restore, restored_at=float(written.update_time))
+                    unfinished = [] if left.is_done else [left]
                     break
             except RefusedError as exc:
                 refused = exc  # an append came between, or the answer to an earlier attempt was lost

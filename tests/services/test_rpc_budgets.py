@@ -19,12 +19,15 @@ from gcp_adk_store import (
     SessionConflictError,
     SessionLimits,
 )
+from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE
 from gcp_adk_store.testing.faults.firestore_proxy import FirestoreProxy
 from gcp_adk_store.testing.firestore_meter import FirestoreFigures, FirestoreMeter
 from gcp_adk_store.testing.storage_meter import MeteredSession
 from tests.services.conftest import APP, USER, WHO, event
 from tests.support.clock import Clock, in_days
+
+KEY = SessionKey(app=APP, user=USER, session="session")
 
 
 @pytest.fixture
@@ -115,6 +118,43 @@ async def test_a_point_costs_what_the_session_costs(
 
     assert [costs[0]] * 4 == costs
     assert {"BatchGetDocuments": 2} == costs[0][0]
+
+
+async def test_a_restore_writes_the_session_and_a_note(
+    service: FirestoreSessionService, meter: FirestoreMeter, project: str
+) -> None:
+    """However many events it cuts off; it reads them all once, and deletes their segments and the note."""
+    held = await service.create_session(**WHO)
+    for number in range(60):
+        await service.append_event(held, event(f"{number}"))
+    segments = (await FirestoreSessionService(project=project)._reader.stored(KEY)).sealed  # type: ignore[union-attr]
+    meter.take()
+    cold = FirestoreSessionService(project=project)
+    restored = await cold.restore_session(**WHO, at=Point.position(20))
+    cut_off = meter.take()
+    left = (await service._reader.stored(KEY)).live  # type: ignore[union-attr]
+    await cold.append_event(restored, event("more"))
+    meter.take()
+    await cold.restore_session(**WHO, at=Point.position(20))
+    of_the_tail = meter.take()
+    await cold.restore_session(**WHO, at=Point.position(20))
+    of_nothing = meter.take()
+    await cold.close()
+
+    removed = segments - len(left)
+    assert removed > 1
+    assert ({"BatchGetDocuments": 3, "RunQuery": 1, "Commit": 2}, 2, removed + 1) == (
+        dict(cut_off.rpcs),
+        cut_off.writes,
+        cut_off.deletes,
+    )
+    assert ({"BatchGetDocuments": 2, "RunQuery": 1, "Commit": 1}, 1, 0) == (
+        dict(of_the_tail.rpcs),
+        of_the_tail.writes,
+        of_the_tail.deletes,
+    )
+    assert ({"BatchGetDocuments": 2, "RunQuery": 1}, 0) == (dict(of_nothing.rpcs), of_nothing.writes)
+    assert 1 + segments + 1 + 3 == cut_off.reads
 
 
 async def test_sealing_costs_a_read_and_two_writes_a_segment(
