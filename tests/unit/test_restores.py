@@ -172,5 +172,5 @@ def test_too_many_artifacts_are_refused() -> None:
     """With their number, and the way out."""
     names = (hashlib.sha256(b"%d" % number).hexdigest() for number in range(60_000))
     kept = dict.fromkeys(names, 0)
-    with pytest.raises(InvalidInputError, match=r"names 60000 artifacts.*restore it without them"):
+    with pytest.raises(InvalidInputError, match=r"name 60000 artifacts.*restore it without them"):
         pack_artifacts(ArtifactsAt(kept=kept))
