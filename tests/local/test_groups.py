@@ -247,11 +247,11 @@ def test_groups_store_what_single_appends_would(
                 found = await asyncio.gather(
                     *(service.append_event(*each) for each in events), return_exceptions=True
                 )
-                for (_, event), one in zip(events, found, strict=True):
+                for (session, event), one in zip(events, found, strict=True):
                     assert isinstance(one, Event | StoreError)
                     if isinstance(one, Event) and event.id not in acknowledged:
                         acknowledged.append(event.id)
-                newest = events[-1][0] if events else newest
+                        newest = session
             whole = await stored(service)
             assert acknowledged == [event.id for event in whole.events]
             assert (newest.events, newest.state) == (whole.events, whole.state)
