@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         UnavailableError,
         UploadMissingError,
     )
+    from gcp_adk_store.fsck.faults import Fault
     from gcp_adk_store.model.garbage import Garbage, GarbageKind
     from gcp_adk_store.model.history import Point
     from gcp_adk_store.model.session_info import SessionInfo, SessionOrigin
@@ -54,6 +55,7 @@ __all__ = [
     "ArtifactReader",
     "CloudLoggingFormatter",
     "CredentialsError",
+    "Fault",
     "FirestoreSessionService",
     "ForkedProcessError",
     "Garbage",
@@ -114,6 +116,7 @@ __getattr__ = importer(
         "artifacts.service": ("GcsArtifactService",),
         "artifacts.methods": ("StoredArtifactVersion",),
         "cloud.auth.credentials": ("StoreCredentials",),
+        "fsck.faults": ("Fault",),
         "model.garbage": ("Garbage", "GarbageKind"),
         "model.history": ("Point",),
         "model.session_info": ("SessionInfo", "SessionOrigin"),

@@ -1,7 +1,7 @@
 """Own the services of one deployment and their connections."""
 
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Self, Unpack
 
 from google.adk.sessions import Session
@@ -14,6 +14,7 @@ from gcp_adk_store.cloud.storage.calls import StorageClient
 from gcp_adk_store.codec.documents import Layout
 from gcp_adk_store.codec.restores import Restore
 from gcp_adk_store.errors import InvalidInputError
+from gcp_adk_store.fsck.faults import Fault
 from gcp_adk_store.local.backend import open_backend
 from gcp_adk_store.model.artifact_points import ArtifactsAt
 from gcp_adk_store.model.garbage import DEFAULT_AGE_S, Garbage, GarbageKind
@@ -21,6 +22,7 @@ from gcp_adk_store.model.history import Point
 from gcp_adk_store.model.keys import ArtifactKey, SessionKey
 from gcp_adk_store.operations.closing import Closing
 from gcp_adk_store.operations.forks import OfOneProcess
+from gcp_adk_store.sessions.checks import OnProgress
 from gcp_adk_store.sessions.payload_store import Payloads
 from gcp_adk_store.sessions.restores import PutBack
 from gcp_adk_store.sessions.service import FirestoreSessionService
@@ -268,6 +270,38 @@ class Store(OfOneProcess, Closing):
             restored_at=restore.restored_at,
             restore_id=restore.restore_id,
         )
+
+    async def check(
+        self,
+        *,
+        app_name: str | None = None,
+        user_id: str | None = None,
+        session_id: str | None = None,
+        full: bool = False,
+        older_than_s: float = DEFAULT_AGE_S,
+        on_progress: OnProgress | None = None,
+    ) -> AsyncIterator[Fault]:
+        """Yield what contradicts the invariants of docs/data-model.md; see the session service's ``check``.
+
+        Raises:
+            InvalidInputError: *older_than_s* is below an hour, or an id comes without the one above it.
+        """
+        async for fault in self._sessions.check(
+            app_name=app_name,
+            user_id=user_id,
+            session_id=session_id,
+            full=full,
+            older_than_s=older_than_s,
+            on_progress=on_progress,
+        ):
+            yield fault
+
+    async def repair(self, faults: Sequence[Fault]) -> list[Fault]:
+        """Mend *faults* of :meth:`check` that have a ``repair``; return those that were mended.
+
+        Each document changes in one commit, and only if no one has written it since it was looked at.
+        """
+        return await self._sessions.repair(faults)
 
     async def close(self) -> None:
         """Close the connections that the services opened; a later call opens them again."""

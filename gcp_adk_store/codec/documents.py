@@ -74,8 +74,14 @@ class Layout:
     def __init__(self, prefix: str) -> None:
         self.prefix = prefix
         """Start of the names of all collections."""
+        self.apps_collection = f"{prefix}_apps"
+        """Id of the collection of apps."""
+        self.users_collection = f"{prefix}_users"
+        """Id of the collection of an app's users."""
         self.sessions_collection = f"{prefix}_sessions"
         """Id of the collection of a user's sessions."""
+        self.segments_collection = f"{prefix}_segments"
+        """Id of the collection of a session's segments."""
         self.deletions_collection = f"{prefix}_deletions"
         """Id of the collection of a deleted session's unfinished deletions."""
         self.chunks_collection = f"{prefix}_chunks"
@@ -83,11 +89,11 @@ class Layout:
 
     def app(self, app: str) -> str:
         """Path of the document with the app's state."""
-        return f"{self.prefix}_apps/{escape_name(app, what='app_name')}"
+        return f"{self.apps_collection}/{escape_name(app, what='app_name')}"
 
     def user(self, key: UserKey) -> str:
         """Path of the document with the user's state."""
-        return f"{self.app(key.app)}/{self.prefix}_users/{escape_name(key.user, what='user_id')}"
+        return f"{self.app(key.app)}/{self.users_collection}/{escape_name(key.user, what='user_id')}"
 
     def session(self, key: SessionKey) -> str:
         """Path of the session document."""
@@ -96,7 +102,7 @@ class Layout:
 
     def segments(self, key: SessionKey, epoch: str, numbers: Iterable[int]) -> list[str]:
         """Paths of segments by number, oldest first."""
-        parent = f"{self.session(key)}/{self.prefix}_segments"
+        parent = f"{self.session(key)}/{self.segments_collection}"
         return [f"{parent}/{epoch}-{number}" for number in numbers]
 
     def level_of(self, path: str) -> int | None:
@@ -125,11 +131,15 @@ class Layout:
 
     def app_payloads(self, app: str) -> PayloadOwner:
         """Owner of the payloads of an app's state."""
-        return PayloadOwner(path=self.app(app), life=_FOR_EVER)
+        return self.shared_payloads(self.app(app))
 
     def user_payloads(self, key: UserKey) -> PayloadOwner:
         """Owner of the payloads of a user's state."""
-        return PayloadOwner(path=self.user(key), life=_FOR_EVER)
+        return self.shared_payloads(self.user(key))
+
+    def shared_payloads(self, path: str) -> PayloadOwner:
+        """Owner of the payloads of the state at *path*, the document of an app or a user."""
+        return PayloadOwner(path=path, life=_FOR_EVER)
 
     def chunks_of(self, owner: PayloadOwner) -> str:
         """Start of the paths of all chunks of *owner*."""

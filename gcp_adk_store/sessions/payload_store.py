@@ -80,6 +80,10 @@ class BucketPayloads:
         names = await self._objects.names(self._folder(owner), delimiter=None)
         await fan_out(self._objects.delete(name, generation=None) for name in names)
 
+    async def of_owner(self, owner: PayloadOwner) -> list[StoredPayload]:
+        """Return the payloads of *owner*, without their bytes."""
+        return [_scanned(found) async for page in self._objects.scan(self._folder(owner)) for found in page]
+
     async def scan(self) -> AsyncIterator[Sequence[StoredPayload]]:
         """Yield the payloads of all owners, a page at a time."""
         async for objects in self._objects.scan(f"{self._prefix}-payloads/"):
@@ -211,6 +215,11 @@ class Payloads:
             if place is not None:
                 async for found in place.scan():
                     yield found
+
+    @property
+    def in_bucket(self) -> BucketPayloads | None:
+        """The payloads in the bucket, ``None`` without one."""
+        return self._in_bucket
 
     async def close(self) -> None:
         """Close what was opened for the bucket."""

@@ -30,6 +30,7 @@ from gcp_adk_store.operations.lru import Lru
 from gcp_adk_store.sessions.appending import AppendMethods, Queues
 from gcp_adk_store.sessions.appends import HeldEvents, Spelling, UnderWay
 from gcp_adk_store.sessions.arguments import require_either
+from gcp_adk_store.sessions.check_methods import CheckMethods
 from gcp_adk_store.sessions.descriptions import DescriptionMethods
 from gcp_adk_store.sessions.garbage import Collector
 from gcp_adk_store.sessions.handle import made_session, to_session
@@ -47,6 +48,7 @@ logger = logging.getLogger(__name__)
 
 class FirestoreSessionService(
     AppendMethods,
+    CheckMethods,
     RestoreMethods,
     ListingMethods,
     DescriptionMethods,
