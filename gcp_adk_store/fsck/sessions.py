@@ -18,6 +18,7 @@ from gcp_adk_store.model.history import fold
 from gcp_adk_store.model.payloads import PayloadPlace, PayloadRef
 from gcp_adk_store.model.sessions import Segment, StoredSession
 
+_OF_FORMAT_2: Final = ("chain", "chain_sealed", "chain_from", "initial", "initial_payload")
 _SHOWN: Final = 40  # characters of a state key
 
 
@@ -78,6 +79,10 @@ def read_header(document: Document) -> Header | Fault:
         stored = read_session(replace(document, fields=_without_contradictions(fields)))
     except StoredDataError as exc:
         return Fault(code="FSCK101", path=document.path, says=str(exc))
+    later = [name for name in _OF_FORMAT_2 if name in fields]
+    if stored.chain is None and later:
+        says = f"has format 1, and {later[0]}, which came with format 2"
+        return Fault(code="FSCK101", path=document.path, item="format", says=says)
     chain_from = fields.get("chain_from", 0)
     return Header(
         stored=stored,
@@ -140,7 +145,7 @@ def header_faults(header: Header, *, place: PayloadPlace) -> list[Fault]:
         found.append(header.fault("FSCK105", "sealed_max", "is set without segments", {"sealed_max": None}))
     if stored.sealed and fields["sealed_max"] is None:
         found.append(header.fault("FSCK105", "sealed_max", f"is missing with {stored.sealed} segments"))
-    has_initial = "initial" in fields or "initial_payload" in fields
+    has_initial = fields.get("initial") is not None or fields.get("initial_payload") is not None
     if "initial" in fields and "initial_payload" in fields:
         found.append(header.fault("FSCK109", "initial_payload", "is set beside initial"))
     if not has_initial and not stored.sealed and not header.is_from_format_1:
