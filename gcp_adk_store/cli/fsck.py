@@ -50,7 +50,6 @@ async def fsck(
     """
     click.echo(f"checking {at.where}", err=click.get_current_context().params["as_json"])
     looked = Checked()
-    faults: list[Fault] = []
     with progress("checking: sessions") as move_to:
 
         def on_progress(checked: Checked) -> None:
@@ -58,10 +57,10 @@ async def fsck(
             looked = checked
             move_to(checked.sessions)
 
-        async for fault in at.store.check(
+        found = at.store.check(
             app_name=app_name, user_id=user_id, session_id=session_id, full=full, on_progress=on_progress
-        ):
-            faults.append(fault)
+        )
+        faults = [fault async for fault in found]
     mended = await at.store.repair(faults) if repair and not dry_run else []
     outcomes = [_outcome(fault, mended, repair=repair, dry_run=dry_run) for fault in faults]
     return Result(

@@ -186,6 +186,11 @@ class History:
         is_explained = claimed == self._repeats or (bool(self._unexplained) and claimed >= 0)
         return faults, None if is_explained else right
 
+    def may_have_repeats(self, revision: int) -> bool:
+        """Return whether some of so many appends may have been of an event that was there already."""
+        is_chained = self.chained == self.events and not self._chain_from
+        return bool(self._repeats or self._unexplained) or (not is_chained and revision > self.events)
+
     def may_end_at(self, timestamp: float, *, with_repeats: bool) -> bool:
         """Return whether the last append can be that of an event with *timestamp*."""
         return timestamp == self.last or (with_repeats and timestamp in self._times)

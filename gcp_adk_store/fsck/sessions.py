@@ -255,7 +255,7 @@ def ended_faults(header: Header, history: History, *, last_max: float | None) ->
     stored, fields = header.stored, header.raw
     revision: int = fields["rev"]
     found, right = history.ended(revision, restored=header.restored)
-    with_repeats = revision > history.events
+    with_repeats = history.may_have_repeats(revision)
     if header.stored.chain is None and revision >= history.events:
         right = None
     if right is not None:

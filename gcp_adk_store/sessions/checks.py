@@ -1,8 +1,10 @@
 """Check what is stored against the invariants of docs/data-model.md, while writers go on."""
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from itertools import groupby
+from typing import Final
 
 from gcp_adk_store.codec.stored import read_state
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
@@ -31,6 +33,8 @@ class Checked:
     events: int = 0
     payloads: int = 0
 
+
+_SESSION: Final = 3  # level of a path
 
 OnProgress = Callable[[Checked], None]
 
@@ -136,7 +140,7 @@ class Checker:
         in_bucket = self._storage.payloads.in_bucket
         if in_bucket is not None and found:
             objects = await in_bucket.of_owner(owner)
-            faults += payloads.object_faults(found, objects, before=before)
+            faults += payloads.object_faults(found, objects, before=0.0)  # those unused come at the end
         reading = Reading(self._storage, owner)
         if full:
             await read_all(reading, found)
@@ -153,22 +157,40 @@ class Checker:
                 old = [found for found in objects if found.put_at < before]
                 if not old or (start and (owner is None or not _is_within(owner.path, start))):
                     continue
-                says = "" if owner is None else await self._not_owned(owner)
-                for found in old:
-                    if owner is None:
+                if owner is None:
+                    for found in old:
                         yield Fault(code="FSCK304", path=found.name, says="it does not name its owner")
-                    elif says:
+                    continue
+                says, used = await self._use_of(owner)
+                for found in old:
+                    if found.sha256 not in used:
                         yield Fault(code="FSCK305", path=found.name, item=found.sha256, says=says)
 
-    async def _not_owned(self, owner: PayloadOwner) -> str:
-        """Return why the payloads of *owner* are garbage, an empty text if they may be in use."""
-        if self._storage.layout.level_of(owner.path) is None:
-            return "its owner is not an app, a user or a session"
-        (document,) = await self._storage.documents.get([owner.path], fields=("epoch",))
+    async def _use_of(self, owner: PayloadOwner) -> tuple[str, AbstractSet[str]]:
+        """Return why payloads of *owner* are garbage, and the SHA-256 of those that are not."""
+        level = self._storage.layout.level_of(owner.path)
+        if level is None:
+            return "its owner is not an app, a user or a session", frozenset()
+        fields = ("epoch",) if level == _SESSION else None
+        (document,) = await self._storage.documents.get([owner.path], fields=fields)
         if document is None:
-            return "its owner does not exist"
-        is_other = document.fields.get("epoch", owner.life) != owner.life
-        return "its owner has another life now" if is_other else ""
+            return "its owner does not exist", frozenset()
+        if level == _SESSION:
+            is_living = document.fields.get("epoch", owner.life) == owner.life
+            return "its owner has another life now", _Everything() if is_living else frozenset()
+        try:
+            state = read_state(document)
+        except StoredDataError:
+            return "", _Everything()  # it has a fault of its own
+        used = {value.sha256 for value in state.values() if isinstance(value, PayloadRef)}
+        return "nothing refers to it", used
+
+
+class _Everything(frozenset[str]):
+    """Has each SHA-256: a look at the session tells which of its payloads are not used."""
+
+    def __contains__(self, item: object) -> bool:
+        return True
 
 
 def scope_of(app: str | None, user: str | None, session: str | None) -> Scope:

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
+from gcp_adk_store.codec.documents import Deletion
 from gcp_adk_store.codec.event_payloads import WHOLE, references
 from gcp_adk_store.codec.events import StoredEvent, complete_event, decode_event
 from gcp_adk_store.codec.initial import unpack_initial
@@ -189,9 +190,9 @@ class SessionLook:
                 history.references[value] = header.path
         if not is_whole:
             return
-        with_repeats = header.raw["rev"] > history.events
+        with_repeats = history.may_have_repeats(header.raw["rev"])
         is_proven = header.stored.chain is not None and not any(
-            fault.code in {"FSCK102", "FSCK107", "FSCK205"} for fault in self.faults
+            fault.code in {"FSCK107", "FSCK205"} for fault in self.faults
         )
         for difference in history.differences(header.stored.state, initial, with_repeats=with_repeats):
             if difference.ref is not None:
@@ -236,20 +237,20 @@ async def read_all(reading: Reading, references_: Mapping[PayloadRef, str]) -> N
         await reading.get(ref, references_[ref])
 
 
-def note_faults(held: Held, *, living: str | None, before: float) -> tuple[list[Fault], dict[str, int]]:
-    """Return what is wrong with deletion notes, and the epochs that they name with their segments.
+def note_faults(held: Held, *, living: str | None, before: float) -> tuple[list[Fault], dict[str, Deletion]]:
+    """Return what is wrong with deletion notes, and the deletions that they name by their epochs.
 
     *living* is the epoch of the session that has the id now.
     """
     found: list[Fault] = []
-    named: dict[str, int] = {}
+    named: dict[str, Deletion] = {}
     for note in held.notes:
         try:
             (deletion,) = read_deletions([note])
         except StoredDataError as exc:
             found.append(Fault(code="FSCK501", path=note.path, says=str(exc)))
             continue
-        named[deletion.epoch] = deletion.sealed
+        named[deletion.epoch] = deletion
         if deletion.epoch == living:
             says = "its epoch is that of the living session"
             repair = Delete(path=note.path, must=note.update_time)
@@ -259,21 +260,26 @@ def note_faults(held: Held, *, living: str | None, before: float) -> tuple[list[
     return found, named
 
 
-def orphan_faults(held: Held, named: Mapping[str, int], *, living: str | None, before: float) -> list[Fault]:
+def orphan_faults(
+    held: Held, named: Mapping[str, Deletion], *, living: str | None, before: float
+) -> list[Fault]:
     """Return the parts that belong to no session and no deletion; those with an expiry remove themselves."""
     found: list[Fault] = []
     for segment in held.segments:
         epoch, _, number = segment.path.rpartition("/")[2].rpartition("-")
         if epoch == living and number.isdecimal():
             continue
-        is_named = number.isdecimal() and int(number) < named.get(epoch, 0)
+        deletion = named.get(epoch)
+        is_named = deletion is not None and number.isdecimal() and int(number) < deletion.sealed
         if not is_named and segment.fields.get("expire_at") is None:
             says = "its session does not exist, and no deletion removes it"
             found.append(Fault(code="FSCK207", path=segment.path, says=says))
     for chunk in held.chunks:
         life = chunk.path.rpartition("/")[2].rsplit("-", 2)[0]
         is_old = float(chunk.update_time) < before
-        if life != living and life not in named and is_old and chunk.fields.get("expire_at") is None:
+        deletion = named.get(life)
+        is_named = deletion is not None and PayloadPlace.CHUNKS in deletion.spilled
+        if life != living and not is_named and is_old and chunk.fields.get("expire_at") is None:
             says = "its session does not exist"
             found.append(Fault(code="FSCK305", path=chunk.path, says=says))
     return found
