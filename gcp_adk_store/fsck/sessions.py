@@ -100,7 +100,7 @@ def _cut(fields: Mapping[str, Any]) -> frozenset[int]:
     ranges = fields.get("cut")
     for one in ranges if isinstance(ranges, list) else ():
         if isinstance(one, dict) and type(one.get("from")) is int and type(one.get("to")) is int:
-            found.update(range(max(0, one["from"]), min(one["to"], fields.get("sealed", 0))))
+            found.update(range(max(0, one["from"]), min(one["to"] + 1, fields.get("sealed", 0))))
     return frozenset(found)
 
 

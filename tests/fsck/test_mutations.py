@@ -17,6 +17,7 @@ _OVERWRITTEN: Final = "an event changed the key; nothing else tells its first va
 _NO_CHAIN: Final = "format 1 has no chain"
 _NO_INITIAL: Final = "the initial state is unknown in a session from format 1"
 _MARK: Final = "only changes the version that a collector compares"
+_UNUSED: Final = "nothing refers to the chunk any more"
 _SAME: Final = "names the same places"
 _LONGER: Final = "the session lives longer, or its parts do; no time that is stored contradicts it"
 _IGNORED: Final = "a reader of references ignores further keys"
@@ -97,7 +98,10 @@ HARMLESS: Final[dict[str, dict[str, str]]] = {
         **_SESSION,
         **_SEGMENTS,
         **_REFERENCES,
-        **chunks("app's chunk", "user's chunk", "session's chunk"),
+        **chunks("app's chunk", "user's chunk", "session's chunk", "unused session's chunk"),
+        **each("unused session's chunk.body: ", "another kind, dropped, null, one bit, shorter", _UNUSED),
+        **each("unused session's chunk.format: ", _CHANGED, _UNUSED),
+        "unused session's chunk: removed": _UNUSED,
     },
     "large initial": {
         **_SESSION,
