@@ -54,6 +54,8 @@ CODES: Final[Mapping[str, Code]] = {
         "`parts_expire_at` is set with the first part, and never before `expire_at`", Help.PERSON
     ),
     "FSCK111": Code("each event is the JSON of an ADK event with a timestamp", Help.UPGRADE),
+    "FSCK112": Code("`turns`, `last_turn` and `last_text` follow from the events", Help.REPAIR),
+    "FSCK113": Code("`label_set` has each of `labels`, as `name=value`", Help.REPAIR),
     # Segments
     "FSCK201": Code("segments have all numbers from 0 to `sealed`", Help.BACKUP),
     "FSCK202": Code("a segment has a known format, all its fields, and a body that unpacks", Help.UPGRADE),

@@ -18,6 +18,7 @@ from gcp_adk_store.fsck.faults import Fault
 from gcp_adk_store.model.history import fold, genesis, step
 from gcp_adk_store.model.payloads import PayloadRef
 from gcp_adk_store.model.state import split_scopes
+from gcp_adk_store.model.summaries import Turns, text_of, turns_of
 
 _TRIED: Final = 100
 """The longest run in which a repeat is looked for: 170,000 hashes, about 0.1 s."""
@@ -88,6 +89,8 @@ class History:
         """Bytes of what was appended again in the last run; ``None`` if unknown."""
         self.state_is_known = True
         """Whether every event could be read."""
+        self.turns = Turns()
+        self.last_text = ""
         self.references: dict[PayloadRef, str] = {}
         """Payloads and the document that refers to each."""
         self._chain_from = chain_from
@@ -111,6 +114,8 @@ class History:
     def _take(self, event: StoredEvent, *, may_repeat: bool) -> None:
         self.last = event.timestamp
         self.newest = event.timestamp if self.newest is None else max(self.newest, event.timestamp)
+        self.turns = self.turns.after(turns_of(event.event))
+        self.last_text = text_of(event.event) or self.last_text
         if may_repeat:
             self._times.add(event.timestamp)
         for key, value in split_scopes(event.event.actions.state_delta).session.items():

@@ -115,8 +115,9 @@ def _without_contradictions(fields: Mapping[str, Any]) -> dict[str, Any]:
     if type(sealed) is int and type(rev) is int and rev >= 0 and sealed >= 0:
         plain["rev"] = rev = max(rev, sealed + len(tail))
         is_number = plain.get("sealed_max", "") is None or type(plain.get("sealed_max")) is float
-        if is_number and (plain["sealed_max"] is None) != (sealed == 0):
-            plain["sealed_max"] = 0.0 if sealed else None
+        live = sealed - len(_cut(fields))
+        if is_number and (plain["sealed_max"] is None) != (live == 0):
+            plain["sealed_max"] = 0.0 if live else None
     if not tail and _is_head(plain.get("chain")) and _is_head(plain.get("chain_sealed")):
         plain["chain_sealed"] = plain["chain"]
     if type(since := plain.get("chain_from")) is int and type(rev) is int and since > rev:
@@ -141,14 +142,14 @@ def header_faults(header: Header, *, place: PayloadPlace) -> list[Fault]:
     """Return what the document of a session says about itself alone; new payloads go to *place*."""
     stored, fields = header.stored, header.raw
     found = []
-    if not stored.sealed and fields["sealed_max"] is not None:
+    if not header.numbers and fields["sealed_max"] is not None:
         found.append(header.fault("FSCK105", "sealed_max", "is set without segments", {"sealed_max": None}))
-    if stored.sealed and fields["sealed_max"] is None:
+    if header.numbers and fields["sealed_max"] is None:
         found.append(header.fault("FSCK105", "sealed_max", f"is missing with {stored.sealed} segments"))
     has_initial = fields.get("initial") is not None or fields.get("initial_payload") is not None
     if "initial" in fields and "initial_payload" in fields:
         found.append(header.fault("FSCK109", "initial_payload", "is set beside initial"))
-    if not has_initial and not stored.sealed and not header.is_from_format_1:
+    if not has_initial and not header.numbers and not header.is_from_format_1:
         found.append(header.fault("FSCK109", "initial", "is missing before the first seal"))
     if header.chain_from > fields["rev"]:
         says = f"is {header.chain_from}, rev is {fields['rev']}"
@@ -211,10 +212,11 @@ def segment_faults(
         says = f"is {segment.running_max}, the events say {newest}"
         fault("FSCK204", "running_max", says, {"running_max": newest})
     has_initial = segment.initial is not None
-    if has_initial and number:
-        fault("FSCK109", "initial", f"is in segment {number}, it belongs into segment 0")
-    if not has_initial and not number and not header.is_from_format_1:
-        fault("FSCK109", "initial", "is missing in segment 0")
+    is_first = header.numbers[:1] == [number]
+    if has_initial and not is_first:
+        fault("FSCK109", "initial", f"is in segment {number}, it belongs into the first one")
+    if not has_initial and is_first and not header.is_from_format_1:
+        fault("FSCK109", "initial", "is missing in the first segment")
     if segment.chain_begin is None and not header.is_from_format_1:
         fault("FSCK205", "format", "is 1 in a session of format 2")
     return found
@@ -263,6 +265,7 @@ def ended_faults(header: Header, history: History, *, last_max: float | None) ->
         says = f"is {revision}, the events say {right}"
         found.append(header.fault("FSCK102", "rev", says, {"rev": right} if is_proven else None))
     found += _tail_faults(header, history, with_repeats=with_repeats)
+    found += summary_faults(header, history)
     if last_max is not None and fields["sealed_max"] is not None and fields["sealed_max"] != last_max:
         says = f"is {fields['sealed_max']}, the newest segment says {last_max}"
         found.append(header.fault("FSCK105", "sealed_max", says, {"sealed_max": last_max}))
@@ -276,6 +279,25 @@ def ended_faults(header: Header, history: History, *, last_max: float | None) ->
         repair: dict[str, FieldValue] | None = {"last_update_time": history.last}
         says = f"is {last}, the last event says {history.last}"
         found.append(header.fault("FSCK104", "last_update_time", says, None if with_repeats else repair))
+    return found
+
+
+def summary_faults(header: Header, history: History) -> list[Fault]:
+    """Return what contradicts the events in what listings show, and ``label_set`` if it is not ``labels``."""
+    raw, found = header.raw, []
+    if history.state_is_known and not history.may_have_repeats(raw["rev"]):
+        right: dict[str, FieldValue] = {"turns": history.turns.count, "last_turn": history.turns.last}
+        if "turns" in raw and {name: raw.get(name) for name in right} != right:
+            says = f"is {raw['turns']}, the events say {history.turns.count}"
+            found.append(header.fault("FSCK112", "turns", says, right))
+        if "last_text" in raw and raw["last_text"] != history.last_text:
+            fields = {"last_text": history.last_text}
+            found.append(header.fault("FSCK112", "last_text", "is not that of the events", fields))
+    labels = raw.get("labels")
+    texts = [f"{name}={value}" for name, value in labels.items()] if isinstance(labels, dict) else []
+    label_set = raw.get("label_set", [])
+    if not isinstance(label_set, list) or sorted(map(str, label_set)) != sorted(texts):
+        found.append(header.fault("FSCK113", "label_set", f"does not have the {len(texts)} labels"))
     return found
 
 
@@ -325,7 +347,7 @@ def sealed_initial_fault(
     header: Header, first: Segment | None, initial: Mapping[str, Any] | PayloadRef | None
 ) -> list[Fault]:
     """Return a fault if a session with segments still holds its initial state itself."""
-    if not header.stored.sealed or ("initial" not in header.raw and "initial_payload" not in header.raw):
+    if not header.numbers or ("initial" not in header.raw and "initial_payload" not in header.raw):
         return []
     same = first is not None and first.initial is not None and _same(first.initial, initial)
     names = [name for name in ("initial", "initial_payload") if name in header.raw]

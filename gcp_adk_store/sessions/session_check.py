@@ -109,7 +109,7 @@ class SessionLook:
                 continue
             begin, end = segment.chain_begin, segment.chain_end
             await self._add(document.path, segment.texts, begin, end, code="FSCK205")
-            if number == 0:
+            if number == self._header.numbers[0]:
                 self._first = segment
                 self._refer_to_initial(segment.initial, document.path)
             self._last_max = segment.running_max

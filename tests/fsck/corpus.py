@@ -75,6 +75,7 @@ def event(number: int, text: str = "hello", **delta: Any) -> Event:
     part = types.Part(text=f"{text} {number}")
     return Event(
         id=f"e{number}",
+        invocation_id=f"t{number}",
         author="user",
         timestamp=1000.0 + number,
         content=types.Content(role="user", parts=[part]),
@@ -150,7 +151,18 @@ async def expiring() -> Stored:
 
 async def _as_format_1(stored: Stored) -> None:
     """Rewrite everything as the first releases wrote it."""
-    later = {"chain", "chain_sealed", "chain_from", "initial", "initial_payload", "chain_begin", "chain_end"}
+    later = {
+        "turns",
+        "last_turn",
+        "last_text",
+        "chain",
+        "chain_sealed",
+        "chain_from",
+        "initial",
+        "initial_payload",
+        "chain_begin",
+        "chain_end",
+    }
     for path, document in (await stored.documents()).items():
         if "_sessions" in path.split("/")[-2] or "_segments" in path:
             fields = {name: value for name, value in document.fields.items() if name not in later}

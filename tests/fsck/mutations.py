@@ -52,7 +52,8 @@ def mutations(
         yield f"{kind}: removed", {path: None}
         for name, value in fields.items():
             for how, changed in _field(name, value):
-                yield f"{kind}.{name}: {how}", {path: {**fields, name: changed}}
+                if changed != value:
+                    yield f"{kind}.{name}: {how}", {path: {**fields, name: changed}}
             yield f"{kind}.{name}: dropped", {path: {key: fields[key] for key in fields if key != name}}
         yield f"{kind}: unknown field", {path: {**fields, "unknown": 1}}
         for one, other in _pairs(fields) if kind in _SWAPPED else ():

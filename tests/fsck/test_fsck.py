@@ -21,7 +21,7 @@ from gcp_adk_store.testing.faults.firestore_proxy import FirestoreProxy
 from gcp_adk_store.testing.firestore_meter import FirestoreMeter
 from tests.fsck.corpus import CORPUS, SEALING, WHO, Stored, event
 from tests.support.clock import in_days
-from tests.support.documents import ROOT
+from tests.support.documents import ROOT, blocks
 
 HUSH = "hush"
 Change = Callable[[dict[str, Any]], dict[str, Any]]
@@ -304,6 +304,23 @@ def test_the_page_lists_each_code() -> None:
     assert [(code, of.invariant, of.help.value) for code, of in CODES.items()] == re.findall(
         r"^\| (FSCK[0-9]{3}) \| (.+) \| (\w+) \|$", page, re.MULTILINE
     )
+
+
+async def test_the_code_of_the_page_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In a folder with a fault, which it prints and mends."""
+    monkeypatch.chdir(tmp_path)
+    await _damage(tmp_path / "agent-data")
+    (code,) = blocks("docs/fsck.md", "python")
+    names: dict[str, Any] = {}
+    exec(code, names)  # noqa: S102  # the page's own
+
+    await names["check"]()
+
+    assert "FSCK102" in capsys.readouterr().out
+    async with Store.local(tmp_path / "agent-data") as store:
+        assert [] == [fault async for fault in store.check()]
 
 
 async def _damage(folder: Path) -> None:

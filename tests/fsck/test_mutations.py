@@ -29,7 +29,9 @@ def each(place: str, hows: str, why: str) -> dict[str, str]:
     return {f"{place}{how.strip()}": why for how in hows.split(",")}
 
 
+_UNCOUNTED: Final = each("session.", "turns: dropped, last_text: dropped", "absent means unknown")
 _SESSION: Final = {
+    **_UNCOUNTED,
     **each("session.create_time: ", "earlier, later", _SHOWN),
     "session: unknown field": _UNKNOWN,
 }
@@ -74,7 +76,8 @@ def chunks(*kinds: str) -> dict[str, str]:
 
 
 _FORMAT_1: Final = {
-    **_SESSION,
+    **each("session.create_time: ", "earlier, later", _SHOWN),
+    "session: unknown field": _UNKNOWN,
     **_SEGMENTS,
     **each(
         "session.state: ", "kept another kind, kept dropped, kept empty, kept longer, kept null", _NO_INITIAL
@@ -84,7 +87,7 @@ _FORMAT_1: Final = {
     **each("segment.body: ", "another author, another change, two events swapped", _NO_CHAIN),
 }
 HARMLESS: Final[dict[str, dict[str, str]]] = {
-    "no event": {"session: unknown field": _UNKNOWN, **_ALONE},
+    "no event": {**_UNCOUNTED, "session: unknown field": _UNKNOWN, **_ALONE},
     "tail": {
         **_SESSION,
         **_ALONE,
@@ -132,7 +135,7 @@ HARMLESS: Final[dict[str, dict[str, str]]] = {
         "session's chunk: copied to another life": _EXPIRES,
     },
     "format 1": {**_FORMAT_1, "session.rev: one more": _NO_CHAIN},
-    "brought up": _FORMAT_1,
+    "brought up": {**_FORMAT_1, "session.last_text: dropped": "absent means unknown"},
     "repeated": {
         **_SESSION,
         **_ALONE,

@@ -19,6 +19,7 @@ from gcp_adk_store.model.history import fold, genesis
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.restores import rewound
 from gcp_adk_store.model.sessions import Segment, StoredSession
+from gcp_adk_store.model.summaries import Summary, Turns
 
 KEY = SessionKey(app="shop", user="u", session="s")
 SESSION = "adk_apps/shop/adk_users/u/adk_sessions/s"
@@ -106,7 +107,14 @@ def test_a_restore_sets_the_session_back_in_one_commit() -> None:
     stored, segments = made([2, 2, 2], 1, unchained=0)
     back = rewound(replace(stored, restores=4), segments, 3)
     session, note = restore(
-        LAYOUT, replace(stored, restores=4), back, LEFT, state={"a": 1}, last_update_time=3.0, expiry=None
+        LAYOUT,
+        replace(stored, restores=4),
+        back,
+        LEFT,
+        Summary(turns=Turns(count=2, last="ab" * 8), last_text="hello"),
+        state={"a": 1},
+        last_update_time=3.0,
+        expiry=None,
     )
     mask = {name for (name,) in session.mask or ()}
 
@@ -125,6 +133,9 @@ def test_a_restore_sets_the_session_back_in_one_commit() -> None:
         "restores": 5,
         "restore_id": ID,
         "cut": [{"from": 1, "to": 3}],
+        "turns": 2,
+        "last_turn": "ab" * 8,
+        "last_text": "hello",
     } == session.fields
     assert {*session.fields, "chain_from"} == mask
     assert {"format", "epoch", "restore_id", "segments", "artifacts"} == set(note.fields)
@@ -135,7 +146,14 @@ def document(**fields: Any) -> Document:
     """Return a note as it is read."""
     stored, segments = made([2, 2, 2], 1, unchained=0)
     _, note = restore(
-        LAYOUT, stored, rewound(stored, segments, 3), LEFT, state={}, last_update_time=3.0, expiry=None
+        LAYOUT,
+        stored,
+        rewound(stored, segments, 3),
+        LEFT,
+        Summary(),
+        state={},
+        last_update_time=3.0,
+        expiry=None,
     )
     return Document(path=NOTE, fields={**note.fields, **fields}, update_time="7.000000000", read_time=8.0)
 
