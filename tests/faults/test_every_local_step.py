@@ -1,7 +1,9 @@
-"""Every step of every operation on a folder goes wrong once; then the folder is looked at from outside.
+"""Every step of every operation on a folder goes wrong; then the folder is looked at from outside.
 
 The operations and what is compared are those of ``test_every_step.py``. A step is a statement of SQLite, or a
-system call that changes a file.
+system call that changes a file. In `make test` each step fails once, in one of its ways; they take turns
+over steps and operations. At each step that changes the disk the caller ends once: its call is cancelled, or
+its process is killed, in turn. `make every-step` fails each step in every way, and ends the caller in both.
 """
 
 import asyncio
@@ -20,6 +22,7 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from gcp_adk_store import OutcomeUnknownError, StoreError, UnavailableError
+from tests.faults.conftest import Ways
 from tests.faults.folder_world import STEPS, Failure, Fault, FolderWorld, Kill, Pause, Step, watch
 from tests.faults.operations import OPERATIONS, Operation, use_small_pieces
 from tests.faults.test_every_step import READING, WRITING, Undisturbed, has_recovered
@@ -49,6 +52,8 @@ FAILURES: dict[str, list[Failure]] = {
 """What can go wrong with a step, by its kind."""
 LASTING = {"commit", "write", "fsync", "rename", "mkdir", "unlink"}
 """Kinds of steps that change what is on the disk."""
+ENDS = ("cancelled", "killed")
+"""How a caller ends amid an operation."""
 
 _PROCESSES = multiprocessing.get_context("forkserver")
 _PROCESSES.set_forkserver_preload(["tests.faults.operations", "tests.faults.folder_world"])
@@ -113,7 +118,9 @@ def only(step: Step, fault: Fault) -> Callable[[Step], Fault | None]:
 
 
 @pytest.mark.parametrize("name", WRITING)
-async def test_a_step_on_the_disk_that_fails_leaves_all_or_nothing(copies: Iterator[Path], name: str) -> None:
+async def test_a_step_on_the_disk_that_fails_leaves_all_or_nothing(
+    copies: Iterator[Path], name: str, ways: Ways
+) -> None:
     """A file that is held for a moment is not noticed; any other error says what is stored."""
     case = await prepared(name, copies)
     operation = case.operation
@@ -140,23 +147,23 @@ async def test_a_step_on_the_disk_that_fails_leaves_all_or_nothing(copies: Itera
             await has_recovered(operation, world, case.expected, error)
             await world.settle()
 
-    for step in case.steps:
-        for failure in FAILURES[step[0]]:
+    for number, step in enumerate(case.steps):
+        for failure in ways.of(number, FAILURES[step[0]]):
             async with asyncio.timeout(LONGEST_S):
                 await fail(step, failure)
 
 
 @pytest.mark.parametrize("name", READING)
 async def test_a_read_whose_step_on_the_disk_fails_returns_the_same_or_an_error(
-    copies: Iterator[Path], name: str
+    copies: Iterator[Path], name: str, ways: Ways
 ) -> None:
     """Nothing but UnavailableError says so."""
     case = await prepared(name, copies)
     world = case.world(copies)
     with world.keeping_time():
         expected = await case.operation.act(await case.operation.attach(world))
-        for step in case.steps:
-            for failure in FAILURES[step[0]]:
+        for number, step in enumerate(case.steps):
+            for failure in ways.of(number, FAILURES[step[0]]):
                 held = await case.operation.attach(world)
                 with STEPS.suffering(only(step, failure)), suppress(UnavailableError):
                     assert expected == await case.operation.act(held)
@@ -166,7 +173,7 @@ async def test_a_read_whose_step_on_the_disk_fails_returns_the_same_or_an_error(
 
 @pytest.mark.parametrize("name", WRITING)
 async def test_a_caller_that_is_cancelled_at_a_step_on_the_disk_leaves_all_or_nothing(
-    copies: Iterator[Path], name: str
+    copies: Iterator[Path], name: str, ways: Ways
 ) -> None:
     """Before the step, or after a commit was done."""
     case = await prepared(name, copies)
@@ -188,13 +195,13 @@ async def test_a_caller_that_is_cancelled_at_a_step_on_the_disk_leaves_all_or_no
             await has_recovered(case.operation, world, case.expected, asyncio.CancelledError())
             await world.settle()
 
-    for step, is_done in _lasting(case.steps):
+    for step, is_done in _lasting(case.steps, "cancelled", ways):
         await cancel(step, is_done=is_done)
 
 
 @pytest.mark.parametrize("name", WRITING)
 async def test_a_process_that_is_killed_at_a_step_on_the_disk_leaves_all_or_nothing(
-    copies: Iterator[Path], name: str
+    copies: Iterator[Path], name: str, ways: Ways
 ) -> None:
     """SIGKILL: no handler, no farewell; another process goes on."""
     case = await prepared(name, copies)
@@ -216,15 +223,16 @@ async def test_a_process_that_is_killed_at_a_step_on_the_disk_leaves_all_or_noth
             await has_recovered(case.operation, world, case.expected, asyncio.CancelledError())
             await world.settle()
 
-    for step, is_done in _lasting(case.steps):
+    for step, is_done in _lasting(case.steps, "killed", ways):
         await kill(step, is_done=is_done)
     assert sum(killed) > len(killed) / 2
 
 
-def _lasting(steps: list[Step]) -> list[tuple[Step, bool]]:
-    """Return the steps that change what is on the disk: before each, and after each commit."""
+def _lasting(steps: list[Step], end: str, ways: Ways) -> list[tuple[Step, bool]]:
+    """Return the steps at which the caller ends so: before each that changes the disk, and after commits."""
     found = [(step, False) for step in steps if step[0] in LASTING]
-    return found + [(step, True) for step in steps if step[0] == "commit"]
+    found += [(step, True) for step in steps if step[0] == "commit"]
+    return [case for number, case in enumerate(found) if end in ways.of(number, ENDS)]
 
 
 def _die(told: Connection, name: str, folder: str, now: float, step: Step, is_done: bool) -> None:  # noqa: FBT001  # across processes

@@ -266,6 +266,7 @@ async def test_a_session_that_is_deleted_under_an_iteration_ends_it_with_an_erro
         await collect(found)
 
 
+@pytest.mark.emulators
 async def test_a_segment_that_is_gone_ends_an_iteration_with_an_error(
     connect: Connect, long: FirestoreSessionService, raw_documents: Any, project: str
 ) -> None:

@@ -10,6 +10,8 @@ from gcp_adk_store.codec.indexes import UNINDEXED_FIELDS, CompositeIndex, page_i
 from tests.services.conftest import APP, Connect
 from tests.support.queries import LIMITS, Queries, index_of, send_every_query
 
+pytestmark = pytest.mark.emulators
+
 DECLARED = page_indexes("adk")
 
 

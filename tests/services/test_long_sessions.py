@@ -11,6 +11,8 @@ from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, Emulator
 from gcp_adk_store.testing.firestore_meter import FirestoreFigures, FirestoreMeter
 from tests.services.conftest import WHO, event, texts
 
+pytestmark = pytest.mark.emulators
+
 EVENTS = 10_000
 
 

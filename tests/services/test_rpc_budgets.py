@@ -27,6 +27,8 @@ from gcp_adk_store.testing.storage_meter import MeteredSession
 from tests.services.conftest import APP, USER, WHO, event
 from tests.support.clock import Clock, in_days
 
+pytestmark = pytest.mark.emulators
+
 KEY = SessionKey(app=APP, user=USER, session="session")
 
 
