@@ -11,7 +11,7 @@ export PYTHONDONTWRITEBYTECODE :=
 
 # One after the other, as they are listed, however many jobs make is given.
 .NOTPARALLEL:
-.PHONY: demo test quick test-core ready unit test-oldest bare-machine check lint format bench bench-local bench-sandbox bench-templates chaos emulators python clean
+.PHONY: demo test quick test-core ready unit every-step test-oldest bare-machine check lint format bench bench-local bench-sandbox bench-templates chaos emulators python clean
 .DEFAULT_GOAL := test
 
 # The main job: a real agent on a local store, then a second process that goes on where it stopped. With CLOUD=1
@@ -37,7 +37,12 @@ test-core:
 
 # What needs no emulator, no browser and no sandbox, within a minute.
 quick: python
-	$(BIN)/python $(PYTEST) --dist loadfile --quick tests/unit tests/local tests/conformance/test_local.py
+	$(BIN)/python $(PYTEST) --dist loadfile --quick tests/unit tests/local tests/services tests/conformance/test_local.py
+
+# Each step of each operation goes wrong in every way, on both stores; `make test` lets each go wrong in one.
+every-step:
+	$(SETUP) emulators
+	$(BIN)/python $(PYTEST) --every-step tests/faults/test_every_step.py tests/faults/test_every_local_step.py
 
 unit: python
 	$(BIN)/python $(PYTEST) tests/unit

@@ -38,7 +38,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     without = SLOW_TO_START if config.getoption("--quick") else OF_LINUX
     if not config.getoption("--quick") and not config.getoption("--core"):
         return
-    marks = ("linux", "emulators") if config.getoption("--quick") else ("linux",)
+    marks = ("linux", "emulators", "processes") if config.getoption("--quick") else ("linux",)
     left = [
         item
         for item in items

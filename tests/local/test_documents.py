@@ -198,6 +198,7 @@ async def test_a_write_that_changes_nothing_keeps_the_update_time(documents: Loc
     assert first.update_time == again.update_time == union.update_time < other.update_time
 
 
+@pytest.mark.processes
 async def test_processes_that_race_for_a_document_win_one_by_one(
     documents: LocalDocuments, elsewhere: Elsewhere
 ) -> None:

@@ -22,7 +22,8 @@ from google.genai import types
 from gcp_adk_store import FirestoreSessionService, GcsArtifactService, SessionLimits, Store
 from tests.support.clock import Clock
 from tests.support.folder import read_documents
-from tests.support.stores import sessions_in, temporary_folder
+from tests.support.stores import sessions_in
+from tests.support.temporary import temporary_folder
 
 APP, USER, SESSION = "app", "user", "session"
 WHO: dict[str, Any] = {"app_name": APP, "user_id": USER, "session_id": SESSION}

@@ -1,10 +1,6 @@
 """The stores that tests run on: the emulators of the cloud's, and a folder of this machine."""
 
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 import pytest
@@ -17,14 +13,6 @@ from gcp_adk_store.sessions.storage import SessionStorage
 
 STORES: Final = (pytest.param("emulators", marks=pytest.mark.emulators), "folder")
 """For the ``params`` of a fixture that makes a store; `make quick` leaves out the emulators."""
-
-
-@contextmanager
-def temporary_folder() -> Iterator[Path]:
-    """Make a folder, in memory where the system has such: tests lose processes, never the machine."""
-    memory = "/dev/shm"  # noqa: S108  # within, a new folder
-    with TemporaryDirectory(dir=memory if os.access(memory, os.W_OK) else None) as folder:
-        yield Path(folder)
 
 
 def sessions_in(
