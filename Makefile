@@ -35,7 +35,7 @@ test-core:
 	$(SETUP) emulators curl
 	$(BIN)/python $(PYTEST) --dist loadfile --core tests
 
-# What needs no emulator, no browser and no sandbox, within a minute.
+# What needs no emulator, no browser, no sandbox, and no more than a few processes.
 quick: python
 	$(BIN)/python $(PYTEST) --dist loadfile --quick tests/unit tests/local tests/services tests/conformance/test_local.py
 
