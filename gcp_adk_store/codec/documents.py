@@ -56,11 +56,17 @@ _FOR_EVER: Final = "shared"  # the life of a document that the store never delet
 
 @dataclass(frozen=True, slots=True)
 class Deletion:
-    """A deleted session that may still have segments and payloads."""
+    """A deleted session, or an unfinished fork, that may still have segments and payloads."""
 
     epoch: str
     sealed: int
     spilled: frozenset[PayloadPlace]
+    making: bool | None = None
+    """Whether a fork may still be completed; ``None`` for a deleted session."""
+    artifacts: bool = False
+    """Whether a fork may have copied artifacts."""
+    update_time: str = ""
+    """Update time of the note."""
 
 
 class Layout:
@@ -189,7 +195,7 @@ class Layout:
                     "tail_bytes": 0,
                     "sealed": 0,
                     "sealed_max": None,
-                    **_spilled(spilled),
+                    **spilled_field(spilled),
                     **({"ttl_s": expiry.ttl_s, **_times(expiry)} if expiry else {}),
                 },
                 must=Must.BE_ABSENT,
@@ -213,7 +219,7 @@ class Layout:
         if expiry is not None:
             fields |= _times(expiry)
         mask: list[FieldPath] = [(name,) for name in fields]
-        union = {"tail": [append.text], **_spilled(append.spilled)}
+        union = {"tail": [append.text], **spilled_field(append.spilled)}
         state = encode_state(append.delta.session)
         if state:
             fields["state"] = state
@@ -257,20 +263,7 @@ class Layout:
         initial = initial_fields(segment.initial)
         return [
             _update(self.session(stored.key), header, must=stored.update_time, without=initial),
-            Write(
-                path=path,
-                fields={
-                    "format": FORMAT,
-                    "body": pack_segment(segment.texts),
-                    "count": len(segment.texts),
-                    "running_max": segment.running_max,
-                    "chain_begin": segment.chain_begin,
-                    "chain_end": segment.chain_end,
-                    **initial,
-                    **_of_part(parts_at),
-                },
-                must=Must.BE_ABSENT,
-            ),
+            segment_write(path, segment, parts_at=parts_at),
         ]
 
     def renewals(self, parts: Sequence[Document], *, parts_at: int) -> list[Write]:
@@ -292,15 +285,16 @@ class Layout:
             "epoch": stored.epoch,
             "sealed": stored.sealed,
         }
-        note = Write(path=self._note(stored.key, stored.epoch), fields=fields | _spilled(stored.spilled))
+        note = Write(path=self.note(stored.key, stored.epoch), fields=fields | spilled_field(stored.spilled))
         return [deletion, note]
 
     def finish_deletion(self, key: SessionKey, deletion: Deletion) -> list[Delete]:
         """Return the deletes that complete *deletion*; its note comes last."""
         segments = self.segments(key, deletion.epoch, range(deletion.sealed))
-        return [Delete(path=path) for path in (*segments, self._note(key, deletion.epoch))]
+        return [Delete(path=path) for path in (*segments, self.note(key, deletion.epoch))]
 
-    def _note(self, key: SessionKey, epoch: str) -> str:
+    def note(self, key: SessionKey, epoch: str) -> str:
+        """Path of the note of an unfinished deletion or fork."""
         return f"{self.session(key)}/{self.deletions_collection}/{epoch}"
 
     def _shared_state(self, key: SessionKey, delta: ScopedState) -> list[Write]:
@@ -315,6 +309,24 @@ class Layout:
             for path, state in states.items()
             if state
         ]
+
+
+def segment_write(path: str, segment: Segment, *, parts_at: int | None) -> Write:
+    """Return the write of a new segment."""
+    return Write(
+        path=path,
+        fields={
+            "format": FORMAT,
+            "body": pack_segment(segment.texts),
+            "count": len(segment.texts),
+            "running_max": segment.running_max,
+            "chain_begin": segment.chain_begin,
+            "chain_end": segment.chain_end,
+            **initial_fields(segment.initial),
+            **_of_part(parts_at),
+        },
+        must=Must.BE_ABSENT,
+    )
 
 
 def owner_digest(path: str) -> str:
@@ -376,5 +388,6 @@ def _time(seconds: int) -> datetime:
     return datetime.fromtimestamp(seconds, UTC)
 
 
-def _spilled(places: frozenset[PayloadPlace]) -> dict[str, list[str]]:
+def spilled_field(places: frozenset[PayloadPlace]) -> dict[str, list[str]]:
+    """Return the field that names the *places* of a session's payloads; none without payloads."""
     return {"spilled": sorted(place.value for place in places)} if places else {}

@@ -24,7 +24,7 @@ from gcp_adk_store.errors import InvalidInputError, StoredDataError
 from gcp_adk_store.model.expiry import MAX_TTL_S, Expiry
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.payloads import PayloadPlace, PayloadRef
-from gcp_adk_store.model.sessions import Segment, StoredSession
+from gcp_adk_store.model.sessions import Origin, Segment, StoredSession
 
 MAX_COUNT: Final = 10**18 - 1
 """The highest count that fits the marker of a handle."""
@@ -96,6 +96,8 @@ class _State(_Fields):
 
 
 class _Deletion(_Fields):
+    newest = FORMAT
+
     epoch: Annotated[str, Field(pattern=r"^[^%/`\\\x00-\x1f\x7f]{1,200}$")]
     """Documents' ids contain it unchanged."""
     sealed: Annotated[int, Field(ge=0, le=MAX_SEGMENTS)]
@@ -104,9 +106,14 @@ class _Deletion(_Fields):
     )
 
 
-class _Header(_Deletion):
+class _ForkNote(_Fields):
     newest = FORMAT
 
+    making: bool | None = None
+    artifacts: bool = False
+
+
+class _Header(_Deletion):
     app: str
     user: str
     id: str
@@ -145,6 +152,22 @@ class _Initial(_Fields):
     initial_payload: dict[str, Any] | None = None
 
 
+class _OriginFields(BaseModel):
+    model_config = ConfigDict(strict=True)
+
+    app: str
+    user: str
+    session: str
+    epoch: str
+    position: Count
+
+
+class _Origin(_Fields):
+    newest = FORMAT
+
+    origin: _OriginFields
+
+
 class _Expiry(_Fields):
     newest = FORMAT
 
@@ -178,6 +201,7 @@ def read_session(document: Document) -> StoredSession:
         chain_sealed=sealed_head,
         initial=_initial(document),
         create_time=fields.create_time,
+        origin=_origin(document),
     )
 
 
@@ -218,14 +242,24 @@ def read_chunk(document: Document) -> bytes:
 
 
 def read_deletions(documents: Sequence[Document]) -> list[Deletion]:
-    """Return the unfinished deletions among *documents*."""
+    """Return the unfinished deletions, and unfinished forks, that *documents* note."""
     deletions = []
     for document in documents:
         fields = _read(_Deletion, document)
         if fields.epoch != document.path.rpartition("/")[2]:
             # Of another life: a removal would hit the living session.
             raise _wrong(document, "epoch")
-        deletions.append(Deletion(epoch=fields.epoch, sealed=fields.sealed, spilled=fields.spilled))
+        fork = _read(_ForkNote, document)
+        deletions.append(
+            Deletion(
+                epoch=fields.epoch,
+                sealed=fields.sealed,
+                spilled=fields.spilled,
+                making=fork.making,
+                artifacts=fork.artifacts,
+                update_time=document.update_time,
+            )
+        )
     return deletions
 
 
@@ -302,6 +336,13 @@ def _initial(document: Document) -> Mapping[str, Any] | PayloadRef | None:
         return decode_ref(fields.initial_payload, what="initial_payload")
     except StoredDataError as exc:
         raise StoredDataError(f"{document.path}: {exc}") from None
+
+
+def _origin(document: Document) -> Origin | None:
+    """Return what a session is a fork of, ``None`` if it is no fork."""
+    if "origin" not in document.fields:
+        return None
+    return Origin(**_read(_Origin, document).origin.model_dump())
 
 
 def _decoded(document: Document, state: dict[str, Any]) -> dict[str, Any]:

@@ -97,6 +97,19 @@ class Marker:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """The session and the point that a fork began with. The session may be gone since."""
+
+    app: str
+    user: str
+    session: str
+    epoch: str
+    """Distinguishes the session from a later one with the same id."""
+    position: int
+    """The number of events that the fork took over."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StoredSession:
     """A session document at the time of its read."""
 
@@ -126,6 +139,8 @@ class StoredSession:
     """Its state at its creation or the payload that holds it; ``None`` if unknown or in its first segment."""
     create_time: float | None = None
     """Unix time in seconds; ``None`` in a read without the tail."""
+    origin: Origin | None = None
+    """What the session is a fork of, ``None`` if it is no fork."""
 
     @property
     def marker(self) -> Marker:

@@ -34,10 +34,11 @@ from gcp_adk_store.operations.limiter import Limiter
 from gcp_adk_store.operations.lru import Lru
 from gcp_adk_store.sessions.appends import HeldEvents, Spelling, UnderWay, learn
 from gcp_adk_store.sessions.arguments import require_either
+from gcp_adk_store.sessions.fork_methods import ForkMethods
+from gcp_adk_store.sessions.forking import SessionForks
 from gcp_adk_store.sessions.garbage import Collector
 from gcp_adk_store.sessions.handle import made_session, mark, marker_of, to_session
-from gcp_adk_store.sessions.histories import HistoryMethods
-from gcp_adk_store.sessions.lifecycle import SessionLifecycle
+from gcp_adk_store.sessions.lifecycle import RemoveCopies, SessionLifecycle
 from gcp_adk_store.sessions.payload_store import Payloads
 from gcp_adk_store.sessions.reader import SessionReader
 from gcp_adk_store.sessions.recorder import SessionRecorder
@@ -47,7 +48,7 @@ from gcp_adk_store.settings import ArtifactLimits, SessionLimits, SessionOptions
 logger = logging.getLogger(__name__)
 
 
-class FirestoreSessionService(HistoryMethods, OfOneProcess, Closing, BaseSessionService):
+class FirestoreSessionService(ForkMethods, OfOneProcess, Closing, BaseSessionService):
     """ADK's session service on Firestore, for any number of processes, threads and event loops.
 
     ``async with`` closes the connections that the service opened. It can be made before the process forks. It
@@ -156,6 +157,13 @@ class FirestoreSessionService(HistoryMethods, OfOneProcess, Closing, BaseSession
         )
         self._recorder = SessionRecorder(self._storage, self._reader)
         self._lifecycle = SessionLifecycle(self._storage, self._reader)
+        self._forks = SessionForks(
+            self._storage,
+            self._reader,
+            self._lifecycle,
+            self._limits,
+            skip_missing=on_missing_payload == "placeholder",
+        )
         self._collector = Collector(self._storage, self._reader, self._lifecycle)
         limiter = partial(
             Limiter, max_waiting=self._limits.max_waiting, longest_wait_s=self._limits.deadline_s
@@ -287,10 +295,10 @@ class FirestoreSessionService(HistoryMethods, OfOneProcess, Closing, BaseSession
     async def find_garbage(self, *, older_than_s: float = DEFAULT_AGE_S) -> AsyncIterator[Garbage]:
         """Yield unreferenced data below the service's prefix that is older than *older_than_s*.
 
-        These are interrupted deletions, and payloads without a reference: of failed appends, of values that
-        were replaced, of sessions that Firestore removed. Data of a document that cannot be read has the kind
-        ``GarbageKind.UNREADABLE``, and stays. Reads the names of all payloads, and the documents that old
-        payloads belong to.
+        These are interrupted deletions and forks, and payloads without a reference: of failed appends, of
+        values that were replaced, of sessions that Firestore removed. Data of a document that cannot be read
+        has the kind ``GarbageKind.UNREADABLE``, and stays. Reads the names of all payloads, and the documents
+        that old payloads belong to.
 
         Args:
             older_than_s: Seconds since the last write, an hour at least, a day by default: far more than the
@@ -303,15 +311,16 @@ class FirestoreSessionService(HistoryMethods, OfOneProcess, Closing, BaseSession
             yield garbage
 
     @operation
-    async def remove_garbage(self, garbage: Garbage) -> bool:
+    async def remove_garbage(self, garbage: Garbage, *, remove_copies: RemoveCopies | None = None) -> bool:
         """Remove what :meth:`find_garbage` found unless it is in use again; return whether it is gone.
 
-        Writers and other collectors may run at the same time.
+        Writers and other collectors may run at the same time. An interrupted fork with artifacts stays
+        without *remove_copies*, which :meth:`Store.remove_garbage` passes.
 
         Raises:
             OutcomeUnknownError: not answered; calling again is safe.
         """
-        return await self._collector.remove(garbage)
+        return await self._collector.remove(garbage, remove_copies)
 
     async def flush(self) -> None:
         """Wait for the running appends of this event loop, also those whose caller was cancelled.
