@@ -66,7 +66,7 @@ class Deletion:
     artifacts: bool = False
     """Whether a fork may have copied artifacts."""
     update_time: str = ""
-    """Update time of the note."""
+    """Update time of the note of a fork that may still be completed."""
 
 
 class Layout:

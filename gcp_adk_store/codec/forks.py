@@ -16,7 +16,7 @@ from gcp_adk_store.model.state import ScopedState
 _BYTES_PER_COMMIT: Final = 3 * 1024 * 1024
 """With one document of 1 MiB more, a commit stays within the 4 MiB that the emulator takes."""
 
-_SEGMENTS_PER_COMMIT: Final = 400
+SEGMENTS_PER_COMMIT: Final = 400
 """Keeps the number of writes of a commit below 500, with paths of up to 6 kB."""
 
 
@@ -62,7 +62,7 @@ def in_commits(parts: Sequence[Write]) -> Iterator[list[Write]]:
     for part in parts:
         body = part.fields["body"]
         length = len(body) if isinstance(body, bytes) else 0
-        if some and (size + length > _BYTES_PER_COMMIT or len(some) == _SEGMENTS_PER_COMMIT):
+        if some and (size + length > _BYTES_PER_COMMIT or len(some) == SEGMENTS_PER_COMMIT):
             yield some
             some, size = [], 0
         some.append(part)

@@ -257,7 +257,7 @@ def read_deletions(documents: Sequence[Document]) -> list[Deletion]:
                 spilled=fields.spilled,
                 making=fork.making,
                 artifacts=fork.artifacts,
-                update_time=document.update_time,
+                update_time=document.update_time if fork.making else "",
             )
         )
     return deletions

@@ -14,6 +14,7 @@ from google.adk.sessions import Session
 from google.genai import types
 
 from gcp_adk_store import (
+    GarbageKind,
     InvalidInputError,
     PayloadMissingError,
     Point,
@@ -22,6 +23,7 @@ from gcp_adk_store import (
     SessionLimits,
     SessionMissingError,
     Store,
+    UnavailableError,
 )
 from gcp_adk_store.model.history import fold, genesis
 from gcp_adk_store.model.keys import SessionKey
@@ -465,3 +467,117 @@ async def test_chunks_are_copied_too(project: str) -> None:
         fork = await store.fork_session(**WHO, to_session_id="fork")
         await store.sessions.delete_session(**WHO)
         assert expected.events == (await required(store, fork)).events
+
+
+class Stopped(BaseException):
+    """A process that stops in the middle."""
+
+
+async def stopped(store: Store, monkeypatch: pytest.MonkeyPatch, *, after: int, **options: Any) -> None:
+    """Fork, and stop after so many commits."""
+    documents = store.sessions._storage.documents
+    commit, sent = documents.commit, 0
+
+    async def counted(writes: Any, **given: Any) -> Any:
+        nonlocal sent
+        sent += 1
+        if sent > after:
+            raise Stopped
+        return await commit(writes, **given)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(type(documents), "commit", lambda _, writes, **given: counted(writes, **given))
+        with pytest.raises(Stopped):
+            await store.fork_session(**WHO, **options)
+
+
+async def collected(store: Store) -> list[GarbageKind]:
+    """Remove all garbage in two days; return what it was."""
+    with in_days(2):
+        found = [garbage async for garbage in store.find_garbage()]
+        assert all([await store.remove_garbage(garbage) for garbage in found])
+    return [garbage.kind for garbage in found]
+
+
+async def test_the_collector_removes_what_a_stopped_fork_left(
+    local: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Segments, payloads and artifacts; the id is free again, and other artifacts stay."""
+    monkeypatch.setattr("gcp_adk_store.codec.forks.SEGMENTS_PER_COMMIT", 1)
+    await fill(local)
+    for name in ("f", "g"):
+        await save(local, name, name)
+    await collected(local)  # values that were replaced
+    await stopped(local, monkeypatch, after=3, to_session_id="fork")
+    await save(local, "mine", "saved meanwhile", session_id="fork")
+    with pytest.raises(SessionExistsError):
+        await local.fork_session(**WHO, to_session_id="fork")
+    assert GarbageKind.DELETION in await collected(local)
+
+    assert [] == await collected(local)
+    assert ["mine"] == await local.artifacts.list_artifact_keys(**OWNER, session_id="fork")
+    await local.artifacts.delete_session_artifacts(**OWNER, session_id="fork")
+    fork = await local.fork_session(**WHO, to_session_id="fork")
+    assert fork == await required(local, fork)
+    assert {name: {0: name} for name in ("f", "g")} == await texts_of(local, fork)
+
+
+async def test_a_collector_without_the_artifacts_leaves_a_stopped_fork_alone(
+    local: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It says so; the store's own removes it."""
+    await fill(local, 1)
+    await save(local, "f", "f")
+    await stopped(local, monkeypatch, after=1, to_session_id="fork")
+    with in_days(2):
+        (garbage,) = [one async for one in local.sessions.find_garbage() if one.kind is GarbageKind.DELETION]
+        assert not await local.sessions.remove_garbage(garbage)
+        assert await local.remove_garbage(garbage)
+        assert await local.remove_garbage(garbage)
+
+
+async def test_a_fork_that_was_collected_cannot_be_completed(
+    local: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process that sleeps for two days in the middle is told; nothing of its fork is left."""
+    monkeypatch.setattr("gcp_adk_store.codec.forks.SEGMENTS_PER_COMMIT", 1)
+    await fill(local)
+    await collected(local)
+    documents = local.sessions._storage.documents
+    commit, sent = documents.commit, 0
+
+    async def sleeping(writes: Any, **given: Any) -> Any:
+        nonlocal sent
+        sent += 1
+        if sent == 3:
+            assert GarbageKind.DELETION in await collected(local)
+        return await commit(writes, **given)
+
+    monkeypatch.setattr(type(documents), "commit", lambda _, writes, **given: sleeping(writes, **given))
+    with pytest.raises(UnavailableError, match=r"^fork_session .*a collector removed this fork"):
+        await local.fork_session(**WHO, to_session_id="fork")
+    monkeypatch.undo()
+
+    assert await local.sessions.get_session(**OWNER, session_id="fork") is None
+    assert GarbageKind.DELETION not in await collected(local)
+
+
+async def test_a_deletion_of_the_id_leaves_a_running_fork_alone(
+    local: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The fork is made after it."""
+    monkeypatch.setattr("gcp_adk_store.codec.forks.SEGMENTS_PER_COMMIT", 1)
+    await fill(local)
+    documents = local.sessions._storage.documents
+    commit, sent = documents.commit, 0
+
+    async def interrupted(writes: Any, **given: Any) -> Any:
+        nonlocal sent
+        sent += 1
+        if sent == 3:
+            await local.sessions.delete_session(**OWNER, session_id="fork")
+        return await commit(writes, **given)
+
+    monkeypatch.setattr(type(documents), "commit", lambda _, writes, **given: interrupted(writes, **given))
+    fork = await local.fork_session(**WHO, to_session_id="fork")
+    assert fork == await required(local, fork)
