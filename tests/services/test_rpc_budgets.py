@@ -455,7 +455,7 @@ async def test_a_fork_of_a_thousand_events_takes_twelve_reads_and_twelve_writes_
     costs = []
     meter.take()
     for options in ({}, {"to_user_id": "other"}, {"at": Point.position(500)}):
-        await store.fork_session(**WHO, **options)  # type: ignore[arg-type]  # each as it is declared
+        await store.fork_session(**WHO, **options)
         costs.append(cost(meter.take()))
     await store.close()
 
@@ -484,7 +484,7 @@ async def test_payloads_and_artifacts_add_to_a_fork_what_is_agreed(
             await store.artifacts.save_artifact(**WHO, filename="f", artifact=types.Part(text="f"))
             meter.take()
             http.take()
-            await store.fork_session(**WHO, artifacts=artifacts)  # type: ignore[arg-type]  # as it is declared
+            await store.fork_session(**WHO, artifacts=artifacts)
             figures = http.take()
             costs.append((cost(meter.take()), figures.class_a, figures.class_b))
 
