@@ -1,6 +1,7 @@
 """Store ADK artifacts in Cloud Storage: each version is one object, made exactly once."""
 
 import secrets
+from collections.abc import Awaitable
 from datetime import timedelta
 from typing import Any, Self
 
@@ -327,9 +328,9 @@ class GcsArtifactService(FileMethods, UrlMethods, OfOneProcess, Closing, BaseArt
         """Return what copies the artifacts of a session into a fork, for :meth:`Store.fork_session`."""
         return SessionCopies(self._objects, source, target, which=which, storage_class=self._storage_class)
 
-    async def remove_copies(self, key: SessionKey, epoch: str) -> None:
-        """Remove what an unfinished fork copied, for :meth:`Store.remove_garbage`; harmless when repeated."""
-        await remove_copies(self._objects, key, epoch)
+    def remove_copies(self, key: SessionKey, epoch: str) -> Awaitable[None]:
+        """Remove what an unfinished fork copied, as a part of :meth:`Store.remove_garbage`."""
+        return remove_copies(self._objects, key, epoch)
 
     async def close(self) -> None:
         """Wait for running requests, then close the service's own connections and threads."""
