@@ -32,6 +32,7 @@ from gcp_adk_store.codec.writes import Write
 from gcp_adk_store.model.keys import SessionKey, UserKey
 from gcp_adk_store.model.sessions import Append, Marker
 from gcp_adk_store.model.state import split_scopes
+from gcp_adk_store.model.summaries import text_of, turn_of
 from gcp_adk_store.sessions.handle import marker_of
 
 _NETWORK: Final = (OURS, ADKS)
@@ -163,21 +164,24 @@ def _same_commit_floor(delta: dict[str, Any]) -> Begin:
         marker: Marker = held
         scopes = split_scopes(delta)
         writes: list[Write] = []
-        text = ""
+        append = Append(text="", timestamp=0, delta=scopes)
 
         async def before() -> None:
-            nonlocal text
+            nonlocal append
             made = event(0, delta)
             append = Append(
-                text=made.model_dump_json(exclude_none=True), timestamp=made.timestamp, delta=scopes
+                text=made.model_dump_json(exclude_none=True),
+                timestamp=made.timestamp,
+                delta=scopes,
+                turn=turn_of(made),
+                last_text=text_of(made),
             )
-            text = append.text
             writes[:] = Layout("adk").append(key, append, marker)
 
         async def work() -> None:
             nonlocal marker
             written, *_ = await line.documents.commit(writes, repeatable_when_unanswered=True)
-            marker = marker.advanced(text, written.update_time, None)
+            marker = marker.advanced(append, written.update_time, None)
 
         return Step(work, before)
 

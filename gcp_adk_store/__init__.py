@@ -36,9 +36,11 @@ if TYPE_CHECKING:
     )
     from gcp_adk_store.model.garbage import Garbage, GarbageKind
     from gcp_adk_store.model.history import Point
+    from gcp_adk_store.model.session_info import SessionInfo, SessionOrigin
     from gcp_adk_store.model.usage import ModelUsage, SessionUsage, TokenUsage, TurnUsage
     from gcp_adk_store.sessions.histories import UserEvent
-    from gcp_adk_store.sessions.listings import SessionEvent, SessionPage
+    from gcp_adk_store.sessions.iterations import SessionEvent
+    from gcp_adk_store.sessions.listings import SessionPage
     from gcp_adk_store.sessions.service import FirestoreSessionService
     from gcp_adk_store.settings import ArtifactLimits, SessionLimits, StoreSettings
     from gcp_adk_store.store import Store
@@ -71,8 +73,10 @@ __all__ = [
     "SessionConflictError",
     "SessionEvent",
     "SessionExistsError",
+    "SessionInfo",
     "SessionLimits",
     "SessionMissingError",
+    "SessionOrigin",
     "SessionPage",
     "SessionUsage",
     "SignedUpload",
@@ -112,9 +116,11 @@ __getattr__ = importer(
         "cloud.auth.credentials": ("StoreCredentials",),
         "model.garbage": ("Garbage", "GarbageKind"),
         "model.history": ("Point",),
+        "model.session_info": ("SessionInfo", "SessionOrigin"),
         "model.usage": ("ModelUsage", "SessionUsage", "TokenUsage", "TurnUsage"),
         "sessions.histories": ("UserEvent",),
-        "sessions.listings": ("SessionEvent", "SessionPage"),
+        "sessions.iterations": ("SessionEvent",),
+        "sessions.listings": ("SessionPage",),
         "sessions.service": ("FirestoreSessionService",),
         "settings": ("ArtifactLimits", "SessionLimits", "StoreSettings"),
         "store": ("Store",),

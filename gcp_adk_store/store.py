@@ -13,15 +13,18 @@ from gcp_adk_store.cloud.auth.credentials import StoreCredentials
 from gcp_adk_store.cloud.firestore.channels import FirestoreClient
 from gcp_adk_store.cloud.storage.calls import StorageClient
 from gcp_adk_store.codec.documents import Layout
+from gcp_adk_store.codec.restores import Restore
 from gcp_adk_store.errors import InvalidInputError
 from gcp_adk_store.local.backend import open_backend
+from gcp_adk_store.model.artifact_points import ArtifactsAt
 from gcp_adk_store.model.garbage import DEFAULT_AGE_S, Garbage, GarbageKind
 from gcp_adk_store.model.history import Point
-from gcp_adk_store.model.keys import SessionKey
+from gcp_adk_store.model.keys import ArtifactKey, SessionKey
 from gcp_adk_store.operations.closing import Closing
 from gcp_adk_store.operations.forks import OfOneProcess
 from gcp_adk_store.sessions.fork_methods import fork_key
 from gcp_adk_store.sessions.payload_store import Payloads
+from gcp_adk_store.sessions.restores import PutBack
 from gcp_adk_store.sessions.service import FirestoreSessionService
 from gcp_adk_store.sessions.storage import SessionStorage
 from gcp_adk_store.settings import ArtifactLimits, SessionLimits, SessionOptions, StoreOptions, StoreSettings
@@ -235,9 +238,8 @@ class Store(OfOneProcess, Closing):
             at: The point, such as ``Point.before_invocation("e-1")``; by default now.
             to_session_id: The id of the new session; blank or ``None`` takes a random one.
             to_user_id: The user of the new session; by default *user_id*.
-            artifacts: ``"at_point"`` copies the versions that the source had at the point: up to those that
-                its events name, and those that were saved outside of events by the time of its last event.
-                ``"all"`` copies all that exist, ``"none"`` none. Version numbers stay the same.
+            artifacts: ``"at_point"`` copies the versions that the source had at the point: up to the one that
+                :meth:`restore_session` would make the latest again. ``"all"`` copies all that exist, ``"none"`` none. Version numbers stay the same.
             unknown_initial: As :meth:`FirestoreSessionService.get_session_at` takes it.
 
         Returns:
@@ -289,7 +291,55 @@ class Store(OfOneProcess, Closing):
         if garbage.kind is GarbageKind.UPLOAD:
             return await self.artifacts.remove_garbage(garbage)
         copies = None if self._artifacts is None else self._artifacts.remove_copies
-        return await self._sessions.remove_garbage(garbage, remove_copies=copies)
+        return await self._sessions.remove_garbage(garbage, put_back=self._putting_back, remove_copies=copies)
+
+    async def restore_session(self, *, app_name: str, user_id: str, session_id: str, at: Point) -> Session:
+        """Take a session back to a point, with its artifacts, and return it.
+
+        One atomic step takes back its events and its own state, as the session service's
+        :meth:`~FirestoreSessionService.restore_session` describes. Then each of its files whose latest
+        version was saved after the point gets a new version as it was at the point, or a tombstone if it did
+        not exist, as after ADK's rewind: docs/data-model.md says which versions these are. If the call fails
+        between the two, the next restore of the session, or the collector, does the rest. Files whose names
+        start with ``user:`` stay as they are.
+
+        Args:
+            app_name: The app.
+            user_id: The user.
+            session_id: The session.
+            at: The point, such as ``Point.before_invocation("e-1")``.
+
+        Raises:
+            SessionMissingError, PointMissingError, InitialStateUnknownError, InvalidInputError: nothing was
+                written.
+            OutcomeUnknownError: not answered, or restored but not finished. Read the session before repeating
+                the call.
+        """
+        return await self._sessions.restore_session(
+            app_name=app_name,
+            user_id=user_id,
+            session_id=session_id,
+            at=at,
+            put_back=self._putting_back,
+        )
+
+    @property
+    def _putting_back(self) -> PutBack | None:
+        return None if self._artifacts is None else self._put_back
+
+    async def _put_back(self, key: SessionKey, restore: Restore, at: ArtifactsAt) -> None:
+        try:
+            ArtifactKey.of(app=key.app, user=key.user, session=key.session, filename="any").require_savable()
+        except InvalidInputError:
+            return  # no artifact can be saved in such a session
+        await self.artifacts.restore_session_artifacts(
+            app_name=key.app,
+            user_id=key.user,
+            session_id=key.session,
+            at=at,
+            restored_at=restore.restored_at,
+            restore_id=restore.restore_id,
+        )
 
     async def close(self) -> None:
         """Close the connections that the services opened; a later call opens them again."""

@@ -1,6 +1,6 @@
 """Copy the artifacts of a session into a fork of it, within the bucket, under the same version numbers."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final, Literal
 
@@ -13,8 +13,8 @@ from gcp_adk_store.codec.objects import (
     version_of,
 )
 from gcp_adk_store.errors import InvalidInputError, SessionExistsError
+from gcp_adk_store.model.artifact_points import ArtifactsAt
 from gcp_adk_store.model.artifacts import REFERENCE_SCHEME, ArtifactReference
-from gcp_adk_store.model.forks import PastArtifacts, versions_at
 from gcp_adk_store.model.keys import ArtifactKey, ArtifactScope, SessionKey
 from gcp_adk_store.operations.fan_out import beside, fan_out
 from gcp_adk_store.ports.objects import Objects
@@ -45,7 +45,7 @@ class SessionCopies:
         self._storage_class = storage_class
         self._chosen: Sequence[StoredObject] = ()
 
-    async def choose(self, past: PastArtifacts) -> bool:
+    async def choose(self, past: ArtifactsAt | None) -> bool:
         """Look up what to copy, in 2 listings, and return whether there is anything.
 
         Raises:
@@ -60,13 +60,13 @@ class SessionCopies:
             self._chosen, there = await beside(self._all(self._source), self._all(self._target))
             if there:
                 raise _taken()
-        if self._which == "at_point" and past.time is not None:
+        if self._which == "at_point" and past is not None:
             saved: dict[str, dict[int, float]] = {}
             for stored in self._chosen:
                 filename, version = _place(stored, self._source)
                 saved.setdefault(filename, {})[version] = stored.create_time
-            kept = versions_at(saved, kept=past.kept, later=past.later, time=past.time)
-            self._chosen = [one for one in self._chosen if _place(one, self._source) in kept]
+            latest = {filename: past.version(filename, times) for filename, times in saved.items()}
+            self._chosen = [one for one in self._chosen if _is_there(_place(one, self._source), latest)]
         if self._chosen and self._target is None:
             ArtifactKey.of(
                 app=self._key.app, user=self._key.user, session=self._key.session, filename="any"
@@ -158,6 +158,13 @@ def scope_of(key: SessionKey) -> ArtifactScope | None:
 def _place(stored: StoredObject, scope: ArtifactScope) -> tuple[str, int]:
     """Return the filename and the version of an artifact of *scope*."""
     return stored.name.removeprefix(scope_prefix(scope)).rpartition("/")[0], version_of(stored.name)
+
+
+def _is_there(place: tuple[str, int], latest: Mapping[str, int | None]) -> bool:
+    """Return whether a version is not after the latest one at the point."""
+    filename, version = place
+    newest = latest[filename]
+    return newest is not None and version <= newest
 
 
 def _taken() -> SessionExistsError:

@@ -13,6 +13,7 @@ from google.genai import types
 from gcp_adk_store.artifacts.copies import SessionCopies, Which, remove_copies
 from gcp_adk_store.artifacts.file_methods import FileMethods
 from gcp_adk_store.artifacts.methods import StoredArtifactVersion, custom_time, is_tombstone, reference_scope
+from gcp_adk_store.artifacts.restores import RestoreMethods
 from gcp_adk_store.artifacts.url_methods import UrlMethods
 from gcp_adk_store.cloud.auth.credentials import StoreCredentials
 from gcp_adk_store.cloud.storage.calls import StorageCalls, StorageClient
@@ -40,7 +41,7 @@ from gcp_adk_store.ports.refusals import ObjectGoneError
 from gcp_adk_store.settings import ArtifactLimits, StoreSettings
 
 
-class GcsArtifactService(FileMethods, UrlMethods, OfOneProcess, Closing, BaseArtifactService):
+class GcsArtifactService(FileMethods, UrlMethods, RestoreMethods, OfOneProcess, Closing, BaseArtifactService):
     """ADK's artifact service on Cloud Storage, for any number of processes, threads and event loops.
 
     ``async with`` closes the connections that the service opened. It can be made before the process forks. It

@@ -14,27 +14,32 @@ docs/data-model.md lists every field.
 
 import hashlib
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Final
 
+from gcp_adk_store.codec.fields import FORMAT, first_heads, kept_until, of_part, places, times, update
 from gcp_adk_store.codec.initial import initial_fields
 from gcp_adk_store.codec.names import escape_name, unescape_name
 from gcp_adk_store.codec.packing import MAX_SEGMENTS, pack_segment
 from gcp_adk_store.codec.spilling import CHUNK_BYTES
+from gcp_adk_store.codec.summaries import (
+    DESCRIPTION_FIELDS,
+    description_fields,
+    summary_change,
+    summary_fields,
+)
 from gcp_adk_store.codec.values import FieldValue, encode_state
 from gcp_adk_store.codec.writes import Delete, Document, FieldPath, Must, Write
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
-from gcp_adk_store.model.expiry import PARTS_GRACE_S, Expiry
+from gcp_adk_store.model.expiry import Expiry
 from gcp_adk_store.model.history import genesis, step
 from gcp_adk_store.model.keys import SessionKey, UserKey
 from gcp_adk_store.model.payloads import Payload, PayloadOwner, PayloadPlace, PayloadRef
 from gcp_adk_store.model.sessions import Append, Marker, Segment, StoredSession
 from gcp_adk_store.model.state import ScopedState
-
-FORMAT: Final = 2
-"""Number of the layout of sessions and segments that this release writes."""
+from gcp_adk_store.model.summaries import Summary
 
 UNCHANGED_FORMAT: Final = 1
 """Number of the layout of all other documents, which has not changed since.
@@ -95,7 +100,7 @@ class Layout:
         session = escape_name(key.session, what="session_id")
         return f"{self.user(key.owner)}/{self.sessions_collection}/{session}"
 
-    def segments(self, key: SessionKey, epoch: str, numbers: range) -> list[str]:
+    def segments(self, key: SessionKey, epoch: str, numbers: Iterable[int]) -> list[str]:
         """Paths of segments by number, oldest first."""
         parent = f"{self.session(key)}/{self.prefix}_segments"
         return [f"{parent}/{epoch}-{number}" for number in numbers]
@@ -153,7 +158,7 @@ class Layout:
                     # A second write changes the chunk: a collector that saw the first does not remove it.
                     "put_time": now,
                     "body": payload.data[number * CHUNK_BYTES : (number + 1) * CHUNK_BYTES],
-                    **_of_part(parts_at),
+                    **of_part(parts_at),
                 },
             )
             for number, path in enumerate(self.chunks(owner, payload.ref))
@@ -191,12 +196,13 @@ class Layout:
                     **initial_fields(initial or state.session),
                     "chain": head,
                     "chain_sealed": head,
+                    **summary_fields(Summary()),
                     "tail": [],
                     "tail_bytes": 0,
                     "sealed": 0,
                     "sealed_max": None,
-                    **spilled_field(spilled),
-                    **({"ttl_s": expiry.ttl_s, **_times(expiry)} if expiry else {}),
+                    **places(spilled),
+                    **({"ttl_s": expiry.ttl_s, **times(expiry)} if expiry else {}),
                 },
                 must=Must.BE_ABSENT,
             ),
@@ -213,13 +219,14 @@ class Layout:
         fields: dict[str, FieldValue] = {
             "last_update_time": append.timestamp,
             "rev": marker.revision + 1,
-            **_first_heads(marker),
+            **first_heads(marker),
             "chain": step(marker.head, append.text),
+            **summary_change(marker, append),
         }
         if expiry is not None:
-            fields |= _times(expiry)
+            fields |= times(expiry)
         mask: list[FieldPath] = [(name,) for name in fields]
-        union = {"tail": [append.text], **spilled_field(append.spilled)}
+        union = {"tail": [append.text], **places(append.spilled)}
         state = encode_state(append.delta.session)
         if state:
             fields["state"] = state
@@ -251,26 +258,33 @@ class Layout:
             "tail_bytes": 0,
             "sealed": number + 1,
             "sealed_max": segment.running_max,
-            **_first_heads(marker),
+            **first_heads(marker),
             "chain": marker.head,
             "chain_sealed": segment.chain_end,
         }
         parts_at = None
         if stored.expiry is not None:
             parts_at = stored.expiry.of_new_part(now)
-            header |= _times(stored.expiry.with_part_until(parts_at))
-        (path,) = self.segments(stored.key, stored.epoch, range(number, number + 1))
+            header |= times(stored.expiry.with_part_until(parts_at))
+        (path,) = self.segments(stored.key, stored.epoch, [number])
         initial = initial_fields(segment.initial)
         return [
-            _update(self.session(stored.key), header, must=stored.update_time, without=initial),
+            update(self.session(stored.key), header, must=stored.update_time, without=initial),
             segment_write(path, segment, parts_at=parts_at),
         ]
 
+    def describe(self, stored: StoredSession, title: str | None, labels: Mapping[str, str]) -> Write:
+        """Return the write that gives *stored* this title and these labels, in place of those it has."""
+        marker = stored.marker
+        fields = {**first_heads(marker), "chain": marker.head, **description_fields(title, labels)}
+        path, absent = self.session(stored.key), set(DESCRIPTION_FIELDS) - fields.keys()
+        return update(path, fields, must=stored.update_time, without=sorted(absent))
+
     def renewals(self, parts: Sequence[Document], *, parts_at: int) -> list[Write]:
         """Return the writes that keep segments and chunks until *parts_at* at least, never shorter."""
-        until = _time(parts_at + PARTS_GRACE_S)
+        until = kept_until(parts_at)
         return [
-            _update(part.path, {"expire_at": until}, must=part.update_time)
+            update(part.path, {"expire_at": until}, must=part.update_time)
             for part in parts
             if isinstance(kept := part.fields.get("expire_at"), datetime) and kept < until
         ]
@@ -285,7 +299,7 @@ class Layout:
             "epoch": stored.epoch,
             "sealed": stored.sealed,
         }
-        note = Write(path=self.note(stored.key, stored.epoch), fields=fields | spilled_field(stored.spilled))
+        note = Write(path=self.note(stored.key, stored.epoch), fields=fields | places(stored.spilled))
         return [deletion, note]
 
     def finish_deletion(self, key: SessionKey, deletion: Deletion) -> list[Delete]:
@@ -323,7 +337,7 @@ def segment_write(path: str, segment: Segment, *, parts_at: int | None) -> Write
             "chain_begin": segment.chain_begin,
             "chain_end": segment.chain_end,
             **initial_fields(segment.initial),
-            **_of_part(parts_at),
+            **of_part(parts_at),
         },
         must=Must.BE_ABSENT,
     )
@@ -359,35 +373,3 @@ def ids_of(path: str) -> list[str]:
         return [unescape_name(name) for name in path.split("/")[1::2]]
     except ValueError:
         raise StoredDataError(f"{path} is spelled as no session is") from None
-
-
-def _update(path: str, fields: dict[str, FieldValue], *, must: str, without: Iterable[str] = ()) -> Write:
-    """Return the write that sets *fields* of one document, and removes those of the names *without*."""
-    return Write(path=path, fields=fields, mask=[(name,) for name in (*fields, *without)], must=must)
-
-
-def _first_heads(marker: Marker) -> dict[str, FieldValue]:
-    """Return what brings a session in format 1 up to format 2, beside the head of its chain."""
-    if marker.chain is not None:
-        return {}
-    return {"format": FORMAT, "chain_from": marker.revision, "chain_sealed": marker.head}
-
-
-def _times(expiry: Expiry) -> dict[str, FieldValue]:
-    fields: dict[str, FieldValue] = {"expire_at": _time(expiry.at)}
-    if expiry.parts_at is not None:
-        fields["parts_expire_at"] = _time(expiry.parts_at)
-    return fields
-
-
-def _of_part(parts_at: int | None) -> dict[str, FieldValue]:
-    return {} if parts_at is None else {"expire_at": _time(parts_at + PARTS_GRACE_S)}
-
-
-def _time(seconds: int) -> datetime:
-    return datetime.fromtimestamp(seconds, UTC)
-
-
-def spilled_field(places: frozenset[PayloadPlace]) -> dict[str, list[str]]:
-    """Return the field that names the *places* of a session's payloads; none without payloads."""
-    return {"spilled": sorted(place.value for place in places)} if places else {}

@@ -4,14 +4,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from typing import Final
 
-from gcp_adk_store.codec.documents import FORMAT, Layout, segment_write, spilled_field
+from gcp_adk_store.codec.documents import Layout, segment_write
+from gcp_adk_store.codec.fields import FORMAT, places
 from gcp_adk_store.codec.initial import initial_fields
+from gcp_adk_store.codec.summaries import summary_fields
 from gcp_adk_store.codec.values import FieldValue
 from gcp_adk_store.codec.writes import Delete, Must, Write
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.payloads import PayloadPlace
 from gcp_adk_store.model.sessions import Segment, StoredSession
 from gcp_adk_store.model.state import ScopedState
+from gcp_adk_store.model.summaries import Summary
 
 _BYTES_PER_COMMIT: Final = 3 * 1024 * 1024
 """With one document of 1 MiB more, a commit stays within the 4 MiB that the emulator takes."""
@@ -21,7 +24,12 @@ SEGMENTS_PER_COMMIT: Final = 400
 
 
 def fork_writes(
-    layout: Layout, fork: StoredSession, segments: Sequence[Segment], *, parts_at: int | None
+    layout: Layout,
+    fork: StoredSession,
+    segments: Sequence[Segment],
+    *,
+    summary: Summary,
+    parts_at: int | None,
 ) -> tuple[Write, list[Write]]:
     """Return the write of the session document of *fork*, which must be absent, and those of *segments*."""
     (header,) = layout.create(
@@ -45,6 +53,7 @@ def fork_writes(
         "tail_bytes": sum(len(text.encode()) for text in fork.tail),
         "sealed": fork.sealed,
         "sealed_max": fork.sealed_max,
+        **summary_fields(summary),
     }
     if fork.origin is not None:
         fields["origin"] = asdict(fork.origin)
@@ -101,7 +110,7 @@ def note_write(
             "sealed": sealed,
             "making": True,
             "artifacts": artifacts,
-            **spilled_field(spilled),
+            **places(spilled),
         },
         must=Must.BE_ABSENT if before is None else before,
     )

@@ -14,9 +14,11 @@ from typing import Annotated, Any, ClassVar, Final, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, Strict, ValidationError
 
-from gcp_adk_store.codec.documents import FORMAT, UNCHANGED_FORMAT, Deletion
+from gcp_adk_store.codec.documents import UNCHANGED_FORMAT, Deletion
+from gcp_adk_store.codec.fields import FORMAT
 from gcp_adk_store.codec.names import escape_name
 from gcp_adk_store.codec.packing import MAX_SEGMENTS, unpack_segment
+from gcp_adk_store.codec.restores import Restore, unpack_artifacts
 from gcp_adk_store.codec.spilling import decode_ref
 from gcp_adk_store.codec.values import decode_state, kind_of
 from gcp_adk_store.codec.writes import Document
@@ -24,7 +26,9 @@ from gcp_adk_store.errors import InvalidInputError, StoredDataError
 from gcp_adk_store.model.expiry import MAX_TTL_S, Expiry
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.payloads import PayloadPlace, PayloadRef
+from gcp_adk_store.model.segment_numbers import Cut, are_runs, newest_live
 from gcp_adk_store.model.sessions import Origin, Segment, StoredSession
+from gcp_adk_store.model.summaries import Turns
 
 MAX_COUNT: Final = 10**18 - 1
 """The highest count that fits the marker of a handle."""
@@ -33,6 +37,8 @@ Fields = Mapping[str, Any]
 Count = Annotated[int, Field(ge=0, le=MAX_COUNT)]
 Number = Annotated[float, Field(allow_inf_nan=False)]
 Head = Annotated[bytes, Field(min_length=32, max_length=32)]
+Epoch = Annotated[str, Field(pattern=r"^[^%/`\\\x00-\x1f\x7f]{1,200}$")]
+"""Documents' ids contain it unchanged."""
 
 _EPOCH: Final = datetime.fromtimestamp(0, UTC)
 
@@ -58,13 +64,17 @@ HEADER_FIELDS: Final = (
     "expire_at",
     "parts_expire_at",
     "chain",
+    "restores",
+    "cut",
+    "turns",
+    "last_turn",
 )
 """The part of a session that a listing reads: everything but its events."""
 
 HEADER_WITHOUT_STATE: Final = tuple(field for field in HEADER_FIELDS if field != "state")
 
 
-class _Fields(BaseModel):
+class DocumentFields(BaseModel):
     """Fields of a document; a value of another kind is damage."""
 
     model_config = ConfigDict(strict=True)
@@ -73,7 +83,7 @@ class _Fields(BaseModel):
     """The newest number of such a document that this release reads."""
 
 
-class _Body(_Fields):
+class _Body(DocumentFields):
     body: bytes
 
 
@@ -84,29 +94,28 @@ class _Segment(_Body):
     running_max: Number
 
 
-class _SegmentHeads(_Fields):
+class _SegmentHeads(DocumentFields):
     newest = FORMAT
 
     chain_begin: Head
     chain_end: Head
 
 
-class _State(_Fields):
+class _State(DocumentFields):
     state: dict[str, Any] = {}
 
 
-class _Deletion(_Fields):
+class _Deletion(DocumentFields):
     newest = FORMAT
 
-    epoch: Annotated[str, Field(pattern=r"^[^%/`\\\x00-\x1f\x7f]{1,200}$")]
-    """Documents' ids contain it unchanged."""
+    epoch: Epoch
     sealed: Annotated[int, Field(ge=0, le=MAX_SEGMENTS)]
     spilled: Annotated[frozenset[Annotated[PayloadPlace, Strict(strict=False)]], Strict(strict=False)] = (
         frozenset()
     )
 
 
-class _ForkNote(_Fields):
+class _ForkNote(DocumentFields):
     newest = FORMAT
 
     making: bool | None = None
@@ -132,20 +141,48 @@ class _Session(_HeaderWithState):
     tail_bytes: Count
 
 
-class _Head(_Fields):
+class _Cut(DocumentFields):
+    model_config = ConfigDict(strict=True, extra="forbid")
+
+    start: Annotated[int, Field(alias="from", ge=0, le=MAX_SEGMENTS)]
+    to: Annotated[int, Field(ge=0, le=MAX_SEGMENTS)]
+
+
+class _Head(DocumentFields):
     newest = FORMAT
 
     chain: Head
+    restores: Count = 0
+    cut: list[_Cut] = []
+
+    @property
+    def runs(self) -> Cut:
+        return tuple(range(run.start, run.to + 1) for run in self.cut)
 
 
-class _SealedHead(_Fields):
+class _Restore(DocumentFields):
+    epoch: Epoch
+    restore_id: Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
+    segments: list[_Cut]
+    artifacts: bytes | None = None
+
+
+class _SealedHead(DocumentFields):
     newest = FORMAT
 
     chain_sealed: Head
     chain_from: Count = 0
+    restore_id: str | None = None
 
 
-class _Initial(_Fields):
+class _Turns(DocumentFields):
+    newest = FORMAT
+
+    turns: Count
+    last_turn: Annotated[str, Field(pattern=r"^([0-9a-f]{16})?$")]
+
+
+class _Initial(DocumentFields):
     newest = FORMAT
 
     initial: dict[str, Any] | None = None
@@ -162,13 +199,13 @@ class _OriginFields(BaseModel):
     position: Count
 
 
-class _Origin(_Fields):
+class _Origin(DocumentFields):
     newest = FORMAT
 
     origin: _OriginFields
 
 
-class _Expiry(_Fields):
+class _Expiry(DocumentFields):
     newest = FORMAT
 
     ttl_s: Annotated[int, Field(ge=0, le=MAX_TTL_S)]
@@ -176,29 +213,30 @@ class _Expiry(_Fields):
     parts_expire_at: Annotated[datetime, Field(ge=_EPOCH)] | None = None
 
 
-Kind = TypeVar("Kind", bound=_Fields)
+Kind = TypeVar("Kind", bound=DocumentFields)
 
 
 def read_session(document: Document) -> StoredSession:
     """Return the session in *document*."""
-    fields = _read(_Session, document)
+    fields = read_fields(_Session, document)
     stored = _session(document, fields, fields.state)
     if bool(fields.tail) != bool(fields.tail_bytes):  # the value before a seal emptied the tail
         raise _wrong(document, "tail_bytes")
-    if fields.rev < fields.sealed + len(fields.tail):  # each segment holds at least one event
+    if fields.rev < len(stored.live) + len(fields.tail):  # each segment holds at least one event
         raise _wrong(document, "rev")
-    sealed_head = None
+    heads = None
     if stored.chain is not None:
-        heads = _read(_SealedHead, document)
-        sealed_head = heads.chain_sealed
+        heads = read_fields(_SealedHead, document)
         if heads.chain_from > fields.rev:
             raise _wrong(document, "chain_from")
-        if not fields.tail and sealed_head != stored.chain:
+        if not fields.tail and heads.chain_sealed != stored.chain:
             raise _wrong(document, "chain_sealed")
     return replace(
         stored,
         tail=fields.tail,
-        chain_sealed=sealed_head,
+        chain_sealed=heads.chain_sealed if heads else None,
+        chain_from=heads.chain_from if heads else 0,
+        restore_id=heads.restore_id if heads else None,
         initial=_initial(document),
         create_time=fields.create_time,
         origin=_origin(document),
@@ -208,19 +246,19 @@ def read_session(document: Document) -> StoredSession:
 def read_header(document: Document, *, with_state: bool = True) -> StoredSession:
     """Return the session in *document* of a listing, without its tail and perhaps without its state."""
     if not with_state:
-        return _session(document, _read(_Header, document), {})
-    fields = _read(_HeaderWithState, document)
+        return _session(document, read_fields(_Header, document), {})
+    fields = read_fields(_HeaderWithState, document)
     return _session(document, fields, fields.state)
 
 
 def read_state(document: Document | None) -> dict[str, Any]:
     """Return the state of an app or a user; without a document it is empty."""
-    return {} if document is None else _decoded(document, _read(_State, document).state)
+    return {} if document is None else _decoded(document, read_fields(_State, document).state)
 
 
 def read_segment(document: Document) -> Segment:
     """Return the run of events in *document*."""
-    fields = _read(_Segment, document)
+    fields = read_fields(_Segment, document)
     try:
         texts = unpack_segment(fields.body)
     except StoredDataError as exc:
@@ -230,26 +268,26 @@ def read_segment(document: Document) -> Segment:
     if len(texts) != fields.count:
         raise StoredDataError(f"{document.path} holds {len(texts)} events, not {fields.count}")
     segment = Segment(texts=texts, running_max=fields.running_max, initial=_initial(document))
-    if not _has_chain(document):
+    if not has_chain(document):
         return segment
-    heads = _read(_SegmentHeads, document)
+    heads = read_fields(_SegmentHeads, document)
     return replace(segment, chain_begin=heads.chain_begin, chain_end=heads.chain_end)
 
 
 def read_chunk(document: Document) -> bytes:
     """Return a part of a payload."""
-    return _read(_Body, document).body
+    return read_fields(_Body, document).body
 
 
 def read_deletions(documents: Sequence[Document]) -> list[Deletion]:
     """Return the unfinished deletions, and unfinished forks, that *documents* note."""
     deletions = []
     for document in documents:
-        fields = _read(_Deletion, document)
+        fields = read_fields(_Deletion, document)
         if fields.epoch != document.path.rpartition("/")[2]:
             # Of another life: a removal would hit the living session.
             raise _wrong(document, "epoch")
-        fork = _read(_ForkNote, document)
+        fork = read_fields(_ForkNote, document)
         deletions.append(
             Deletion(
                 epoch=fields.epoch,
@@ -261,6 +299,29 @@ def read_deletions(documents: Sequence[Document]) -> list[Deletion]:
             )
         )
     return deletions
+
+
+def read_restores(documents: Sequence[Document]) -> list[Restore]:
+    """Return the unfinished restores among *documents*."""
+    restores = []
+    for document in documents:
+        fields = read_fields(_Restore, document)
+        if fields.restore_id != document.path.rpartition("/")[2]:
+            raise _wrong(document, "restore_id")
+        try:
+            artifacts = None if fields.artifacts is None else unpack_artifacts(fields.artifacts)
+        except StoredDataError as exc:
+            raise StoredDataError(f"{document.path}: {exc}") from exc.__cause__
+        restores.append(
+            Restore(
+                epoch=fields.epoch,
+                restore_id=fields.restore_id,
+                segments=tuple(range(run.start, run.to + 1) for run in fields.segments),
+                artifacts=artifacts,
+                restored_at=float(document.update_time),
+            )
+        )
+    return restores
 
 
 def current_fields(
@@ -281,7 +342,8 @@ def current_fields(
     )
 
 
-def _read(kind: type[Kind], document: Document) -> Kind:
+def read_fields(kind: type[Kind], document: Document) -> Kind:
+    """Return some fields of *document*; each has the required kind and value."""
     try:
         return kind.model_validate(current_fields(document, newest=kind.newest))
     except ValidationError as exc:
@@ -302,7 +364,11 @@ def _wrong(document: Document, name: str) -> StoredDataError:
 
 
 def _session(document: Document, fields: _Header, state: dict[str, Any]) -> StoredSession:
-    if (fields.sealed_max is None) != (fields.sealed == 0):
+    head = read_fields(_Head, document) if has_chain(document) else None
+    cut = head.runs if head else ()
+    if not are_runs(cut, sealed=fields.sealed):
+        raise _wrong(document, "cut")
+    if (fields.sealed_max is None) != (newest_live(fields.sealed, cut) is None):
         raise _wrong(document, "sealed_max")
     return StoredSession(
         key=_key(document, fields),
@@ -317,17 +383,31 @@ def _session(document: Document, fields: _Header, state: dict[str, Any]) -> Stor
         update_time=document.update_time,
         read_time=document.read_time,
         expiry=_expiry(document),
-        chain=_read(_Head, document).chain if _has_chain(document) else None,
+        chain=head.chain if head else None,
+        restores=head.restores if head else 0,
+        cut=cut,
+        turns=_turns(document, fields.rev),
     )
 
 
-def _has_chain(document: Document) -> bool:
+def has_chain(document: Document) -> bool:
+    """Return whether a session or segment has the fields that came with format 2."""
     return document.fields["format"] != _WITHOUT_CHAIN
+
+
+def _turns(document: Document, revision: int) -> Turns | None:
+    """Return a session's turns; ``None`` if it had events before the store counted turns."""
+    if not has_chain(document) or "turns" not in document.fields:
+        return None if revision else Turns()
+    fields = read_fields(_Turns, document)
+    if fields.turns > revision or bool(fields.turns) != bool(fields.last_turn):
+        raise _wrong(document, "turns")
+    return Turns(count=fields.turns, last=fields.last_turn)
 
 
 def _initial(document: Document) -> Mapping[str, Any] | PayloadRef | None:
     """Return a session's initial state, or the payload that holds it; ``None`` if the document lacks both."""
-    fields = _read(_Initial, document) if _has_chain(document) else _Initial()
+    fields = read_fields(_Initial, document) if has_chain(document) else _Initial()
     if fields.initial is not None and fields.initial_payload is not None:
         raise _wrong(document, "initial_payload")
     if fields.initial_payload is None:
@@ -342,7 +422,7 @@ def _origin(document: Document) -> Origin | None:
     """Return what a session is a fork of, ``None`` if it is no fork."""
     if "origin" not in document.fields:
         return None
-    return Origin(**_read(_Origin, document).origin.model_dump())
+    return Origin(**read_fields(_Origin, document).origin.model_dump())
 
 
 def _decoded(document: Document, state: dict[str, Any]) -> dict[str, Any]:
@@ -368,7 +448,7 @@ def _expiry(document: Document) -> Expiry | None:
     """Return a session's expiry; without a time to live, ``expire_at`` is a deployment's own field."""
     if "ttl_s" not in document.fields:
         return None
-    fields = _read(_Expiry, document)
+    fields = read_fields(_Expiry, document)
     parts = fields.parts_expire_at
     return Expiry(
         ttl_s=fields.ttl_s,

@@ -25,8 +25,8 @@ _REFERENCE: Final = re.compile(
     re.DOTALL | re.ASCII,
 )
 
-# ADK's session rewind saves this part over an artifact that it removes; every service loads it as absent.
-_TOMBSTONE: Final = types.Part(inline_data=types.Blob(mime_type="application/octet-stream", data=b""))
+TOMBSTONE: Final = types.Part(inline_data=types.Blob(mime_type="application/octet-stream", data=b""))
+"""ADK's session rewind saves this part over an artifact that it removes; every service loads it as absent."""
 
 
 class ArtifactReference(NamedTuple):
@@ -98,4 +98,4 @@ def require_storage_class(name: str | None) -> str | None:
 
 def is_tombstone(part: types.Part) -> bool:
     """Return whether *part* is the tombstone that ADK's rewind saves for a removed artifact."""
-    return part == _TOMBSTONE
+    return part == TOMBSTONE

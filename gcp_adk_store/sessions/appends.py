@@ -18,6 +18,7 @@ from gcp_adk_store.codec.spilling import Spilled, spill_scopes
 from gcp_adk_store.model.payloads import PayloadPlace
 from gcp_adk_store.model.sessions import Append
 from gcp_adk_store.model.state import merge_scopes, persistent, split_scopes
+from gcp_adk_store.model.summaries import text_of, turn_of
 from gcp_adk_store.model.weights import is_light
 from gcp_adk_store.operations import forks, telemetry
 from gcp_adk_store.operations.limiter import Limiter, Permit
@@ -80,6 +81,8 @@ class Spelling:
             timestamp=encoded.event.timestamp,
             delta=change.state,
             spilled=frozenset(payload.ref.place for payload in change.session),
+            turn=turn_of(encoded.event),
+            last_text=text_of(encoded.event),
         )
         return SpelledEvent(append=append, change=change, delta=delta, encoded=encoded)
 

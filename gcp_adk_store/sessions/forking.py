@@ -24,21 +24,23 @@ from gcp_adk_store.errors import (
     StoreError,
     UnavailableError,
 )
+from gcp_adk_store.model.artifact_points import ArtifactsAt
 from gcp_adk_store.model.expiry import Expiry
-from gcp_adk_store.model.forks import PastArtifacts, chained, kept_segments
+from gcp_adk_store.model.forks import chained, kept_segments
 from gcp_adk_store.model.history import Point, fold, genesis
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.payloads import Payload, PayloadRef
 from gcp_adk_store.model.sessions import Origin, Segment, StoredSession
+from gcp_adk_store.model.summaries import Summary
 from gcp_adk_store.operations import telemetry
 from gcp_adk_store.operations.pauses import apart
 from gcp_adk_store.operations.rereads import Rereads
 from gcp_adk_store.ports.refusals import RefusedError, TargetExistsError, settling
-from gcp_adk_store.sessions.completion import Found
+from gcp_adk_store.sessions.completion import Found, refs_in
 from gcp_adk_store.sessions.handle import made_session
 from gcp_adk_store.sessions.lifecycle import SessionLifecycle
 from gcp_adk_store.sessions.reader import NOT_FOUND, Past, SessionReader
-from gcp_adk_store.sessions.references import in_initial, in_state, in_texts
+from gcp_adk_store.sessions.references import in_initial, in_texts
 from gcp_adk_store.sessions.storage import SessionStorage
 from gcp_adk_store.settings import SessionLimits
 
@@ -51,7 +53,7 @@ _LIGHT_EVENTS: Final = 1000
 class ArtifactCopies(Protocol):
     """The artifacts of one fork."""
 
-    async def choose(self, past: PastArtifacts) -> bool:
+    async def choose(self, past: ArtifactsAt | None) -> bool:
         """Look up what to copy, and return whether there is anything.
 
         Raises:
@@ -78,6 +80,7 @@ class _Fork:
 
     stored: StoredSession
     segments: Sequence[Segment]
+    summary: Summary
     refs: frozenset[PayloadRef]
     """Payloads to copy."""
     payloads: Sequence[Payload]
@@ -130,24 +133,26 @@ class SessionForks:
             found = await self._reader.find_past(source, at, omit_unknown=omit_unknown, reader=target.owner)
             if found is None:
                 raise SessionMissingError(NOT_FOUND)
-            past, seen = found
+            whole, past, seen = found
             try:
-                made = await self._copied(past, target, ttl_seconds)
+                made = await self._copied(whole, past, target, ttl_seconds)
             except PayloadMissingError:
                 now = await self._reader.header(source)
-                if now is None or now.epoch != past.whole.epoch:
+                if now is None or now.epoch != whole.epoch:
                     raise SessionMissingError(NOT_FOUND) from None
-                if now.update_time == past.whole.update_time:
+                if now.update_time == whole.update_time:
                     raise
                 await rereads.again()  # another call replaced a value, and a collector removed its payload
                 continue
             update_time = await self._store(made, past, artifacts)
             return _session(replace(made.stored, update_time=update_time), seen)
 
-    async def _copied(self, past: Past, target: SessionKey, ttl_seconds: float | None) -> _Fork:
+    async def _copied(
+        self, whole: StoredSession, past: Past, target: SessionKey, ttl_seconds: float | None
+    ) -> _Fork:
         """Return the fork after its payloads were copied, which the collector finds if the fork fails."""
-        fork = await self._planned(past, target, ttl_seconds)
-        layout, whole = self._storage.layout, past.whole
+        fork = await self._planned(whole, past, target, ttl_seconds)
+        layout = self._storage.layout
         owner = layout.session_payloads(target, fork.stored.epoch)
         if fork.refs:
             await self._storage.payloads.copy(
@@ -160,9 +165,10 @@ class SessionForks:
         await self._storage.payloads.put(owner, fork.payloads, parts_at=fork.parts_at)
         return fork
 
-    async def _planned(self, past: Past, target: SessionKey, ttl_seconds: float | None) -> _Fork:
-        whole, now = past.whole, past.chosen.stored
-        count = len(past.chosen.events)
+    async def _planned(
+        self, whole: StoredSession, past: Past, target: SessionKey, ttl_seconds: float | None
+    ) -> _Fork:
+        count = past.count
         epoch = platform_uuid.new_uuid().replace("-", "")
         initial = past.segments[0].initial if past.segments else whole.initial
         segments, tail = kept_segments(past.segments, whole.tail, count)
@@ -176,8 +182,8 @@ class SessionForks:
         )
         if segments:
             segments[0] = replace(segments[0], initial=initial)
-        state, payloads = now.state, list[Payload]()
-        if past.chosen.changed:
+        state, payloads = past.stored.state, list[Payload]()
+        if past.changed:
             state, payloads = await apart(
                 partial(
                     spill_state,
@@ -198,12 +204,14 @@ class SessionForks:
             parts_at = expiry.of_new_part(clock.now())
             expiry = expiry.with_part_until(parts_at if spilled or segments else None)
         time = platform_time.get_time()
+        kept = [one.event for one in past.events[:count]]
+        summary = await apart(lambda: Summary.of(kept), light=count <= _LIGHT_EVENTS)
         sealed_head = segments[-1].chain_end if segments else genesis(epoch)
         stored = StoredSession(
             key=target,
             epoch=epoch,
             revision=count,
-            last_update_time=past.chosen.events[-1].timestamp if count else time,
+            last_update_time=past.events[count - 1].timestamp if count else time,
             state=state,
             tail=tail,
             sealed=len(segments),
@@ -216,6 +224,7 @@ class SessionForks:
             chain_sealed=sealed_head,
             initial=None if segments else initial,
             create_time=time,
+            turns=summary.turns,
             origin=Origin(
                 app=whole.key.app,
                 user=whole.key.user,
@@ -225,7 +234,12 @@ class SessionForks:
             ),
         )
         return _Fork(
-            stored=stored, segments=segments, refs=frozenset(refs), payloads=payloads, parts_at=parts_at
+            stored=stored,
+            segments=segments,
+            summary=summary,
+            refs=frozenset(refs),
+            payloads=payloads,
+            parts_at=parts_at,
         )
 
     async def _references(
@@ -241,7 +255,7 @@ class SessionForks:
             return set()
         payloads = self._storage.payloads
         owner = self._storage.layout.session_payloads(source.key, source.epoch)
-        found = in_state(state) | await in_initial(payloads, owner, initial)
+        found = refs_in(state) | await in_initial(payloads, owner, initial)
         for texts in (*(segment.texts for segment in segments), tail):
             found |= await in_texts(payloads, owner, texts)
         return found
@@ -250,7 +264,8 @@ class SessionForks:
         """Write the documents of *fork*, and copy its artifacts; return the session's update time."""
         stored, layout = fork.stored, self._storage.layout
         header, parts = await apart(
-            partial(fork_writes, layout, stored, fork.segments, parts_at=fork.parts_at), light=False
+            partial(fork_writes, layout, stored, fork.segments, summary=fork.summary, parts_at=fork.parts_at),
+            light=False,
         )
         *earlier, last = in_commits(parts)
         has_artifacts = artifacts is not None and await artifacts.choose(_artifacts_of(past))
@@ -351,14 +366,14 @@ def _removed() -> UnavailableError:
     )
 
 
-def _artifacts_of(past: Past) -> PastArtifacts:
-    """Return what the events of *past* say of artifacts; at the present, all of them are there."""
-    count = len(past.chosen.events)
+def _artifacts_of(past: Past) -> ArtifactsAt | None:
+    """Return what the events of *past* tell about artifacts; ``None`` at the present, where all are there."""
+    if past.count == len(past.events):
+        return None
     named = [one.event.actions.artifact_delta for one in past.events]
-    time = None
-    if count < len(past.events):
-        time = past.events[count - 1].timestamp if count else past.whole.create_time
-    return PastArtifacts(kept=named[:count], later=named[count:], time=time)
+    return ArtifactsAt.of(
+        kept=named[: past.count], later=named[past.count :], until=past.events[past.count].timestamp
+    )
 
 
 def _session(stored: StoredSession, seen: Found) -> Session:

@@ -24,6 +24,7 @@ from gcp_adk_store.model.history import genesis
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.sessions import Marker, StoredSession
 from gcp_adk_store.model.state import ScopedState, overlay
+from gcp_adk_store.model.summaries import Turns
 from gcp_adk_store.operations import telemetry
 from gcp_adk_store.operations.fan_out import beside
 from gcp_adk_store.operations.pauses import apart
@@ -192,7 +193,14 @@ class SessionLifecycle:
             raise OutcomeUnknownError.since(
                 exc, "the session was made, but its app and user state could not be read; get it again"
             ) from exc
-        marker = Marker(epoch=epoch, revision=0, update_time=update_time, expiry=expiry, chain=genesis(epoch))
+        marker = Marker(
+            epoch=epoch,
+            revision=0,
+            update_time=update_time,
+            expiry=expiry,
+            chain=genesis(epoch),
+            turns=Turns(),
+        )
         return marker, overlay(shared, initial.whole)
 
     async def commit_new(
@@ -246,4 +254,4 @@ def _made_before(stored: StoredSession | None, refused: RefusedError, *, epoch: 
             ) from refused
         raise SessionExistsError("another session has this id") from refused
     # This handle has not seen the events that others appended since: no update time fits it.
-    return stored.update_time if stored.revision == revision else ""
+    return stored.update_time if (stored.revision, stored.restores) == (revision, 0) else ""

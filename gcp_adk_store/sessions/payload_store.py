@@ -124,6 +124,11 @@ class BucketPayloads:
         async for objects in self._objects.scan(f"{self._prefix}-payloads/"):
             yield [_scanned(found) for found in objects]
 
+    async def of(self, owner: PayloadOwner) -> list[StoredPayload]:
+        """Return the payloads of *owner*."""
+        pages_of = self._objects.scan(self._folder(owner))
+        return [_scanned(found) async for objects in pages_of for found in objects]
+
     async def remove_unchanged(self, versions: Versions) -> bool:
         """Remove a payload unless it was put again since the scan; return whether it is gone."""
         ((name, version),) = versions
@@ -192,6 +197,10 @@ class ChunkPayloads:
             groups = _by_payload([*rest, *chunks])
             rest = [] if is_last else groups.pop()[1]  # a payload may go on in the next page
             yield [_joined(*group) for group in groups]
+
+    async def of(self, owner: PayloadOwner) -> list[StoredPayload]:
+        """As in a bucket, by the paths of the chunks alone."""
+        return [_joined(*group) for group in _by_payload(await self._chunks(owner, "__name__"))]
 
     async def remove_unchanged(self, versions: Versions) -> bool:
         """As in a bucket, all chunks in one commit."""

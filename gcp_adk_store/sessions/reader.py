@@ -13,10 +13,11 @@ from gcp_adk_store.codec.events import StoredEvent, complete_event, decode_event
 from gcp_adk_store.codec.initial import unpack_initial
 from gcp_adk_store.codec.stored import HEADER_FIELDS, read_header, read_segment, read_session
 from gcp_adk_store.codec.writes import Document
-from gcp_adk_store.errors import PayloadMissingError, StoredDataError
+from gcp_adk_store.errors import PayloadMissingError, PointMissingError, StoredDataError
 from gcp_adk_store.model.history import Point, keys_of_initial, last_values, state_at, unknown_state
 from gcp_adk_store.model.keys import SessionKey, UserKey
 from gcp_adk_store.model.payloads import PayloadRef
+from gcp_adk_store.model.segment_numbers import newest_live
 from gcp_adk_store.model.sessions import (
     Marker,
     Segment,
@@ -56,16 +57,18 @@ class Chosen:
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """The history of a session as one read found it, and what the session was at a point."""
+    """What a session was at a point, without payloads, and what it became since."""
 
-    whole: StoredSession
-    """The session as it is stored."""
-    segments: Sequence[Segment]
-    """Its live segments, oldest first."""
-    events: Sequence[StoredEvent]
-    """All its events, without payloads."""
-    chosen: Chosen
-    """The session at the point; large values that later events did not change are references."""
+    stored: StoredSession
+    """As it was at the point, with the tail and the segments of now."""
+    segments: list[Segment]
+    """Its live segments."""
+    events: list[StoredEvent]
+    """All its events; those that are a payload as a whole are complete."""
+    count: int
+    """How many of them are before the point."""
+    changed: frozenset[str]
+    """The keys of its state that events after the point changed."""
 
 
 class SessionReader(CompletingReader):
@@ -107,24 +110,36 @@ class SessionReader(CompletingReader):
 
     async def find_past(
         self, key: SessionKey, point: Point | None, *, omit_unknown: bool, reader: UserKey
-    ) -> "tuple[Past, Found] | None":
-        """Return a session at *point*, by default now, as it is stored and as the user *reader* reads it.
+    ) -> "tuple[StoredSession, Past, Found] | None":
+        """Return a session as it is stored, what it was at *point*, and as the user *reader* reads that.
+
+        The point is by default now.
 
         Raises:
             PointMissingError, InitialStateUnknownError, StoredDataError, UnavailableError: as
                 :meth:`find_at`.
         """
-        seen: list[Past] = []
+        seen: list[tuple[StoredSession, Past]] = []
 
         async def choose(stored: StoredSession) -> Chosen | None:
-            past = await self._past(stored, point=point, omit_unknown=omit_unknown)
+            past = await self.past(stored, point=point, omit_unknown=omit_unknown)
             if past is None:
                 return None
-            seen[:] = [past]
-            return past.chosen
+            seen[:] = [(stored, past)]
+            return Chosen(past.stored, past.events[: past.count], past.changed)
 
         found = await self._find(key, choose, whole=True, reader=reader)
-        return None if found is None else (seen[0], found)
+        return None if found is None else (*seen[0], found)
+
+    async def find_before(self, key: SessionKey, invocation_id: str) -> Found | None:
+        """Return a session as it was before an invocation, without keys whose values are unknown.
+
+        ``None`` stands for a session that does not exist, and for one without the invocation.
+        """
+        try:
+            return await self.find_at(key, Point.before_invocation(invocation_id), omit_unknown=True)
+        except PointMissingError:
+            return None
 
     async def _find(
         self,
@@ -172,18 +187,18 @@ class SessionReader(CompletingReader):
             await rereads.again()
 
     async def _at(self, stored: StoredSession, *, point: Point, omit_unknown: bool) -> "Chosen | None":
-        """Return a session as it was at *point*, without payloads; ``None`` if a segment is gone."""
-        past = await self._past(stored, point=point, omit_unknown=omit_unknown)
-        return None if past is None else past.chosen
+        past = await self.past(stored, point=point, omit_unknown=omit_unknown)
+        return None if past is None else Chosen(past.stored, past.events[: past.count], past.changed)
 
-    async def _past(self, stored: StoredSession, *, point: Point | None, omit_unknown: bool) -> "Past | None":
-        """Return the history of a session, and what it was at *point*; ``None`` if a segment is gone."""
-        segments = await self.segments(stored, range(stored.sealed))
+    async def past(self, stored: StoredSession, *, point: Point | None, omit_unknown: bool) -> "Past | None":
+        """Return a session as it was at *point*, without payloads; ``None`` if a segment is gone."""
+        segments = await self.segments(stored, stored.live)
         if segments is None:
             return None
         pauses = Pauses()
         events: list[StoredEvent] = []
-        for number, texts in enumerate([*(segment.texts for segment in segments), stored.tail]):
+        runs = [*(segment.texts for segment in segments), stored.tail]
+        for number, texts in zip([*stored.live, stored.sealed], runs, strict=True):
             events += await decode_events(texts, where=self.place_of(stored, number), pauses=pauses)
         events = await self._unpacked(stored, events)
         count = len(events) if point is None else point.kept([one.event for one in events])
@@ -191,11 +206,10 @@ class SessionReader(CompletingReader):
         kept, later = last_values(deltas[:count]), last_values(deltas[count:])
         initial: Mapping[str, Any] | None = {}
         if keys_of_initial(kept, later):
-            initial = await self._initial(stored, segments)
+            initial = await self.initial(stored, segments)
         state, unknown = state_at(stored.state, kept=kept, later=later, initial=initial)
         if unknown and not omit_unknown:
             raise unknown_state(unknown)
-        whole = stored
         if count < len(events):
             last = events[count - 1].timestamp if count else stored.create_time
             stored = replace(
@@ -205,7 +219,7 @@ class SessionReader(CompletingReader):
                 last_update_time=stored.last_update_time if last is None else last,
                 update_time="",  # of a handle that others have overtaken: an append conflicts, or merges
             )
-        return Past(whole, segments, events, Chosen(stored, events[:count], frozenset(later)))
+        return Past(stored, segments, events, count, frozenset(later))
 
     async def _unpacked(self, stored: StoredSession, events: Sequence[StoredEvent]) -> list[StoredEvent]:
         """Return *events* with those in full that are a payload as a whole; their state is needed."""
@@ -221,7 +235,7 @@ class SessionReader(CompletingReader):
         except StoredDataError as exc:
             raise StoredDataError(f"{mine.path}: {exc}") from exc.__cause__
 
-    async def _initial(self, stored: StoredSession, segments: Sequence[Segment]) -> Mapping[str, Any] | None:
+    async def initial(self, stored: StoredSession, segments: Sequence[Segment]) -> Mapping[str, Any] | None:
         """Return the state that a session was created with, without payloads; ``None`` if it is unknown."""
         initial = segments[0].initial if segments else stored.initial
         if not isinstance(initial, PayloadRef):
@@ -237,9 +251,9 @@ class SessionReader(CompletingReader):
         """Return a session with the events appended since *marker*; ``None`` if it is another one now."""
         document, app, user = await self._documents_of(key)
         stored = await decoded(read_session, document) if document else None
-        if stored is None or stored.epoch != marker.epoch:
+        if stored is None or (stored.epoch, stored.restores) != (marker.epoch, marker.restores):
             return None
-        count = events_to_settle(marker, stored)
+        count = events_to_settle(marker, stored) or 0
         texts = await self.newest(stored, at_least=count)
         start = max(0, len(texts) - count)
         newest = await decode_events(
@@ -266,11 +280,12 @@ class SessionReader(CompletingReader):
         if stored is None:
             return ()
         texts = list(stored.tail)
-        unread = stored.sealed
+        live = stored.live
+        unread = len(live)
         step = unread if at_least is None else 1
         while unread and (at_least is None or len(texts) < at_least):
             first = max(0, unread - step)
-            segments = await self.segments(stored, range(first, unread))
+            segments = await self.segments(stored, live[first:unread])
             if segments is None:
                 break  # another call deleted the session: the next commit finds that out
             texts[:0] = [text for segment in segments for text in segment.texts]
@@ -295,18 +310,19 @@ class SessionReader(CompletingReader):
             return []
         pauses = Pauses()
         events = await decode_events(stored.tail, where=self.place_of(stored, stored.sealed), pauses=pauses)
-        unread = stored.sealed
+        live = stored.live
+        unread = len(live)
         step = unread if wants_all_events(config) else 1
         running_max = stored.sealed_max
         while unread and wants_older(
             config, have=len(select_events(events, config)), running_max=running_max
         ):
             first = max(0, unread - step)
-            segments = await self.segments(stored, range(first, unread))
+            segments = await self.segments(stored, live[first:unread])
             if segments is None:
                 return None
             older: list[StoredEvent] = []
-            for number, segment in enumerate(segments, start=first):
+            for number, segment in zip(live[first:unread], segments, strict=True):
                 older += await decode_events(
                     segment.texts, where=self.place_of(stored, number), pauses=pauses
                 )
@@ -319,9 +335,9 @@ class SessionReader(CompletingReader):
         """Return the path of the document that holds a segment; the tail has the number of its later one."""
         if number == stored.sealed:
             return self._layout.session(stored.key)
-        return self._layout.segments(stored.key, stored.epoch, range(number, number + 1))[0]
+        return self._layout.segments(stored.key, stored.epoch, [number])[0]
 
-    async def segments(self, stored: StoredSession, numbers: range) -> list[Segment] | None:
+    async def segments(self, stored: StoredSession, numbers: Sequence[int]) -> list[Segment] | None:
         """Return segments by number, from memory where they are known; ``None`` if one is gone.
 
         Raises:
@@ -342,7 +358,8 @@ class SessionReader(CompletingReader):
                 if pauses.is_due:
                     await pauses.take()
         found = [known[path] for path in paths]
-        if numbers.stop == stored.sealed and found and found[-1].running_max != stored.sealed_max:
+        ends = found and numbers[-1] == newest_live(stored.sealed, stored.cut)
+        if ends and found[-1].running_max != stored.sealed_max:
             # One commit writes both: others follow it that the session does not count.
             raise StoredDataError(f"{self._layout.session(stored.key)} does not end with {paths[-1]}")
         return found
@@ -350,7 +367,7 @@ class SessionReader(CompletingReader):
 
 def segment_missing(stored: StoredSession) -> StoredDataError:
     """Return the error for a session that lacks a segment."""
-    return StoredDataError(f"one of the {stored.sealed} segments is missing")
+    return StoredDataError(f"one of the {len(stored.live)} segments is missing")
 
 
 async def decode_events(

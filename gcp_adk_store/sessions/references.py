@@ -6,12 +6,8 @@ from gcp_adk_store.codec.event_payloads import WHOLE, references
 from gcp_adk_store.codec.events import unpack_text
 from gcp_adk_store.codec.initial import unpack_initial
 from gcp_adk_store.model.payloads import PayloadOwner, PayloadRef
+from gcp_adk_store.sessions.completion import refs_in
 from gcp_adk_store.sessions.payload_store import Payloads
-
-
-def in_state(state: Mapping[str, object]) -> set[PayloadRef]:
-    """Return the references of large values of *state*."""
-    return {value for value in state.values() if isinstance(value, PayloadRef)}
 
 
 async def in_initial(
@@ -23,9 +19,9 @@ async def in_initial(
         StoredDataError: that payload is missing or damaged.
     """
     if not isinstance(initial, PayloadRef):
-        return in_state(initial or {})
+        return refs_in(initial or {})
     data = await payloads.get(owner, initial)
-    return {initial} | in_state(unpack_initial(initial, data))
+    return {initial} | refs_in(unpack_initial(initial, data))
 
 
 async def in_texts(payloads: Payloads, owner: PayloadOwner, texts: Sequence[str]) -> set[PayloadRef]:

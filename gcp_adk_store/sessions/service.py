@@ -20,10 +20,8 @@ from gcp_adk_store.cloud.firestore.documents import open_documents
 from gcp_adk_store.cloud.storage.calls import StorageCalls, StorageClient
 from gcp_adk_store.cloud.storage.objects import Objects
 from gcp_adk_store.codec.documents import Layout
-from gcp_adk_store.errors import PointMissingError
 from gcp_adk_store.model.expiry import Expiry
 from gcp_adk_store.model.garbage import DEFAULT_AGE_S, Garbage
-from gcp_adk_store.model.history import Point
 from gcp_adk_store.model.keys import SessionKey, UserKey
 from gcp_adk_store.model.state import split_scopes
 from gcp_adk_store.operations import telemetry
@@ -34,21 +32,26 @@ from gcp_adk_store.operations.limiter import Limiter
 from gcp_adk_store.operations.lru import Lru
 from gcp_adk_store.sessions.appends import HeldEvents, Spelling, UnderWay, learn
 from gcp_adk_store.sessions.arguments import require_either
+from gcp_adk_store.sessions.descriptions import DescriptionMethods
 from gcp_adk_store.sessions.fork_methods import ForkMethods
 from gcp_adk_store.sessions.forking import SessionForks
 from gcp_adk_store.sessions.garbage import Collector
 from gcp_adk_store.sessions.handle import made_session, mark, marker_of, to_session
 from gcp_adk_store.sessions.lifecycle import RemoveCopies, SessionLifecycle
+from gcp_adk_store.sessions.listings import ListingMethods
 from gcp_adk_store.sessions.payload_store import Payloads
 from gcp_adk_store.sessions.reader import SessionReader
 from gcp_adk_store.sessions.recorder import SessionRecorder
+from gcp_adk_store.sessions.restores import PutBack, RestoreMethods, Restorer
 from gcp_adk_store.sessions.storage import SessionStorage
 from gcp_adk_store.settings import ArtifactLimits, SessionLimits, SessionOptions, StoreSettings
 
 logger = logging.getLogger(__name__)
 
 
-class FirestoreSessionService(ForkMethods, OfOneProcess, Closing, BaseSessionService):
+class FirestoreSessionService(
+    ForkMethods, RestoreMethods, ListingMethods, DescriptionMethods, OfOneProcess, Closing, BaseSessionService
+):
     """ADK's session service on Firestore, for any number of processes, threads and event loops.
 
     ``async with`` closes the connections that the service opened. It can be made before the process forks. It
@@ -157,6 +160,7 @@ class FirestoreSessionService(ForkMethods, OfOneProcess, Closing, BaseSessionSer
         )
         self._recorder = SessionRecorder(self._storage, self._reader)
         self._lifecycle = SessionLifecycle(self._storage, self._reader)
+        self._restorer = Restorer(self._storage, self._reader, self._spelling)
         self._forks = SessionForks(
             self._storage,
             self._reader,
@@ -164,7 +168,7 @@ class FirestoreSessionService(ForkMethods, OfOneProcess, Closing, BaseSessionSer
             self._limits,
             skip_missing=on_missing_payload == "placeholder",
         )
-        self._collector = Collector(self._storage, self._reader, self._lifecycle)
+        self._collector = Collector(self._storage, self._reader, self._lifecycle, self._restorer)
         limiter = partial(
             Limiter, max_waiting=self._limits.max_waiting, longest_wait_s=self._limits.deadline_s
         )
@@ -295,9 +299,9 @@ class FirestoreSessionService(ForkMethods, OfOneProcess, Closing, BaseSessionSer
     async def find_garbage(self, *, older_than_s: float = DEFAULT_AGE_S) -> AsyncIterator[Garbage]:
         """Yield unreferenced data below the service's prefix that is older than *older_than_s*.
 
-        These are interrupted deletions and forks, and payloads without a reference: of failed appends, of
-        values that were replaced, of sessions that Firestore removed. Data of a document that cannot be read
-        has the kind ``GarbageKind.UNREADABLE``, and stays. Reads the names of all payloads, and the documents
+        These are interrupted deletions, restores and forks, and payloads without a reference: of failed
+        appends, of values that were replaced, of sessions that Firestore removed. Data of a document that
+        cannot be read has the kind ``GarbageKind.UNREADABLE``, and stays. Reads the names of all payloads, and the documents
         that old payloads belong to.
 
         Args:
@@ -311,16 +315,19 @@ class FirestoreSessionService(ForkMethods, OfOneProcess, Closing, BaseSessionSer
             yield garbage
 
     @operation
-    async def remove_garbage(self, garbage: Garbage, *, remove_copies: RemoveCopies | None = None) -> bool:
+    async def remove_garbage(
+        self, garbage: Garbage, *, put_back: PutBack | None = None, remove_copies: RemoveCopies | None = None
+    ) -> bool:
         """Remove what :meth:`find_garbage` found unless it is in use again; return whether it is gone.
 
-        Writers and other collectors may run at the same time. An interrupted fork with artifacts stays
-        without *remove_copies*, which :meth:`Store.remove_garbage` passes.
+        Writers and other collectors may run at the same time. A restore that has artifacts to take back stays
+        without *put_back*, and a fork that may have copied artifacts without *remove_copies*:
+        ``Store.remove_garbage`` calls this with both.
 
         Raises:
             OutcomeUnknownError: not answered; calling again is safe.
         """
-        return await self._collector.remove(garbage, remove_copies)
+        return await self._collector.remove(garbage, put_back, remove_copies)
 
     async def flush(self) -> None:
         """Wait for the running appends of this event loop, also those whose caller was cancelled.
@@ -374,11 +381,7 @@ class FirestoreSessionService(ForkMethods, OfOneProcess, Closing, BaseSessionSer
 
         ADK computes the state from the events alone, and would set all keys of the initial state to ``None``.
         """
-        point = Point.before_invocation(event.actions.rewind_before_invocation_id or "")
-        try:
-            found = await self._reader.find_at(key, point, omit_unknown=True)
-        except PointMissingError:
-            return event
+        found = await self._reader.find_before(key, event.actions.rewind_before_invocation_id or "")
         if found is None:
             return event
         mine = split_scopes(event.actions.state_delta).session

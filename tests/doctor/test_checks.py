@@ -127,8 +127,15 @@ RIGHT: list[tuple[str, Callable[[Any], object], str]] = [
                         "chain_sealed",
                         "create_time",
                         "sealed_max",
+                        "cut",
                         "expire_at",
                         "parts_expire_at",
+                        "turns",
+                        "last_turn",
+                        "title",
+                        "labels",
+                        "label_set",
+                        "last_text",
                     )
                 ),
             ]

@@ -186,6 +186,23 @@ class Append(Operation):
             assert session.model_dump() == (await service.get_session(**WHO)).model_dump()
 
 
+class Describe(Operation):
+    """``update_session_info``."""
+
+    async def prepare(self, world: World) -> None:
+        """Make a session that has a title and labels, one of which stays."""
+        service = world.sessions()
+        held = await service.create_session(**WHO)
+        await service.append_event(held, event(0))
+        await service.update_session_info(**WHO, title="old", labels={"old": "x", "kept": "x"})
+
+    async def attach(self, world: World) -> Any:
+        return world.sessions(acting=True)
+
+    async def act(self, held: Any) -> Any:
+        return await held.update_session_info(**WHO, title="new", labels={"old": None, "new": "x"})
+
+
 class Delete(Operation):
     """``delete_session``."""
 
@@ -267,6 +284,36 @@ class Fork(Operation):
         await store.sessions.append_event(session, event(999))
         who = {"app_name": "app", "user_id": "other", "session_id": "fork"}
         assert session.model_dump() == (await store.sessions.get_session(**who)).model_dump()
+
+
+class Restore(Operation):
+    """``restore_session``, of a session with segments and payloads, perhaps with artifacts."""
+
+    def __init__(self, *, artifacts: bool = False, keep: int = 3, **options: Any) -> None:
+        self._artifacts = artifacts
+        self._at = Point.position(keep)
+        self._options = options
+
+    async def prepare(self, world: World) -> None:
+        """Make turns that change state and files."""
+        service = world.sessions(limits={"seal_tail_bytes": 1}, **self._options)
+        files = world.artifacts()
+        held = await service.create_session(**WHO, state={"small": 0, "mine": "i" * 200})
+        for number in range(6):
+            made = event(number, picture=True, delta={"mine": f"{number}" * 200, "small": number})
+            if self._artifacts and number % 2:
+                part = types.Part(text=f"version {number}")
+                version = await files.save_artifact(**FILE, artifact=part)
+                made.actions.artifact_delta = {"f": version}
+            await service.append_event(held, made)
+        await world.collect()  # what values of the state were at the point is gone
+
+    async def attach(self, world: World) -> Any:
+        service = world.sessions(acting=True, **self._options)
+        return Store(sessions=service, artifacts=world.artifacts(acting=True) if self._artifacts else None)
+
+    async def act(self, held: Any) -> Any:
+        return await held.restore_session(**WHO, at=self._at)
 
 
 class Read(Operation):
@@ -389,6 +436,7 @@ OPERATIONS: dict[str, Operation] = {
     "append without a marker": Append(bare=True, **LARGE_CHANGE),
     "append that renews chunks": Append(ttl_seconds=100, limits={"seal_tail_bytes": 1}),
     "append that renews objects": Append(ttl_seconds=100, bucket=True),
+    "describe": Describe(),
     "delete": Delete(0),
     "delete with segments and chunks": Delete(2),
     "delete with segments and objects": Delete(2, bucket=True),
@@ -396,11 +444,15 @@ OPERATIONS: dict[str, Operation] = {
     "fork at a point with objects": Fork(2, at=Point.position(1), bucket=True),
     "fork in several commits": Fork(3, large=False),
     "fork with artifacts": Fork(1, artifacts=True, large=False),
+    "restore": Restore(),
+    "restore with objects and artifacts": Restore(artifacts=True, bucket=True),
     "get": Read(lambda service: service.get_session(**WHO)),
     "get with objects": Read(lambda service: service.get_session(**WHO), bucket=True),
     "list of a user": Read(lambda service: service.list_sessions(**OWNER)),
     "list of an app": Read(lambda service: service.list_sessions(app_name="app")),
     "page": Read(lambda service: service.list_sessions_page(**OWNER, page_size=1)),
+    "page by labels": Read(lambda service: service.list_sessions_page(**OWNER, labels={"team": "x"})),
+    "info": Read(lambda service: service.get_session_info(**WHO)),
     "iteration over events": Read(iterated),
     "usage": Read(lambda service: service.get_session_usage(**WHO)),
     "events of a user": Read(of_the_user),

@@ -247,15 +247,18 @@ def meaning(documents: dict[str, dict[str, Any]]) -> Holdings:
         if "tail" not in fields:
             continue
         texts: list[str] = []
-        for number in range(fields["sealed"]):
+        cut = {number for run in fields.get("cut", []) for number in range(run["from"], run["to"] + 1)}
+        for number in sorted({*range(fields["sealed"])} - cut):
             segment = meant.pop(f"{path}/adk_segments/{fields['epoch']}-{number}")
             texts += json.loads(zlib.decompress(segment["body"]))
             meant[path].update({name: segment[name] for name in _INITIAL if name in segment})
+        if "restore_id" in fields:
+            meant[path]["restore_id"] = "drawn"
         meant[path]["events"] = [*texts, *fields["tail"]]
         # The chain is that of these events, of this life and these times.
         begun = hashlib.sha256(b"gcp-adk-store/2\0" + fields["epoch"].encode()).digest()
         meant[path]["chain"] = fields["chain"] == reduce(_chained, meant[path]["events"], begun)
-        for name in ("tail", "tail_bytes", "sealed", "sealed_max", "parts_expire_at", "chain_sealed"):
+        for name in ("tail", "tail_bytes", "sealed", "sealed_max", "parts_expire_at", "chain_sealed", "cut"):
             meant[path].pop(name, None)
     for path, fields in meant.items():
         fields.pop("put_time", None)

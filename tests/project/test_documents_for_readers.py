@@ -258,7 +258,7 @@ def test_the_data_model_shows_what_the_package_declares_of_indexes() -> None:
     """The commands that make them, those of the TTL policies, and the fields without an index."""
     text = (ROOT / "docs/data-model.md").read_text()
     commands = [
-        *(indexes.page_index("adk", descending=descending).command for descending in (True, False)),
+        *(index.command for index in indexes.page_indexes("adk")),
         *(
             f"gcloud firestore fields ttls update {field} --collection-group=adk_{collection} --enable-ttl"
             for collection, field in indexes.TTL_FIELDS.items()

@@ -87,6 +87,11 @@ class Racer:
             return type(exc).__name__
         return STORED
 
+    async def describe(self, at: At, who: dict[str, Any], count: int) -> None:
+        """Give a session *count* labels of its own, one by one."""
+        for number in range(count):
+            await self._service(at).update_session_info(**who, labels={f"n{self._name}.{number}": ""})
+
     async def delete(self, at: At, who: dict[str, Any]) -> None:
         """Delete a session."""
         await self._service(at).delete_session(**who)

@@ -3,6 +3,7 @@
 import io
 from collections import Counter
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from google.adk.sessions import Session
@@ -22,6 +23,7 @@ from gcp_adk_store import (
 from gcp_adk_store.codec.documents import Layout
 from gcp_adk_store.codec.forks import fork_writes
 from gcp_adk_store.model.keys import SessionKey
+from gcp_adk_store.model.summaries import Summary
 from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE
 from gcp_adk_store.testing.faults.firestore_proxy import FirestoreProxy
 from gcp_adk_store.testing.firestore_meter import FirestoreFigures, FirestoreMeter
@@ -210,6 +212,53 @@ async def test_a_page_costs_what_it_shows(service: FirestoreSessionService, mete
     await service.list_sessions_page(app_name=APP, user_id=USER, page_size=2)
 
     assert ({"RunQuery": 1, "BatchGetDocuments": 1}, 2 + 2, 0, 0) == cost(meter.take())
+
+
+async def test_a_page_by_labels_costs_what_a_page_does(
+    service: FirestoreSessionService, meter: FirestoreMeter
+) -> None:
+    """What is told of a session costs nothing more; sessions without a further label are read, too."""
+    for number in range(6):
+        name: dict[str, Any] = {"app_name": APP, "user_id": USER, "session_id": f"{number}"}
+        await service.create_session(**name)
+        if number < 4:
+            await service.update_session_info(**name, labels={"team": "x", "even": str(number % 2 == 0)})
+    costs = []
+    for labels in ({"team": "x"}, {"team": "x", "even": "True"}, {"even": "True", "team": "x"}):
+        meter.take()
+        page = await service.list_sessions_page(app_name=APP, labels=labels, include_state=False)
+        costs.append((len(page.infos), cost(meter.take())))
+
+    assert [
+        (4, ({"RunQuery": 1}, 4, 0, 0)),
+        (2, ({"RunQuery": 1}, 4, 0, 0)),
+        (2, ({"RunQuery": 1}, 2, 0, 0)),
+    ] == costs
+
+
+async def test_a_description_is_one_commit_after_one_read(
+    service: FirestoreSessionService, meter: FirestoreMeter
+) -> None:
+    """Without a change it is the read alone; the next append through a handle from before is sent again."""
+    held = await service.create_session(**WHO)
+    costs = []
+    meter.take()
+    for _ in range(2):
+        await service.update_session_info(**WHO, title="t", labels={"a": "b"})
+        costs.append(cost(meter.take()))
+    await service.get_session_info(**WHO)
+    costs.append(cost(meter.take()))
+    for _ in range(2):
+        await service.append_event(held, event())
+        costs.append(cost(meter.take()))
+
+    assert [
+        ({"BatchGetDocuments": 1, "Commit": 1}, 1, 1, 0),
+        ({"BatchGetDocuments": 1}, 1, 0, 0),
+        ({"BatchGetDocuments": 1}, 1, 0, 0),
+        ({"BatchGetDocuments": 1, "Commit": 2}, 1, 1, 0),
+        ({"Commit": 1}, 0, 1, 0),
+    ] == costs
 
 
 async def test_listing_an_app_reads_each_users_state_once(
@@ -441,7 +490,7 @@ async def a_thousand_events(service: FirestoreSessionService) -> int:
         assert stored is not None
         segments = await local.sessions._reader.segments(stored, range(stored.sealed))
     assert segments is not None
-    header, parts = fork_writes(Layout("adk"), stored, segments, parts_at=None)
+    header, parts = fork_writes(Layout("adk"), stored, segments, summary=Summary(), parts_at=None)
     await service._storage.documents.commit([header, *parts], repeatable_when_unanswered=True)
     return len(segments)
 

@@ -315,3 +315,22 @@ async def test_a_session_that_is_made_during_a_deletion_has_nothing_of_the_old_o
         else:
             assert [] == parts
             assert 1 == sum(f"/{epoch}/" in name for name in read_objects(Path(place["at"]["folder"])))
+
+
+async def test_processes_that_describe_a_session_disturb_no_append(
+    racers: list[RacingProcess], reader: FirestoreSessionService, place: dict[str, Any]
+) -> None:
+    """Two label it while one appends through its handle: that one meets no conflict, and no label is lost."""
+    writer, *others = racers
+    writer.call("create", **place, state={}, until_made=False)
+    for racer in others:
+        racer.begin("describe", **place, count=10)
+    outcomes = writer.call("append", at=place["at"], on_conflict="raise", deltas=[{}] * 10, size=10)
+    for racer in others:
+        racer.answer()
+    info = await reader.get_session_info(**place["who"])
+
+    assert [STORED] * 10 == [outcome for _, outcome in outcomes]
+    assert info is not None
+    assert 20 == len(info.labels)
+    assert (10, outcomes[-1][0]) == (info.events, (info.last_text or "")[: len(outcomes[-1][0])])

@@ -14,11 +14,12 @@ from gcp_adk_store.codec.stored import read_deletions, read_session
 from gcp_adk_store.codec.writes import Delete, Document, Must, Write
 from gcp_adk_store.errors import StoredDataError
 from gcp_adk_store.model.expiry import Expiry
-from gcp_adk_store.model.forks import chained, kept_segments, versions_at
+from gcp_adk_store.model.forks import chained, kept_segments
 from gcp_adk_store.model.history import fold, genesis
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.payloads import PayloadPlace
 from gcp_adk_store.model.sessions import Origin, Segment, StoredSession
+from gcp_adk_store.model.summaries import Summary, Turns
 
 LAYOUT = Layout("adk")
 KEY = SessionKey(app="app", user="user", session="fork")
@@ -60,26 +61,6 @@ def test_segments_are_chained_from_the_head_that_is_given() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("saved", "kept", "later", "time", "expected"),
-    [
-        ({"f": {0: 1.0, 1: 2.0}}, [{"f": 0}], [{"f": 1}], 9.0, {("f", 0)}),
-        ({"f": {0: 9.0, 1: 9.0}}, [{"f": 1}], [], 1.0, {("f", 0), ("f", 1)}),
-        ({"f": {0: 1.0, 1: 3.0}}, [], [], 2.0, {("f", 0)}),
-        ({"f": {0: 1.0, 1: 1.0, 2: 1.0}}, [], [{"f": 1}], 2.0, {("f", 0)}),
-        ({"f": {0: 1.0, 1: 1.0}}, [{"f": 1}], [{"f": 0}], 2.0, {("f", 0), ("f", 1)}),
-        ({"f": {3: 5.0}, "g": {0: 1.0}}, [{"f": 3}], [{"g": 0}], 0.0, {("f", 3)}),
-        ({"f": {0: 1.0}}, [{"g": 4}], [], 0.5, set()),
-        ({}, [{"f": 1}], [], 9.0, set()),
-    ],
-)
-def test_versions_of_a_point(
-    saved: Any, kept: Any, later: Any, time: float, expected: set[tuple[str, int]]
-) -> None:
-    """Events come first, then times."""
-    assert expected == versions_at(saved, kept=kept, later=later, time=time)
-
-
 def made(**changes: Any) -> StoredSession:
     """Return a fork of three events."""
     head = genesis("e1")
@@ -99,6 +80,7 @@ def made(**changes: Any) -> StoredSession:
         "chain": fold(head, "abc"),
         "chain_sealed": fold(head, "ab"),
         "create_time": 9.0,
+        "turns": Turns(),
         "origin": ORIGIN,
     }
     return StoredSession(**{**fields, **changes})
@@ -115,7 +97,7 @@ def test_a_fork_is_a_session_with_a_history_and_an_origin() -> None:
     """The initial state is in the first segment, once there is one."""
     (sealed,) = chained([segment("a", "b", time=2.0)], genesis("e1"))
     header, (part,) = fork_writes(
-        LAYOUT, made(), [Segment(**{**_of(sealed), "initial": {"k": 0}})], parts_at=200
+        LAYOUT, made(), [Segment(**{**_of(sealed), "initial": {"k": 0}})], summary=Summary(), parts_at=200
     )
     assert (PATH, Must.BE_ABSENT) == (header.path, header.must)
     assert not {"initial", "initial_payload", "chain_from"} & header.fields.keys()
@@ -136,7 +118,7 @@ def test_a_fork_of_an_unknown_initial_state_has_none() -> None:
     """A session from format 1 does not say it, and its fork does not guess."""
     head = genesis("e1")
     alone = made(sealed=0, sealed_max=None, chain=fold(head, "c"), chain_sealed=head)
-    header, parts = fork_writes(LAYOUT, alone, [], parts_at=None)
+    header, parts = fork_writes(LAYOUT, alone, [], summary=Summary(), parts_at=None)
     assert [] == parts
     assert read(header).initial is None
 
@@ -154,7 +136,11 @@ def test_a_damaged_origin_is_told(origin: Any, told: str) -> None:
     """By the name of its field."""
     head = genesis("e1")
     header, _ = fork_writes(
-        LAYOUT, made(sealed=0, sealed_max=None, chain=fold(head, "c"), chain_sealed=head), [], parts_at=None
+        LAYOUT,
+        made(sealed=0, sealed_max=None, chain=fold(head, "c"), chain_sealed=head),
+        [],
+        summary=Summary(),
+        parts_at=None,
     )
     with pytest.raises(StoredDataError, match=told):
         read(header, origin=origin)
