@@ -239,7 +239,8 @@ class Store(OfOneProcess, Closing):
             to_session_id: The id of the new session; blank or ``None`` takes a random one.
             to_user_id: The user of the new session; by default *user_id*.
             artifacts: ``"at_point"`` copies the versions that the source had at the point: up to the one that
-                :meth:`restore_session` would make the latest again. ``"all"`` copies all that exist, ``"none"`` none. Version numbers stay the same.
+                :meth:`restore_session` would make the latest again. ``"all"`` copies all that exist,
+                ``"none"`` none. Version numbers stay the same.
             unknown_initial: As :meth:`FirestoreSessionService.get_session_at` takes it.
 
         Returns:

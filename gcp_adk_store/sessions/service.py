@@ -301,8 +301,8 @@ class FirestoreSessionService(
 
         These are interrupted deletions, restores and forks, and payloads without a reference: of failed
         appends, of values that were replaced, of sessions that Firestore removed. Data of a document that
-        cannot be read has the kind ``GarbageKind.UNREADABLE``, and stays. Reads the names of all payloads, and the documents
-        that old payloads belong to.
+        cannot be read has the kind ``GarbageKind.UNREADABLE``, and stays. Reads the names of all payloads,
+        and the documents that old payloads belong to.
 
         Args:
             older_than_s: Seconds since the last write, an hour at least, a day by default: far more than the

@@ -351,6 +351,28 @@ async def test_what_is_not_an_option_is_refused(local: Store, options: dict[str,
         await local.fork_session(**WHO, **options)
 
 
+@pytest.mark.parametrize("kept", [None, 0, 2, 5])
+async def test_a_session_that_was_restored_can_be_forked(local: Store, kept: int | None) -> None:
+    """What the restore cut off is not in the fork; turns and the last message are those of the point."""
+    await fill(local)
+    session = await local.restore_session(**WHO, at=Point.position(3))
+    for number in range(20, 30):
+        await local.sessions.append_event(session, said(number, delta={"n": number}))
+    at = None if kept is None else Point.position(kept)
+    past = await local.sessions.get_session_at(**WHO, at=at or Point.position(13))
+    fork = await local.fork_session(**WHO, at=at, to_session_id="fork")
+    count = 13 if kept is None else kept
+    listed = {one.session_id: one for one in (await local.sessions.list_sessions_page(**OWNER)).infos}
+
+    assert past is not None
+    assert (past.events, past.state) == (fork.events, fork.state)
+    assert fork == await required(local, fork)
+    assert count == listed["fork"].turns
+    origin = listed["fork"].origin
+    assert origin is not None
+    assert ("session", count) == (origin.session_id, origin.position)
+
+
 class Counting(BaseAgent):
     """An agent that counts its turns in the session's state."""
 
