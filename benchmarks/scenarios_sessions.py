@@ -115,6 +115,7 @@ def session_scenarios(stock: Stock, sizes: Sizes) -> Iterable[Scenario]:
     yield _append(names[1], {"k0": "y" * 1000}, large, smaller=small)
     yield _throughput(stock, sizes)
     yield _delete(stock, sizes.deleted)
+    yield _fork(stock, min(sizes.long_history, _LOCAL_AT_MOST))
     yield _conversation(stock, sizes.turns)
 
 
@@ -371,6 +372,22 @@ def _delete(stock: Stock, events: int) -> Scenario:
     return Scenario(
         name=f"delete a session of {events} events", subjects=_of(_NETWORK, make), share=0.05, at_least=3
     )
+
+
+def _fork(stock: Stock, events: int) -> Scenario:
+    """Only this library forks; each time by a service that knows no segment yet."""
+
+    async def begin(line: Line) -> Step:
+        session = who(await stock.conversation(OURS, events))
+        asked = line.sessions
+
+        async def forget() -> None:
+            nonlocal asked
+            asked = _newcomer(line, OURS, line.sessions)  # type: ignore[assignment]  # of the same class
+
+        return Step(lambda: asked.fork_session(**session), forget)
+
+    return Scenario(name=f"fork a session of {events:,} events", subjects={OURS: begin}, share=0.05)
 
 
 def _conversation(stock: Stock, turns: int) -> Scenario:

@@ -61,11 +61,17 @@ _FOR_EVER: Final = "shared"  # the life of a document that the store never delet
 
 @dataclass(frozen=True, slots=True)
 class Deletion:
-    """A deleted session that may still have segments and payloads."""
+    """A deleted session, or an unfinished fork, that may still have segments and payloads."""
 
     epoch: str
     sealed: int
     spilled: frozenset[PayloadPlace]
+    making: bool | None = None
+    """Whether a fork may still be completed; ``None`` for a deleted session."""
+    artifacts: bool = False
+    """Whether a fork may have copied artifacts."""
+    update_time: str = ""
+    """Update time of the note of a fork that may still be completed."""
 
 
 class Layout:
@@ -274,20 +280,7 @@ class Layout:
         initial = initial_fields(segment.initial)
         return [
             update(self.session(stored.key), header, must=stored.update_time, without=initial),
-            Write(
-                path=path,
-                fields={
-                    "format": FORMAT,
-                    "body": pack_segment(segment.texts),
-                    "count": len(segment.texts),
-                    "running_max": segment.running_max,
-                    "chain_begin": segment.chain_begin,
-                    "chain_end": segment.chain_end,
-                    **initial,
-                    **of_part(parts_at),
-                },
-                must=Must.BE_ABSENT,
-            ),
+            segment_write(path, segment, parts_at=parts_at),
         ]
 
     def describe(self, stored: StoredSession, title: str | None, labels: Mapping[str, str]) -> Write:
@@ -316,15 +309,16 @@ class Layout:
             "epoch": stored.epoch,
             "sealed": stored.sealed,
         }
-        note = Write(path=self._note(stored.key, stored.epoch), fields=fields | places(stored.spilled))
+        note = Write(path=self.note(stored.key, stored.epoch), fields=fields | places(stored.spilled))
         return [deletion, note]
 
     def finish_deletion(self, key: SessionKey, deletion: Deletion) -> list[Delete]:
         """Return the deletes that complete *deletion*; its note comes last."""
         segments = self.segments(key, deletion.epoch, range(deletion.sealed))
-        return [Delete(path=path) for path in (*segments, self._note(key, deletion.epoch))]
+        return [Delete(path=path) for path in (*segments, self.note(key, deletion.epoch))]
 
-    def _note(self, key: SessionKey, epoch: str) -> str:
+    def note(self, key: SessionKey, epoch: str) -> str:
+        """Path of the note of an unfinished deletion or fork."""
         return f"{self.session(key)}/{self.deletions_collection}/{epoch}"
 
     def _shared_state(self, key: SessionKey, delta: ScopedState) -> list[Write]:
@@ -339,6 +333,24 @@ class Layout:
             for path, state in states.items()
             if state
         ]
+
+
+def segment_write(path: str, segment: Segment, *, parts_at: int | None) -> Write:
+    """Return the write of a new segment."""
+    return Write(
+        path=path,
+        fields={
+            "format": FORMAT,
+            "body": pack_segment(segment.texts),
+            "count": len(segment.texts),
+            "running_max": segment.running_max,
+            "chain_begin": segment.chain_begin,
+            "chain_end": segment.chain_end,
+            **initial_fields(segment.initial),
+            **of_part(parts_at),
+        },
+        must=Must.BE_ABSENT,
+    )
 
 
 def owner_digest(path: str) -> str:

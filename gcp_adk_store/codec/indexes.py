@@ -18,6 +18,7 @@ UNINDEXED_FIELDS: Final = {
         "tail",
         "chain",
         "chain_sealed",
+        "origin",
         "create_time",
         "sealed_max",
         "cut",

@@ -27,7 +27,7 @@ from gcp_adk_store.model.expiry import MAX_TTL_S, Expiry
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.payloads import PayloadPlace, PayloadRef
 from gcp_adk_store.model.segment_numbers import Cut, are_runs, newest_live
-from gcp_adk_store.model.sessions import Segment, StoredSession
+from gcp_adk_store.model.sessions import Origin, Segment, StoredSession
 from gcp_adk_store.model.summaries import Turns
 
 MAX_COUNT: Final = 10**18 - 1
@@ -106,6 +106,8 @@ class _State(DocumentFields):
 
 
 class _Deletion(DocumentFields):
+    newest = FORMAT
+
     epoch: Epoch
     sealed: Annotated[int, Field(ge=0, le=MAX_SEGMENTS)]
     spilled: Annotated[frozenset[Annotated[PayloadPlace, Strict(strict=False)]], Strict(strict=False)] = (
@@ -113,9 +115,14 @@ class _Deletion(DocumentFields):
     )
 
 
-class _Header(_Deletion):
+class _ForkNote(DocumentFields):
     newest = FORMAT
 
+    making: bool | None = None
+    artifacts: bool = False
+
+
+class _Header(_Deletion):
     app: str
     user: str
     id: str
@@ -182,6 +189,22 @@ class _Initial(DocumentFields):
     initial_payload: dict[str, Any] | None = None
 
 
+class _OriginFields(BaseModel):
+    model_config = ConfigDict(strict=True)
+
+    app: str
+    user: str
+    session: str
+    epoch: str
+    position: Count
+
+
+class _Origin(DocumentFields):
+    newest = FORMAT
+
+    origin: _OriginFields
+
+
 class _Expiry(DocumentFields):
     newest = FORMAT
 
@@ -216,6 +239,7 @@ def read_session(document: Document) -> StoredSession:
         restore_id=heads.restore_id if heads else None,
         initial=_initial(document),
         create_time=fields.create_time,
+        origin=_origin(document),
     )
 
 
@@ -256,14 +280,24 @@ def read_chunk(document: Document) -> bytes:
 
 
 def read_deletions(documents: Sequence[Document]) -> list[Deletion]:
-    """Return the unfinished deletions among *documents*."""
+    """Return the unfinished deletions, and unfinished forks, that *documents* note."""
     deletions = []
     for document in documents:
         fields = read_fields(_Deletion, document)
         if fields.epoch != document.path.rpartition("/")[2]:
             # Of another life: a removal would hit the living session.
             raise _wrong(document, "epoch")
-        deletions.append(Deletion(epoch=fields.epoch, sealed=fields.sealed, spilled=fields.spilled))
+        fork = read_fields(_ForkNote, document)
+        deletions.append(
+            Deletion(
+                epoch=fields.epoch,
+                sealed=fields.sealed,
+                spilled=fields.spilled,
+                making=fork.making,
+                artifacts=fork.artifacts,
+                update_time=document.update_time if fork.making else "",
+            )
+        )
     return deletions
 
 
@@ -382,6 +416,13 @@ def _initial(document: Document) -> Mapping[str, Any] | PayloadRef | None:
         return decode_ref(fields.initial_payload, what="initial_payload")
     except StoredDataError as exc:
         raise StoredDataError(f"{document.path}: {exc}") from None
+
+
+def _origin(document: Document) -> Origin | None:
+    """Return what a session is a fork of, ``None`` if it is no fork."""
+    if "origin" not in document.fields:
+        return None
+    return Origin(**read_fields(_Origin, document).origin.model_dump())
 
 
 def _decoded(document: Document, state: dict[str, Any]) -> dict[str, Any]:

@@ -56,6 +56,15 @@ class ArtifactReference(NamedTuple):
         )
         return cls(key, int(match["version"]))
 
+    def __str__(self) -> str:
+        """Return the URI."""
+        scope = self.key.scope
+        session = "" if scope.session is None else f"/sessions/{scope.session}"
+        return (
+            f"{REFERENCE_SCHEME}apps/{scope.app}/users/{scope.user}{session}"
+            f"/artifacts/{self.key.filename}/versions/{self.version}"
+        )
+
 
 def next_version(versions: Iterable[int]) -> int:
     """Return the number of the next save: 0, then one more than the highest."""

@@ -110,6 +110,19 @@ class Marker:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """The session and the point that a fork began with. The session may be gone since."""
+
+    app: str
+    user: str
+    session: str
+    epoch: str
+    """Distinguishes the session from a later one with the same id."""
+    position: int
+    """The number of events that the fork took over."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StoredSession:
     """A session document at the time of its read."""
 
@@ -139,6 +152,8 @@ class StoredSession:
     """Its state at its creation or its payload; ``None`` if unknown or in its first live segment."""
     create_time: float | None = None
     """Unix time in seconds; ``None`` in a read without the tail."""
+    origin: Origin | None = None
+    """What the session is a fork of, ``None`` if it is no fork."""
     chain_from: int = 0
     """The revision at which its chain begins; 0 in a read without the tail."""
     restores: int = 0

@@ -1,12 +1,9 @@
 """Find garbage below one prefix, and remove it, while writers go on."""
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Final
 
 from gcp_adk_store.codec.documents import ids_of
-from gcp_adk_store.codec.event_payloads import WHOLE, references
-from gcp_adk_store.codec.events import unpack_text
-from gcp_adk_store.codec.initial import unpack_initial
 from gcp_adk_store.codec.restores import restores_collection
 from gcp_adk_store.codec.stored import read_deletions, read_restores, read_session, read_state
 from gcp_adk_store.codec.writes import Document
@@ -16,9 +13,10 @@ from gcp_adk_store.model.payloads import PayloadOwner, PayloadPlace, PayloadRef
 from gcp_adk_store.model.sessions import StoredSession
 from gcp_adk_store.operations.rereads import Rereads
 from gcp_adk_store.sessions.completion import refs_in
-from gcp_adk_store.sessions.lifecycle import SessionLifecycle
+from gcp_adk_store.sessions.lifecycle import RemoveCopies, SessionLifecycle
 from gcp_adk_store.sessions.parts import pages
 from gcp_adk_store.sessions.reader import SessionReader, segment_missing
+from gcp_adk_store.sessions.references import in_initial, in_texts
 from gcp_adk_store.sessions.restores import PutBack, Restorer
 from gcp_adk_store.sessions.storage import SessionStorage
 
@@ -64,10 +62,13 @@ class Collector:
                 async for garbage in self._unreferenced(owner, mine):
                     yield garbage
 
-    async def remove(self, garbage: Garbage, put_back: PutBack | None) -> bool:
+    async def remove(
+        self, garbage: Garbage, put_back: PutBack | None, remove_copies: RemoveCopies | None
+    ) -> bool:
         """Remove what :meth:`find` found unless it is in use again; return whether it is gone.
 
-        Without *put_back*, a restore with artifacts to take back stays.
+        Without *put_back*, a restore with artifacts to take back stays; without *remove_copies*, an
+        unfinished fork that may have copied artifacts.
         """
         if garbage.kind is GarbageKind.PAYLOAD:
             return await self._storage.payloads.at(garbage.place).remove_unchanged(garbage.versions)
@@ -75,14 +76,17 @@ class Collector:
             return False
         (note,) = await self._storage.documents.get([garbage.name])
         key = self._storage.layout.session_at(_parent(garbage.name))
-        if note is not None and key is not None and garbage.kind is GarbageKind.RESTORE:
+        if note is None or key is None:
+            return True
+        if garbage.kind is GarbageKind.RESTORE:
             (left,) = read_restores([note])
-            if left.artifacts is not None and put_back is None:
-                return False
-            await self._restorer.finish(key, [left], put_back)
-        elif note is not None and key is not None:
-            await self._lifecycle.finish_deletions(key, read_deletions([note]))
-        return True
+            is_able = left.artifacts is None or put_back is not None
+            if is_able:
+                await self._restorer.finish(key, [left], put_back)
+            return is_able
+        (deletion,) = read_deletions([note])
+        is_able = not deletion.artifacts or remove_copies is not None
+        return is_able and await self._lifecycle.abandon(key, deletion, remove_copies)
 
     def _noted(
         self, note: Document, kind: GarbageKind, read: Callable[[Sequence[Document]], object]
@@ -147,35 +151,17 @@ class Collector:
             await rereads.again()  # another call deleted the session, or moved events, during the read
 
     async def _of_session(self, owner: PayloadOwner, stored: StoredSession) -> set[PayloadRef]:
-        found = refs_in(stored.state) | await self._in_texts(owner, stored.tail)
-        found |= await self._in_initial(owner, stored.initial)
+        payloads = self._storage.payloads
+        found = refs_in(stored.state) | await in_texts(payloads, owner, stored.tail)
+        found |= await in_initial(payloads, owner, stored.initial)
         live = stored.live
         for first in range(0, len(live), _SEGMENTS_AT_ONCE):
             segments = await self._reader.segments(stored, live[first : first + _SEGMENTS_AT_ONCE])
             if segments is None:
                 raise StoredDataError(f"{owner.path}: {segment_missing(stored)}")
             for segment in segments:
-                found |= await self._in_texts(owner, segment.texts)
-                found |= await self._in_initial(owner, segment.initial)
-        return found
-
-    async def _in_initial(
-        self, owner: PayloadOwner, initial: Mapping[str, object] | PayloadRef | None
-    ) -> set[PayloadRef]:
-        if not isinstance(initial, PayloadRef):
-            return refs_in(initial or {})
-        data = await self._storage.payloads.get(owner, initial)
-        return {initial} | refs_in(unpack_initial(initial, data))
-
-    async def _in_texts(self, owner: PayloadOwner, texts: Sequence[str]) -> set[PayloadRef]:
-        found: set[PayloadRef] = set()
-        for text in texts:
-            named = references(text)
-            found |= set(named.values())
-            whole = named.get(WHOLE)
-            if whole is not None:
-                data = await self._storage.payloads.get(owner, whole)
-                found |= set(references(unpack_text(whole, data)).values())
+                found |= await in_texts(payloads, owner, segment.texts)
+                found |= await in_initial(payloads, owner, segment.initial)
         return found
 
 

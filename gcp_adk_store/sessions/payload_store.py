@@ -4,7 +4,8 @@ The name of a payload is its digest, so a repeated write changes nothing. A read
 digest.
 """
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import Set as AbstractSet
 from datetime import UTC, datetime
 from itertools import groupby
 from typing import Final
@@ -23,7 +24,7 @@ from gcp_adk_store.operations import telemetry
 from gcp_adk_store.operations.fan_out import fan_out
 from gcp_adk_store.ports.documents import Documents
 from gcp_adk_store.ports.objects import Objects
-from gcp_adk_store.ports.refusals import ObjectExistsError, RefusedError, settling
+from gcp_adk_store.ports.refusals import ObjectExistsError, ObjectGoneError, RefusedError, settling
 from gcp_adk_store.sessions.parts import create, pages, renew
 
 _CHUNKS_PER_COMMIT: Final = 3
@@ -70,6 +71,44 @@ class BucketPayloads:
         except StoredDataError as exc:
             raise _unreadable(owner, ref, "damaged") from exc
         return None if read is None else read[0]
+
+    async def copy(
+        self,
+        source: PayloadOwner,
+        target: PayloadOwner,
+        refs: Collection[PayloadRef],
+        *,
+        parts_at: int | None,
+    ) -> set[PayloadRef]:
+        """Copy payloads of *source* to *target*, within the bucket; return those that are gone.
+
+        *target* is a life of its own that nothing else writes to. Takes 1 listing of the payloads of
+        *source*, and 1 request a payload.
+        """
+        found = {
+            stored.name: stored for stored in await self._objects.infos(self._folder(source), delimiter=None)
+        }
+        fields = ObjectFields(
+            content_type=DEFAULT_CONTENT_TYPE,
+            metadata={OWNER: target.path},
+            custom_time=None if parts_at is None else _custom_time(parts_at),
+        )
+        gone: set[PayloadRef] = set()
+
+        async def copy(ref: PayloadRef) -> None:
+            stored = found.get(f"{self._folder(source)}{ref.sha256}")
+            if stored is None:
+                gone.add(ref)
+                return
+            try:
+                await self._objects.copy(stored, f"{self._folder(target)}{ref.sha256}", fields)
+            except ObjectGoneError:
+                gone.add(ref)
+            except ObjectExistsError:
+                pass  # only the answer to an earlier attempt was lost
+
+        await fan_out(copy(ref) for ref in refs)
+        return gone
 
     async def renew_all(self, owner: PayloadOwner, *, parts_at: int) -> None:
         """Keep all payloads of *owner* until *parts_at* at least; harmless when repeated."""
@@ -121,6 +160,27 @@ class ChunkPayloads:
         documents = await self._documents.get(self._layout.chunks(owner, ref))
         bodies = [read_chunk(document) for document in documents if document is not None]
         return b"".join(bodies) if len(bodies) == len(documents) else None
+
+    async def copy(
+        self,
+        source: PayloadOwner,
+        target: PayloadOwner,
+        refs: Collection[PayloadRef],
+        *,
+        parts_at: int | None,
+    ) -> set[PayloadRef]:
+        """As in a bucket, but read and written again: Firestore copies nothing by itself."""
+        gone: set[PayloadRef] = set()
+
+        async def copy(ref: PayloadRef) -> None:
+            data = await self.get(source, ref)
+            if data is None or not ref.fits(data):
+                gone.add(ref)
+            else:
+                await self.put(target, Payload(ref=ref, data=data), parts_at=parts_at)
+
+        await fan_out(copy(ref) for ref in refs)
+        return gone
 
     async def renew_all(self, owner: PayloadOwner, *, parts_at: int) -> None:
         """As in a bucket."""
@@ -196,6 +256,28 @@ class Payloads:
         )
         for payload in payloads:
             telemetry.count_spilled(payload.ref.size, payload.ref.place.value)
+
+    async def copy(
+        self,
+        source: PayloadOwner,
+        target: PayloadOwner,
+        refs: AbstractSet[PayloadRef],
+        *,
+        parts_at: int | None,
+        skip_missing: bool,
+    ) -> None:
+        """Copy payloads, side by side, to be kept until *parts_at* at least; durable on return.
+
+        Raises:
+            PayloadMissingError: one is gone or damaged, and *skip_missing* is false.
+            StoredDataError: they are in a bucket that was not given.
+        """
+        ordered = sorted(refs, key=lambda ref: ref.sha256)
+        for place in PayloadPlace:
+            mine = [ref for ref in ordered if ref.place is place]
+            gone = await self.at(place).copy(source, target, mine, parts_at=parts_at) if mine else ()
+            if gone and not skip_missing:
+                raise _unreadable(source, min(gone, key=lambda ref: ref.sha256), "missing or damaged")
 
     async def get(self, owner: PayloadOwner, ref: PayloadRef) -> bytes:
         """Return the bytes that *ref* names.

@@ -47,7 +47,7 @@ _SEGMENTS_PER_READ: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class _Chosen:
+class Chosen:
     """What a read returns of a session, without payloads."""
 
     stored: StoredSession
@@ -92,9 +92,9 @@ class SessionReader(CompletingReader):
             UnavailableError: others changed the session each time until the deadline.
         """
 
-        async def choose(stored: StoredSession) -> _Chosen | None:
+        async def choose(stored: StoredSession) -> Chosen | None:
             events = await self._events(stored, config)
-            return None if events is None else _Chosen(stored, events)
+            return None if events is None else Chosen(stored, events)
 
         return await self._find(key, choose, whole=wants_events(config))
 
@@ -108,6 +108,29 @@ class SessionReader(CompletingReader):
         """
         return await self._find(key, partial(self._at, point=point, omit_unknown=omit_unknown), whole=True)
 
+    async def find_past(
+        self, key: SessionKey, point: Point | None, *, omit_unknown: bool, reader: UserKey
+    ) -> "tuple[StoredSession, Past, Found] | None":
+        """Return a session as it is stored, what it was at *point*, and as the user *reader* reads that.
+
+        The point is by default now.
+
+        Raises:
+            PointMissingError, InitialStateUnknownError, StoredDataError, UnavailableError: as
+                :meth:`find_at`.
+        """
+        seen: list[tuple[StoredSession, Past]] = []
+
+        async def choose(stored: StoredSession) -> Chosen | None:
+            past = await self.past(stored, point=point, omit_unknown=omit_unknown)
+            if past is None:
+                return None
+            seen[:] = [(stored, past)]
+            return Chosen(past.stored, past.events[: past.count], past.changed)
+
+        found = await self._find(key, choose, whole=True, reader=reader)
+        return None if found is None else (*seen[0], found)
+
     async def find_before(self, key: SessionKey, invocation_id: str) -> Found | None:
         """Return a session as it was before an invocation, without keys whose values are unknown.
 
@@ -119,18 +142,25 @@ class SessionReader(CompletingReader):
             return None
 
     async def _find(
-        self, key: SessionKey, choose: Callable[[StoredSession], Awaitable["_Chosen | None"]], *, whole: bool
+        self,
+        key: SessionKey,
+        choose: Callable[[StoredSession], Awaitable["Chosen | None"]],
+        *,
+        whole: bool,
+        reader: UserKey | None = None,
     ) -> Found | None:
         """Return what *choose* picks of a session, read again while others change what it needs.
 
-        It picks nothing if a segment is gone. The document has no tail unless it is read *whole*.
+        It picks nothing if a segment is gone. The document has no tail unless it is read *whole*. The state
+        of the user is that of *reader*, by default the session's own.
         """
+        reader = reader or key.owner
         lost: tuple[str, int] | None = None
         incomplete: list[str | None] | None = None
         rereads = Rereads(self._documents.deadline_s)
         while True:
             fields = None if whole else HEADER_FIELDS
-            document, app, user = await self._documents_of(key, fields=fields)
+            document, app, user = await self._documents_of(key, fields=fields, reader=reader)
             if document is None:
                 return None
             stored = await decoded(read_session if whole else read_header, document)
@@ -141,7 +171,7 @@ class SessionReader(CompletingReader):
             try:
                 chosen = await choose(stored)
                 if chosen is not None:
-                    shared = await self._complete_shared(key.owner, app, user)
+                    shared = await self._complete_shared(reader, app, user)
                     found = await self.complete(chosen.stored, chosen.events, shared)
                     if found is not None:
                         return replace(found, changed=chosen.changed)
@@ -156,11 +186,11 @@ class SessionReader(CompletingReader):
                 incomplete = seen
             await rereads.again()
 
-    async def _at(self, stored: StoredSession, *, point: Point, omit_unknown: bool) -> "_Chosen | None":
+    async def _at(self, stored: StoredSession, *, point: Point, omit_unknown: bool) -> "Chosen | None":
         past = await self.past(stored, point=point, omit_unknown=omit_unknown)
-        return None if past is None else _Chosen(past.stored, past.events[: past.count], past.changed)
+        return None if past is None else Chosen(past.stored, past.events[: past.count], past.changed)
 
-    async def past(self, stored: StoredSession, *, point: Point, omit_unknown: bool) -> "Past | None":
+    async def past(self, stored: StoredSession, *, point: Point | None, omit_unknown: bool) -> "Past | None":
         """Return a session as it was at *point*, without payloads; ``None`` if a segment is gone."""
         segments = await self.segments(stored, stored.live)
         if segments is None:
@@ -171,7 +201,7 @@ class SessionReader(CompletingReader):
         for number, texts in zip([*stored.live, stored.sealed], runs, strict=True):
             events += await decode_events(texts, where=self.place_of(stored, number), pauses=pauses)
         events = await self._unpacked(stored, events)
-        count = point.kept([one.event for one in events])
+        count = len(events) if point is None else point.kept([one.event for one in events])
         deltas = [split_scopes(one.event.actions.state_delta).session for one in events]
         kept, later = last_values(deltas[:count]), last_values(deltas[count:])
         initial: Mapping[str, Any] | None = {}
@@ -233,13 +263,12 @@ class SessionReader(CompletingReader):
         return await self.complete(stored, newest, shared)
 
     async def _documents_of(
-        self, key: SessionKey, *, fields: Sequence[str] | None = None
+        self, key: SessionKey, *, fields: Sequence[str] | None = None, reader: UserKey | None = None
     ) -> list[Document | None]:
-        """Return the documents of a session, its app and its user."""
+        """Return the documents of a session, its app and its user, or another user, the *reader*."""
         layout = self._layout
-        return await self._documents.get(
-            [layout.session(key), layout.app(key.app), layout.user(key.owner)], fields=fields
-        )
+        paths = [layout.session(key), layout.app(key.app), layout.user(reader or key.owner)]
+        return await self._documents.get(paths, fields=fields)
 
     async def stored(self, key: SessionKey) -> StoredSession | None:
         """Return the session document as it is now."""

@@ -32,9 +32,11 @@ from gcp_adk_store.sessions.appends import HeldEvents, Spelling, UnderWay
 from gcp_adk_store.sessions.arguments import require_either
 from gcp_adk_store.sessions.check_methods import CheckMethods
 from gcp_adk_store.sessions.descriptions import DescriptionMethods
+from gcp_adk_store.sessions.fork_methods import ForkMethods
+from gcp_adk_store.sessions.forking import SessionForks
 from gcp_adk_store.sessions.garbage import Collector
 from gcp_adk_store.sessions.handle import made_session, to_session
-from gcp_adk_store.sessions.lifecycle import SessionLifecycle
+from gcp_adk_store.sessions.lifecycle import RemoveCopies, SessionLifecycle
 from gcp_adk_store.sessions.listings import ListingMethods
 from gcp_adk_store.sessions.payload_store import Payloads
 from gcp_adk_store.sessions.reader import SessionReader
@@ -49,6 +51,7 @@ logger = logging.getLogger(__name__)
 class FirestoreSessionService(
     AppendMethods,
     CheckMethods,
+    ForkMethods,
     RestoreMethods,
     ListingMethods,
     DescriptionMethods,
@@ -165,6 +168,13 @@ class FirestoreSessionService(
         self._recorder = SessionRecorder(self._storage, self._reader)
         self._lifecycle = SessionLifecycle(self._storage, self._reader)
         self._restorer = Restorer(self._storage, self._reader, self._spelling)
+        self._forks = SessionForks(
+            self._storage,
+            self._reader,
+            self._lifecycle,
+            self._limits,
+            skip_missing=on_missing_payload == "placeholder",
+        )
         self._collector = Collector(self._storage, self._reader, self._lifecycle, self._restorer)
         limiter = partial(
             Limiter, max_waiting=self._limits.max_waiting, longest_wait_s=self._limits.deadline_s
@@ -269,10 +279,10 @@ class FirestoreSessionService(
     async def find_garbage(self, *, older_than_s: float = DEFAULT_AGE_S) -> AsyncIterator[Garbage]:
         """Yield unreferenced data below the service's prefix that is older than *older_than_s*.
 
-        These are interrupted deletions and restores, and payloads without a reference: of failed appends, of
-        values that were replaced, of sessions that Firestore removed. Data of a document that cannot be read
-        has the kind ``GarbageKind.UNREADABLE``, and stays. Reads the names of all payloads, and the documents
-        that old payloads belong to.
+        These are interrupted deletions, restores and forks, and payloads without a reference: of failed
+        appends, of values that were replaced, of sessions that Firestore removed. Data of a document that
+        cannot be read has the kind ``GarbageKind.UNREADABLE``, and stays. Reads the names of all payloads,
+        and the documents that old payloads belong to.
 
         Args:
             older_than_s: Seconds since the last write, an hour at least, a day by default: far more than the
@@ -285,16 +295,19 @@ class FirestoreSessionService(
             yield garbage
 
     @operation
-    async def remove_garbage(self, garbage: Garbage, *, put_back: PutBack | None = None) -> bool:
+    async def remove_garbage(
+        self, garbage: Garbage, *, put_back: PutBack | None = None, remove_copies: RemoveCopies | None = None
+    ) -> bool:
         """Remove what :meth:`find_garbage` found unless it is in use again; return whether it is gone.
 
         Writers and other collectors may run at the same time. A restore that has artifacts to take back stays
-        without *put_back*, with which ``Store.remove_garbage`` calls this.
+        without *put_back*, and a fork that may have copied artifacts without *remove_copies*:
+        ``Store.remove_garbage`` calls this with both.
 
         Raises:
             OutcomeUnknownError: not answered; calling again is safe.
         """
-        return await self._collector.remove(garbage, put_back)
+        return await self._collector.remove(garbage, put_back, remove_copies)
 
     async def close(self) -> None:
         """Wait as :meth:`flush` does, then close own connections."""

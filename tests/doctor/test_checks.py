@@ -121,6 +121,7 @@ RIGHT: list[tuple[str, Callable[[Any], object], str]] = [
                         "state",
                         "initial",
                         "initial_payload",
+                        "origin",
                         "tail",
                         "chain",
                         "chain_sealed",

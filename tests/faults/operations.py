@@ -12,6 +12,7 @@ from google.genai import types
 from gcp_adk_store import FirestoreSessionService, GcsArtifactService, Point, SessionExistsError, Store
 from gcp_adk_store.artifacts import file_methods
 from gcp_adk_store.cloud.storage import resumable
+from gcp_adk_store.codec import forks
 from gcp_adk_store.codec.objects import upload_name
 from gcp_adk_store.local import objects
 from gcp_adk_store.model.keys import ArtifactKey
@@ -227,6 +228,64 @@ class Delete(Operation):
         return await held.delete_session(**WHO)
 
 
+class Fork(Operation):
+    """``fork_session`` of a store."""
+
+    def __init__(
+        self,
+        events: int,
+        *,
+        at: Point | None = None,
+        artifacts: bool = False,
+        large: bool = True,
+        **options: Any,
+    ) -> None:
+        self._events = events
+        self._at = at
+        self._large = large
+        self._artifacts = artifacts
+        self._options = options
+
+    async def prepare(self, world: World) -> None:
+        """Make a session with segments and payloads of every kind, and artifacts."""
+        service = world.sessions(limits={"seal_tail_bytes": 1}, **self._options)
+        held = await service.create_session(**WHO, state=ALL_SCOPES if self._large else None)
+        for number in range(self._events):
+            delta = {"mine": f"{number}" * 200} if self._large else {}
+            await service.append_event(held, event(number, picture=self._large, delta=delta))
+        if self._artifacts:
+            for filename in ("f", "g"):
+                await world.artifacts().save_artifact(
+                    **WHO, filename=filename, artifact=types.Part(text=filename)
+                )
+        await world.collect()  # values that were replaced
+
+    async def attach(self, world: World) -> Any:
+        sessions = world.sessions(acting=True, limits={"seal_tail_bytes": 1}, **self._options)
+        artifacts = world.artifacts(acting=True) if self._artifacts else None
+        return Store(sessions=sessions, artifacts=artifacts), []
+
+    async def act(self, held: Any) -> Any:
+        store, made = held
+        made.append(await store.fork_session(**WHO, at=self._at, to_session_id="fork", to_user_id="other"))
+        return made[0]
+
+    async def recover(self, world: World) -> None:
+        """Fork again; it may exist."""
+        try:
+            await super().recover(world)
+        except SessionExistsError:
+            service = world.sessions(**self._options)
+            assert await service.get_session(app_name="app", user_id="other", session_id="fork")
+
+    async def go_on(self, held: Any) -> None:
+        """Append to the fork that the caller got."""
+        (store, (session,)) = held
+        await store.sessions.append_event(session, event(999))
+        who = {"app_name": "app", "user_id": "other", "session_id": "fork"}
+        assert session.model_dump() == (await store.sessions.get_session(**who)).model_dump()
+
+
 class Restore(Operation):
     """``restore_session``, of a session with segments and payloads, perhaps with artifacts."""
 
@@ -355,9 +414,10 @@ async def opened(service: GcsArtifactService) -> list[bytes]:
 
 
 def use_small_pieces() -> None:
-    """Send files of some hundred kilobytes piece by piece."""
+    """Send files of some hundred kilobytes piece by piece, and forks in commits of two segments."""
     for module in (resumable, file_methods, objects):
         module.CHUNK_BYTES = 256 * 1024  # type: ignore[attr-defined]  # of the one, imported by the other
+    forks.SEGMENTS_PER_COMMIT = 2  # type: ignore[misc]  # so that few events take several commits
 
 
 LARGE_CHANGE: dict[str, Any] = {"make": lambda: event(1, picture=True, delta=ALL_SCOPES)}
@@ -380,6 +440,10 @@ OPERATIONS: dict[str, Operation] = {
     "delete": Delete(0),
     "delete with segments and chunks": Delete(2),
     "delete with segments and objects": Delete(2, bucket=True),
+    "fork with chunks": Fork(1),
+    "fork at a point with objects": Fork(2, at=Point.position(1), bucket=True),
+    "fork in several commits": Fork(3, large=False),
+    "fork with artifacts": Fork(1, artifacts=True, large=False),
     "restore": Restore(),
     "restore with objects and artifacts": Restore(artifacts=True, bucket=True),
     "get": Read(lambda service: service.get_session(**WHO)),

@@ -111,6 +111,7 @@ def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     watch(monkeypatch)
     for module in ("artifacts.file_methods", "local.objects"):
         monkeypatch.setattr(f"gcp_adk_store.{module}.CHUNK_BYTES", 256 * 1024)
+    monkeypatch.setattr("gcp_adk_store.codec.forks.SEGMENTS_PER_COMMIT", 2)
 
 
 @pytest.fixture

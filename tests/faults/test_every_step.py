@@ -81,6 +81,7 @@ def _with_faults(told: Emulators) -> Iterator[Emulators]:
         patch.setenv(STORAGE_VARIABLE, storage.address)
         for module in ("artifacts.file_methods", "cloud.storage.resumable"):
             patch.setattr(f"gcp_adk_store.{module}.CHUNK_BYTES", 256 * 1024)
+        patch.setattr("gcp_adk_store.codec.forks.SEGMENTS_PER_COMMIT", 2)
         yield told
 
 

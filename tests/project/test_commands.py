@@ -95,6 +95,7 @@ PYTHON = {
     "docs/credentials.md": 1,
     "docs/deploying.md": 1,
     "docs/fsck.md": 1,
+    "docs/histories.md": 2,
     "docs/migrating.md": 1,
     "docs/performance.md": 1,
     "docs/telemetry.md": 2,

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from google.adk.agents import LlmAgent
 from google.adk.events import Event, EventActions
 from google.adk.runners import Runner
 from google.adk.sessions import InMemorySessionService
@@ -197,6 +198,40 @@ def test_every_link_and_path_in_the_documents_exists() -> None:
         ]
 
     assert [] == missing
+
+
+async def test_the_code_of_the_page_about_points_and_forks_runs() -> None:
+    """A message is said differently in a fork, and a guest's conversation goes to the user who logged in."""
+    names: dict[str, Any] = {}
+    for code in blocks("docs/histories.md", "python"):
+        exec(code, names)  # noqa: S102  # as above
+    async with Store.local(":memory:") as store:
+        agent = LlmAgent(name="agent", model=Told())
+        runner = Runner(app_name="support", agent=agent, session_service=store.sessions)
+        who: dict[str, Any] = {"app_name": "support", "user_id": "ada", "session_id": "s1"}
+        await store.sessions.create_session(**who)
+        for text in ("hello", "good bye"):
+            message = types.Content(role="user", parts=[types.Part(text=text)])
+            async for event in runner.run_async(user_id="ada", session_id="s1", new_message=message):
+                last = event
+        fork_id = await names["say_instead"](store, runner, last, "how are you?")
+        fork = await store.sessions.get_session(**{**who, "session_id": fork_id})
+        assert fork is not None
+        said = [
+            event.content.parts[0].text
+            for event in fork.events
+            if event.author == "user" and event.content and event.content.parts
+        ]
+        assert ["hello", "how are you?"] == said
+
+        await store.artifacts.save_artifact(**who, filename="f", artifact=types.Part(text="f"))
+        taken = await names["log_in"](store, "ada", "bob", "s1")
+        kept: dict[str, Any] = {"app_name": "support", "user_id": "bob", "session_id": taken.id}
+        found = await store.sessions.get_session(**kept)
+        assert taken == found
+        assert await store.sessions.get_session(**who) is None
+        assert [] == await store.artifacts.list_artifact_keys(**who)
+        assert ["f"] == await store.artifacts.list_artifact_keys(**kept)
 
 
 def titles(text: str) -> set[str]:

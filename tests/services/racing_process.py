@@ -78,6 +78,15 @@ class Racer:
                 outcomes.append((words, STORED))
         return outcomes
 
+    async def fork(self, at: At, who: dict[str, Any], to_session_id: str) -> str:
+        """Fork a session with its artifacts; return the outcome."""
+        self._service(at)
+        try:
+            await self._stores["raise"].fork_session(**who, to_session_id=to_session_id)
+        except StoreError as exc:
+            return type(exc).__name__
+        return STORED
+
     async def describe(self, at: At, who: dict[str, Any], count: int) -> None:
         """Give a session *count* labels of its own, one by one."""
         for number in range(count):

@@ -215,6 +215,29 @@ async def test_of_processes_that_make_one_session_one_does_each_round(
     assert user == documents[f"/adk_users/{USER}"]["state"]
 
 
+async def test_of_processes_that_fork_to_one_id_exactly_one_does(
+    racers: list[RacingProcess], place: dict[str, Any], reader: FirestoreSessionService
+) -> None:
+    """While another one appends to the source; the fork is a beginning of it, with the state of there."""
+    appender, *forkers = racers
+    appender.call("create", **place, state={}, until_made=False)
+    append = {"at": place["at"], "on_conflict": "raise", "size": 700}
+    appender.call("append", **append, deltas=[{"n": number} for number in range(6)])
+    for turn in range(3):
+        deltas = [{"n": number} for number in range(6 * (turn + 1), 6 * (turn + 2))]
+        appender.begin("append", **append, deltas=deltas)
+        outcomes = race(forkers, "fork", {**place, "to_session_id": f"fork{turn}"})
+        appender.answer()
+        source = await reader.get_session(**place["who"])
+        fork = await reader.get_session(**{**place["who"], "session_id": f"fork{turn}"})
+
+        assert sorted([*["SessionExistsError"] * (len(forkers) - 1), STORED]) == sorted(outcomes)
+        assert source is not None
+        assert fork is not None
+        assert source.events[: len(fork.events)] == fork.events
+        assert len(fork.events) - 1 == fork.state["n"]
+
+
 @pytest.mark.parametrize("size", [300, LARGE], ids=["small", "large"])
 async def test_an_append_comes_before_a_deletion_or_is_told(
     racers: list[RacingProcess],

@@ -60,6 +60,7 @@ class Tour:
         yield "append_event", lambda: sessions.append_event(self._session, picture(300_000))
         yield "get_session", lambda: sessions.get_session(**WHO)
         yield "get_session_at", lambda: sessions.get_session_at(**WHO, at=Point.position(1))
+        yield "fork_session", lambda: self.store.fork_session(**WHO)
         yield "list_sessions", lambda: sessions.list_sessions(**OWNER)
         yield "list_sessions", lambda: sessions.list_sessions(app_name="app")
         yield "list_sessions_page", lambda: sessions.list_sessions_page(**OWNER)

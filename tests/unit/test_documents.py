@@ -768,7 +768,7 @@ def test_an_incomplete_session_is_refused(name: str) -> None:
         (read_state, {"state": {}}, 1),
         (read_segment, BODY, 2),
         (read_chunk, {"body": b""}, 1),
-        (lambda found: read_deletions([found]), {"epoch": "e1", "sealed": 1}, 1),
+        (lambda found: read_deletions([found]), {"epoch": "e1", "sealed": 1}, 2),
     ],
     ids=["session", "state", "segment", "chunk", "deletion"],
 )

@@ -6,7 +6,7 @@ locals {
     apps  = ["state"]
     users = ["state"]
     sessions = [
-      "state", "initial", "initial_payload", "tail", "chain", "chain_sealed",
+      "state", "initial", "initial_payload", "tail", "chain", "chain_sealed", "origin",
       "create_time", "sealed_max", "cut", "expire_at", "parts_expire_at", "turns",
       "last_turn", "title", "labels", "label_set", "last_text",
     ]
