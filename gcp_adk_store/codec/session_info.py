@@ -5,14 +5,8 @@ from typing import Final
 from pydantic import Field
 
 from gcp_adk_store.codec.fields import FORMAT
-from gcp_adk_store.codec.stored import (
-    HEADER_WITHOUT_STATE,
-    Count,
-    DocumentFields,
-    Number,
-    has_chain,
-    read_fields,
-)
+from gcp_adk_store.codec.kinds import Count, DocumentFields, Number, has_chain, read_fields
+from gcp_adk_store.codec.stored import HEADER_WITHOUT_STATE
 from gcp_adk_store.codec.summaries import SHOWN_FIELDS
 from gcp_adk_store.codec.writes import Document
 from gcp_adk_store.model.session_info import SessionInfo, SessionOrigin

@@ -7,20 +7,28 @@ Reads migrate older documents. Format 2 adds fields to sessions and segments, wh
 The next append or seal of a session in format 1 adds them; its segments stay as they are.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Annotated, Any, ClassVar, Final, TypeVar
+from typing import Annotated, Any, Final
 
-from pydantic import BaseModel, ConfigDict, Field, Strict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, Strict
 
-from gcp_adk_store.codec.documents import UNCHANGED_FORMAT, Deletion
 from gcp_adk_store.codec.fields import FORMAT
+from gcp_adk_store.codec.kinds import (
+    Count,
+    DocumentFields,
+    Epoch,
+    Head,
+    Number,
+    has_chain,
+    read_fields,
+    wrong,
+)
 from gcp_adk_store.codec.names import escape_name
 from gcp_adk_store.codec.packing import MAX_SEGMENTS, unpack_segment
-from gcp_adk_store.codec.restores import Restore, unpack_artifacts
 from gcp_adk_store.codec.spilling import decode_ref
-from gcp_adk_store.codec.values import decode_state, kind_of
+from gcp_adk_store.codec.values import decode_state
 from gcp_adk_store.codec.writes import Document
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
 from gcp_adk_store.model.expiry import MAX_TTL_S, Expiry
@@ -30,23 +38,7 @@ from gcp_adk_store.model.segment_numbers import Cut, are_runs, newest_live
 from gcp_adk_store.model.sessions import Origin, Segment, StoredSession
 from gcp_adk_store.model.summaries import Turns
 
-MAX_COUNT: Final = 10**18 - 1
-"""The highest count that fits the marker of a handle."""
-
-Fields = Mapping[str, Any]
-Count = Annotated[int, Field(ge=0, le=MAX_COUNT)]
-Number = Annotated[float, Field(allow_inf_nan=False)]
-Head = Annotated[bytes, Field(min_length=32, max_length=32)]
-Epoch = Annotated[str, Field(pattern=r"^[^%/`\\\x00-\x1f\x7f]{1,200}$")]
-"""Documents' ids contain it unchanged."""
-
 _EPOCH: Final = datetime.fromtimestamp(0, UTC)
-
-_WITHOUT_CHAIN: Final = 1
-"""The format of sessions and segments that have no chain, and do not say their initial state."""
-
-UPCASTS: Final[Mapping[int, Callable[[Fields], Fields]]] = {_WITHOUT_CHAIN: lambda fields: fields}
-"""Format -> migration to the next format: one entry for each number below ``FORMAT``."""
 
 HEADER_FIELDS: Final = (
     "format",
@@ -74,15 +66,6 @@ HEADER_FIELDS: Final = (
 HEADER_WITHOUT_STATE: Final = tuple(field for field in HEADER_FIELDS if field != "state")
 
 
-class DocumentFields(BaseModel):
-    """Fields of a document; a value of another kind is damage."""
-
-    model_config = ConfigDict(strict=True)
-
-    newest: ClassVar[int] = UNCHANGED_FORMAT
-    """The newest number of such a document that this release reads."""
-
-
 class _Body(DocumentFields):
     body: bytes
 
@@ -102,10 +85,12 @@ class _SegmentHeads(DocumentFields):
 
 
 class _State(DocumentFields):
-    state: dict[str, Any] = {}
+    state: Annotated[dict[str, Any], Field(default_factory=dict)]
 
 
-class _Deletion(DocumentFields):
+class PartFields(DocumentFields):
+    """What tells the parts of a session: segments and payloads."""
+
     newest = FORMAT
 
     epoch: Epoch
@@ -115,14 +100,7 @@ class _Deletion(DocumentFields):
     )
 
 
-class _ForkNote(DocumentFields):
-    newest = FORMAT
-
-    making: bool | None = None
-    artifacts: bool = False
-
-
-class _Header(_Deletion):
+class _Header(PartFields):
     app: str
     user: str
     id: str
@@ -141,7 +119,9 @@ class _Session(_HeaderWithState):
     tail_bytes: Count
 
 
-class _Cut(DocumentFields):
+class RunFields(DocumentFields):
+    """A run of numbers of segments."""
+
     model_config = ConfigDict(strict=True, extra="forbid")
 
     start: Annotated[int, Field(alias="from", ge=0, le=MAX_SEGMENTS)]
@@ -153,18 +133,11 @@ class _Head(DocumentFields):
 
     chain: Head
     restores: Count = 0
-    cut: list[_Cut] = []
+    cut: Annotated[list[RunFields], Field(default_factory=list)]
 
     @property
     def runs(self) -> Cut:
         return tuple(range(run.start, run.to + 1) for run in self.cut)
-
-
-class _Restore(DocumentFields):
-    epoch: Epoch
-    restore_id: Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
-    segments: list[_Cut]
-    artifacts: bytes | None = None
 
 
 class _SealedHead(DocumentFields):
@@ -213,24 +186,21 @@ class _Expiry(DocumentFields):
     parts_expire_at: Annotated[datetime, Field(ge=_EPOCH)] | None = None
 
 
-Kind = TypeVar("Kind", bound=DocumentFields)
-
-
 def read_session(document: Document) -> StoredSession:
     """Return the session in *document*."""
     fields = read_fields(_Session, document)
     stored = _session(document, fields, fields.state)
     if bool(fields.tail) != bool(fields.tail_bytes):  # the value before a seal emptied the tail
-        raise _wrong(document, "tail_bytes")
+        raise wrong(document, "tail_bytes")
     if fields.rev < len(stored.live) + len(fields.tail):  # each segment holds at least one event
-        raise _wrong(document, "rev")
+        raise wrong(document, "rev")
     heads = None
     if stored.chain is not None:
         heads = read_fields(_SealedHead, document)
         if heads.chain_from > fields.rev:
-            raise _wrong(document, "chain_from")
+            raise wrong(document, "chain_from")
         if not fields.tail and heads.chain_sealed != stored.chain:
-            raise _wrong(document, "chain_sealed")
+            raise wrong(document, "chain_sealed")
     return replace(
         stored,
         tail=fields.tail,
@@ -264,7 +234,7 @@ def read_segment(document: Document) -> Segment:
     except StoredDataError as exc:
         raise StoredDataError(f"{document.path}: {exc}") from exc.__cause__
     if not texts:  # a seal needs a tail with events
-        raise _wrong(document, "count")
+        raise wrong(document, "count")
     if len(texts) != fields.count:
         raise StoredDataError(f"{document.path} holds {len(texts)} events, not {fields.count}")
     segment = Segment(texts=texts, running_max=fields.running_max, initial=_initial(document))
@@ -279,97 +249,13 @@ def read_chunk(document: Document) -> bytes:
     return read_fields(_Body, document).body
 
 
-def read_deletions(documents: Sequence[Document]) -> list[Deletion]:
-    """Return the unfinished deletions, and unfinished forks, that *documents* note."""
-    deletions = []
-    for document in documents:
-        fields = read_fields(_Deletion, document)
-        if fields.epoch != document.path.rpartition("/")[2]:
-            # Of another life: a removal would hit the living session.
-            raise _wrong(document, "epoch")
-        fork = read_fields(_ForkNote, document)
-        deletions.append(
-            Deletion(
-                epoch=fields.epoch,
-                sealed=fields.sealed,
-                spilled=fields.spilled,
-                making=fork.making,
-                artifacts=fork.artifacts,
-                update_time=document.update_time if fork.making else "",
-            )
-        )
-    return deletions
-
-
-def read_restores(documents: Sequence[Document]) -> list[Restore]:
-    """Return the unfinished restores among *documents*."""
-    restores = []
-    for document in documents:
-        fields = read_fields(_Restore, document)
-        if fields.restore_id != document.path.rpartition("/")[2]:
-            raise _wrong(document, "restore_id")
-        try:
-            artifacts = None if fields.artifacts is None else unpack_artifacts(fields.artifacts)
-        except StoredDataError as exc:
-            raise StoredDataError(f"{document.path}: {exc}") from exc.__cause__
-        restores.append(
-            Restore(
-                epoch=fields.epoch,
-                restore_id=fields.restore_id,
-                segments=tuple(range(run.start, run.to + 1) for run in fields.segments),
-                artifacts=artifacts,
-                restored_at=float(document.update_time),
-            )
-        )
-    return restores
-
-
-def current_fields(
-    document: Document,
-    *,
-    newest: int = FORMAT,
-    upcasts: Mapping[int, Callable[[Fields], Fields]] = UPCASTS,
-) -> Fields:
-    """Return the fields of *document* in the format *newest*; the stored document stays as it is."""
-    fields: Fields = document.fields
-    while type(found := fields.get("format")) is int and found in upcasts and found != newest:
-        fields = {**upcasts[found](fields), "format": found + 1}
-    if type(found) is int and found == newest:
-        return fields
-    shown = found if found is None or type(found) is int else kind_of(found)
-    raise StoredDataError(
-        f"{document.path} has format {shown}, this release reads {newest}; upgrade gcp-adk-store"
-    )
-
-
-def read_fields(kind: type[Kind], document: Document) -> Kind:
-    """Return some fields of *document*; each has the required kind and value."""
-    try:
-        return kind.model_validate(current_fields(document, newest=kind.newest))
-    except ValidationError as exc:
-        problem = exc.errors(include_url=False, include_context=False)[0]
-    # Outside of the block: pydantic's error quotes the content.
-    name, *indexes = problem["loc"]
-    where = "".join([str(name), *(f"[{index}]" for index in indexes)])
-    if problem["type"] == "missing":
-        raise StoredDataError(f"{document.path} lacks {where}")
-    if problem["type"].endswith("_type"):
-        found = kind_of(problem["input"])
-        raise StoredDataError(f"{document.path} has a field of a wrong kind: {where} is {found}")
-    raise _wrong(document, where)
-
-
-def _wrong(document: Document, name: str) -> StoredDataError:
-    return StoredDataError(f"{document.path} has a field that cannot be right: {name}")
-
-
 def _session(document: Document, fields: _Header, state: dict[str, Any]) -> StoredSession:
     head = read_fields(_Head, document) if has_chain(document) else None
     cut = head.runs if head else ()
     if not are_runs(cut, sealed=fields.sealed):
-        raise _wrong(document, "cut")
+        raise wrong(document, "cut")
     if (fields.sealed_max is None) != (newest_live(fields.sealed, cut) is None):
-        raise _wrong(document, "sealed_max")
+        raise wrong(document, "sealed_max")
     return StoredSession(
         key=_key(document, fields),
         epoch=fields.epoch,
@@ -390,18 +276,13 @@ def _session(document: Document, fields: _Header, state: dict[str, Any]) -> Stor
     )
 
 
-def has_chain(document: Document) -> bool:
-    """Return whether a session or segment has the fields that came with format 2."""
-    return document.fields["format"] != _WITHOUT_CHAIN
-
-
 def _turns(document: Document, revision: int) -> Turns | None:
     """Return a session's turns; ``None`` if it had events before the store counted turns."""
     if not has_chain(document) or "turns" not in document.fields:
         return None if revision else Turns()
     fields = read_fields(_Turns, document)
     if fields.turns > revision or bool(fields.turns) != bool(fields.last_turn):
-        raise _wrong(document, "turns")
+        raise wrong(document, "turns")
     return Turns(count=fields.turns, last=fields.last_turn)
 
 
@@ -409,7 +290,7 @@ def _initial(document: Document) -> Mapping[str, Any] | PayloadRef | None:
     """Return a session's initial state, or the payload that holds it; ``None`` if the document lacks both."""
     fields = read_fields(_Initial, document) if has_chain(document) else _Initial()
     if fields.initial is not None and fields.initial_payload is not None:
-        raise _wrong(document, "initial_payload")
+        raise wrong(document, "initial_payload")
     if fields.initial_payload is None:
         return None if fields.initial is None else _decoded(document, fields.initial)
     try:
@@ -438,9 +319,9 @@ def _key(document: Document, fields: _Header) -> SessionKey:
         key = SessionKey(app=fields.app, user=fields.user, session=fields.id)
         names = [escape_name(id_, what="id") for id_ in (key.app, key.user, key.session)]
     except InvalidInputError:
-        raise _wrong(document, "app, user or id") from None
+        raise wrong(document, "app, user or id") from None
     if names != document.path.split("/")[1::2]:
-        raise _wrong(document, "app, user or id")
+        raise wrong(document, "app, user or id")
     return key
 
 

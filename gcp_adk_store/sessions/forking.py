@@ -13,8 +13,8 @@ from google.adk.sessions import Session
 
 from gcp_adk_store.codec.documents import Deletion
 from gcp_adk_store.codec.forks import fork_writes, in_commits, note_removal, note_write
+from gcp_adk_store.codec.notes import read_deletions
 from gcp_adk_store.codec.spilling import spill_state
-from gcp_adk_store.codec.stored import read_deletions
 from gcp_adk_store.codec.writes import Write, Written
 from gcp_adk_store.errors import (
     OutcomeUnknownError,

@@ -4,8 +4,9 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Final
 
 from gcp_adk_store.codec.documents import ids_of
+from gcp_adk_store.codec.notes import read_deletions, read_restores
 from gcp_adk_store.codec.restores import restores_collection
-from gcp_adk_store.codec.stored import read_deletions, read_restores, read_session, read_state
+from gcp_adk_store.codec.stored import read_session, read_state
 from gcp_adk_store.codec.writes import Document
 from gcp_adk_store.errors import StoredDataError
 from gcp_adk_store.model.garbage import Garbage, GarbageKind, StoredPayload, require_age

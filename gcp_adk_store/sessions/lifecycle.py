@@ -8,8 +8,8 @@ from dataclasses import replace
 from gcp_adk_store.codec.documents import Deletion
 from gcp_adk_store.codec.forks import claim
 from gcp_adk_store.codec.initial import pack_initial
+from gcp_adk_store.codec.notes import read_deletions
 from gcp_adk_store.codec.spilling import Spilled
-from gcp_adk_store.codec.stored import read_deletions
 from gcp_adk_store.codec.writes import Written
 from gcp_adk_store.errors import (
     AccessDeniedError,

@@ -9,8 +9,8 @@ from typing import Any
 from google.adk.sessions import Session
 
 from gcp_adk_store.codec.event_payloads import references
+from gcp_adk_store.codec.notes import read_restores
 from gcp_adk_store.codec.restores import Restore, finish_restore, restore, restores_collection
-from gcp_adk_store.codec.stored import read_restores
 from gcp_adk_store.codec.writes import Write
 from gcp_adk_store.errors import OutcomeUnknownError, PayloadMissingError, SessionMissingError, StoreError
 from gcp_adk_store.model.artifact_points import ArtifactsAt

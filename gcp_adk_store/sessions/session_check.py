@@ -8,8 +8,8 @@ from gcp_adk_store.codec.documents import Deletion
 from gcp_adk_store.codec.event_payloads import WHOLE, references
 from gcp_adk_store.codec.events import StoredEvent, complete_event, decode_event
 from gcp_adk_store.codec.initial import unpack_initial
+from gcp_adk_store.codec.notes import read_deletions
 from gcp_adk_store.codec.spilling import unpack_value
-from gcp_adk_store.codec.stored import read_deletions
 from gcp_adk_store.codec.writes import Delete
 from gcp_adk_store.errors import StoredDataError
 from gcp_adk_store.fsck import payloads, sessions

@@ -147,6 +147,7 @@ HARMLESS: Final[dict[str, dict[str, str]]] = {
         "segment 0: unknown field": _UNKNOWN,
         **chunks("app's chunk", "user's chunk"),
         "note: unknown field": _UNKNOWN,
+        "note.format: one more": "a note in format 2 is that of a fork, or the same without it",
         "note.sealed: one more": "a deletion of one segment more that does not exist",
         "note.spilled: one more": "a deletion looks in one place more",
         "note.spilled: first twice": _SAME,

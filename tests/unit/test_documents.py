@@ -12,13 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gcp_adk_store.codec.documents import Deletion, Layout
+from gcp_adk_store.codec.notes import read_deletions
 from gcp_adk_store.codec.packing import pack_segment
 from gcp_adk_store.codec.spilling import CHUNK_BYTES
 from gcp_adk_store.codec.stored import (
     HEADER_FIELDS,
     HEADER_WITHOUT_STATE,
     read_chunk,
-    read_deletions,
     read_header,
     read_segment,
     read_session,

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from gcp_adk_store.codec import forks
 from gcp_adk_store.codec.documents import Deletion, Layout
 from gcp_adk_store.codec.forks import claim, fork_writes, in_commits, note_removal, note_write
+from gcp_adk_store.codec.notes import read_deletions
 from gcp_adk_store.codec.packing import unpack_segment
-from gcp_adk_store.codec.stored import read_deletions, read_session
+from gcp_adk_store.codec.stored import read_session
 from gcp_adk_store.codec.writes import Delete, Document, Must, Write
 from gcp_adk_store.errors import StoredDataError
 from gcp_adk_store.model.expiry import Expiry

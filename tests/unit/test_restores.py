@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gcp_adk_store.codec.documents import Layout
+from gcp_adk_store.codec.notes import read_restores
 from gcp_adk_store.codec.restores import Restore, finish_restore, pack_artifacts, restore
-from gcp_adk_store.codec.stored import read_restores
 from gcp_adk_store.codec.writes import Document
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
 from gcp_adk_store.model.artifact_points import ArtifactsAt
