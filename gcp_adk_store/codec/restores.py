@@ -14,6 +14,7 @@ from typing import Any, Final
 from gcp_adk_store.codec.documents import UNCHANGED_FORMAT, Layout
 from gcp_adk_store.codec.fields import FORMAT, places, times, update
 from gcp_adk_store.codec.initial import initial_fields
+from gcp_adk_store.codec.packing import MAX_SEGMENTS
 from gcp_adk_store.codec.summaries import summary_fields
 from gcp_adk_store.codec.values import FieldValue, encode_state
 from gcp_adk_store.codec.writes import Delete, Write
@@ -68,8 +69,14 @@ def restore(
     """Return the writes that take *stored* back, and note what is *left* to do if anything may be.
 
     Raises:
-        InvalidInputError: the session's events name too many artifacts.
+        InvalidInputError: the session's events name too many artifacts, or it has had 100,000 segments and
+            restores.
     """
+    if rewound.sealed > MAX_SEGMENTS:
+        raise InvalidInputError(
+            f"a session has at most {MAX_SEGMENTS} numbers of segments, and each restore takes one: "
+            f"{stored.key}"
+        )
     header: dict[str, FieldValue] = {
         "format": FORMAT,
         "rev": rewound.revision,

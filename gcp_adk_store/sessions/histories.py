@@ -117,6 +117,7 @@ class HistoryMethods(IterationMethods):
 
         Raises:
             SessionMissingError: the session does not exist, or was deleted during the read.
+            SessionConflictError: another call restored the session during the read.
             PayloadMissingError: an event is a payload that is gone; with
                 ``on_missing_payload="placeholder"`` the event counts without tokens, in no turn.
         """
@@ -149,8 +150,8 @@ class HistoryMethods(IterationMethods):
         The least recently updated session comes first: one that is updated meanwhile moves to the end, so
         the iteration still comes to it, and yields its new events there. Within a session, events come in
         append order. Each event comes once, if the user has at most 1,000 sessions; beyond that, a session
-        that is updated meanwhile may come as a whole again. Sessions that have expired or are deleted
-        meanwhile are left out, or end early.
+        that is updated meanwhile may come as a whole again, and so does one that is restored. Sessions that
+        have expired or are deleted meanwhile are left out, or end early.
 
         Takes 1 query for every 16 sessions, which bills 1 read for each; then, for a session with segments,
         1 read for the next one to eight segments that hold later events and that this process does not know.
@@ -170,6 +171,8 @@ class HistoryMethods(IterationMethods):
 
         Raises:
             InvalidInputError: *after*, *cursor* or *limit* is invalid.
+            SessionConflictError: another call restored a session while its events were read; go on from the
+                last cursor.
         """
         require_limit(limit)
         if after is not None:

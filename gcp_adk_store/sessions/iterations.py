@@ -66,7 +66,9 @@ class IterationMethods:
 
         Raises:
             SessionMissingError: the session does not exist, or *cursor* belongs to an earlier one of its id.
-            InvalidInputError: *cursor*, *limit* or *direction* is invalid.
+            SessionConflictError: another call restored the session during the iteration, and events are gone.
+            InvalidInputError: *cursor*, *limit* or *direction* is invalid, or a restore of the session took
+                away the place of *cursor*: those of segments before the restore's point go on.
         """
         require_either("direction", direction, "forward", "backward")
         require_limit(limit)

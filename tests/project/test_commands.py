@@ -98,6 +98,7 @@ PYTHON = {
     "docs/histories.md": 2,
     "docs/migrating.md": 1,
     "docs/performance.md": 1,
+    "docs/points.md": 1,
     "docs/telemetry.md": 2,
     "docs/templates.md": 2,
     "docs/testing.md": 4,

@@ -118,6 +118,19 @@ async def test_the_copy_of_sessions_keeps_all_of_them(adk_store: Store) -> None:
         assert [(e.id, e.timestamp) for e in original.events] == [(e.id, e.timestamp) for e in copied.events]
 
 
+async def test_the_example_of_a_restore_undoes_a_turn(adk_store_local: Store) -> None:
+    """The turns before it stay."""
+    who: dict[str, Any] = {"app_name": "app", "user_id": "ada", "session_id": "s1"}
+    session = await adk_store_local.sessions.create_session(**who)
+    for turn in ("first", "second"):
+        await adk_store_local.sessions.append_event(session, Event(author="user", invocation_id=turn))
+    names: dict[str, Any] = {}
+    exec(blocks("docs/points.md", "python")[0], names)  # noqa: S102  # as above
+    restored = await names["undo"](adk_store_local, session, "second")
+
+    assert session.events[:1] == restored.events
+
+
 async def test_the_examples_of_templates_run(adk_store: Store) -> None:
     """The agent is told who it helps; a job fills the same from storage."""
     examples = blocks("docs/templates.md", "python")

@@ -371,6 +371,7 @@ async def test_a_session_that_was_restored_can_be_forked(local: Store, kept: int
     origin = listed["fork"].origin
     assert origin is not None
     assert ("session", count) == (origin.session_id, origin.position)
+    assert [] == [fault async for fault in local.check(full=True)]
 
 
 class Counting(BaseAgent):
@@ -531,6 +532,7 @@ async def test_the_collector_removes_what_a_stopped_fork_left(
         await save(local, name, name)
     await collected(local)  # values that were replaced
     await stopped(local, monkeypatch, after=3, to_session_id="fork")
+    assert [] == [fault async for fault in local.check(full=True)]
     await save(local, "mine", "saved meanwhile", session_id="fork")
     with pytest.raises(SessionExistsError):
         await local.fork_session(**WHO, to_session_id="fork")
