@@ -37,7 +37,7 @@ async def test_every_query_has_its_index(watched: FirestoreSessionService, queri
     assert set(DECLARED) == composite
     assert {"last_update_time"} == automatic
     assert automatic.isdisjoint(UNINDEXED_FIELDS["sessions"])
-    assert {"adk_sessions", "adk_deletions", "adk_chunks"} == {
+    assert {"adk_sessions", "adk_deletions", "adk_restores", "adk_chunks"} == {
         query.from_[0].collection_id for query in queries.sent
     }
 

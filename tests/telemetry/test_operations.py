@@ -15,6 +15,7 @@ from google.genai import types
 from opentelemetry.trace import SpanKind, StatusCode
 
 from gcp_adk_store import FirestoreSessionService, Garbage, GcsArtifactService, Point, SessionLimits, Store
+from gcp_adk_store.model.artifact_points import ArtifactsAt
 from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE
 from gcp_adk_store.testing.faults.firestore_proxy import FirestoreProxy
 from gcp_adk_store.testing.faults.storage_proxy import StorageProxy
@@ -81,6 +82,7 @@ class Tour:
         yield "load_artifact_to", lambda: artifacts.load_artifact_to(**FILE, target=io.BytesIO())
         yield "open_artifact", lambda: artifacts.open_artifact(**FILE)
         yield "copy_artifact", lambda: artifacts.copy_artifact(**FILE, to_filename="copy")
+        yield "restore_session_artifacts", self._restore_artifacts
         yield "list_artifact_keys", lambda: artifacts.list_artifact_keys(**WHO)
         yield "list_versions", lambda: artifacts.list_versions(**FILE)
         yield "list_artifact_versions", lambda: artifacts.list_artifact_versions(**FILE)
@@ -93,6 +95,12 @@ class Tour:
         yield "delete_session_artifacts", lambda: artifacts.delete_session_artifacts(**WHO)
         yield "delete_user_artifacts", lambda: artifacts.delete_user_artifacts(**OWNER)
         yield "find_garbage", lambda: listed(artifacts.find_garbage())
+
+    async def _restore_artifacts(self) -> object:
+        who = {name: FILE[name] for name in ("app_name", "user_id", "session_id")}
+        return await self.store.artifacts.restore_session_artifacts(
+            **who, at=ArtifactsAt(), restored_at=0.0, restore_id="ab" * 16
+        )
 
     async def _create(self) -> None:
         self.held = await self.store.sessions.create_session(**WHO, state={"user:n": 1, "app:m": 2})
