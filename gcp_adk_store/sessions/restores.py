@@ -12,7 +12,13 @@ from gcp_adk_store.codec.event_payloads import references
 from gcp_adk_store.codec.notes import read_restores
 from gcp_adk_store.codec.restores import Restore, finish_restore, restore, restores_collection
 from gcp_adk_store.codec.writes import Write
-from gcp_adk_store.errors import OutcomeUnknownError, PayloadMissingError, SessionMissingError, StoreError
+from gcp_adk_store.errors import (
+    OutcomeUnknownError,
+    PayloadMissingError,
+    SessionConflictError,
+    SessionMissingError,
+    StoreError,
+)
 from gcp_adk_store.model.artifact_points import ArtifactsAt
 from gcp_adk_store.model.expiry import Expiry
 from gcp_adk_store.model.garbage import StoredPayload
@@ -65,7 +71,9 @@ class Restorer:
         self._spelling = spelling
         self._lifetimes = Lifetimes(storage, reader)
 
-    async def restore(self, key: SessionKey, point: Point, put_back: PutBack | None) -> None:
+    async def restore(
+        self, key: SessionKey, point: Point, put_back: PutBack | None, *, only_of_events: int | None = None
+    ) -> None:
         """Take a session back to *point*, exactly once; first finish restores that were interrupted.
 
         Raises:
@@ -94,6 +102,11 @@ class Restorer:
             base = stored
             try:
                 past = await self._past(stored, point)
+                if past is not None and only_of_events not in (None, len(past.events)):
+                    raise SessionConflictError(
+                        f"the session has {len(past.events)} events now, and {only_of_events} were kept; "
+                        "another call appended: delete what was kept, or choose another id, and call again"
+                    )
                 if past is not None and past.count == len(past.events):
                     return  # nothing is after the point
                 if past is not None:
@@ -249,6 +262,7 @@ class RestoreMethods(HistoryMethods):
         session_id: str,
         at: Point,
         put_back: PutBack | None = None,
+        only_of_events: int | None = None,
     ) -> Session:
         """Take a session back to a point, in one atomic step, and return it.
 
@@ -269,6 +283,7 @@ class RestoreMethods(HistoryMethods):
             session_id: The session.
             at: The point, such as ``Point.before_invocation("e-1")``.
             put_back: Puts back artifacts.
+            only_of_events: Restores only if the session has so many events; by default any number.
 
         Raises:
             SessionMissingError: the session does not exist; nothing was written.
@@ -276,13 +291,15 @@ class RestoreMethods(HistoryMethods):
                 to an earlier one; nothing was written.
             InitialStateUnknownError: the session is from format 1, and the state at the point is unknown;
                 nothing was written.
+            SessionConflictError: the session has another number of events than *only_of_events*; nothing was
+                written.
             InvalidInputError: *at* is not a point, or the session's document would exceed Firestore's limits.
             OutcomeUnknownError: not answered, or restored but not read or not finished. Read the session
                 before repeating the call.
         """
         require_point(at)
         key = SessionKey(app=app_name, user=user_id, session=session_id)
-        await self._restorer.restore(key, at, put_back)
+        await self._restorer.restore(key, at, put_back, only_of_events=only_of_events)
         try:
             found = await self._reader.find(key, None)
         except StoreError as exc:

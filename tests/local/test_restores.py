@@ -14,6 +14,7 @@ from gcp_adk_store import (
     Point,
     PointMissingError,
     SessionConflictError,
+    SessionExistsError,
     SessionLimits,
     SessionMissingError,
     Store,
@@ -306,3 +307,53 @@ async def test_a_restore_and_a_deletion_at_once_leave_no_session(two: tuple[Stor
         assert not isinstance(outcome, BaseException) or isinstance(outcome, SessionMissingError)
         assert await one.sessions.get_session(**WHO) is None
         assert not any(await storage.documents.get(segments))
+
+
+async def test_what_is_cut_off_is_kept_as_a_fork(store: Store) -> None:
+    """The fork has all events, the state and the artifacts of before."""
+    session = await fill(store, 6)
+    await store.artifacts.save_artifact(**WHO, filename="a.txt", artifact=types.Part(text="first"))
+    back = await store.restore_session(**WHO, at=Point.position(2), keep_as="kept")
+    kept = await store.sessions.get_session(app_name=APP, user_id=USER, session_id="kept")
+
+    assert kept is not None
+    assert (session.events, session.state) == (kept.events, kept.state)
+    assert ["e0", "e1"] == ids(back)
+    assert types.Part(text="first") == await store.artifacts.load_artifact(
+        app_name=APP, user_id=USER, session_id="kept", filename="a.txt"
+    )
+
+
+async def test_a_session_is_kept_before_it_is_restored_or_nothing_happens(store: Store) -> None:
+    """If the id is taken, or the session does not have the point."""
+    session = await fill(store, 6)
+    await store.sessions.create_session(app_name=APP, user_id=USER, session_id="taken")
+    with pytest.raises(SessionExistsError):
+        await store.restore_session(**WHO, at=Point.position(2), keep_as="taken")
+    with pytest.raises(PointMissingError):
+        await store.restore_session(**WHO, at=Point.position(7), keep_as="kept")
+    with pytest.raises(SessionMissingError):
+        await store.restore_session(
+            app_name=APP, user_id=USER, session_id="never", at=Point.position(0), keep_as="kept"
+        )
+
+    assert session == await store.sessions.get_session(**WHO)
+    assert await store.sessions.get_session(app_name=APP, user_id=USER, session_id="kept") is None
+
+
+async def test_an_append_after_the_fork_is_not_cut_off(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error says what to do with the fork, which stays."""
+    session = await fill(store, 6)
+    fork = store.fork_session
+
+    async def fork_and_append(**options: Any) -> Any:
+        made = await fork(**options)
+        await store.sessions.append_event(session, event(6))
+        return made
+
+    monkeypatch.setattr(store, "fork_session", fork_and_append)
+    with pytest.raises(SessionConflictError, match="7 events now, and 6 were kept"):
+        await store.restore_session(**WHO, at=Point.position(2), keep_as="kept")
+
+    assert session == await store.sessions.get_session(**WHO)
+    assert await store.sessions.get_session(app_name=APP, user_id=USER, session_id="kept") is not None

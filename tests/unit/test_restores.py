@@ -148,7 +148,7 @@ def test_a_session_is_restored_as_long_as_it_has_numbers_of_segments() -> None:
 
     def spell(sealed: int) -> None:
         back = replace(rewound(stored, segments, 3), sealed=sealed)
-        restore(LAYOUT, stored, back, LEFT, state={}, last_update_time=3.0, expiry=None)
+        restore(LAYOUT, stored, back, LEFT, Summary(), state={}, last_update_time=3.0, expiry=None)
 
     spell(100_000)
     with pytest.raises(InvalidInputError, match="at most 100000 numbers of segments"):
