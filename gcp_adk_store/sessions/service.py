@@ -173,6 +173,11 @@ class FirestoreSessionService(HistoryMethods, OfOneProcess, Closing, BaseSession
         self._held = HeldEvents()
         self._under_way = UnderWay(self._limiter)
 
+    @property
+    def storage(self) -> SessionStorage:
+        """Where it stores sessions, for the other services of one store."""
+        return self._storage
+
     @operation
     async def create_session(
         self,
