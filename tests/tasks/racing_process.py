@@ -14,7 +14,7 @@ async def count(path: str, times: int) -> int:
         while times:
             task = await store.tasks.get("t1", ANN)
             assert task is not None
-            task.metadata["n"] = task.metadata["n"] + 1
+            task.metadata.fields["n"].number_value += 1
             try:
                 await store.tasks.save(task, ANN)
             except TaskConflictError:
