@@ -30,7 +30,7 @@ UNINDEXED_FIELDS: Final = {
         "expire_at",
     ),
     "chunks": ("body", "put_time", "expire_at"),
-    "tasks": ("owner", "context_id", "state", "seconds", "nanos", "sha256", "body", "expire_at"),
+    "tasks": ("owner", "context_id", "state", "seconds", "nanos", "save", "sha256", "body", "expire_at"),
     "pieces": ("body", "expire_at"),
     "configs": ("body", "expire_at"),
 }

@@ -65,7 +65,7 @@ class Packed:
 
     data: bytes
     sha256: str
-    """Digest of the task before compression, by which a repeated save is recognised."""
+    """Digest of the task before compression."""
 
     @classmethod
     def of(cls, body: bytes) -> Self:
@@ -93,6 +93,8 @@ class StoredTask:
     header: TaskHeader
     update_time: str
     has_expired: bool
+    save_id: str
+    """Random id of the save that stored it; empty if it was not read."""
     packed: bytes | None
     """The compressed task; ``None`` if pieces hold it, or if it was not read."""
     sha256: str
@@ -138,6 +140,7 @@ class TaskLayout:
         header: TaskHeader,
         packed: Packed,
         *,
+        save_id: str,
         must: Must | str,
         expiry: Expiry | None,
         before: Sequence[str] = (),
@@ -148,6 +151,7 @@ class TaskLayout:
             owner: Whose it is.
             header: What listings read of it.
             packed: Its bytes.
+            save_id: By which a repeated attempt recognises what an earlier one stored.
             must: The condition on the stored task.
             expiry: When it ends; ``None`` keeps it for good.
             before: Paths of the pieces of the task that it replaces.
@@ -169,6 +173,7 @@ class TaskLayout:
             "id": header.id,
             "context_id": header.context_id,
             "state": header.state,
+            "save": save_id,
             "sha256": packed.sha256,
             "pieces": len(pieces),
             **({} if pieces else {"body": packed.data}),
@@ -205,6 +210,7 @@ class TaskLayout:
             update_time=document.update_time,
             has_expired=ends is not None
             and ends.has_passed(document.read_time, written_at=float(document.update_time)),
+            save_id=fields.save or "",
             packed=fields.body,
             sha256=fields.sha256 or "",
             pieces=self.pieces(document.path, fields.sha256 or "", fields.pieces),
@@ -276,6 +282,7 @@ class _Task(_Document):
     seconds: int | None = None
     nanos: Annotated[int, Field(ge=0, lt=1_000_000_000)] | None = None
     # A listing does not read these.
+    save: str | None = None
     sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")] | None = None
     pieces: Annotated[int, Field(ge=0, le=_MAX_PIECES)] = 0
     body: bytes | None = None

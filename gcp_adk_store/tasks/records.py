@@ -6,6 +6,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Final, NamedTuple
 
+from google.adk.platform import uuid as platform_uuid
+
 from gcp_adk_store.codec.tasks import (
     HEADER_FIELDS,
     Packed,
@@ -88,7 +90,8 @@ class TaskRecords:
         """
         packed = await apart(lambda: Packed.of(body), light=len(body) <= _LIGHT_BYTES)
         expiry = await self._expiry(self._layout.task(owner, header.id))
-        put = partial(self._layout.put_task, owner, header, packed, expiry=expiry)
+        save_id = platform_uuid.new_uuid().replace("-", "")
+        put = partial(self._layout.put_task, owner, header, packed, save_id=save_id, expiry=expiry)
         refused = RefusedError()
         rereads = Rereads(self._documents.deadline_s)
         stored = known
@@ -107,17 +110,19 @@ class TaskRecords:
                 refused = exc
             with settling(refused):
                 found = await self._find(owner, header.id)
-            if found is not None and found.sha256 == packed.sha256 and found.header == header:
-                # Stored already, perhaps by an earlier attempt whose answer was lost.
-                return Version(found.update_time, found.pieces)
+            if found is not None and found.save_id == save_id:
+                return Version(found.update_time, found.pieces)  # an earlier attempt, whose answer was lost
             if refused.perhaps_own:
                 raise OutcomeUnknownError(
                     "sent and not answered, and then changed by another writer; get the task before saving it"
                 ) from refused
             if known is not None:
                 raise _conflict("deleted" if found is None else "changed") from refused
-            if found is not None and not found.has_expired and not may_replace(found.header):
-                raise _conflict("ended") from refused
+            if found is not None and not found.has_expired:
+                if found.sha256 == packed.sha256 and expiry is None:
+                    return Version(found.update_time, found.pieces)  # it would replace a task by its equal
+                if not may_replace(found.header):
+                    raise _conflict("ended") from refused
             stored = None if found is None else Version(found.update_time, found.pieces)
             with settling(refused):
                 await rereads.again(refused)

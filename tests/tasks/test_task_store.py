@@ -126,6 +126,21 @@ async def test_saving_the_same_again_changes_nothing(opened: Open) -> None:
     assert made == await tasks.get("t1", ANN)
 
 
+async def test_of_two_writers_of_the_same_change_one_is_refused(opened: Open) -> None:
+    """Two that counted to the same number did not count twice."""
+    tasks = opened().tasks
+    await tasks.save(task(), ANN)
+    one, two = await tasks.get("t1", ANN), await tasks.get("t1", ANN)
+    assert one is not None
+    assert two is not None
+    for each in (one, two):
+        each.metadata["n"] = 1
+    await tasks.save(one, ANN)
+
+    with pytest.raises(TaskConflictError):
+        await tasks.save(two, ANN)
+
+
 async def test_a_large_task_comes_back_and_shrinks_and_goes_without_a_trace(opened: Open) -> None:
     """Its pieces are written, replaced and removed with it."""
     store = opened()
