@@ -42,6 +42,7 @@ class Store(OfOneProcess, Closing):
         *,
         sessions: FirestoreSessionService,
         artifacts: GcsArtifactService | None,
+        session_limits: SessionLimits | None = None,
         task_ttl_seconds: float | None = None,
         task_owner_resolver: Callable[[Any], str] | None = None,
     ) -> None:
@@ -49,6 +50,7 @@ class Store(OfOneProcess, Closing):
             Expiry.begin(task_ttl_seconds, now=0)  # refuses an invalid one
         self._sessions = sessions
         self._artifacts = artifacts
+        self._task_limits = session_limits
         self._task_ttl_s = task_ttl_seconds
         self._task_owner_of = task_owner_resolver
 
@@ -242,7 +244,12 @@ class Store(OfOneProcess, Closing):
     @property
     def _for_tasks(self) -> dict[str, Any]:
         chosen = {} if self._task_owner_of is None else {"owner_resolver": self._task_owner_of}
-        return {"prefix": self._sessions.storage.layout.prefix, "ttl_seconds": self._task_ttl_s, **chosen}
+        return {
+            "prefix": self._sessions.storage.layout.prefix,
+            "ttl_seconds": self._task_ttl_s,
+            "limits": self._task_limits,
+            **chosen,
+        }
 
     async def find_garbage(self, *, older_than_s: float = DEFAULT_AGE_S) -> AsyncIterator[Garbage]:
         """Yield unreferenced data of sessions and artifacts; see their ``find_garbage``.
@@ -270,6 +277,7 @@ class Store(OfOneProcess, Closing):
 
 
 class _TaskOptions(TypedDict, total=False):
+    session_limits: SessionLimits | None
     task_ttl_seconds: float | None
     task_owner_resolver: Callable[[Any], str] | None
 
@@ -277,6 +285,7 @@ class _TaskOptions(TypedDict, total=False):
 def _of_tasks(**options: Unpack[StoreOptions]) -> _TaskOptions:
     """Return a store's options of tasks."""
     return {
+        "session_limits": options.get("session_limits"),
         "task_ttl_seconds": options.get("task_ttl_seconds"),
         "task_owner_resolver": options.get("task_owner_resolver"),
     }

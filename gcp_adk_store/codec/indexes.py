@@ -33,6 +33,7 @@ UNINDEXED_FIELDS: Final = {
     "tasks": ("owner", "context_id", "state", "seconds", "nanos", "save", "sha256", "body", "expire_at"),
     "pieces": ("body", "expire_at"),
     "configs": ("body", "expire_at"),
+    "pushes": ("save", "expire_at"),
 }
 """Collection, without the prefix -> fields that no query asks for.
 
@@ -47,6 +48,7 @@ TTL_FIELDS: Final = {
     "tasks": "expire_at",
     "pieces": "expire_at",
     "configs": "expire_at",
+    "pushes": "expire_at",
 }
 """Collection, without the prefix -> the field of its TTL policy."""
 

@@ -5,6 +5,7 @@
     {prefix}_owners/{owner}/{prefix}_tasks/{task}                               a task
       .../{prefix}_tasks/{task}/{prefix}_pieces/{sha256}-{n}                    of a large task
     {prefix}_pushes/{task}/{prefix}_owners/{owner}/{prefix}_configs/{config}    where to send its news
+    {prefix}_owners/{owner}/{prefix}_pushes/{task}                              that an owner has such configs
 
 docs/data-model.md lists every field. Reading raises ``StoredDataError`` for a document that has another
 format, lacks a field or is damaged. The error names the path, and the field, never the content.
@@ -112,6 +113,10 @@ class TaskLayout:
         """Id of the collection of an owner's tasks."""
         self.configs_collection = f"{prefix}_configs"
         """Id of the collection of the configs that an owner has for one task."""
+        self.pieces_collection = f"{prefix}_pieces"
+        """Id of the collection of the pieces of one task."""
+        self.pushes_collection = f"{prefix}_pushes"
+        """Id of the collection of an owner's notes of the tasks that they have configs for."""
 
     def owner(self, owner: str) -> str:
         """Path above an owner's tasks; no document is there."""
@@ -123,7 +128,7 @@ class TaskLayout:
 
     def pushes(self, task_id: str) -> str:
         """Path above the configs of all owners for a task; no document is there."""
-        return f"{self.prefix}_pushes/{escape_name(task_id, what='task_id')}"
+        return f"{self.pushes_collection}/{escape_name(task_id, what='task_id')}"
 
     def configs(self, owner: str, task_id: str) -> str:
         """Path above the configs of one owner for a task; no document is there."""
@@ -218,12 +223,20 @@ class TaskLayout:
 
     def pieces(self, task: str, sha256: str, count: int) -> list[str]:
         """Paths of the pieces of the task at the path *task*, in order."""
-        return [f"{task}/{self.prefix}_pieces/{sha256}-{number}" for number in range(count)]
+        return [f"{task}/{self.pieces_collection}/{sha256}-{number}" for number in range(count)]
+
+    def noted_configs(self, note: str) -> str:
+        """Path above the configs that the note at the path *note* tells of."""
+        owner, _, task = note.rsplit("/", 2)
+        return f"{self.pushes_collection}/{task}/{owner}"
 
     def put_config(
-        self, owner: str, task_id: str, config_id: str, body: bytes, expiry: Expiry | None
-    ) -> Write:
-        """Return the write of one config.
+        self, owner: str, task_id: str, config_id: str, body: bytes, *, save_id: str, expiry: Expiry | None
+    ) -> list[Write]:
+        """Return the writes of one config, and of the note by which its owner's configs are found.
+
+        A new *save_id* gives the note a new update time: Firestore keeps that of a document that a write
+        leaves as it was.
 
         Raises:
             InvalidInputError: an id is too long, or the config too large.
@@ -233,8 +246,14 @@ class TaskLayout:
                 f"the push notification config takes {len(body)} bytes, the limit is {CHUNK_BYTES}; "
                 "give it a shorter URL, token or credentials"
             )
-        fields: dict[str, FieldValue] = {"format": FORMAT, "body": body, **_ends(expiry)}
-        return Write(path=self.config(owner, task_id, config_id), fields=fields)
+        ends = _ends(expiry)
+        config: dict[str, FieldValue] = {"format": FORMAT, "body": body, **ends}
+        note: dict[str, FieldValue] = {"format": FORMAT, "save": save_id, **ends}
+        task = escape_name(task_id, what="task_id")
+        return [
+            Write(path=self.config(owner, task_id, config_id), fields=config),
+            Write(path=f"{self.owner(owner)}/{self.pushes_collection}/{task}", fields=note),
+        ]
 
 
 def joined(pieces: Sequence[Document | None]) -> bytes | None:

@@ -1,5 +1,6 @@
 """Store where the news of A2A tasks go, as the push notification config store of ``a2a-sdk``."""
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Self
 
@@ -20,6 +21,8 @@ from gcp_adk_store.operations.forks import OfOneProcess
 from gcp_adk_store.operations.limiter import Limiter
 from gcp_adk_store.ports.documents import Documents
 from gcp_adk_store.settings import SessionLimits, StoreSettings
+from gcp_adk_store.tasks.erasure import erase
+from gcp_adk_store.tasks.records import new_save_id
 from gcp_adk_store.tasks.sdk import needs_a2a
 
 with needs_a2a():
@@ -155,6 +158,34 @@ class FirestorePushNotificationConfigStore(OfOneProcess, Closing, PushNotificati
         await self._documents.close()
 
     @operation
+    async def delete_owner_configs(self, *, owner: str) -> None:
+        """Remove all configs of an owner, as the owner resolver names them.
+
+        It removes what was stored when it began, configs of tasks that do not exist too. It takes 1 query for
+        500 tasks that have configs of the owner, and for each such task 1 query and 2 commits.
+
+        Raises:
+            OutcomeUnknownError: some configs may be removed, and some not; calling again removes the rest.
+        """
+        await erase(
+            self._documents,
+            self._layout.owner(owner),
+            self._layout.pushes_collection,
+            fields=("format",),
+            remove=self._remove,
+        )
+
+    async def _remove(self, notes: Sequence[Document]) -> None:
+        for note in notes:
+            parent = self._layout.noted_configs(note.path)
+            found = await self._documents.query(parent, self._layout.configs_collection, fields=("format",))
+            await self._documents.commit_all([Delete(path=config.path) for config in found])
+            # A config that was set meanwhile changed the note too.
+            await self._documents.commit(
+                [Delete(path=note.path, must=note.update_time)], repeatable_when_unanswered=True
+            )
+
+    @operation
     async def set_push_config(self, *, task_id: str, owner: str, config: TaskPushNotificationConfig) -> None:
         """Store a normalised config."""
         expiry = None
@@ -165,8 +196,10 @@ class FirestorePushNotificationConfigStore(OfOneProcess, Closing, PushNotificati
                 )
             expiry = Expiry.begin(self._ttl_s, now=self._documents.clock.now())
         body = config.SerializeToString(deterministic=True)
-        write = self._layout.put_config(owner, task_id, config.id, body, expiry)
-        await self._documents.commit([write], repeatable_when_unanswered=True)
+        writes = self._layout.put_config(
+            owner, task_id, config.id, body, save_id=new_save_id(), expiry=expiry
+        )
+        await self._documents.commit(writes, repeatable_when_unanswered=True)
 
     @operation
     async def list_push_configs(

@@ -17,7 +17,7 @@ from gcp_adk_store.codec.tasks import (
     joined,
     unpack_task,
 )
-from gcp_adk_store.codec.writes import Delete, Must, Page
+from gcp_adk_store.codec.writes import Delete, Document, Must, Page
 from gcp_adk_store.errors import OutcomeUnknownError, StoredDataError, TaskConflictError
 from gcp_adk_store.model.expiry import Expiry
 from gcp_adk_store.operations import telemetry
@@ -25,11 +25,17 @@ from gcp_adk_store.operations.pauses import apart
 from gcp_adk_store.operations.rereads import Rereads
 from gcp_adk_store.ports.documents import Documents
 from gcp_adk_store.ports.refusals import RefusedError, settling
+from gcp_adk_store.tasks.erasure import erase
 
 _LIGHT_BYTES: Final = 128 * 1024
 """Compressing more than this blocks the event loop for several milliseconds."""
 
 _HEADERS_AT_ONCE: Final = 1000
+
+
+def new_save_id() -> str:
+    """Return a random id, by which one save differs from every other."""
+    return platform_uuid.new_uuid().replace("-", "")
 
 
 class Version(NamedTuple):
@@ -90,7 +96,7 @@ class TaskRecords:
         """
         packed = await apart(lambda: Packed.of(body), light=len(body) <= _LIGHT_BYTES)
         expiry = await self._expiry(self._layout.task(owner, header.id))
-        save_id = platform_uuid.new_uuid().replace("-", "")
+        save_id = new_save_id()
         put = partial(self._layout.put_task, owner, header, packed, save_id=save_id, expiry=expiry)
         refused = RefusedError()
         rereads = Rereads(self._documents.deadline_s)
@@ -213,6 +219,41 @@ class TaskRecords:
                     await rereads.again(refused)
             else:
                 return
+
+    async def delete_all(self, owner: str) -> None:
+        """Remove all tasks of an owner, damaged ones too.
+
+        Raises:
+            OutcomeUnknownError, UnavailableError: as :func:`erase`.
+        """
+        await erase(
+            self._documents,
+            self._layout.owner(owner),
+            self._layout.tasks_collection,
+            fields=("pieces",),
+            remove=self._remove,
+        )
+
+    async def _remove(self, tasks: Sequence[Document]) -> None:
+        whole = [task for task in tasks if task.fields.get("pieces") == 0]
+        if whole:
+            await self._documents.commit(
+                [Delete(path=task.path, must=task.update_time) for task in whole],
+                repeatable_when_unanswered=True,
+            )
+        for task in tasks:
+            if task.fields.get("pieces") == 0:
+                continue
+            pieces = await self._documents.query(
+                task.path, self._layout.pieces_collection, fields=("format",)
+            )
+            await self._documents.commit(
+                [
+                    Delete(path=task.path, must=task.update_time),
+                    *(Delete(path=piece.path) for piece in pieces),
+                ],
+                repeatable_when_unanswered=True,
+            )
 
     async def _expiry(self, path: str) -> Expiry | None:
         if self._ttl_s is None:

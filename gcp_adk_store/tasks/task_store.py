@@ -228,6 +228,19 @@ class FirestoreTaskStore(OfOneProcess, Closing, TaskStore):
         await self._documents.close()
 
     @operation
+    async def delete_owner_tasks(self, *, owner: str) -> None:
+        """Remove all tasks of an owner, as the owner resolver names them; damaged tasks too.
+
+        It removes what was stored when it began. The owner's push notification configs are in the other
+        store: :meth:`~gcp_adk_store.tasks.FirestorePushNotificationConfigStore.delete_owner_configs`.
+        For 500 tasks it takes 1 query and 1 commit, and 1 of both for each task in pieces.
+
+        Raises:
+            OutcomeUnknownError: some tasks may be removed, and some not; calling again removes the rest.
+        """
+        await self._records.delete_all(owner)
+
+    @operation
     async def save_task(
         self, *, task_id: str, owner: str, header: TaskHeader, body: bytes, derived_from: Version | None
     ) -> Version:

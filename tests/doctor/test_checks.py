@@ -115,7 +115,7 @@ RIGHT: list[tuple[str, Callable[[Any], object], str]] = [
         with_(
             fields=[
                 *(configured(name, "*") for name in ("apps", "users", "segments", "chunks")),
-                *(configured(name, "*") for name in ("tasks", "pieces", "configs")),
+                *(configured(name, "*") for name in ("tasks", "pieces", "configs", "pushes")),
                 *(
                     configured("sessions", name)
                     for name in (

@@ -74,10 +74,10 @@ async def test_the_sweep_of_a_local_store_removes_ended_tasks_with_their_pieces(
         documents = store.sessions.storage.documents
         left = [
             len(await documents.query("", f"adk_{name}", all_descendants=True))
-            for name in ("tasks", "pieces", "configs")
+            for name in ("tasks", "pieces", "configs", "pushes")
         ]
 
-    assert [1, 0, 0] == left
+    assert [1, 0, 0, 0] == left
 
 
 @pytest.mark.parametrize("wrong", [0, -1, True, float("nan"), 10**12])

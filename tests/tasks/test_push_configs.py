@@ -1,5 +1,7 @@
 """Push notification configs are kept by task and owner."""
 
+import asyncio
+
 import pytest
 from a2a.server.tasks import InMemoryPushNotificationConfigStore, PushNotificationConfigStore
 from a2a.types import TaskPushNotificationConfig
@@ -55,3 +57,40 @@ async def test_a_config_that_no_document_takes_is_refused_with_its_size(opened: 
     config = TaskPushNotificationConfig(url="u" * 1_000_000)
     with pytest.raises(InvalidInputError, match=r"config takes 10\d+ bytes, the limit is 921600"):
         await opened().push_notification_configs.set_info("t", config, ANN)
+
+
+async def test_all_configs_of_an_owner_are_erased(opened: Open) -> None:
+    """Of every task, existing or not; those of other owners stay, and so does what is set later."""
+    configs = opened().push_notification_configs
+    for context in (ANN, BOB):
+        for task_id in ("t/1", "t2"):
+            for config_id in ("a", "b"):
+                given = TaskPushNotificationConfig(id=config_id, url="https://a.example")
+                await configs.set_info(task_id, given, context)
+    await configs.delete_info("t2", ANN)
+    for _ in range(2):
+        await opened().push_notification_configs.delete_owner_configs(owner="ann")
+    left = [len(await configs.get_info_for_dispatch(task_id)) for task_id in ("t/1", "t2")]
+    await configs.set_info("t/1", TaskPushNotificationConfig(url="https://a.example"), ANN)
+
+    assert [2, 2] == left
+    assert 1 == len(await configs.get_info("t/1", ANN))
+
+
+async def test_a_config_that_is_set_during_an_erasure_is_found_by_the_next(opened: Open) -> None:
+    """Each has its note, whichever comes first."""
+    store = opened()
+    configs = store.push_notification_configs
+
+    async def set_on() -> None:
+        for _ in range(10):
+            await configs.set_info("t", TaskPushNotificationConfig(url="https://a.example"), ANN)
+
+    await asyncio.gather(
+        set_on(), *(opened().push_notification_configs.delete_owner_configs(owner="ann") for _ in range(2))
+    )
+    await configs.delete_owner_configs(owner="ann")
+    documents = store.sessions.storage.documents
+
+    assert [] == await configs.get_info_for_dispatch("t")
+    assert [] == await documents.query("", "adk_pushes", all_descendants=True)

@@ -1,5 +1,7 @@
 """A2A tasks are kept by owner, whole, and never lose an update unnoticed."""
 
+import asyncio
+import contextlib
 import os
 import pickle
 import random
@@ -13,6 +15,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from gcp_adk_store import InvalidInputError, Store, TaskConflictError
 from gcp_adk_store.codec.tasks import MAX_PACKED_BYTES
+from gcp_adk_store.codec.writes import Write
 from tests.tasks.conftest import ANN, Open, of, task
 
 DONE = TaskState.TASK_STATE_COMPLETED
@@ -227,3 +230,41 @@ async def test_an_owner_resolver_decides_whose_a_task_is(opened: Open) -> None:
 
     assert await tasks.get("t1", of("alice")) is not None
     assert await tasks.get("t1", of("bob")) is None
+
+
+async def test_all_tasks_of_an_owner_are_erased_with_their_pieces(opened: Open) -> None:
+    """Damaged ones too; those of other owners stay."""
+    store = opened()
+    for number in range(3):
+        await store.tasks.save(task(f"t{number}"), ANN)
+    await store.tasks.save(large(1000), ANN)
+    await store.tasks.save(task(), of("ann/adk_tasks/t1"))
+    await store.sessions.storage.documents.commit(
+        [Write(path="adk_owners/ann/adk_tasks/damaged", fields={"format": "none"})],
+        repeatable_when_unanswered=True,
+    )
+    for _ in range(2):
+        await opened().tasks.delete_owner_tasks(owner="ann")
+
+    left = await store.sessions.storage.documents.query("", "adk_tasks", all_descendants=True)
+    assert ["adk_owners/ann%2Fadk_tasks%2Ft1/adk_tasks/t1"] == [document.path for document in left]
+    assert 0 == await pieces(store)
+    assert 0 == (await store.tasks.list(ListTasksRequest(), ANN)).total_size
+
+
+async def test_what_is_saved_during_an_erasure_is_never_left_in_part(opened: Open) -> None:
+    """It is erased or whole: its pieces go with it."""
+    store = opened()
+    made = large(1000)
+    await store.tasks.save(made, ANN)
+
+    async def save_on() -> None:
+        for number in range(5):
+            made.metadata["n"] = number
+            with contextlib.suppress(TaskConflictError):
+                await store.tasks.save(made, ANN)
+
+    await asyncio.gather(save_on(), opened().tasks.delete_owner_tasks(owner="ann"))
+    found = await opened().tasks.get("large", ANN)
+
+    assert (0 if found is None else 2) == await pieces(store)

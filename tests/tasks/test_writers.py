@@ -77,6 +77,13 @@ async def test_calls_take_the_rpcs_that_were_agreed(meter: FirestoreMeter, proje
         take()
         await configs.get_info_for_dispatch("t1")
         take()
+        await configs.delete_owner_configs(owner="ann")
+        take()
+        for number in range(3):
+            await store.tasks.save(task(f"t{number}"), ANN)
+        meter.take()
+        await store.tasks.delete_owner_tasks(owner="ann")
+        take()
 
     assert [
         ({"Commit": 1}, 0, 1, 0),  # a new task
@@ -85,8 +92,10 @@ async def test_calls_take_the_rpcs_that_were_agreed(meter: FirestoreMeter, proje
         ({"RunQuery": 1, "BatchGetDocuments": 1}, 2, 0, 0),
         ({"Commit": 2, "BatchGetDocuments": 1}, 1, 1, 0),  # another object over a stored task
         ({"BatchGetDocuments": 1, "Commit": 1}, 1, 0, 1),
-        ({"Commit": 1}, 0, 1, 0),
+        ({"Commit": 1}, 0, 2, 0),  # a config, and the note of it
         ({"RunQuery": 1}, 1, 0, 0),
+        ({"RunQuery": 2, "Commit": 2}, 2, 0, 2),
+        ({"RunQuery": 1, "Commit": 1}, 3, 0, 3),
     ] == taken
 
 

@@ -17,6 +17,7 @@ locals {
     tasks   = ["owner", "context_id", "state", "seconds", "nanos", "save", "sha256", "body", "expire_at"]
     pieces  = ["body", "expire_at"]
     configs = ["body", "expire_at"]
+    pushes  = ["save", "expire_at"]
   }
 
   # Firestore deletes a document some time after the time in this field.
@@ -27,6 +28,7 @@ locals {
     tasks    = "expire_at"
     pieces   = "expire_at"
     configs  = "expire_at"
+    pushes   = "expire_at"
   }
 
   # A field's index and TTL are one resource to Firestore: two would undo each other.
