@@ -60,7 +60,7 @@ def register(registry: "ServiceRegistry | None" = None) -> None:
     registry.register_artifact_service("gs", artifact_service)
     registry.register_session_service("firestore+local", session_service)
     registry.register_artifact_service("gs+local", artifact_service)
-    # ADK's own name, of 2.13 and newer; its services.yaml offers the same as `type: task_store`.
+    # ADK's own name; its services.yaml offers the same as `type: task_store`.
     register_task_store = getattr(registry, "_register_task_store_service", None)
     if register_task_store is not None:
         register_task_store("firestore", task_store)
