@@ -52,7 +52,7 @@ unit: python
 test-oldest:
 	$(SETUP) oldest curl chromium sandbox
 	.venv-oldest/bin/python -m gcp_adk_store.testing --install
-	.venv-oldest/bin/python $(PYTEST) --dist loadfile tests/unit tests/services tests/contract tests/conformance/test_ours.py tests/golden tests/property tests/ces tests/adk_server tests/templates --ignore=tests/templates/test_differential.py
+	.venv-oldest/bin/python $(PYTEST) --dist loadfile tests/unit tests/services tests/contract tests/conformance/test_ours.py tests/golden tests/property tests/ces tests/adk_server tests/tasks tests/templates --ignore=tests/templates/test_differential.py
 
 # `make demo` and `make test` on new machines that have Python, make and git alone, as root and as another user.
 # Needs root, and Debian's packages from where this machine has them.

@@ -1,7 +1,9 @@
 """Own the services of one deployment and their connections."""
 
 import os
-from typing import Self, Unpack
+from collections.abc import Callable
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack, cast
 
 from google.auth.credentials import Credentials
 
@@ -12,6 +14,7 @@ from gcp_adk_store.cloud.storage.calls import StorageClient
 from gcp_adk_store.codec.documents import Layout
 from gcp_adk_store.errors import InvalidInputError
 from gcp_adk_store.local.backend import open_backend
+from gcp_adk_store.model.expiry import Expiry
 from gcp_adk_store.operations.closing import Closing
 from gcp_adk_store.operations.forks import OfOneProcess
 from gcp_adk_store.sessions.payload_store import Payloads
@@ -19,10 +22,14 @@ from gcp_adk_store.sessions.service import FirestoreSessionService
 from gcp_adk_store.sessions.storage import SessionStorage
 from gcp_adk_store.settings import ArtifactLimits, SessionLimits, SessionOptions, StoreOptions, StoreSettings
 from gcp_adk_store.store_methods import StoreMethods
+from gcp_adk_store.tasks.sdk import needs_a2a
+
+if TYPE_CHECKING:
+    from gcp_adk_store.tasks import FirestorePushNotificationConfigStore, FirestoreTaskStore
 
 
 class Store(StoreMethods, OfOneProcess, Closing):
-    """Sessions and artifacts of one deployment; ``async with`` closes their connections.
+    """Sessions, artifacts and A2A tasks of one deployment; ``async with`` closes their connections.
 
     ::
 
@@ -30,9 +37,22 @@ class Store(StoreMethods, OfOneProcess, Closing):
             runner = Runner(..., session_service=store.sessions, artifact_service=store.artifacts)
     """
 
-    def __init__(self, *, sessions: FirestoreSessionService, artifacts: GcsArtifactService | None) -> None:
+    def __init__(
+        self,
+        *,
+        sessions: FirestoreSessionService,
+        artifacts: GcsArtifactService | None,
+        session_limits: SessionLimits | None = None,
+        task_ttl_seconds: float | None = None,
+        task_owner_resolver: Callable[[Any], str] | None = None,
+    ) -> None:
+        if task_ttl_seconds is not None:
+            Expiry.begin(task_ttl_seconds, now=0)  # refuses an invalid one
         self._sessions = sessions
         self._artifacts = artifacts
+        self._task_limits = session_limits
+        self._task_ttl_s = task_ttl_seconds
+        self._task_owner_of = task_owner_resolver
 
     @classmethod
     def connect(
@@ -96,6 +116,7 @@ class Store(StoreMethods, OfOneProcess, Closing):
             artifacts=GcsArtifactService.over(
                 backend.objects, backend.uploads, backend.signer, artifact_limits
             ),
+            **_of_tasks(**options),
         )
 
     @classmethod
@@ -173,7 +194,41 @@ class Store(StoreMethods, OfOneProcess, Closing):
             credentials=credentials,
             limits=options.get("artifact_limits"),
         )
-        return cls(sessions=sessions, artifacts=artifacts or None)
+        return cls(sessions=sessions, artifacts=artifacts or None, **_of_tasks(**options))
+
+    @cached_property
+    def tasks(self) -> "FirestoreTaskStore":
+        """The store of A2A tasks, for ``DefaultRequestHandler(task_store=...)`` of ``a2a-sdk``.
+
+        Raises:
+            InvalidInputError: the extra ``a2a`` is not installed.
+        """
+        with needs_a2a():
+            from gcp_adk_store.tasks.task_store import FirestoreTaskStore  # noqa: PLC0415  # of an extra
+        return FirestoreTaskStore.over(self._sessions.storage.documents, **self._for_tasks)
+
+    @cached_property
+    def push_notification_configs(self) -> "FirestorePushNotificationConfigStore":
+        """The store of receivers of A2A tasks' news, for ``DefaultRequestHandler(push_config_store=...)``.
+
+        Raises:
+            InvalidInputError: the extra ``a2a`` is not installed.
+        """
+        with needs_a2a():
+            from gcp_adk_store.tasks.push_configs import (  # noqa: PLC0415  # of an extra
+                FirestorePushNotificationConfigStore,
+            )
+        return FirestorePushNotificationConfigStore.over(self._sessions.storage.documents, **self._for_tasks)
+
+    @property
+    def _for_tasks(self) -> dict[str, Any]:
+        chosen = {} if self._task_owner_of is None else {"owner_resolver": self._task_owner_of}
+        return {
+            "prefix": self._sessions.storage.layout.prefix,
+            "ttl_seconds": self._task_ttl_s,
+            "limits": self._task_limits,
+            **chosen,
+        }
 
     async def close(self) -> None:
         """Close the connections that the services opened; a later call opens them again."""
@@ -182,11 +237,24 @@ class Store(StoreMethods, OfOneProcess, Closing):
             await self._artifacts.close()
 
 
-def _of_sessions(
-    *,
-    session_limits: SessionLimits | None = None,
-    artifact_limits: ArtifactLimits | None = None,  # noqa: ARG001  # of the other service
-    **options: Unpack[SessionOptions],
-) -> SessionOptions:
+class _TaskOptions(TypedDict, total=False):
+    session_limits: SessionLimits | None
+    task_ttl_seconds: float | None
+    task_owner_resolver: Callable[[Any], str] | None
+
+
+def _of_tasks(**options: Unpack[StoreOptions]) -> _TaskOptions:
+    """Return a store's options of tasks."""
+    return {
+        "session_limits": options.get("session_limits"),
+        "task_ttl_seconds": options.get("task_ttl_seconds"),
+        "task_owner_resolver": options.get("task_owner_resolver"),
+    }
+
+
+def _of_sessions(**options: Unpack[StoreOptions]) -> SessionOptions:
     """Return a store's options as the session service names them."""
-    return {**options, "limits": session_limits}
+    given: dict[str, Any] = {
+        name: value for name, value in options.items() if name in SessionOptions.__annotations__
+    }
+    return cast(SessionOptions, {**given, "limits": options.get("session_limits")})

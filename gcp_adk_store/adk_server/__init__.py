@@ -11,6 +11,7 @@ if TYPE_CHECKING:
         missing_bucket,
         register,
         session_service,
+        task_store,
     )
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "missing_bucket",
     "register",
     "session_service",
+    "task_store",
     "tune_gc",
 ]
 
@@ -27,6 +29,6 @@ __getattr__ = importer(
     __name__,
     {
         "app": ("answer_errors", "lifespan", "tune_gc"),
-        "services": ("artifact_service", "missing_bucket", "register", "session_service"),
+        "services": ("artifact_service", "missing_bucket", "register", "session_service", "task_store"),
     },
 )

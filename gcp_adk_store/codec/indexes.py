@@ -41,6 +41,10 @@ UNINDEXED_FIELDS: Final = {
         "expire_at",
     ),
     "chunks": ("body", "put_time", "expire_at"),
+    "tasks": ("owner", "context_id", "state", "seconds", "nanos", "save", "sha256", "body", "expire_at"),
+    "pieces": ("body", "expire_at"),
+    "configs": ("body", "expire_at"),
+    "pushes": ("save", "expire_at"),
 }
 """Collection, without the prefix -> fields that no query asks for.
 
@@ -48,7 +52,15 @@ Each write would pay for their index entries, and an index of increasing times l
 collection.
 """
 
-TTL_FIELDS: Final = {"sessions": "expire_at", "segments": "expire_at", "chunks": "expire_at"}
+TTL_FIELDS: Final = {
+    "sessions": "expire_at",
+    "segments": "expire_at",
+    "chunks": "expire_at",
+    "tasks": "expire_at",
+    "pieces": "expire_at",
+    "configs": "expire_at",
+    "pushes": "expire_at",
+}
 """Collection, without the prefix -> the field of its TTL policy."""
 
 

@@ -195,6 +195,11 @@ class FirestoreSessionService(
         self._queues = Queues()
         self._under_way = UnderWay(self._limiter)
 
+    @property
+    def storage(self) -> SessionStorage:
+        """Where it stores sessions, for the other services of one store."""
+        return self._storage
+
     @operation
     async def create_session(
         self,

@@ -114,7 +114,8 @@ RIGHT: list[tuple[str, Callable[[Any], object], str]] = [
         FIELDS,
         with_(
             fields=[
-                *(configured(collection, "*") for collection in ("apps", "users", "segments", "chunks")),
+                *(configured(name, "*") for name in ("apps", "users", "segments", "chunks")),
+                *(configured(name, "*") for name in ("tasks", "pieces", "configs", "pushes")),
                 *(
                     configured("sessions", name)
                     for name in (

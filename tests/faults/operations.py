@@ -2,9 +2,11 @@
 
 import asyncio
 import io
+import random
 from collections.abc import Callable
 from typing import Any
 
+from a2a.types import Artifact, ListTasksRequest, Part, Task, TaskPushNotificationConfig
 from google.adk.events import Event, EventActions
 from google.adk.sessions import Session
 from google.genai import types
@@ -16,7 +18,9 @@ from gcp_adk_store.codec import forks
 from gcp_adk_store.codec.objects import upload_name
 from gcp_adk_store.local import objects
 from gcp_adk_store.model.keys import ArtifactKey
+from gcp_adk_store.tasks import FirestorePushNotificationConfigStore, FirestoreTaskStore
 from tests.faults.world import NOW, World
+from tests.tasks.conftest import of
 
 WHO: dict[str, Any] = {"app_name": "app", "user_id": "user", "session_id": "session"}
 OWNER: dict[str, Any] = {"app_name": "app", "user_id": "user"}
@@ -385,6 +389,55 @@ class Artifacts(Operation):
             await self._call(service)
 
 
+class A2aTasks(Operation):
+    """Any call of a store of A2A tasks or of their configs, after an owner and another have some of both."""
+
+    def __init__(
+        self,
+        kind: type[Any],
+        call: Callable[[Any, Task | None], Any],
+        *,
+        writes: bool = True,
+        atomic: bool = True,
+        known: bool = False,
+    ) -> None:
+        """Prepare *call*; if *known*, it gets the task in pieces as its store returned it."""
+        self._kind = kind
+        self._call = call
+        self.writes = writes
+        self.atomic = atomic
+        self._known = known
+
+    async def prepare(self, world: World) -> None:
+        """Save a small task and one in pieces, and set two configs, of two owners."""
+        tasks, configs = world.tasks(FirestoreTaskStore), world.tasks(FirestorePushNotificationConfigStore)
+        for caller in (CALLER, ANOTHER):
+            small = Task(id="small", context_id="context")
+            large = Task(id="large", artifacts=[Artifact(parts=[Part(raw=INCOMPRESSIBLE)])])
+            for task in (small, large):
+                await tasks.save(task, caller)
+                await configs.set_info(task.id, PUSH_CONFIG, caller)
+
+    async def attach(self, world: World) -> Any:
+        store = world.tasks(self._kind, acting=True)
+        return store, await store.get("large", CALLER) if self._known else None
+
+    async def act(self, held: Any) -> Any:
+        return await self._call(*held)
+
+
+CALLER, ANOTHER = of("caller"), of("another")
+PUSH_CONFIG = TaskPushNotificationConfig(id="config", url="https://a.example")
+INCOMPRESSIBLE = random.Random(1).randbytes(1_000_000)  # noqa: S311  # keeps no secret
+
+
+async def saved_again(store: FirestoreTaskStore, task: Task | None) -> None:
+    """Save a task in pieces, changed."""
+    assert task is not None
+    task.artifacts[0].parts[0].raw = INCOMPRESSIBLE[::-1]
+    await store.save(task, CALLER)
+
+
 UPLOAD_ID = "ab" * 16
 LARGE = b"0123456789abcdef" * 37_500
 
@@ -483,4 +536,32 @@ OPERATIONS: dict[str, Operation] = {
     "list keys": Artifacts(lambda service: service.list_artifact_keys(**WHO), writes=False),
     "list versions": Artifacts(lambda service: service.list_artifact_versions(**FILE), writes=False),
     "get version": Artifacts(lambda service: service.get_artifact_version(**FILE, version=1), writes=False),
+    "save of a new task": A2aTasks(FirestoreTaskStore, lambda store, _: store.save(Task(id="new"), CALLER)),
+    "save of a task in pieces": A2aTasks(FirestoreTaskStore, saved_again, known=True),
+    "delete task in pieces": A2aTasks(FirestoreTaskStore, lambda store, _: store.delete("large", CALLER)),
+    "delete tasks of an owner": A2aTasks(
+        FirestoreTaskStore,
+        lambda store, _: store.delete_owner_tasks(owner="caller"),
+        atomic=False,
+    ),
+    "get task in pieces": A2aTasks(
+        FirestoreTaskStore, lambda store, _: store.get("large", CALLER), writes=False
+    ),
+    "list of tasks": A2aTasks(
+        FirestoreTaskStore, lambda store, _: store.list(ListTasksRequest(), CALLER), writes=False
+    ),
+    "set push config": A2aTasks(
+        FirestorePushNotificationConfigStore,
+        lambda store, _: store.set_info("new", PUSH_CONFIG, CALLER),
+    ),
+    "delete push configs of an owner": A2aTasks(
+        FirestorePushNotificationConfigStore,
+        lambda store, _: store.delete_owner_configs(owner="caller"),
+        atomic=False,
+    ),
+    "get push configs of all owners": A2aTasks(
+        FirestorePushNotificationConfigStore,
+        lambda store, _: store.get_info_for_dispatch("large"),
+        writes=False,
+    ),
 }
