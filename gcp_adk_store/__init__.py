@@ -32,16 +32,20 @@ if TYPE_CHECKING:
         SessionMissingError,
         StoredDataError,
         StoreError,
+        TaskConflictError,
         TemplateKeyError,
         TurnLostError,
         UnavailableError,
         UploadMissingError,
     )
+    from gcp_adk_store.fsck.faults import Fault
     from gcp_adk_store.model.garbage import Garbage, GarbageKind
     from gcp_adk_store.model.history import Point
+    from gcp_adk_store.model.session_info import SessionInfo, SessionOrigin
     from gcp_adk_store.model.usage import ModelUsage, SessionUsage, TokenUsage, TurnUsage
     from gcp_adk_store.sessions.histories import UserEvent
-    from gcp_adk_store.sessions.listings import SessionEvent, SessionPage
+    from gcp_adk_store.sessions.iterations import SessionEvent
+    from gcp_adk_store.sessions.listings import SessionPage
     from gcp_adk_store.sessions.service import FirestoreSessionService
     from gcp_adk_store.settings import ArtifactLimits, SessionLimits, StoreSettings
     from gcp_adk_store.store import Store
@@ -55,6 +59,7 @@ __all__ = [
     "ArtifactReader",
     "CloudLoggingFormatter",
     "CredentialsError",
+    "Fault",
     "FirestoreSessionService",
     "ForkedProcessError",
     "Garbage",
@@ -76,8 +81,10 @@ __all__ = [
     "SessionEvent",
     "SessionExistsError",
     "SessionInboxFullError",
+    "SessionInfo",
     "SessionLimits",
     "SessionMissingError",
+    "SessionOrigin",
     "SessionPage",
     "SessionUsage",
     "SignedUpload",
@@ -87,6 +94,7 @@ __all__ = [
     "StoreSettings",
     "StoredArtifactVersion",
     "StoredDataError",
+    "TaskConflictError",
     "TemplateKeyError",
     "TemplateSettings",
     "TokenUsage",
@@ -116,11 +124,14 @@ __getattr__ = importer(
         "artifacts.service": ("GcsArtifactService",),
         "artifacts.methods": ("StoredArtifactVersion",),
         "cloud.auth.credentials": ("StoreCredentials",),
+        "fsck.faults": ("Fault",),
         "model.garbage": ("Garbage", "GarbageKind"),
         "model.history": ("Point",),
+        "model.session_info": ("SessionInfo", "SessionOrigin"),
         "model.usage": ("ModelUsage", "SessionUsage", "TokenUsage", "TurnUsage"),
         "sessions.histories": ("UserEvent",),
-        "sessions.listings": ("SessionEvent", "SessionPage"),
+        "sessions.iterations": ("SessionEvent",),
+        "sessions.listings": ("SessionPage",),
         "sessions.service": ("FirestoreSessionService",),
         "settings": ("ArtifactLimits", "SessionLimits", "StoreSettings"),
         "store": ("Store",),

@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Final, Literal, NamedTuple, Self, TypedDict
 from urllib.parse import quote
@@ -221,13 +221,18 @@ class SessionOptions(TypedDict, total=False):
 
 
 class StoreOptions(TypedDict, total=False):
-    """Options of every store: those of :class:`SessionOptions`, and the limits of both services."""
+    """Options of every store: those of :class:`SessionOptions`, the limits of both services, and of tasks."""
 
     on_conflict: Literal["raise", "merge"]
     on_missing_payload: Literal["raise", "placeholder"]
     default_ttl_seconds: float | None
     session_limits: SessionLimits | None
     artifact_limits: ArtifactLimits | None
+    task_ttl_seconds: float | None
+    """Seconds after its last save at which an A2A task ends; ``None`` (default) keeps tasks for good."""
+    task_owner_resolver: Callable[[Any], str] | None
+    """Returns the owner of a call of ``a2a-sdk`` from its context; ``None`` (default) takes the SDK's, by the
+    name of the call's user."""
 
 
 def _quoted_path(local: str) -> str:

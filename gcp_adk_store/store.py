@@ -1,8 +1,9 @@
 """Own the services of one deployment and their connections."""
 
 import os
-from collections.abc import AsyncIterator
-from typing import Self, Unpack
+from collections.abc import Callable
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack, cast
 
 from google.auth.credentials import Credentials
 
@@ -13,18 +14,23 @@ from gcp_adk_store.cloud.storage.calls import StorageClient
 from gcp_adk_store.codec.documents import Layout
 from gcp_adk_store.errors import InvalidInputError
 from gcp_adk_store.local.backend import open_backend
-from gcp_adk_store.model.garbage import DEFAULT_AGE_S, Garbage, GarbageKind
+from gcp_adk_store.model.expiry import Expiry
 from gcp_adk_store.operations.closing import Closing
 from gcp_adk_store.operations.forks import OfOneProcess
 from gcp_adk_store.sessions.payload_store import Payloads
 from gcp_adk_store.sessions.service import FirestoreSessionService
 from gcp_adk_store.sessions.storage import SessionStorage
 from gcp_adk_store.settings import ArtifactLimits, SessionLimits, SessionOptions, StoreOptions, StoreSettings
+from gcp_adk_store.store_methods import StoreMethods
+from gcp_adk_store.tasks.sdk import needs_a2a
 from gcp_adk_store.turns.running import Turns
 
+if TYPE_CHECKING:
+    from gcp_adk_store.tasks import FirestorePushNotificationConfigStore, FirestoreTaskStore
 
-class Store(OfOneProcess, Closing):
-    """Sessions and artifacts of one deployment; ``async with`` closes their connections.
+
+class Store(StoreMethods, OfOneProcess, Closing):
+    """Sessions, artifacts and A2A tasks of one deployment; ``async with`` closes their connections.
 
     ::
 
@@ -32,10 +38,23 @@ class Store(OfOneProcess, Closing):
             runner = Runner(..., session_service=store.sessions, artifact_service=store.artifacts)
     """
 
-    def __init__(self, *, sessions: FirestoreSessionService, artifacts: GcsArtifactService | None) -> None:
+    def __init__(
+        self,
+        *,
+        sessions: FirestoreSessionService,
+        artifacts: GcsArtifactService | None,
+        session_limits: SessionLimits | None = None,
+        task_ttl_seconds: float | None = None,
+        task_owner_resolver: Callable[[Any], str] | None = None,
+    ) -> None:
+        if task_ttl_seconds is not None:
+            Expiry.begin(task_ttl_seconds, now=0)  # refuses an invalid one
         self._sessions = sessions
         self._artifacts = artifacts
         self._turns = Turns(sessions)
+        self._task_limits = session_limits
+        self._task_ttl_s = task_ttl_seconds
+        self._task_owner_of = task_owner_resolver
 
     @classmethod
     def connect(
@@ -99,6 +118,7 @@ class Store(OfOneProcess, Closing):
             artifacts=GcsArtifactService.over(
                 backend.objects, backend.uploads, backend.signer, artifact_limits
             ),
+            **_of_tasks(**options),
         )
 
     @classmethod
@@ -176,51 +196,46 @@ class Store(OfOneProcess, Closing):
             credentials=credentials,
             limits=options.get("artifact_limits"),
         )
-        return cls(sessions=sessions, artifacts=artifacts or None)
-
-    @property
-    def sessions(self) -> FirestoreSessionService:
-        """The session service, for ``Runner(session_service=...)``."""
-        return self._sessions
+        return cls(sessions=sessions, artifacts=artifacts or None, **_of_tasks(**options))
 
     @property
     def turns(self) -> Turns:
         """The turns of the sessions: one at a time in each, in all processes."""
         return self._turns
 
-    @property
-    def has_artifacts(self) -> bool:
-        """Whether the store has a bucket."""
-        return self._artifacts is not None
-
-    @property
-    def artifacts(self) -> GcsArtifactService:
-        """The artifact service, for ``Runner(artifact_service=...)``.
+    @cached_property
+    def tasks(self) -> "FirestoreTaskStore":
+        """The store of A2A tasks, for ``DefaultRequestHandler(task_store=...)`` of ``a2a-sdk``.
 
         Raises:
-            InvalidInputError: the store has no bucket.
+            InvalidInputError: the extra ``a2a`` is not installed.
         """
-        if self._artifacts is None:
-            raise InvalidInputError("this store has no bucket; pass bucket= or set ADK_STORE_BUCKET")
-        return self._artifacts
+        with needs_a2a():
+            from gcp_adk_store.tasks.task_store import FirestoreTaskStore  # noqa: PLC0415  # of an extra
+        return FirestoreTaskStore.over(self._sessions.storage.documents, **self._for_tasks)
 
-    async def find_garbage(self, *, older_than_s: float = DEFAULT_AGE_S) -> AsyncIterator[Garbage]:
-        """Yield unreferenced data of sessions and artifacts; see their ``find_garbage``.
+    @cached_property
+    def push_notification_configs(self) -> "FirestorePushNotificationConfigStore":
+        """The store of receivers of A2A tasks' news, for ``DefaultRequestHandler(push_config_store=...)``.
 
         Raises:
-            InvalidInputError: *older_than_s* is below an hour.
+            InvalidInputError: the extra ``a2a`` is not installed.
         """
-        async for garbage in self._sessions.find_garbage(older_than_s=older_than_s):
-            yield garbage
-        if self._artifacts is not None:
-            async for garbage in self._artifacts.find_garbage(older_than_s=older_than_s):
-                yield garbage
+        with needs_a2a():
+            from gcp_adk_store.tasks.push_configs import (  # noqa: PLC0415  # of an extra
+                FirestorePushNotificationConfigStore,
+            )
+        return FirestorePushNotificationConfigStore.over(self._sessions.storage.documents, **self._for_tasks)
 
-    async def remove_garbage(self, garbage: Garbage) -> bool:
-        """Remove what :meth:`find_garbage` found unless it is in use again; return whether it is gone."""
-        if garbage.kind is GarbageKind.UPLOAD:
-            return await self.artifacts.remove_garbage(garbage)
-        return await self._sessions.remove_garbage(garbage)
+    @property
+    def _for_tasks(self) -> dict[str, Any]:
+        chosen = {} if self._task_owner_of is None else {"owner_resolver": self._task_owner_of}
+        return {
+            "prefix": self._sessions.storage.layout.prefix,
+            "ttl_seconds": self._task_ttl_s,
+            "limits": self._task_limits,
+            **chosen,
+        }
 
     async def close(self) -> None:
         """Close the connections that the services opened; a later call opens them again."""
@@ -229,11 +244,24 @@ class Store(OfOneProcess, Closing):
             await self._artifacts.close()
 
 
-def _of_sessions(
-    *,
-    session_limits: SessionLimits | None = None,
-    artifact_limits: ArtifactLimits | None = None,  # noqa: ARG001  # of the other service
-    **options: Unpack[SessionOptions],
-) -> SessionOptions:
+class _TaskOptions(TypedDict, total=False):
+    session_limits: SessionLimits | None
+    task_ttl_seconds: float | None
+    task_owner_resolver: Callable[[Any], str] | None
+
+
+def _of_tasks(**options: Unpack[StoreOptions]) -> _TaskOptions:
+    """Return a store's options of tasks."""
+    return {
+        "session_limits": options.get("session_limits"),
+        "task_ttl_seconds": options.get("task_ttl_seconds"),
+        "task_owner_resolver": options.get("task_owner_resolver"),
+    }
+
+
+def _of_sessions(**options: Unpack[StoreOptions]) -> SessionOptions:
     """Return a store's options as the session service names them."""
-    return {**options, "limits": session_limits}
+    given: dict[str, Any] = {
+        name: value for name, value in options.items() if name in SessionOptions.__annotations__
+    }
+    return cast(SessionOptions, {**given, "limits": options.get("session_limits")})

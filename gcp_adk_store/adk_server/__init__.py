@@ -11,6 +11,7 @@ if TYPE_CHECKING:
         missing_bucket,
         register,
         session_service,
+        task_store,
     )
     from gcp_adk_store.adk_server.turns import one_turn_at_a_time
 
@@ -22,6 +23,7 @@ __all__ = [
     "one_turn_at_a_time",
     "register",
     "session_service",
+    "task_store",
     "tune_gc",
 ]
 
@@ -29,7 +31,7 @@ __getattr__ = importer(
     __name__,
     {
         "app": ("answer_errors", "lifespan", "tune_gc"),
-        "services": ("artifact_service", "missing_bucket", "register", "session_service"),
+        "services": ("artifact_service", "missing_bucket", "register", "session_service", "task_store"),
         "turns": ("one_turn_at_a_time",),
     },
 )

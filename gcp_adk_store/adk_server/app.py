@@ -20,6 +20,7 @@ from gcp_adk_store.errors import (
     SessionInboxFullError,
     SessionMissingError,
     StoreError,
+    TaskConflictError,
     UnavailableError,
 )
 
@@ -34,6 +35,7 @@ _STATUSES: Final[dict[type[StoreError], int]] = {
     SessionBusyError: 409,
     SessionInboxFullError: 409,
     ArtifactConflictError: 409,
+    TaskConflictError: 409,
     UnavailableError: 503,
 }
 
@@ -54,7 +56,7 @@ def answer_errors(app: FastAPI) -> None:
     |---|---|
     | ``InvalidInputError`` | 400 |
     | ``SessionMissingError`` | 404 |
-    | ``SessionExistsError``, ``SessionConflictError``, ``ArtifactConflictError`` | 409 |
+    | ``SessionExistsError`` and the errors of conflicts: ``...ConflictError`` | 409 |
     | ``SessionBusyError``, ``SessionInboxFullError`` | 409, the first with ``Retry-After`` |
     | ``UnavailableError``, ``OverloadedError`` | 503, with ``Retry-After`` |
 

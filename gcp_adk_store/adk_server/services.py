@@ -5,34 +5,44 @@ import inspect
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from gcp_adk_store.adk_server.uris import artifact_service_arguments, require_known, session_service_arguments
+from gcp_adk_store.adk_server.uris import (
+    artifact_service_arguments,
+    require_known,
+    session_service_arguments,
+    task_store_arguments,
+)
 from gcp_adk_store.artifacts.service import GcsArtifactService
 from gcp_adk_store.cloud.auth.credentials import StoreCredentials
 from gcp_adk_store.cloud.storage.calls import StorageCalls
 from gcp_adk_store.errors import InvalidInputError, NotProvisionedError
+from gcp_adk_store.operations.closing import Closing
 from gcp_adk_store.operations.forks import Guard
 from gcp_adk_store.operations.operation import part_of
 from gcp_adk_store.sessions.service import FirestoreSessionService
 from gcp_adk_store.settings import ArtifactLimits, SessionOptions, StoreSettings
 from gcp_adk_store.store import Store
+from gcp_adk_store.tasks.sdk import needs_a2a
 
 if TYPE_CHECKING:
     from google.adk.cli.service_registry import ServiceRegistry
 
-Service = TypeVar("Service", FirestoreSessionService, GcsArtifactService)
+    from gcp_adk_store.tasks import FirestoreTaskStore
+
+Service = TypeVar("Service", bound=Closing)
 
 LOOK_S: Final = 5.0
 """Seconds that a server's start waits for its buckets' answers; health probes fail meanwhile."""
 
 _guard = Guard()
-_made: list[tuple[dict[str, Any], FirestoreSessionService | GcsArtifactService]] = []
+_made: list[tuple[dict[str, Any], Closing]] = []
 _as_whom: dict[StoreSettings, StoreCredentials] = {}
 
 
 def register(registry: "ServiceRegistry | None" = None) -> None:
     """Register ``firestore://PROJECT/DATABASE?...`` for sessions and ``gs://BUCKET?...`` for artifacts.
 
-    Also ``firestore+local:///PATH`` and ``gs+local:///PATH``, for a store in a folder.
+    Also ``firestore+local:///PATH`` and ``gs+local:///PATH``, for a store in a folder, and both schemes of
+    sessions for stores of A2A tasks, where ADK takes their URIs: ``get_fast_api_app(task_store_uri=...)``.
 
     Call it before ``adk web``, ``adk api_server``, ``adk run`` or ``get_fast_api_app``, in their process; a
     repeated call is harmless. It replaces ADK's own factory for ``gs://``; each service loads what the other
@@ -50,6 +60,11 @@ def register(registry: "ServiceRegistry | None" = None) -> None:
     registry.register_artifact_service("gs", artifact_service)
     registry.register_session_service("firestore+local", session_service)
     registry.register_artifact_service("gs+local", artifact_service)
+    # ADK's own name; its services.yaml offers the same as `type: task_store`.
+    register_task_store = getattr(registry, "_register_task_store_service", None)
+    if register_task_store is not None:
+        register_task_store("firestore", task_store)
+        register_task_store("firestore+local", task_store)
 
 
 def session_service(
@@ -91,6 +106,25 @@ def artifact_service(
         InvalidInputError: as for :func:`session_service`.
     """
     return _service(GcsArtifactService, _artifacts_of, artifact_service_arguments(uri), options)
+
+
+def task_store(
+    uri: str,
+    *,
+    agents_dir: str | None = None,  # noqa: ARG001  # ADK's
+    **options: Any,
+) -> "FirestoreTaskStore":
+    """Return the store of A2A tasks of a URI; also a ``class:`` of ADK's ``services.yaml``.
+
+    *uri* is as :func:`~gcp_adk_store.adk_server.uris.task_store_arguments` reads it. *options* are other
+    arguments of :class:`~gcp_adk_store.tasks.FirestoreTaskStore`; ADK passes none.
+
+    Raises:
+        InvalidInputError: as for :func:`session_service`, or the extra ``a2a`` is not installed.
+    """
+    with needs_a2a():
+        from gcp_adk_store.tasks.task_store import FirestoreTaskStore  # noqa: PLC0415  # of an extra
+    return _service(FirestoreTaskStore, _tasks_of, task_store_arguments(uri), options)
 
 
 async def missing_bucket(*, session_uri: str | None, artifact_uri: str | None) -> str | None:
@@ -187,6 +221,20 @@ def _artifacts_of(asked: dict[str, Any]) -> GcsArtifactService:
     if "local" not in asked:
         return GcsArtifactService(**asked)
     return Store.local(asked["local"], artifact_limits=asked.get("limits")).artifacts
+
+
+def _tasks_of(asked: dict[str, Any]) -> "FirestoreTaskStore":
+    if "local" not in asked:
+        from gcp_adk_store.tasks.task_store import FirestoreTaskStore  # noqa: PLC0415  # of an extra
+
+        return FirestoreTaskStore(**asked)
+    named = {
+        "prefix": asked.get("prefix", "adk"),
+        "session_limits": asked.get("limits"),
+        "task_ttl_seconds": asked.get("ttl_seconds"),
+        "task_owner_resolver": asked.get("owner_resolver"),
+    }
+    return Store.local(asked["local"], **named).tasks
 
 
 def _arguments(kind: type[Any]) -> set[str]:

@@ -78,6 +78,27 @@ def artifact_service_arguments(uri: str) -> dict[str, Any]:
     return {"bucket_name": parts.authority} | given
 
 
+def task_store_arguments(uri: str) -> dict[str, Any]:
+    """Parse ``firestore://PROJECT/DATABASE?...`` into arguments of the store of A2A tasks.
+
+    ``firestore+local:///PATH?...`` gives a *local* path instead of project and database. Parameters:
+    *prefix*, *ttl_seconds* and the numbers of :class:`SessionLimits`, by their names.
+
+    Raises:
+        InvalidInputError: as for :func:`session_service_arguments`.
+    """
+    parts = _ServiceUri.parse(uri, "firestore")
+    named = (
+        {"local": parts.path}
+        if parts.is_local
+        else {"project": parts.authority, "database": parts.path.removeprefix("/")}
+    )
+    given = parts.typed({"prefix": str, "ttl_seconds": _decimal}, SessionLimits)
+    arguments = {name: value for name, value in named.items() if value} | given
+    StoreSettings(**{name: value for name, value in arguments.items() if name in FORMS})
+    return arguments
+
+
 def require_known(names: Iterable[str], known: Iterable[str], *, of: str) -> None:
     """Check that all *names* are among *known*.
 

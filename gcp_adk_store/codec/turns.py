@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Self
 
-from gcp_adk_store.codec.documents import first_heads
+from gcp_adk_store.codec.fields import first_heads
 from gcp_adk_store.codec.values import FieldValue
 from gcp_adk_store.codec.writes import Write
 from gcp_adk_store.errors import InvalidInputError, StoredDataError

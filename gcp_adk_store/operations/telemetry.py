@@ -51,6 +51,7 @@ _REFUSALS: Final = (
     errors.SessionConflictError,
     errors.SessionExistsError,
     errors.SessionMissingError,
+    errors.TaskConflictError,
     errors.UploadMissingError,
 )
 

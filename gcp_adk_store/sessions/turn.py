@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
@@ -42,7 +42,7 @@ class Hold:
         self.known = replace(stored, turn=turn, tail=(), state={}, inbox=())
         """The newest header that this process knows, without state and inbox."""
         self.inbox: Sequence[str] = stored.inbox
-        """The messages that wait, as of :attr:`inbox_time`."""
+        """The messages that wait, as of :attr:`inbox_time`, as is whether it is asked to stop."""
         self.inbox_time = stored.update_time
         """The update time of the session that had this inbox."""
         self._required = ""
@@ -68,7 +68,7 @@ class Hold:
     def newest(self, base: Marker) -> Marker:
         """Return the marker of the same events that is known best: *base*, or that after a renewal."""
         known = self.known.marker
-        same = (base.epoch, base.revision) == (known.epoch, known.revision)
+        same = (base.epoch, base.revision, base.restores) == (known.epoch, known.revision, known.restores)
         return known if same and _nanos(base.update_time) < _nanos(known.update_time) else base
 
     def require(self, base: Marker) -> None:
@@ -78,7 +78,7 @@ class Hold:
             ConditionFailedError: the session must be read first.
         """
         has_seen = (base.epoch, base.fence) == (self.epoch, self.fence)
-        if not has_seen or (self._claimed is not None and base.update_time != self.inbox_time):
+        if not has_seen or base.update_time != self.inbox_time:  # somebody may have asked it to stop
             raise ConditionFailedError(f"the handle has not seen turn {self.fence}")
         self._required = base.update_time
 
@@ -118,6 +118,8 @@ class Hold:
                 update_time=marker.update_time,
                 expiry=marker.expiry,
                 chain=marker.chain,
+                restores=marker.restores,
+                turns=marker.turns,
             )
 
     def wrote(self, update_time: str, turn: Turn) -> None:
@@ -156,6 +158,16 @@ class Hold:
         was_stored = self._message is None
         self._message = self._claimed = None
         return was_stored
+
+    @property
+    def answers(self) -> bool:
+        """Whether the event of a message is still to come."""
+        return self._message is not None
+
+    def commits(self, ids: Collection[str]) -> None:
+        """Let a commit of events with these *ids* take no message out that is not theirs."""
+        if self._message is None or self._message[0] not in ids:
+            self._claimed = None
 
     def claimed(self, event: Event) -> Event:
         """Return *event*, with the id of the message if it is the message's.

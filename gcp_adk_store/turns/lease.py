@@ -124,8 +124,6 @@ class Leases:
 
         def change(stored: StoredSession) -> Write | None:
             # The write requires the update time of the inbox that was seen, so none is overlooked.
-            if only_if_empty and hold.inbox_time != stored.update_time:
-                raise RefusedError("the inbox must be read first")
             if only_if_empty and hold.inbox:
                 return None
             return write_turn(self._layout.session(hold.key), stored, hold.turn.released)
@@ -144,6 +142,7 @@ class Leases:
             hold.require_running()
             stored = hold.known
             try:
+                hold.require(stored.marker)
                 write = change(stored)
                 if write is None:
                     return False

@@ -284,6 +284,21 @@ async def test_an_append_notices_a_request_to_stop_and_is_stored(store: Store, o
     assert (False, False, "", None) == (status.is_running, status.abort, status.holder, status.until)
 
 
+async def test_a_request_to_stop_is_noticed_through_a_handle_that_was_read_after_it(
+    store: Store, other: Store
+) -> None:
+    """And a renewal keeps the request."""
+    await made(store)
+    async with store.turns.hold(**WHO) as turn:
+        await other.turns.request_abort(**WHO)
+        held = await store.sessions.get_session(**WHO)
+        assert held is not None
+        await store.sessions.append_event(held, event("one"))
+        await store.turns._leases.renew(turn)
+        await asyncio.wait_for(turn.abort_signal.wait(), 5)
+        assert (await other.turns.status(**WHO)).abort
+
+
 async def test_a_restore_ends_a_turn(store: Store, other: Store) -> None:
     """What another engineer's commit writes: the fence is raised, and nobody holds the turn."""
     held = await made(store)

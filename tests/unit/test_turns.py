@@ -10,7 +10,7 @@ from gcp_adk_store.model.sessions import Append, Marker, Settlement, StoredSessi
 from gcp_adk_store.model.state import ScopedState
 from gcp_adk_store.model.turns import MAX_WAITING, MAX_WAITING_BYTES, Turn, require_room
 
-MINE = Append(text="mine", timestamp=1.0, delta=ScopedState())
+MINE = Append(texts=["mine"], timestamp=1.0, delta=ScopedState())
 STORED = StoredSession(
     key=SessionKey(app="a", user="u", session="s"),
     epoch="e1",
@@ -63,7 +63,7 @@ def test_a_marker_carries_the_fence_as_text() -> None:
     assert SEEN == Marker.parse(str(SEEN))
     plain = replace(STORED, turn=None).marker
     assert ("e1/4/5.000000000", plain) == (str(plain), Marker.parse(str(plain)))
-    assert 2 == SEEN.advanced("x", "6.000000000", None).fence
+    assert 2 == SEEN.advanced(MINE, "6.000000000", None).fence
 
 
 def test_a_turn_is_held_until_its_lease_expires() -> None:
