@@ -269,6 +269,11 @@ def default_project() -> str | None:
     return os.environ.get("GOOGLE_CLOUD_PROJECT") or None
 
 
+def adk_default_app() -> str | None:
+    """Return ``ADK_DEFAULT_APP_NAME``, the app of requests to ADK's server that name none."""
+    return os.environ.get("ADK_DEFAULT_APP_NAME") or None
+
+
 def default_credentials_file() -> str | None:
     """Return ``GOOGLE_APPLICATION_CREDENTIALS``, which Google's library reads."""
     return os.environ.get("GOOGLE_APPLICATION_CREDENTIALS") or None

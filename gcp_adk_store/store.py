@@ -23,6 +23,7 @@ from gcp_adk_store.sessions.storage import SessionStorage
 from gcp_adk_store.settings import ArtifactLimits, SessionLimits, SessionOptions, StoreOptions, StoreSettings
 from gcp_adk_store.store_methods import StoreMethods
 from gcp_adk_store.tasks.sdk import needs_a2a
+from gcp_adk_store.turns.running import Turns
 
 if TYPE_CHECKING:
     from gcp_adk_store.tasks import FirestorePushNotificationConfigStore, FirestoreTaskStore
@@ -50,6 +51,7 @@ class Store(StoreMethods, OfOneProcess, Closing):
             Expiry.begin(task_ttl_seconds, now=0)  # refuses an invalid one
         self._sessions = sessions
         self._artifacts = artifacts
+        self._turns = Turns(sessions)
         self._task_limits = session_limits
         self._task_ttl_s = task_ttl_seconds
         self._task_owner_of = task_owner_resolver
@@ -195,6 +197,11 @@ class Store(StoreMethods, OfOneProcess, Closing):
             limits=options.get("artifact_limits"),
         )
         return cls(sessions=sessions, artifacts=artifacts or None, **_of_tasks(**options))
+
+    @property
+    def turns(self) -> Turns:
+        """The turns of the sessions: one at a time in each, in all processes."""
+        return self._turns
 
     @cached_property
     def tasks(self) -> "FirestoreTaskStore":

@@ -13,12 +13,14 @@ if TYPE_CHECKING:
         session_service,
         task_store,
     )
+    from gcp_adk_store.adk_server.turns import one_turn_at_a_time
 
 __all__ = [
     "answer_errors",
     "artifact_service",
     "lifespan",
     "missing_bucket",
+    "one_turn_at_a_time",
     "register",
     "session_service",
     "task_store",
@@ -30,5 +32,6 @@ __getattr__ = importer(
     {
         "app": ("answer_errors", "lifespan", "tune_gc"),
         "services": ("artifact_service", "missing_bucket", "register", "session_service", "task_store"),
+        "turns": ("one_turn_at_a_time",),
     },
 )

@@ -31,6 +31,8 @@ from gcp_adk_store.sessions.completion import Found
 from gcp_adk_store.sessions.handle import mark, marker_of
 from gcp_adk_store.sessions.reader import SessionReader
 from gcp_adk_store.sessions.recorder import SessionRecorder
+from gcp_adk_store.sessions.storage import SessionStorage
+from gcp_adk_store.sessions.turn import Hold, held
 from gcp_adk_store.settings import SessionLimits
 
 
@@ -42,6 +44,8 @@ class _Waiting:
     event: Event
     loop: asyncio.AbstractEventLoop
     spelled: SpelledEvent | None = None
+    hold: Hold | None = None
+    """The turn that it is a part of."""
     is_in_handle: bool = False
     """Whether the handle held an event of this id before."""
     held: Event | None = None
@@ -120,6 +124,7 @@ class AppendMethods(BaseSessionService):
     _on_conflict: Literal["raise", "merge"]
     _limits: SessionLimits
     _spelling: Spelling
+    _storage: SessionStorage
     _reader: SessionReader
     _recorder: SessionRecorder
     _limiter: Limiter
@@ -150,14 +155,21 @@ class AppendMethods(BaseSessionService):
                 or use ``on_conflict="merge"``.
             InvalidInputError: the event is not JSON, a piece of it is over
                 ``SessionLimits.max_payload_bytes``, or the state would exceed Firestore's limits.
+            TurnLostError: the append is a part of a turn, and the turn has ended; nothing was written.
             OutcomeUnknownError: not answered before the deadline; reload before repeating.
         """
         if event.partial:
             return event
         key = SessionKey(app=session.app_name, user=session.user_id, session=session.id)
-        mine = _Waiting(session, event, asyncio.get_running_loop())
+        hold = held(self._storage, key)
+        if hold is not None:
+            hold.require_running()
+        mine = _Waiting(session, event, asyncio.get_running_loop(), hold=hold)
         self._queues.add(key, mine)
-        return await self._wait(key, mine)
+        stored = await self._wait(key, mine)
+        if hold is not None:
+            hold.follow(marker_of(session))
+        return stored
 
     async def flush(self) -> None:
         """Wait for the running appends of this event loop, also those whose caller was cancelled.
@@ -193,6 +205,8 @@ class AppendMethods(BaseSessionService):
     async def _lead(self, key: SessionKey, first: _Waiting) -> Event:
         """Store an append that has the permit, and those behind it that go in the same commit."""
         self._apply_temp_state(first.session, first.event)
+        if first.hold is not None:
+            first.event = first.hold.claimed(first.event)
         spelled = first.spelled or await self._spelling.of_event(first.event)
         first.is_in_handle = self._held.holds(first.session, first.event.id)
         known = first.is_in_handle or self._delivered.get((key, first.event.id))
@@ -241,6 +255,8 @@ class AppendMethods(BaseSessionService):
     def _may_follow(self, key: SessionKey, group: Sequence[_Waiting], following: _Waiting) -> bool:
         """Return whether an append may go with *group*, before it is spelled."""
         first, event = group[0], following.event
+        if following.hold is not first.hold or (following.hold is not None and following.hold.answers):
+            return False
         if following.is_rewind or any(event.id == member.event.id for member in group):
             return False
         if self._held.holds(following.session, event.id) or self._delivered.get((key, event.id)):
@@ -280,7 +296,12 @@ class AppendMethods(BaseSessionService):
         handles = list({id(member.session): member.session for member in group}.values())
         markers = [marker_of(handle) for handle in handles]
         merging = self._on_conflict == "merge"
-        appended = await self._recorder.append(key, append, markers[0], spelled[0].change, merging=merging)
+        hold = group[0].hold
+        if hold is not None:
+            hold.commits([member.event.id for member in group])
+        appended = await self._recorder.append(
+            key, append, markers[0], spelled[0].change, merging=merging, hold=hold
+        )
         after = [appended.marker]
         missed: list[Found | None] = [None]
         if appended.merged or len(handles) > 1:

@@ -314,6 +314,11 @@ class FirestoreSessionService(
         """
         return await self._collector.remove(garbage, put_back, remove_copies)
 
+    @property
+    def permits(self) -> Limiter:
+        """The permits by session that appends hold."""
+        return self._limiter
+
     async def close(self) -> None:
         """Wait as :meth:`flush` does, then close own connections."""
         await self.flush()
