@@ -142,10 +142,12 @@ class HeldTurns:
 
     @asynccontextmanager
     async def kept(self, hold: Hold) -> AsyncIterator[None]:
-        """Renew the turn *hold* while the block runs, and release it at the end."""
+        """Renew the turn *hold* while the block runs, and release it at the end, when all of it is stored."""
         keeping = asyncio.create_task(keep(self._leases, hold, self._sessions.permits))
+        key = hold.key
         try:
             yield
+            await self._sessions.flush_session(app_name=key.app, user_id=key.user, session_id=key.session)
         finally:
             keeping.cancel()
             await asyncio.shield(self._see_to(self._end(hold)))
