@@ -54,6 +54,7 @@ RUN = {
     "test_the_examples_of_the_page_run": (
         "gcp-adk-store sessions list --app support",
         ("gcp-adk-store sessions list --app support --user ada --order oldest --page-size 2 --json"),
+        "gcp-adk-store sessions list --app support --label team=x --updated-after 2026-11-22",
         "gcp-adk-store sessions show --app support --user ada --session s1",
         "gcp-adk-store sessions usage --app support --user ada --session s1",
         "gcp-adk-store sessions export --app support --user ada --session s1 session.jsonl",
