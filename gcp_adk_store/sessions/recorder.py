@@ -28,7 +28,7 @@ from gcp_adk_store.model.sessions import (
 from gcp_adk_store.operations import telemetry
 from gcp_adk_store.operations.pauses import apart
 from gcp_adk_store.operations.rereads import Rereads
-from gcp_adk_store.ports.refusals import RefusedError, settling
+from gcp_adk_store.ports.refusals import ConditionFailedError, RefusedError, settling
 from gcp_adk_store.sessions.completion import Found
 from gcp_adk_store.sessions.parts import renew
 from gcp_adk_store.sessions.reader import NOT_FOUND, SessionReader, segment_missing
@@ -117,6 +117,8 @@ class SessionRecorder:
             expiry = await self._lifetimes.extend(key, base, spilled=append.spilled, new_part=new_part)
             writes = await self._spell(key, append, base, expiry, hold)
             try:
+                if not base.update_time:  # a server may take time 0 for that of a missing document
+                    raise ConditionFailedError("the handle does not know the session's update time")
                 if hold is not None:
                     hold.require(base)
                 # The update time moves with the write, so a second run is refused and settled.

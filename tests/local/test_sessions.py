@@ -3,12 +3,14 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
 from google.adk.events import Event
 
-from gcp_adk_store import FirestoreSessionService
+from gcp_adk_store import FirestoreSessionService, SessionMissingError, Store
 from gcp_adk_store.codec.documents import Layout
 from gcp_adk_store.local.database import Database
 from gcp_adk_store.local.documents import LocalDocuments
+from gcp_adk_store.sessions.handle import mark, marker_of
 from gcp_adk_store.sessions.payload_store import Payloads
 from gcp_adk_store.sessions.storage import SessionStorage
 from gcp_adk_store.settings import SessionLimits
@@ -39,3 +41,18 @@ async def test_a_later_service_goes_on_with_the_session(path: Path) -> None:
     assert found is not None
     await second.append_event(found, Event(author="user"))
     await second.close()
+
+
+async def test_a_handle_behind_storage_writes_nothing_to_a_deleted_session(adk_store_local: Store) -> None:
+    """Its next append would require an update time that it does not know; time 0 fits a missing document."""
+    service = adk_store_local.sessions
+    session = await service.create_session(**WHO)
+    marker = marker_of(session)
+    assert marker is not None
+    mark(session, marker.at(""))  # as after an append whose answer was lost, and that others overtook
+    await service.delete_session(**WHO)
+    with pytest.raises(SessionMissingError):
+        await service.append_event(session, Event(author="user"))
+
+    assert await service.get_session(**WHO) is None
+    assert [] == (await service.list_sessions(app_name="app", user_id="user")).sessions
