@@ -35,12 +35,14 @@ if TYPE_CHECKING:
         UploadMissingError,
     )
     from gcp_adk_store.model.garbage import Garbage, GarbageKind
+    from gcp_adk_store.memory.searches import FoundMemory, MemoryPage
+    from gcp_adk_store.memory.service import FirestoreMemoryService
     from gcp_adk_store.model.history import Point
     from gcp_adk_store.model.usage import ModelUsage, SessionUsage, TokenUsage, TurnUsage
     from gcp_adk_store.sessions.histories import UserEvent
     from gcp_adk_store.sessions.listings import SessionEvent, SessionPage
     from gcp_adk_store.sessions.service import FirestoreSessionService
-    from gcp_adk_store.settings import ArtifactLimits, SessionLimits, StoreSettings
+    from gcp_adk_store.settings import ArtifactLimits, MemoryLimits, SessionLimits, StoreSettings
     from gcp_adk_store.store import Store
     from gcp_adk_store.templates.inputs import PromptTask, resolve_agent, resolve_tasks, resolve_template
     from gcp_adk_store.templates.state import TemplateSettings, inject_session_state, session_instruction
@@ -52,13 +54,17 @@ __all__ = [
     "ArtifactReader",
     "CloudLoggingFormatter",
     "CredentialsError",
+    "FirestoreMemoryService",
     "FirestoreSessionService",
     "ForkedProcessError",
+    "FoundMemory",
     "Garbage",
     "GarbageKind",
     "GcsArtifactService",
     "InitialStateUnknownError",
     "InvalidInputError",
+    "MemoryLimits",
+    "MemoryPage",
     "ModelUsage",
     "NotProvisionedError",
     "OutcomeUnknownError",
@@ -110,13 +116,15 @@ __getattr__ = importer(
         "artifacts.service": ("GcsArtifactService",),
         "artifacts.methods": ("StoredArtifactVersion",),
         "cloud.auth.credentials": ("StoreCredentials",),
+        "memory.searches": ("FoundMemory", "MemoryPage"),
+        "memory.service": ("FirestoreMemoryService",),
         "model.garbage": ("Garbage", "GarbageKind"),
         "model.history": ("Point",),
         "model.usage": ("ModelUsage", "SessionUsage", "TokenUsage", "TurnUsage"),
         "sessions.histories": ("UserEvent",),
         "sessions.listings": ("SessionEvent", "SessionPage"),
         "sessions.service": ("FirestoreSessionService",),
-        "settings": ("ArtifactLimits", "SessionLimits", "StoreSettings"),
+        "settings": ("ArtifactLimits", "MemoryLimits", "SessionLimits", "StoreSettings"),
         "store": ("Store",),
         "templates.inputs": ("PromptTask", "resolve_agent", "resolve_tasks", "resolve_template"),
         "templates.state": ("TemplateSettings", "inject_session_state", "session_instruction"),

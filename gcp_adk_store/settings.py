@@ -203,6 +203,25 @@ class ArtifactLimits:
         )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryLimits:
+    """Bounds of memory operations."""
+
+    max_results: int = 10
+    """Memories that ``search_memory`` returns at most, as many as ADK's own service in memory."""
+    cache_bytes: int = 128 * 1024 * 1024
+    """Memory for the memories of users and the indexes over them; 10,000 memories take about 25 MB."""
+    deadlines_s: Mapping[str, float] = field(default_factory=dict, hash=False)
+    """Deadlines of whole operations by the method's name, as ``{"search_memory": 2}``; none by default."""
+    max_in_flight: int = 64
+    """Operations of one service that run at a time; further ones wait for a permit."""
+    max_waiting: int = 10_000
+    """Operations that may wait for a permit, each 30 seconds at most; one more is an OverloadedError."""
+
+    def __post_init__(self) -> None:
+        _require_sizes(self, at_least_one=("max_results", "max_in_flight"), above_zero=())
+
+
 class SessionOptions(TypedDict, total=False):
     """Options of every session service, on every backend."""
 
@@ -221,13 +240,16 @@ class SessionOptions(TypedDict, total=False):
 
 
 class StoreOptions(TypedDict, total=False):
-    """Options of every store: those of :class:`SessionOptions`, and the limits of both services."""
+    """Options of every store: those of :class:`SessionOptions`, and the limits of its services."""
 
     on_conflict: Literal["raise", "merge"]
     on_missing_payload: Literal["raise", "placeholder"]
     default_ttl_seconds: float | None
     session_limits: SessionLimits | None
     artifact_limits: ArtifactLimits | None
+    memory_limits: MemoryLimits | None
+    memory_ttl_seconds: float | None
+    """Seconds after its time at which a memory ends; ``None`` (default) keeps memories for good."""
 
 
 def _quoted_path(local: str) -> str:

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import AsyncIterator
-from typing import Self, Unpack
+from typing import TYPE_CHECKING, Self, Unpack
 
 from google.auth.credentials import Credentials
 
@@ -19,11 +19,21 @@ from gcp_adk_store.operations.forks import OfOneProcess
 from gcp_adk_store.sessions.payload_store import Payloads
 from gcp_adk_store.sessions.service import FirestoreSessionService
 from gcp_adk_store.sessions.storage import SessionStorage
-from gcp_adk_store.settings import ArtifactLimits, SessionLimits, SessionOptions, StoreOptions, StoreSettings
+from gcp_adk_store.settings import (
+    ArtifactLimits,
+    MemoryLimits,
+    SessionLimits,
+    SessionOptions,
+    StoreOptions,
+    StoreSettings,
+)
+
+if TYPE_CHECKING:
+    from gcp_adk_store.memory.service import FirestoreMemoryService
 
 
 class Store(OfOneProcess, Closing):
-    """Sessions and artifacts of one deployment; ``async with`` closes their connections.
+    """Sessions, artifacts and memories of one deployment; ``async with`` closes their connections.
 
     ::
 
@@ -31,9 +41,19 @@ class Store(OfOneProcess, Closing):
             runner = Runner(..., session_service=store.sessions, artifact_service=store.artifacts)
     """
 
-    def __init__(self, *, sessions: FirestoreSessionService, artifacts: GcsArtifactService | None) -> None:
+    def __init__(
+        self,
+        *,
+        sessions: FirestoreSessionService,
+        artifacts: GcsArtifactService | None,
+        memory_limits: MemoryLimits | None = None,
+        memory_ttl_seconds: float | None = None,
+    ) -> None:
         self._sessions = sessions
         self._artifacts = artifacts
+        self._memory: FirestoreMemoryService | None = None
+        self._memory_limits = memory_limits
+        self._memory_ttl_s = memory_ttl_seconds
 
     @classmethod
     def connect(
@@ -97,6 +117,8 @@ class Store(OfOneProcess, Closing):
             artifacts=GcsArtifactService.over(
                 backend.objects, backend.uploads, backend.signer, artifact_limits
             ),
+            memory_limits=options.get("memory_limits"),
+            memory_ttl_seconds=options.get("memory_ttl_seconds"),
         )
 
     @classmethod
@@ -174,7 +196,12 @@ class Store(OfOneProcess, Closing):
             credentials=credentials,
             limits=options.get("artifact_limits"),
         )
-        return cls(sessions=sessions, artifacts=artifacts or None)
+        return cls(
+            sessions=sessions,
+            artifacts=artifacts or None,
+            memory_limits=options.get("memory_limits"),
+            memory_ttl_seconds=options.get("memory_ttl_seconds"),
+        )
 
     @property
     def sessions(self) -> FirestoreSessionService:
@@ -196,6 +223,23 @@ class Store(OfOneProcess, Closing):
         if self._artifacts is None:
             raise InvalidInputError("this store has no bucket; pass bucket= or set ADK_STORE_BUCKET")
         return self._artifacts
+
+    @property
+    def memory(self) -> "FirestoreMemoryService":
+        """The memory service, for ``Runner(memory_service=...)``; it shares the connections of the sessions.
+
+        Raises:
+            ModuleNotFoundError: the extra ``memory`` is not installed; the message has the command.
+            InvalidInputError: ``memory_ttl_seconds`` is invalid.
+        """
+        if self._memory is None:
+            # Imported here: only those who use it need the extra.
+            from gcp_adk_store.memory.service import FirestoreMemoryService  # noqa: PLC0415
+
+            self._memory = FirestoreMemoryService(
+                self._sessions.storage, limits=self._memory_limits, default_ttl_seconds=self._memory_ttl_s
+            )
+        return self._memory
 
     async def find_garbage(self, *, older_than_s: float = DEFAULT_AGE_S) -> AsyncIterator[Garbage]:
         """Yield unreferenced data of sessions and artifacts; see their ``find_garbage``.
@@ -225,7 +269,9 @@ class Store(OfOneProcess, Closing):
 def _of_sessions(
     *,
     session_limits: SessionLimits | None = None,
-    artifact_limits: ArtifactLimits | None = None,  # noqa: ARG001  # of the other service
+    artifact_limits: ArtifactLimits | None = None,  # noqa: ARG001  # of another service, as the next two
+    memory_limits: MemoryLimits | None = None,  # noqa: ARG001
+    memory_ttl_seconds: float | None = None,  # noqa: ARG001
     **options: Unpack[SessionOptions],
 ) -> SessionOptions:
     """Return a store's options as the session service names them."""

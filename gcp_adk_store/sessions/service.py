@@ -175,6 +175,11 @@ class FirestoreSessionService(HistoryMethods, OfOneProcess, Closing, BaseSession
         self._held = HeldEvents()
         self._under_way = UnderWay(self._limiter)
 
+    @property
+    def storage(self) -> SessionStorage:
+        """Where the sessions are stored, for a memory service beside this one."""
+        return self._storage
+
     @operation
     async def create_session(
         self,
