@@ -34,9 +34,9 @@ if TYPE_CHECKING:
         UnavailableError,
         UploadMissingError,
     )
-    from gcp_adk_store.model.garbage import Garbage, GarbageKind
     from gcp_adk_store.memory.searches import FoundMemory, MemoryPage
     from gcp_adk_store.memory.service import FirestoreMemoryService
+    from gcp_adk_store.model.garbage import Garbage, GarbageKind
     from gcp_adk_store.model.history import Point
     from gcp_adk_store.model.usage import ModelUsage, SessionUsage, TokenUsage, TurnUsage
     from gcp_adk_store.sessions.histories import UserEvent

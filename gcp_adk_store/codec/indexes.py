@@ -30,6 +30,8 @@ UNINDEXED_FIELDS: Final = {
         "expire_at",
     ),
     "chunks": ("body", "put_time", "expire_at"),
+    "memories": ("tail", "gone", "shards", "until", "expire_at"),
+    "shards": ("body", "ids", "expire_at"),
 }
 """Collection, without the prefix -> fields that no query asks for.
 
@@ -37,7 +39,13 @@ Each write would pay for their index entries, and an index of increasing times l
 collection.
 """
 
-TTL_FIELDS: Final = {"sessions": "expire_at", "segments": "expire_at", "chunks": "expire_at"}
+TTL_FIELDS: Final = {
+    "sessions": "expire_at",
+    "segments": "expire_at",
+    "chunks": "expire_at",
+    "memories": "expire_at",
+    "shards": "expire_at",
+}
 """Collection, without the prefix -> the field of its TTL policy."""
 
 

@@ -185,7 +185,7 @@ async def test_a_session_is_forgotten(store: Store, memory: FirestoreMemoryServi
 
 
 async def test_a_user_is_forgotten_for_good(store: Store, memory: FirestoreMemoryService) -> None:
-    """Nothing is left, large content included; adding a session starts anew, also in a process that knew it."""
+    """Nothing is left, large content included; adding a session starts anew in every process."""
     kept = session(*(said(f"note {number} {'x' * 300}") for number in range(400)), said("large" * 20000))
     other = another(store)
     await memory.add_session_to_memory(kept)

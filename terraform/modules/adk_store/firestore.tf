@@ -13,7 +13,9 @@ locals {
       "body", "initial", "initial_payload", "chain_begin", "chain_end",
       "running_max", "expire_at",
     ]
-    chunks = ["body", "put_time", "expire_at"]
+    chunks   = ["body", "put_time", "expire_at"]
+    memories = ["tail", "gone", "shards", "until", "expire_at"]
+    shards   = ["body", "ids", "expire_at"]
   }
 
   # Firestore deletes a document some time after the time in this field.
@@ -21,6 +23,8 @@ locals {
     sessions = "expire_at"
     segments = "expire_at"
     chunks   = "expire_at"
+    memories = "expire_at"
+    shards   = "expire_at"
   }
 
   # A field's index and TTL are one resource to Firestore: two would undo each other.
