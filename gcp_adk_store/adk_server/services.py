@@ -5,7 +5,12 @@ import inspect
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from gcp_adk_store.adk_server.uris import artifact_service_arguments, require_known, session_service_arguments
+from gcp_adk_store.adk_server.uris import (
+    artifact_service_arguments,
+    memory_service_arguments,
+    require_known,
+    session_service_arguments,
+)
 from gcp_adk_store.artifacts.service import GcsArtifactService
 from gcp_adk_store.cloud.auth.credentials import StoreCredentials
 from gcp_adk_store.cloud.storage.calls import StorageCalls
@@ -19,20 +24,22 @@ from gcp_adk_store.store import Store
 if TYPE_CHECKING:
     from google.adk.cli.service_registry import ServiceRegistry
 
-Service = TypeVar("Service", FirestoreSessionService, GcsArtifactService)
+    from gcp_adk_store.memory.service import FirestoreMemoryService
+
+Service = TypeVar("Service", FirestoreSessionService, GcsArtifactService, "FirestoreMemoryService")
 
 LOOK_S: Final = 5.0
 """Seconds that a server's start waits for its buckets' answers; health probes fail meanwhile."""
 
 _guard = Guard()
-_made: list[tuple[dict[str, Any], FirestoreSessionService | GcsArtifactService]] = []
+_made: list[tuple[dict[str, Any], Any]] = []
 _as_whom: dict[StoreSettings, StoreCredentials] = {}
 
 
 def register(registry: "ServiceRegistry | None" = None) -> None:
-    """Register ``firestore://PROJECT/DATABASE?...`` for sessions and ``gs://BUCKET?...`` for artifacts.
+    """Register ``firestore://PROJECT/DATABASE?...`` for sessions and memories, and ``gs://BUCKET?...``.
 
-    Also ``firestore+local:///PATH`` and ``gs+local:///PATH``, for a store in a folder.
+    The latter is for artifacts. Also ``firestore+local:///PATH`` and ``gs+local:///PATH``, for a store in a folder.
 
     Call it before ``adk web``, ``adk api_server``, ``adk run`` or ``get_fast_api_app``, in their process; a
     repeated call is harmless. It replaces ADK's own factory for ``gs://``; each service loads what the other
@@ -50,6 +57,8 @@ def register(registry: "ServiceRegistry | None" = None) -> None:
     registry.register_artifact_service("gs", artifact_service)
     registry.register_session_service("firestore+local", session_service)
     registry.register_artifact_service("gs+local", artifact_service)
+    registry.register_memory_service("firestore", memory_service)
+    registry.register_memory_service("firestore+local", memory_service)
 
 
 def session_service(
@@ -91,6 +100,27 @@ def artifact_service(
         InvalidInputError: as for :func:`session_service`.
     """
     return _service(GcsArtifactService, _artifacts_of, artifact_service_arguments(uri), options)
+
+
+def memory_service(
+    uri: str,
+    *,
+    agents_dir: str | None = None,  # noqa: ARG001  # ADK's
+    **options: Any,
+) -> "FirestoreMemoryService":
+    """Return the memory service of a URI; also a ``class:`` of ADK's ``services.yaml``.
+
+    *uri* is as :func:`~gcp_adk_store.adk_server.uris.memory_service_arguments` reads it. *options* are
+    *default_ttl_seconds*, *limits* and arguments of :meth:`~gcp_adk_store.Store.connect`; ADK passes none.
+
+    Raises:
+        InvalidInputError: as for :func:`session_service`.
+        ModuleNotFoundError: the extra ``memory`` is not installed; the message has the command.
+    """
+    # Imported here: only those who use it need the extra.
+    from gcp_adk_store.memory.service import FirestoreMemoryService  # noqa: PLC0415
+
+    return _service(FirestoreMemoryService, _memories_of, memory_service_arguments(uri), options)
 
 
 async def missing_bucket(*, session_uri: str | None, artifact_uri: str | None) -> str | None:
@@ -174,7 +204,18 @@ def _artifacts_of(asked: dict[str, Any]) -> GcsArtifactService:
     return Store.local(asked["local"], artifact_limits=asked.get("limits")).artifacts
 
 
+def _memories_of(asked: dict[str, Any]) -> "FirestoreMemoryService":
+    limits, ttl_s = asked.pop("limits", None), asked.pop("default_ttl_seconds", None)
+    path = asked.pop("local", None)
+    if path is not None:
+        return Store.local(path, memory_limits=limits, memory_ttl_seconds=ttl_s, **asked).memory
+    return Store.connect(memory_limits=limits, memory_ttl_seconds=ttl_s, **asked).memory
+
+
 def _arguments(kind: type[Any]) -> set[str]:
+    if kind not in (FirestoreSessionService, GcsArtifactService):
+        place = set(inspect.signature(Store.connect).parameters) - {"options"}
+        return place | {"limits", "default_ttl_seconds"}
     shared = SessionOptions.__annotations__.keys() if kind is FirestoreSessionService else set()
     return (inspect.signature(kind).parameters.keys() | shared) - {"options"}
 

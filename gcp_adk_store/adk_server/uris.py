@@ -8,7 +8,15 @@ from typing import Any, Final, NamedTuple, Self
 from urllib.parse import unquote
 
 from gcp_adk_store.errors import InvalidInputError
-from gcp_adk_store.settings import FORMS, ArtifactLimits, Form, SessionLimits, StoreSettings, require_forms
+from gcp_adk_store.settings import (
+    FORMS,
+    ArtifactLimits,
+    Form,
+    MemoryLimits,
+    SessionLimits,
+    StoreSettings,
+    require_forms,
+)
 
 _ARTIFACT_FORMS: Final = {
     "kms_key_name": Form(
@@ -76,6 +84,27 @@ def artifact_service_arguments(uri: str) -> dict[str, Any]:
     StoreSettings(bucket=parts.authority, project=given.get("project"))
     require_forms(given, _ARTIFACT_FORMS)
     return {"bucket_name": parts.authority} | given
+
+
+def memory_service_arguments(uri: str) -> dict[str, Any]:
+    """Parse ``firestore://PROJECT/DATABASE?...`` into arguments of a store, for its memory service.
+
+    ``firestore+local:///PATH?...`` gives a *local* path. Parameters: *prefix*, *bucket*,
+    *default_ttl_seconds* and the numbers of :class:`MemoryLimits`, by their names.
+
+    Raises:
+        InvalidInputError: as for :func:`session_service_arguments`.
+    """
+    parts = _ServiceUri.parse(uri, "firestore")
+    options: dict[str, Callable[[str], Any]] = {"prefix": str, "default_ttl_seconds": _decimal}
+    if parts.is_local:
+        named = {"local": parts.path}
+    else:
+        named = {"project": parts.authority, "database": parts.path.removeprefix("/")}
+        options["bucket"] = str
+    arguments = {name: value for name, value in named.items() if value} | parts.typed(options, MemoryLimits)
+    StoreSettings(**{name: value for name, value in arguments.items() if name in FORMS})
+    return arguments
 
 
 def require_known(names: Iterable[str], known: Iterable[str], *, of: str) -> None:

@@ -22,7 +22,7 @@ from google.genai import types
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import from_json
 
-from gcp_adk_store.codec.documents import UNCHANGED_FORMAT, Layout
+from gcp_adk_store.codec.documents import UNCHANGED_FORMAT, Layout, ids_of
 from gcp_adk_store.codec.events import StoredEvent, decode_event, encode_event
 from gcp_adk_store.codec.packing import unpack
 from gcp_adk_store.codec.stored import MAX_COUNT, current_fields
@@ -266,7 +266,12 @@ def decode_memory(text: str) -> Memory:
 
 def decode_content(text: str) -> StoredEvent:
     """Return the event that holds the content of the memory in *text*, without its payloads."""
-    return decode_event(text[text.index("\n") + 1 :])
+    return decode_event(content_text(text))
+
+
+def content_text(text: str) -> str:
+    """Return the JSON of the content of the memory in *text*."""
+    return text[text.index("\n") + 1 :]
 
 
 def searchable_text(text: str, memory: Memory) -> str:
@@ -274,7 +279,7 @@ def searchable_text(text: str, memory: Memory) -> str:
     if memory.excerpt is not None:
         return memory.excerpt
     try:
-        content: Any = from_json(text[text.index("\n") + 1 :])["content"]
+        content: Any = from_json(content_text(text))["content"]
         return text_in(types.Content.model_construct(parts=content.get("parts")))
     except (ValueError, KeyError, AttributeError, TypeError) as exc:
         raise StoredDataError(f"a stored memory of {len(text)} characters is damaged") from exc
@@ -300,15 +305,15 @@ def new_shard(number: int, texts: Sequence[str], ids: bytes, memories: Sequence[
     return NewShard(shard=shard, content=ShardContent(texts=tuple(texts), ids=ids), body=body)
 
 
-def read_memory_head(document: Document, key: UserKey) -> MemoryHead:
-    """Return the head in *document*.
+def read_memory_head(document: Document) -> MemoryHead:
+    """Return the head in *document*, which says whose it is.
 
     Raises:
         StoredDataError: it has another format, lacks a field or is damaged.
     """
     fields = _read(_Head, document)
-    if (fields.app, fields.user) != (key.app, key.user):
-        raise StoredDataError(f"{document.path} is not the head of this user's memories")
+    if [fields.app, fields.user] != ids_of(document.path.rsplit("/", 2)[0]):
+        raise StoredDataError(f"{document.path} has a field that cannot be right: app or user")
     if len(fields.gone) % DIGEST_BYTES:
         raise StoredDataError(f"{document.path} has a field that cannot be right: gone")
     return MemoryHead(

@@ -75,7 +75,7 @@ class MemoryKeeper:
             if document is None:
                 self._known.forget(lambda known: known == path)
                 return None
-            head = read_memory_head(document, key)
+            head = read_memory_head(document)
             known = self._known.get(path)
             if known is not None and known.snapshot.head.update_time == head.update_time:
                 if head.until is not None:

@@ -6,8 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from gcp_adk_store import FirestoreSessionService, GcsArtifactService, Store
-from gcp_adk_store.testing.conformance import ArtifactServiceConformance, SessionServiceConformance
+from gcp_adk_store import FirestoreMemoryService, FirestoreSessionService, GcsArtifactService, Store
+from gcp_adk_store.testing.conformance import (
+    ArtifactServiceConformance,
+    MemoryServiceConformance,
+    SessionServiceConformance,
+)
 
 
 @pytest.fixture(params=["memory", "folder"])
@@ -32,3 +36,11 @@ class TestLocalArtifacts(ArtifactServiceConformance):
     @pytest.fixture
     def artifact_service(self, store: Store) -> GcsArtifactService:
         return store.artifacts
+
+
+class TestLocalMemories(MemoryServiceConformance):
+    """Memories in SQLite."""
+
+    @pytest.fixture
+    def memory_service(self, store: Store) -> FirestoreMemoryService:
+        return store.memory

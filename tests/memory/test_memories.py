@@ -12,11 +12,12 @@ from google.adk.memory.memory_entry import MemoryEntry
 from google.adk.sessions import Session
 from google.genai import types
 
-from gcp_adk_store import InvalidInputError, MemoryLimits, Store, StoredDataError
+from gcp_adk_store import GarbageKind, InvalidInputError, MemoryLimits, Store, StoredDataError
 from gcp_adk_store.codec.memories import MemoryLayout
 from gcp_adk_store.codec.writes import Write
 from gcp_adk_store.memory.service import FirestoreMemoryService
 from gcp_adk_store.model.keys import UserKey
+from gcp_adk_store.model.payloads import Payload, PayloadOwner
 
 USER: dict[str, Any] = {"app_name": "app", "user_id": "user"}
 KEY = UserKey(app="app", user="user")
@@ -438,3 +439,24 @@ async def test_damaged_memories_are_an_error(adk_store_local: Store, field: str,
         await other.search_memories(query="tea", **USER)
     with pytest.raises(StoredDataError):
         await other.add_events_to_memory(events=[said("x")], **USER)
+
+
+async def test_large_content_that_nothing_refers_to_is_garbage(
+    store: Store, memory: FirestoreMemoryService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That of memories stays, in the tail and in shards; that of a writer that ended early goes."""
+    large = [said(f"note {number} {'x ' * 20000}") for number in range(3)]
+    await memory.add_session_to_memory(session(*large, *(said(f"n {n} {'x' * 300}") for n in range(300))))
+    await memory.add_session_to_memory(session(said("tail " * 20000)))
+    storage = store.sessions.storage
+    path = MemoryLayout(storage.layout).head(KEY)
+    lost = Payload.of(b"of a writer that ended", place=storage.payloads.place)
+    await storage.payloads.put(PayloadOwner(path=path, life="f" * 32), [lost], parts_at=None)
+    clock = type(storage.documents.clock)
+    monkeypatch.setattr(clock, "now", lambda _: time.time() + 2 * 24 * 3600)
+    garbage = [found async for found in store.find_garbage()]
+
+    assert [GarbageKind.PAYLOAD] == [found.kind for found in garbage]
+    assert "f" * 32 in garbage[0].name
+    assert await store.remove_garbage(garbage[0])
+    assert 304 == len(await listed(another(store)))
