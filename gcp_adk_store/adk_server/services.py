@@ -39,7 +39,7 @@ _as_whom: dict[StoreSettings, StoreCredentials] = {}
 def register(registry: "ServiceRegistry | None" = None) -> None:
     """Register ``firestore://PROJECT/DATABASE?...`` for sessions and memories, and ``gs://BUCKET?...``.
 
-    The latter is for artifacts. Also ``firestore+local:///PATH`` and ``gs+local:///PATH``, for a store in a folder.
+    The latter is for artifacts. ``firestore+local:///PATH`` and ``gs+local:///PATH`` are a store in a folder.
 
     Call it before ``adk web``, ``adk api_server``, ``adk run`` or ``get_fast_api_app``, in their process; a
     repeated call is harmless. It replaces ADK's own factory for ``gs://``; each service loads what the other

@@ -41,7 +41,7 @@ async def test_what_memories_take(meter: FirestoreMeter, project: str) -> None:
         memory = store.memory
         turns = [said("first"), said("second")]
         await memory.add_session_to_memory(Session(id="s", events=turns[:1], **USER))
-        assert ({"BatchGetDocuments": 1, "Commit": 1}, 1, 1, 0) == cost(meter.take())
+        assert ({"BatchGetDocuments": 2, "Commit": 1}, 2, 1, 0) == cost(meter.take())
         await memory.add_session_to_memory(Session(id="s", events=turns, **USER))
         assert one == cost(meter.take())
         await memory.add_session_to_memory(Session(id="s", events=turns, **USER))

@@ -23,8 +23,8 @@ class MemoryServiceConformance:
             def memory_service(self) -> BaseMemoryService:
                 return MyMemoryService()
 
-    The fixture is as that of :class:`SessionServiceConformance`. Only what ADK's own service in memory does is
-    tested, as of google-adk 2.13.
+    The fixture is as that of :class:`SessionServiceConformance`. Only what ADK's own service in memory does
+    is tested, as of google-adk 2.13.
     """
 
     @pytest.fixture
