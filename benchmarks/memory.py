@@ -1,8 +1,8 @@
 """Measure memories: what searches find, beside ADK's two services, and what a search takes.
 
-``make bench-memory`` runs it. Quality is measured on the conversations of ``memory_talk``: recall@10 is the share
-of questions whose answer is among the first ten results, MRR the mean of one divided by its rank there. ADK's
-FirestoreMemoryService runs on the emulator, as does the reading that Firestore bills.
+``make bench-memory`` runs it. Quality is measured on the conversations of ``memory_talk``: recall@10 is the
+share of questions whose answer is among the first ten results, MRR the mean of one divided by its rank there.
+ADK's FirestoreMemoryService runs on the emulator; there, reads are counted as Firestore bills them.
 """
 
 import argparse
@@ -90,7 +90,7 @@ async def speed(meter: FirestoreMeter, sizes: list[int]) -> list[dict[str, Any]]
     """Return what a search takes of users with so many memories, on the emulator and in the process."""
     results = []
     for size in sizes:
-        user = {"app_name": "bench", "user_id": f"user of {size}"}
+        user: dict[str, Any] = {"app_name": "bench", "user_id": f"user of {size}"}
         sessions, questions = conversations("English", chatter=size - 24, seed=size)
         events = [
             _numbered(event, number) for number, event in enumerate(itertools.chain(*map(_events, sessions)))
@@ -160,7 +160,7 @@ def _show(results: dict[str, Any]) -> None:
     console.print(table)
 
 
-async def _run(*, chatter: int, sizes: list[int], firestore: bool) -> dict[str, Any]:
+async def _run(*, chatter: int, firestore: bool) -> dict[str, Any]:
     async with Store.local(":memory:") as store:
         services: dict[str, BaseMemoryService] = {OURS: store.memory, IN_MEMORY: InMemoryMemoryService()}
         if firestore:
@@ -178,11 +178,11 @@ def main() -> None:
     parser.add_argument("--local", action="store_true", help="neither emulator nor ADK's service on it")
     options = parser.parse_args()
     if options.local:
-        results = asyncio.run(_run(chatter=options.chatter, sizes=[], firestore=False))
+        results = asyncio.run(_run(chatter=options.chatter, firestore=False))
     else:
         with firestore_emulator() as emulator:
             os.environ[FIRESTORE_VARIABLE] = emulator.address
-            results = asyncio.run(_run(chatter=options.chatter, sizes=options.sizes, firestore=True))
+            results = asyncio.run(_run(chatter=options.chatter, firestore=True))
             with FirestoreMeter(emulator.address) as meter:
                 os.environ[FIRESTORE_VARIABLE] = meter.address
                 results["speed"] = asyncio.run(speed(meter, options.sizes))

@@ -3,8 +3,8 @@
 In each language, a user tells 24 facts, one about each of six things in each of four ways, and an agent
 answers. So every fact has many others that share its words: those of the same way, and those of the same
 thing. Questions ask in other words and forms: *I booked* becomes *was I booking*; half of them name the thing
-as it was told. Some answers of the agent name a thing, too. All of it is made here; the seed decides which answers
-come, and the order.
+as it was told. Some answers of the agent name a thing, too. All of it is made here; the seed decides which
+answers come, and the order.
 """
 # ruff: noqa: RUF001  # texts of other scripts
 

@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Final, Literal, NamedTuple, Self, TypedDict
 from urllib.parse import quote
@@ -250,6 +250,11 @@ class StoreOptions(TypedDict, total=False):
     memory_limits: MemoryLimits | None
     memory_ttl_seconds: float | None
     """Seconds after its time at which a memory ends; ``None`` (default) keeps memories for good."""
+    index_on_append: bool
+    """Whether what the session service appends becomes a memory of its user, beside the append."""
+    extract: Callable[[Sequence[Any]], Any] | None
+    """With *index_on_append*: returns ADK's memory entries to keep of a turn's events, instead of the events
+    themselves; a function or a coroutine function. It runs after the append, and may call a model."""
 
 
 def _quoted_path(local: str) -> str:

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING, Self, Unpack
+from typing import TYPE_CHECKING, Self, Unpack, cast
 
 from google.auth.credentials import Credentials
 
@@ -21,7 +21,6 @@ from gcp_adk_store.sessions.service import FirestoreSessionService
 from gcp_adk_store.sessions.storage import SessionStorage
 from gcp_adk_store.settings import (
     ArtifactLimits,
-    MemoryLimits,
     SessionLimits,
     SessionOptions,
     StoreOptions,
@@ -46,14 +45,21 @@ class Store(OfOneProcess, Closing):
         *,
         sessions: FirestoreSessionService,
         artifacts: GcsArtifactService | None,
-        memory_limits: MemoryLimits | None = None,
-        memory_ttl_seconds: float | None = None,
+        **options: Unpack[StoreOptions],
     ) -> None:
         self._sessions = sessions
         self._artifacts = artifacts
         self._memory: FirestoreMemoryService | None = None
-        self._memory_limits = memory_limits
-        self._memory_ttl_s = memory_ttl_seconds
+        self._options = options
+        extract = options.get("extract")
+        if options.get("index_on_append"):
+            from gcp_adk_store.memory.remembering import Remembering  # noqa: PLC0415  # needs the extra
+
+            sessions.follower = Remembering(self.memory, extract)
+        elif extract is not None:
+            raise InvalidInputError(
+                "extract= makes memories of appended events; pass index_on_append=True, too"
+            )
 
     @classmethod
     def connect(
@@ -117,8 +123,7 @@ class Store(OfOneProcess, Closing):
             artifacts=GcsArtifactService.over(
                 backend.objects, backend.uploads, backend.signer, artifact_limits
             ),
-            memory_limits=options.get("memory_limits"),
-            memory_ttl_seconds=options.get("memory_ttl_seconds"),
+            **options,
         )
 
     @classmethod
@@ -199,8 +204,7 @@ class Store(OfOneProcess, Closing):
         return cls(
             sessions=sessions,
             artifacts=artifacts or None,
-            memory_limits=options.get("memory_limits"),
-            memory_ttl_seconds=options.get("memory_ttl_seconds"),
+            **options,
         )
 
     @property
@@ -237,7 +241,9 @@ class Store(OfOneProcess, Closing):
             from gcp_adk_store.memory.service import FirestoreMemoryService  # noqa: PLC0415
 
             self._memory = FirestoreMemoryService(
-                self._sessions.storage, limits=self._memory_limits, default_ttl_seconds=self._memory_ttl_s
+                self._sessions.storage,
+                limits=self._options.get("memory_limits"),
+                default_ttl_seconds=self._options.get("memory_ttl_seconds"),
             )
         return self._memory
 
@@ -266,13 +272,7 @@ class Store(OfOneProcess, Closing):
             await self._artifacts.close()
 
 
-def _of_sessions(
-    *,
-    session_limits: SessionLimits | None = None,
-    artifact_limits: ArtifactLimits | None = None,  # noqa: ARG001  # of another service, as the next two
-    memory_limits: MemoryLimits | None = None,  # noqa: ARG001
-    memory_ttl_seconds: float | None = None,  # noqa: ARG001
-    **options: Unpack[SessionOptions],
-) -> SessionOptions:
+def _of_sessions(**options: Unpack[StoreOptions]) -> SessionOptions:
     """Return a store's options as the session service names them."""
-    return {**options, "limits": session_limits}
+    mine = {name: value for name, value in options.items() if name in SessionOptions.__annotations__}
+    return cast("SessionOptions", {**mine, "limits": options.get("session_limits")})

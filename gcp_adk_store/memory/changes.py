@@ -42,10 +42,13 @@ class Change:
         return {shard.number: both[shard.number] for shard in self.head.shards if shard.number in both}
 
 
-def taking_in(before: Snapshot | None, encoded: Sequence[EncodedMemory], *, epoch: str) -> Change | None:
+def taking_in(
+    before: Snapshot | None, encoded: Sequence[EncodedMemory], *, epoch: str, sources: Sequence[bytes] = ()
+) -> Change | None:
     """Return the change that adds the memories that were never taken in; ``None`` without any.
 
-    A user without memories gets a new life, *epoch*.
+    A user without memories gets a new life, *epoch*. *sources* are digests of ids that count as taken in from
+    then on; memories whose sources were all taken in before are not added.
     """
     is_new = before is None or before.is_empty
     head = MemoryHead(epoch=epoch) if before is None or is_new else before.head
@@ -55,13 +58,15 @@ def taking_in(before: Snapshot | None, encoded: Sequence[EncodedMemory], *, epoc
         if each.memory.digest not in known:
             known.add(each.memory.digest)
             new.append(each)
-    if not new:
+    unseen = [digest for digest in sources if digest not in known]
+    if (sources and not unseen) or not (new or unseen):
         return None
     tail = (*head.tail, *(each.text for each in new))
     head = replace(
         head,
         revision=head.revision + 1,
         tail=tail,
+        gone=head.gone + b"".join(unseen),
         spilled=head.spilled or any(each.payloads for each in new),
         update_time="",
     )

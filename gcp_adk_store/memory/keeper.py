@@ -112,19 +112,23 @@ class MemoryKeeper:
         self._known.put(path, contents)  # the index has grown
         return found
 
-    async def add(self, key: UserKey, encoded: Sequence[EncodedMemory]) -> None:
+    async def add(
+        self, key: UserKey, encoded: Sequence[EncodedMemory], *, sources: Sequence[bytes] = ()
+    ) -> None:
         """Store memories that were never taken in; 1 commit for each 256 KiB, and 1 read if unknown.
+
+        With *sources*, digests of ids that count as taken in from then on, it is 1 commit for all.
 
         Raises:
             OutcomeUnknownError: a part may be stored; calling again is safe.
         """
         await self._put_payloads(key, encoded)
         by_text = {each.text: each for each in encoded}
-        for batch in in_batches([each.text for each in encoded], size=_BATCH_BYTES):
+        texts = [each.text for each in encoded]
+        for batch in [texts] if sources else in_batches(texts, size=_BATCH_BYTES):
             epoch = platform_uuid.new_uuid().replace("-", "")
-            await self._change(
-                key, partial(taking_in, encoded=[by_text[text] for text in batch], epoch=epoch)
-            )
+            new = [by_text[text] for text in batch]
+            await self._change(key, partial(taking_in, encoded=new, epoch=epoch, sources=sources))
 
     async def replace(self, key: UserKey, encoded: EncodedMemory) -> bool:
         """Store *encoded* in the place of the memory with its id; return whether there is one."""

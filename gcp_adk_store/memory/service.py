@@ -1,6 +1,7 @@
 """Keep memories of users in Firestore, as ADK's memory service."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from google.adk.events import Event
@@ -16,7 +17,7 @@ from gcp_adk_store.codec.memories import EncodedMemory, decode_memory, encode_me
 from gcp_adk_store.memory.entries import metadata_of, time_of, until_of
 from gcp_adk_store.memory.keeper import MemoryKeeper
 from gcp_adk_store.memory.searches import SearchMethods
-from gcp_adk_store.model.keys import UserKey
+from gcp_adk_store.model.keys import SessionKey, UserKey
 from gcp_adk_store.model.memories import Memory, MemoryFilter, digest_of
 from gcp_adk_store.operations import telemetry
 from gcp_adk_store.operations.bounds import Bounds, operation
@@ -142,20 +143,7 @@ class FirestoreMemoryService(SearchMethods, OfOneProcess, Closing, BaseMemorySer
             InvalidInputError, OutcomeUnknownError: as :meth:`add_session_to_memory`.
         """
         key = UserKey(app=app_name, user=user_id)
-        now = platform_time.get_time()
-        made = []
-        for entry in memories:
-            metadata, ttl_s = metadata_of({**(custom_metadata or {}), **entry.custom_metadata})
-            memory = Memory(
-                id=entry.id or platform_uuid.new_uuid(),
-                time=now if entry.timestamp is None else time_of(entry.timestamp, default=now),
-                author=entry.author,
-                until=until_of(now, self._default_ttl_s if ttl_s is None else ttl_s),
-                stamp=entry.timestamp,
-                metadata=metadata,
-            )
-            made.append((memory, entry.content))
-        await self._add(key, made)
+        await self._add(key, self._entries(memories, custom_metadata or {}))
 
     @operation
     async def search_memory(self, *, app_name: str, user_id: str, query: str) -> SearchMemoryResponse:
@@ -250,9 +238,48 @@ class FirestoreMemoryService(SearchMethods, OfOneProcess, Closing, BaseMemorySer
         """
         await self._keeper.remove_all(UserKey(app=app_name, user=user_id))
 
+    async def not_taken_in(self, key: UserKey, events: Sequence[Event]) -> list[Event]:
+        """Return those of *events* that were never taken in, as far as this process knows."""
+        snapshot = await self._keeper.known(key)
+        known = frozenset() if snapshot is None else snapshot.known
+        return [event for event in events if digest_of(event.id) not in known]
+
+    async def take_in(
+        self, key: SessionKey, events: Sequence[Event], memories: Sequence[MemoryEntry]
+    ) -> None:
+        """Remember *memories*, which were made of *events*, unless another process did so with these events.
+
+        Raises:
+            InvalidInputError: a memory cannot be stored, or all of them are over 1 MiB.
+            OutcomeUnknownError: not answered; calling again is safe.
+        """
+        made = [
+            await self._encode(replace(memory, session=key.session), content)
+            for memory, content in self._entries(memories, {})
+        ]
+        await self._keeper.add(key.owner, made, sources=[digest_of(event.id) for event in events])
+
     async def close(self) -> None:
         """Close the connections of the storage; a later call opens them again."""
         await self._storage.close()
+
+    def _entries(
+        self, memories: Sequence[MemoryEntry], shared: Mapping[str, object]
+    ) -> list[tuple[Memory, types.Content]]:
+        now = platform_time.get_time()
+        made = []
+        for entry in memories:
+            metadata, ttl_s = metadata_of({**shared, **entry.custom_metadata})
+            memory = Memory(
+                id=entry.id or platform_uuid.new_uuid(),
+                time=now if entry.timestamp is None else time_of(entry.timestamp, default=now),
+                author=entry.author,
+                until=until_of(now, self._default_ttl_s if ttl_s is None else ttl_s),
+                stamp=entry.timestamp,
+                metadata=metadata,
+            )
+            made.append((memory, entry.content))
+        return made
 
     async def _add_events(
         self,

@@ -32,7 +32,7 @@ from gcp_adk_store.operations.closing import Closing
 from gcp_adk_store.operations.forks import OfOneProcess
 from gcp_adk_store.operations.limiter import Limiter
 from gcp_adk_store.operations.lru import Lru
-from gcp_adk_store.sessions.appends import HeldEvents, Spelling, UnderWay, learn
+from gcp_adk_store.sessions.appends import Follower, HeldEvents, Spelling, UnderWay, learn
 from gcp_adk_store.sessions.arguments import require_either
 from gcp_adk_store.sessions.garbage import Collector
 from gcp_adk_store.sessions.handle import made_session, mark, marker_of, to_session
@@ -173,6 +173,8 @@ class FirestoreSessionService(HistoryMethods, OfOneProcess, Closing, BaseSession
         # hold them. A known id is only a reason to ask storage for the event.
         self._delivered = Lru[tuple[SessionKey, str], bool](self._limits.delivered_events)
         self._held = HeldEvents()
+        self.follower: Follower | None = None
+        """Is told of each event after its append; it must not fail."""
         self._under_way = UnderWay(self._limiter)
 
     @property
@@ -325,6 +327,8 @@ class FirestoreSessionService(HistoryMethods, OfOneProcess, Closing, BaseSession
         before.
         """
         await self._under_way.wait()
+        if self.follower is not None:
+            await self.follower.flush()
 
     async def close(self) -> None:
         """Wait as :meth:`flush` does, then close own connections."""
@@ -361,6 +365,8 @@ class FirestoreSessionService(HistoryMethods, OfOneProcess, Closing, BaseSession
         mark(session, appended.marker)
         if missed is not None:
             learn(session, missed, held)
+        if self.follower is not None:
+            self.follower.appended(session, held)
         if appended.tail_bytes >= self._limits.seal_tail_bytes:
             mark(session, await self._recorder.seal(key, marker_of(session)))
         return event
