@@ -93,14 +93,15 @@ PYTHON = {
     "docs/ces-runtime.md": 2,
     "docs/credentials.md": 1,
     "docs/deploying.md": 1,
+    "docs/memory.md": 3,
     "docs/migrating.md": 1,
     "docs/performance.md": 1,
     "docs/telemetry.md": 2,
     "docs/templates.md": 2,
     "docs/testing.md": 4,
 }
-"""How many blocks of Python a document has: tests/telemetry runs those of telemetry.md, tests/ces those
-of the runtime, and test_documents_for_readers.py all others."""
+"""How many blocks of Python a document has: tests/telemetry runs those of telemetry.md, tests/memory those of
+memory.md, tests/ces those of the runtime, and test_documents_for_readers.py all others."""
 
 CONFIGURATION = {
     "docs/adk-server.md": "test_the_services_yaml_of_the_documents_is_loaded",
