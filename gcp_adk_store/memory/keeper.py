@@ -1,6 +1,7 @@
 """Read and change the memories of users below one prefix of a database."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
@@ -125,10 +126,12 @@ class MemoryKeeper:
         await self._put_payloads(key, encoded)
         by_text = {each.text: each for each in encoded}
         texts = [each.text for each in encoded]
-        for batch in [texts] if sources else in_batches(texts, size=_BATCH_BYTES):
+        batches = [texts] if sources else in_batches(texts, size=_BATCH_BYTES)
+        for number, batch in enumerate(batches):
             epoch = platform_uuid.new_uuid().replace("-", "")
             new = [by_text[text] for text in batch]
-            await self._change(key, partial(taking_in, encoded=new, epoch=epoch, sources=sources))
+            with _begun(number > 0):
+                await self._change(key, partial(taking_in, encoded=new, epoch=epoch, sources=sources))
 
     async def replace(self, key: UserKey, encoded: EncodedMemory) -> bool:
         """Store *encoded* in the place of the memory with its id; return whether there is one."""
@@ -166,15 +169,17 @@ class MemoryKeeper:
         replaced: list[str] = []
         is_all = False
         while not is_all:
-            changed = await self._change(
-                key, lambda before: None if before is None else rewriting(before, rewrite)
-            )
+            with _begun(bool(replaced)):
+                changed = await self._change(
+                    key, lambda before: None if before is None else rewriting(before, rewrite)
+                )
             if changed is None:
                 break
             kept = set(changed.after.texts)
             replaced += [text for text in changed.before if text not in kept]
             is_all = changed.is_all
-        await self._remove_payloads(key, replaced)
+        with _begun(bool(replaced)):
+            await self._remove_payloads(key, replaced)
         return replaced
 
     async def remove_all(self, key: UserKey) -> None:
@@ -191,18 +196,29 @@ class MemoryKeeper:
 
         path = self._layout.head(key)
         rereads = Rereads(self._documents.deadline_s)
-        while (snapshot := await self.read(key)) is not None:
-            refused: RefusedError | None = None
+        refused = RefusedError()
+        begun = False
+        while True:
+            with _begun(begun), settling(refused):
+                snapshot = await self.read(key)
+            if snapshot is None:
+                return
+            begun = begun or snapshot.head.is_ending
             try:
-                if snapshot.head.spilled:
-                    await self._change(key, end)
-                    await self._finish(key)
-                else:
-                    await self._commit(self._layout.remove(key, snapshot.head))
+                with _begun(begun), settling(refused):
+                    if snapshot.head.spilled and not begun:
+                        await self._change(key, end)
+                        begun = True
+                    elif begun:
+                        await self._finish(key)
+                    else:
+                        await self._commit(self._layout.remove(key, snapshot.head))
             except RefusedError as exc:
+                exc.perhaps_own = exc.perhaps_own or refused.perhaps_own
                 refused = exc
             self._known.forget(lambda known: known == path)
-            await rereads.again(refused)
+            with _begun(begun), settling(refused):
+                await rereads.again(refused)
 
     async def content(self, key: UserKey, hit_text: str) -> types.Content:
         """Return the content of a memory with its payloads.
@@ -289,16 +305,10 @@ class MemoryKeeper:
             if memory.life is not None
             for place in {ref.place for ref in decode_content(text).missing.values()}
         }
-        try:
-            await fan_out(
-                self._payloads.at(place).remove_all(self._layout.payloads(path, life))
-                for place, life in sorted(places, key=lambda each: each[1])
-            )
-        except StoreError as exc:
-            raise OutcomeUnknownError.since(
-                exc,
-                f"memories are gone, but not all of their large content; gcp-adk-store gc removes it: {exc}",
-            ) from exc
+        await fan_out(
+            self._payloads.at(place).remove_all(self._layout.payloads(path, life))
+            for place, life in sorted(places, key=lambda each: each[1])
+        )
 
     async def _complete(self, path: str, head: MemoryHead, known: Contents | None) -> Snapshot | None:
         """Return the snapshot of *head*; ``None`` if a shard of it is gone."""
@@ -323,3 +333,20 @@ class MemoryKeeper:
         contents = self._known.get(path) or Contents(snapshot=snapshot)
         contents.snapshot = snapshot
         self._known.put(path, contents)
+
+
+@contextmanager
+def _begun(begun: bool) -> Iterator[None]:  # noqa: FBT001  # whether it is
+    """Report an unknown outcome if the block fails after a part of the change was written.
+
+    Raises:
+        OutcomeUnknownError: *begun* is true, and the block raised a StoreError.
+    """
+    try:
+        yield
+    except StoreError as exc:
+        if not begun or isinstance(exc, OutcomeUnknownError):
+            raise
+        raise OutcomeUnknownError.since(
+            exc, f"some memories are changed, and not all; call it again: {exc}"
+        ) from exc
