@@ -2,14 +2,13 @@
 
 import unicodedata
 from collections import Counter
-from typing import Final
+from functools import cache
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-try:
+from gcp_adk_store.extras import how_to_install
+
+if TYPE_CHECKING:
     import regex
-except ModuleNotFoundError as exc:
-    from gcp_adk_store.extras import how_to_install
-
-    raise ModuleNotFoundError(f"memories need the package regex: {how_to_install('memory')}") from exc
 
 MAX_CHARACTERS: Final = 64 * 1024
 """A longer text is found by its beginning alone."""
@@ -20,17 +19,44 @@ GRAM: Final = 4
 _GRAM_MARK: Final = "\0"
 """Begins the parts of words, so that no part is taken for a word."""
 
-_RUN: Final = regex.compile(
-    r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\u30fc]+"
-)
-_WORD: Final = regex.compile(r"[\p{L}\p{M}\p{N}]+")
-
-# Accents, and the vowel signs that Hebrew and Arabic are usually written without. The marks of other scripts
-# are letters: without them, Hindi or Thai words would become others.
-_ACCENTS: Final = regex.compile(r"[\u0300-\u036f\u0591-\u05c7\u0610-\u061a\u0640\u064b-\u065f\u0670]+")
 _SEPARATE: Final = str.maketrans(
     {"ß": "ss", "ø": "o", "ł": "l", "đ": "d", "\u0131": "i", "æ": "ae", "œ": "oe"}
 )
+
+
+class _Patterns(NamedTuple):
+    word: "regex.Pattern[str]"
+    run: "regex.Pattern[str]"
+    """Of scripts that put no spaces between words, and of Hangul."""
+    accents: "regex.Pattern[str]"
+    """And the vowel signs that Hebrew and Arabic are usually written without. The marks of other scripts are
+    letters: without them, Hindi or Thai words would become others."""
+
+
+def require_extra() -> None:
+    """Check that the extra is installed.
+
+    Raises:
+        ModuleNotFoundError: it is not; the message has the command that installs it.
+    """
+    _patterns()
+
+
+@cache
+def _patterns() -> _Patterns:
+    try:
+        import regex  # noqa: PLC0415  # of an extra, where it is used
+    except ModuleNotFoundError as exc:
+        raise ModuleNotFoundError(
+            f"memories need the package regex: {how_to_install('memory')}", name="regex"
+        ) from exc
+    return _Patterns(
+        regex.compile(r"[\p{L}\p{M}\p{N}]+"),
+        regex.compile(
+            r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Hangul}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\u30fc]+"
+        ),
+        regex.compile(r"[\u0300-\u036f\u0591-\u05c7\u0610-\u061a\u0640\u064b-\u065f\u0670]+"),
+    )
 
 
 def terms_of(text: str) -> Counter[str]:
@@ -41,9 +67,10 @@ def terms_of(text: str) -> Counter[str]:
     four characters of longer words.
     """
     terms: Counter[str] = Counter()
-    for word in _WORD.findall(fold(text[:MAX_CHARACTERS])):
+    patterns = _patterns()
+    for word in patterns.word.findall(fold(text[:MAX_CHARACTERS])):
         at = 0
-        for run in _RUN.finditer(word):
+        for run in patterns.run.finditer(word):
             _add_word(terms, word[at : run.start()])
             _add_run(terms, run[0])
             at = run.end()
@@ -55,7 +82,7 @@ def fold(text: str) -> str:
     """Return *text* without what a search does not distinguish: case, accents, width."""
     if text.isascii():
         return text.lower()
-    bare = _ACCENTS.sub("", unicodedata.normalize("NFKD", text)).casefold().translate(_SEPARATE)
+    bare = _patterns().accents.sub("", unicodedata.normalize("NFKD", text)).casefold().translate(_SEPARATE)
     return unicodedata.normalize("NFKC", bare)
 
 

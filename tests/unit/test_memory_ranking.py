@@ -1,7 +1,11 @@
 """Terms of text in any script, and how texts are ranked by them."""
 
+import sys
+
 import pytest
 
+from gcp_adk_store import Store
+from gcp_adk_store.memory import terms
 from gcp_adk_store.memory.ranking import Ranking
 from gcp_adk_store.memory.terms import is_part, terms_of
 
@@ -137,3 +141,14 @@ def test_a_query_without_words_finds_nothing() -> None:
     assert [] == found(["tea"], "?!")
     assert [] == found(["tea"], "")
     assert [] == found([], "tea")
+
+
+def test_a_missing_extra_is_named_with_the_command_that_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """When a store's memory is asked for, not when the package is imported."""
+    terms._patterns.cache_clear()
+    with monkeypatch.context() as patch:
+        patch.setitem(sys.modules, "regex", None)
+        store = Store.local(":memory:")
+        with pytest.raises(ModuleNotFoundError, match=r"\[memory\]"):
+            _ = store.memory
+    assert store.memory
