@@ -12,6 +12,7 @@ import json
 import os
 import statistics
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -62,9 +63,11 @@ def quality(found: list[int | None]) -> tuple[float, float]:
     return recall, sum(1 / rank for rank in found if rank) / len(found)
 
 
-async def compare(services: dict[str, BaseMemoryService], chatter: int) -> dict[str, Any]:
+async def compare(
+    services: dict[str, BaseMemoryService], chatter: int, *, languages: Sequence[str] = tuple(LANGUAGES)
+) -> dict[str, Any]:
     """Return the quality of each service, by language and of all."""
-    talks = {name: conversations(name, chatter=chatter) for name in LANGUAGES}
+    talks = {name: conversations(name, chatter=chatter) for name in languages}
     for sessions, _ in talks.values():
         for session in sessions:
             _TEXTS.update((event.id, _text(event.content)) for event in session.events)

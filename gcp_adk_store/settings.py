@@ -209,6 +209,8 @@ class MemoryLimits:
 
     max_results: int = 10
     """Memories that ``search_memory`` returns at most, as many as ADK's own service in memory."""
+    max_memories: int = 100_000
+    """Memories of one user: each process that searches them holds all, some 250 MB of them."""
     cache_bytes: int = 128 * 1024 * 1024
     """Memory for the memories of users and the indexes over them; 10,000 memories take about 25 MB."""
     deadlines_s: Mapping[str, float] = field(default_factory=dict, hash=False)
@@ -219,7 +221,7 @@ class MemoryLimits:
     """Operations that may wait for a permit, each 30 seconds at most; one more is an OverloadedError."""
 
     def __post_init__(self) -> None:
-        _require_sizes(self, at_least_one=("max_results", "max_in_flight"), above_zero=())
+        _require_sizes(self, at_least_one=("max_results", "max_memories", "max_in_flight"), above_zero=())
 
 
 class SessionOptions(TypedDict, total=False):

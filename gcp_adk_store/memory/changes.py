@@ -4,7 +4,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from gcp_adk_store.codec.memories import EncodedMemory, NewShard, ShardContent, decode_memory, new_shard
+from gcp_adk_store.codec.memories import EncodedMemory
+from gcp_adk_store.codec.memory_documents import NewShard, ShardContent, new_shard
+from gcp_adk_store.errors import InvalidInputError
 from gcp_adk_store.memory.contents import Snapshot, decoded
 from gcp_adk_store.model.memories import (
     DIGEST_BYTES,
@@ -12,6 +14,7 @@ from gcp_adk_store.model.memories import (
     Memory,
     MemoryHead,
     Shard,
+    digests_in,
     end_of_all,
     merged_with,
 )
@@ -43,12 +46,20 @@ class Change:
 
 
 def taking_in(
-    before: Snapshot | None, encoded: Sequence[EncodedMemory], *, epoch: str, sources: Sequence[bytes] = ()
+    before: Snapshot | None,
+    encoded: Sequence[EncodedMemory],
+    *,
+    epoch: str,
+    at_most: int,
+    sources: Sequence[bytes] = (),
 ) -> Change | None:
     """Return the change that adds the memories that were never taken in; ``None`` without any.
 
     A user without memories gets a new life, *epoch*. *sources* are digests of ids that count as taken in from
     then on; memories whose sources were all taken in before are not added.
+
+    Raises:
+        InvalidInputError: the user would have more than *at_most* memories.
     """
     is_new = before is None or before.is_empty
     head = MemoryHead(epoch=epoch) if before is None or is_new else before.head
@@ -62,6 +73,12 @@ def taking_in(
     if (sources and not unseen) or not (new or unseen):
         return None
     tail = (*head.tail, *(each.text for each in new))
+    count = len(tail) + sum(shard.count for shard in head.shards)
+    if count > at_most:
+        raise InvalidInputError(
+            f"the user would have {count} memories, MemoryLimits.max_memories is {at_most}; raise it, delete "
+            "memories, or give them a time to live"
+        )
     head = replace(
         head,
         revision=head.revision + 1,
@@ -134,12 +151,19 @@ def _sealed(head: MemoryHead, contents: Mapping[int, ShardContent]) -> Change:
     kept_shards = len(shards) - merged_with(shards, size=alone.shard.size, packed=alone.shard.packed)
     older = [contents[shard.number] for shard in shards[kept_shards:]]
     texts = [text for content in older for text in content.texts] + list(head.tail)
-    kept = [(text, memory) for text in texts if not (memory := decode_memory(text)).has_ended(now)]
+    kept, ended = [], set()
+    for text, memory in zip(texts, decoded(texts), strict=True):
+        if memory.has_ended(now):
+            ended.add(memory.digest)  # too old to be added again
+        else:
+            kept.append(text)
     new = new_shard(
         head.next_number,
-        [text for text, _ in kept],
-        b"".join(content.ids for content in older) + ids,
-        [memory for _, memory in kept],
+        kept,
+        b"".join(
+            digest for digest in digests_in(b"".join(each.ids for each in older) + ids) if digest not in ended
+        ),
+        decoded(kept),
     )
     after = replace(
         head,

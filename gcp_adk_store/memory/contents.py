@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
 
-from gcp_adk_store.codec.memories import ShardContent, decode_memory, searchable_text
+from gcp_adk_store.codec.memories import decode_memory, searchable_text
+from gcp_adk_store.codec.memory_documents import ShardContent
 from gcp_adk_store.memory.ranking import Ranking
 from gcp_adk_store.model.memories import Memory, MemoryFilter, MemoryHead, digests_in
 from gcp_adk_store.operations.forks import Guard

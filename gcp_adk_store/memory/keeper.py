@@ -10,14 +10,8 @@ from google.adk.platform import uuid as platform_uuid
 from google.genai import types
 
 from gcp_adk_store.codec.events import complete_event
-from gcp_adk_store.codec.memories import (
-    EncodedMemory,
-    MemoryLayout,
-    decode_content,
-    decode_memory,
-    read_memory_head,
-    read_shard,
-)
+from gcp_adk_store.codec.memories import EncodedMemory, decode_content, decode_memory, has_id
+from gcp_adk_store.codec.memory_documents import MemoryLayout, read_memory_head, read_shard
 from gcp_adk_store.codec.writes import Delete, Document, Write, Written
 from gcp_adk_store.errors import OutcomeUnknownError, StoredDataError, StoreError
 from gcp_adk_store.memory.changes import Change, Rewrite, rewriting, taking_in
@@ -51,8 +45,12 @@ class Changed:
 class MemoryKeeper:
     """The memories of users, read with as few documents as this process does not know."""
 
-    def __init__(self, storage: SessionStorage, *, cache_bytes: int) -> None:
-        """Prepare; memories and indexes of users stay in memory up to *cache_bytes*."""
+    def __init__(self, storage: SessionStorage, *, cache_bytes: int, at_most: int) -> None:
+        """Prepare; memories and indexes of users stay in memory up to *cache_bytes*.
+
+        A user has *at_most* so many memories.
+        """
+        self._at_most = at_most
         self._documents, self._payloads = storage.documents, storage.payloads
         self._layout = MemoryLayout(storage.layout)
         self._known = Lru[str, Contents](cache_bytes, size_of=lambda contents: contents.size)
@@ -131,14 +129,15 @@ class MemoryKeeper:
             epoch = platform_uuid.new_uuid().replace("-", "")
             new = [by_text[text] for text in batch]
             with _begun(number > 0):
-                await self._change(key, partial(taking_in, encoded=new, epoch=epoch, sources=sources))
+                await self._change(
+                    key, partial(taking_in, encoded=new, epoch=epoch, at_most=self._at_most, sources=sources)
+                )
 
     async def replace(self, key: UserKey, encoded: EncodedMemory) -> bool:
         """Store *encoded* in the place of the memory with its id; return whether there is one."""
         await self._put_payloads(key, [encoded])
-        digest = encoded.memory.digest
-        text = encoded.text
-        await self.rewrite(key, lambda old: text if decode_memory(old).digest == digest else old)
+        text, memory_id = encoded.text, encoded.memory.id
+        await self.rewrite(key, lambda old: text if has_id(old, memory_id) else old)
         known = self._known.get(self._layout.head(key))
         return known is not None and text in known.snapshot.texts
 

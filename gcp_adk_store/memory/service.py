@@ -13,7 +13,7 @@ from google.adk.sessions import Session
 from google.genai import types
 
 from gcp_adk_store import settings
-from gcp_adk_store.codec.memories import EncodedMemory, decode_memory, encode_memory, text_in
+from gcp_adk_store.codec.memories import EncodedMemory, decode_memory, encode_memory, has_id, text_in
 from gcp_adk_store.memory.entries import metadata_of, time_of, until_of
 from gcp_adk_store.memory.keeper import MemoryKeeper
 from gcp_adk_store.memory.searches import SearchMethods
@@ -73,7 +73,9 @@ class FirestoreMemoryService(SearchMethods, OfOneProcess, Closing, BaseMemorySer
         until_of(0.0, default_ttl_seconds)  # refuses an invalid one
         self._default_ttl_s = default_ttl_seconds
         self._storage = storage
-        self._keeper = MemoryKeeper(storage, cache_bytes=self._limits.cache_bytes)
+        self._keeper = MemoryKeeper(
+            storage, cache_bytes=self._limits.cache_bytes, at_most=self._limits.max_memories
+        )
         self.bounds = Bounds(
             FirestoreMemoryService,
             system=telemetry.FIRESTORE,
@@ -211,10 +213,8 @@ class FirestoreMemoryService(SearchMethods, OfOneProcess, Closing, BaseMemorySer
         """
         if not memory_id:
             return
-        wanted = digest_of(memory_id)
         await self._keeper.rewrite(
-            UserKey(app=app_name, user=user_id),
-            lambda text: None if decode_memory(text).digest == wanted else text,
+            UserKey(app=app_name, user=user_id), lambda text: None if has_id(text, memory_id) else text
         )
 
     @operation
@@ -332,10 +332,8 @@ class FirestoreMemoryService(SearchMethods, OfOneProcess, Closing, BaseMemorySer
     async def _named(self, key: UserKey, memory_id: str) -> tuple[Memory, str] | None:
         """Return the memory with this id, and its stored text."""
         snapshot = await self._keeper.read(key)
-        wanted = digest_of(memory_id)
         now = self._keeper.now()
         for text in () if snapshot is None else snapshot.texts:
-            memory = decode_memory(text)
-            if memory.digest == wanted and not memory.has_ended(now):
+            if has_id(text, memory_id) and not (memory := decode_memory(text)).has_ended(now):
                 return memory, text
         return None

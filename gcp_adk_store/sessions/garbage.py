@@ -7,13 +7,8 @@ from gcp_adk_store.codec.documents import ids_of
 from gcp_adk_store.codec.event_payloads import WHOLE, references
 from gcp_adk_store.codec.events import unpack_text
 from gcp_adk_store.codec.initial import unpack_initial
-from gcp_adk_store.codec.memories import (
-    MemoryLayout,
-    content_text,
-    decode_memory,
-    read_memory_head,
-    read_shard,
-)
+from gcp_adk_store.codec.memories import content_text, decode_memory
+from gcp_adk_store.codec.memory_documents import MemoryLayout, read_memory_head, read_shard
 from gcp_adk_store.codec.stored import read_deletions, read_session, read_state
 from gcp_adk_store.codec.writes import Document
 from gcp_adk_store.errors import StoredDataError

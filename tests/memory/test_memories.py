@@ -13,7 +13,7 @@ from google.adk.sessions import Session
 from google.genai import types
 
 from gcp_adk_store import GarbageKind, InvalidInputError, MemoryLimits, Store, StoredDataError
-from gcp_adk_store.codec.memories import MemoryLayout
+from gcp_adk_store.codec.memory_documents import MemoryLayout
 from gcp_adk_store.codec.writes import Write
 from gcp_adk_store.memory.service import FirestoreMemoryService
 from gcp_adk_store.model.keys import UserKey
@@ -460,3 +460,35 @@ async def test_large_content_that_nothing_refers_to_is_garbage(
     assert "f" * 32 in garbage[0].name
     assert await store.remove_garbage(garbage[0])
     assert 304 == len(await listed(another(store)))
+
+
+async def test_a_user_has_a_limited_number_of_memories(adk_store_local: Store) -> None:
+    """The error names the limit and the way out; what is there stays."""
+    memory = FirestoreMemoryService(adk_store_local.sessions.storage, limits=MemoryLimits(max_memories=3))
+    await memory.add_events_to_memory(events=[said("a"), said("b")], **USER)
+    with pytest.raises(InvalidInputError, match="max_memories is 3"):
+        await memory.add_events_to_memory(events=[said("c"), said("d")], **USER)
+
+    assert ["a", "b"] == await listed(memory)
+
+
+async def test_a_deleted_memory_stays_away_after_others_of_its_shard_ended(adk_store_local: Store) -> None:
+    """The documents that know its id do not end with them."""
+    memory = adk_store_local.memory
+    lasting = said("lasting", at=1.0)
+    await memory.add_events_to_memory(events=[lasting], **USER)
+    await memory.delete_memory(memory_id=lasting.id, **USER)
+    ending = [said(f"note {number} {'x' * 300}", at=time.time() - 98) for number in range(300)]
+    await memory.add_events_to_memory(events=ending, custom_metadata={"ttl_seconds": 100}, **USER)
+    deadline = time.monotonic() + 30
+    while await listed(memory):
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0.2)
+    other = another(adk_store_local)
+    await other.add_events_to_memory(events=[lasting, *ending], **USER)
+    await memory.add_events_to_memory(
+        events=[said(f"{n} {'y' * 300}", at=float(n)) for n in range(300)], **USER
+    )
+    await other.add_events_to_memory(events=[lasting], **USER)
+
+    assert 300 == len(await listed(another(adk_store_local)))

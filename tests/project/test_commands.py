@@ -206,6 +206,7 @@ def test_commands_within_the_text_can_be_given(document: str) -> None:
     ("target", "module"),
     [
         ("bench", "benchmarks"),
+        ("bench-memory", "benchmarks.memory"),
         ("bench-templates", "benchmarks.templates"),
         ("chaos", "tests.chaos"),
         ("demo", "examples.demo"),

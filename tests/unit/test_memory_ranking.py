@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from gcp_adk_store import Store
+from gcp_adk_store import FirestoreMemoryService, Store
 from gcp_adk_store.memory import terms
 from gcp_adk_store.memory.ranking import Ranking
 from gcp_adk_store.memory.terms import is_part, terms_of
@@ -151,4 +151,4 @@ def test_a_missing_extra_is_named_with_the_command_that_installs_it(monkeypatch:
         store = Store.local(":memory:")
         with pytest.raises(ModuleNotFoundError, match=r"\[memory\]"):
             _ = store.memory
-    assert store.memory
+    assert isinstance(store.memory, FirestoreMemoryService)
