@@ -5,7 +5,7 @@ import contextvars
 import inspect
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from google.adk.events import Event
 from google.adk.memory.memory_entry import MemoryEntry
@@ -95,17 +95,16 @@ class Remembering:
                     telemetry.warn(logger, f"{key} waits for its next append to be remembered", exc)
 
     async def _remember(self, key: SessionKey, events: Sequence[Event]) -> None:
+        user: dict[str, Any] = {"app_name": key.app, "user_id": key.user}
         if self._extract is None:
-            await self._memory.add_events_to_memory(
-                app_name=key.app, user_id=key.user, session_id=key.session, events=events
-            )
+            await self._memory.add_events_to_memory(**user, session_id=key.session, events=events)
             return
-        new = await self._memory.not_taken_in(key.owner, events)
+        new = await self._memory.select_new_events(**user, events=events)
         if not new:
             return
         found = self._extract(new)
         entries = await found if inspect.isawaitable(found) else found
-        await self._memory.take_in(key, new, entries)
+        await self._memory.add_extracted(**user, session_id=key.session, events=new, memories=entries)
 
     def _let_go(self) -> None:
         """Drop the work of loops that have ended: nothing runs it any more."""

@@ -18,7 +18,7 @@ from gcp_adk_store.memory.entries import metadata_of, time_of, until_of
 from gcp_adk_store.memory.keeper import MemoryKeeper
 from gcp_adk_store.memory.searches import SearchMethods
 from gcp_adk_store.memory.terms import require_extra
-from gcp_adk_store.model.keys import SessionKey, UserKey
+from gcp_adk_store.model.keys import UserKey
 from gcp_adk_store.model.memories import Memory, MemoryFilter, digest_of
 from gcp_adk_store.operations import telemetry
 from gcp_adk_store.operations.bounds import Bounds, operation
@@ -241,26 +241,40 @@ class FirestoreMemoryService(SearchMethods, OfOneProcess, Closing, BaseMemorySer
         """
         await self._keeper.remove_all(UserKey(app=app_name, user=user_id))
 
-    async def not_taken_in(self, key: UserKey, events: Sequence[Event]) -> list[Event]:
-        """Return those of *events* that were never taken in, as far as this process knows."""
-        snapshot = await self._keeper.known(key)
+    @operation
+    async def select_new_events(self, *, app_name: str, user_id: str, events: Sequence[Event]) -> list[Event]:
+        """Return those of *events* that were never taken in, as memories or by :meth:`add_extracted`.
+
+        1 read if this process does not know the user's memories.
+        """
+        snapshot = await self._keeper.known(UserKey(app=app_name, user=user_id))
         known = frozenset() if snapshot is None else snapshot.known
         return [event for event in events if digest_of(event.id) not in known]
 
-    async def take_in(
-        self, key: SessionKey, events: Sequence[Event], memories: Sequence[MemoryEntry]
+    @operation
+    async def add_extracted(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        session_id: str,
+        events: Sequence[Event],
+        memories: Sequence[MemoryEntry],
     ) -> None:
-        """Remember *memories*, which were made of *events*, unless another process did so with these events.
+        """Remember *memories*, which were made of *events*, unless all of these were taken in before.
+
+        It is 1 commit, and the ids of *events* count as taken in from then on.
 
         Raises:
-            InvalidInputError: a memory cannot be stored, or all of them are over 1 MiB.
+            InvalidInputError: a memory cannot be stored, or all of them do not fit a document.
             OutcomeUnknownError: not answered; calling again is safe.
         """
         made = [
-            await self._encode(replace(memory, session=key.session), content)
+            await self._encode(replace(memory, session=session_id.strip()), content)
             for memory, content in self._entries(memories, {})
         ]
-        await self._keeper.add(key.owner, made, sources=[digest_of(event.id) for event in events])
+        sources = [digest_of(event.id) for event in events]
+        await self._keeper.add(UserKey(app=app_name, user=user_id), made, sources=sources)
 
     async def close(self) -> None:
         """Close the connections of the storage; a later call opens them again."""
