@@ -157,14 +157,8 @@ def _sealed(head: MemoryHead, contents: Mapping[int, ShardContent]) -> Change:
             ended.add(memory.digest)  # too old to be added again
         else:
             kept.append(text)
-    new = new_shard(
-        head.next_number,
-        kept,
-        b"".join(
-            digest for digest in digests_in(b"".join(each.ids for each in older) + ids) if digest not in ended
-        ),
-        decoded(kept),
-    )
+    known = digests_in(b"".join(each.ids for each in older) + ids) - ended
+    new = new_shard(head.next_number, kept, b"".join(sorted(known)), decoded(kept))
     after = replace(
         head,
         tail=(),

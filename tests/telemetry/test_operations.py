@@ -98,6 +98,9 @@ class Tour:
         yield "delete_session_artifacts", lambda: artifacts.delete_session_artifacts(**WHO)
         yield "delete_user_artifacts", lambda: artifacts.delete_user_artifacts(**OWNER)
         yield "find_garbage", lambda: listed(artifacts.find_garbage())
+        yield from self._of_memories()
+
+    def _of_memories(self) -> Iterator[tuple[str, Callable[[], Coroutine[Any, Any, object]]]]:
         memory = self.store.memory
         new = Session(id="remembered", events=[said("tea")], **OWNER)
         yield "add_session_to_memory", lambda: memory.add_session_to_memory(new)
