@@ -114,7 +114,10 @@ RIGHT: list[tuple[str, Callable[[Any], object], str]] = [
         FIELDS,
         with_(
             fields=[
-                *(configured(collection, "*") for collection in ("apps", "users", "segments", "chunks")),
+                *(
+                    configured(collection, "*")
+                    for collection in ("apps", "users", "segments", "chunks", "memories", "shards")
+                ),
                 *(
                     configured("sessions", name)
                     for name in (
