@@ -70,20 +70,22 @@ class Remembering:
         loop = asyncio.get_running_loop()
         for user in [*self._waiting.get(loop, {})]:
             self._start(loop, user)
-        while tasks := [*self._tasks.get(loop, {}).values()]:
-            await asyncio.wait(tasks)
+        while running := [task for task in self._tasks.get(loop, {}).values() if not task.done()]:
+            await asyncio.wait(running)
 
     def _start(self, loop: asyncio.AbstractEventLoop, user: UserKey) -> None:
         tasks = self._tasks.setdefault(loop, {})
-        if user in tasks:
+        if user in tasks and not tasks[user].done():
             return  # it takes what waits when its commit is done
         context = contextvars.copy_context()
         context.run(enter, Operation(""))  # neither the deadline nor the span of the append
         tasks[user] = loop.create_task(self._work(loop, user), context=context)
-        tasks[user].add_done_callback(lambda _: self._end(loop, user))
+        tasks[user].add_done_callback(lambda done: self._end(loop, user, done))
 
-    def _end(self, loop: asyncio.AbstractEventLoop, user: UserKey) -> None:
-        self._tasks.get(loop, {}).pop(user, None)
+    def _end(self, loop: asyncio.AbstractEventLoop, user: UserKey, done: asyncio.Task[None]) -> None:
+        tasks = self._tasks.get(loop, {})
+        if tasks.get(user) is done:
+            del tasks[user]
 
     async def _work(self, loop: asyncio.AbstractEventLoop, user: UserKey) -> None:
         while sessions := self._waiting.get(loop, {}).pop(user, None):

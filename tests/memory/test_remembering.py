@@ -139,3 +139,18 @@ def test_extraction_needs_appends_to_be_remembered() -> None:
     """The error says which option is missing."""
     with pytest.raises(InvalidInputError, match="index_on_append=True"):
         Store.local(":memory:", extract=lambda _: [])
+
+
+async def test_what_is_appended_just_when_a_commit_ends_is_not_left_waiting() -> None:
+    """Appends of one user, each at another moment of the work before it."""
+    async with Store.local(":memory:", index_on_append=True) as store:
+        held = await store.sessions.create_session(session_id="s", **USER)
+        for number in range(40):
+            await store.sessions.append_event(held, said(f"turn {number}"))
+            for _ in range(number):
+                await asyncio.sleep(0)
+            if number % 7 == 0:
+                await store.sessions.flush()
+        await store.sessions.flush()
+
+        assert [f"turn {number}" for number in range(40)] == await listed(store)
