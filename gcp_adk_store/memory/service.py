@@ -328,15 +328,21 @@ class FirestoreMemoryService(SearchMethods, OfOneProcess, Closing, BaseMemorySer
         snapshot = await self._keeper.known(key)
         if snapshot is not None and all(memory.digest in snapshot.known for memory, _ in made):
             snapshot = await self._keeper.read(key)  # another process may have removed all
-        known = frozenset() if snapshot is None else snapshot.known
-        now = self._keeper.now()
-        new = [
-            await self._encode(memory, content)
-            for memory, content in made
-            if memory.digest not in known and not memory.has_ended(now)
-        ]
-        if new:
+        while True:
+            known = frozenset() if snapshot is None else snapshot.known
+            now = self._keeper.now()
+            new = [
+                await self._encode(memory, content)
+                for memory, content in made
+                if memory.digest not in known and not memory.has_ended(now)
+            ]
+            if not new:
+                return
             await self._keeper.add(key, new)
+            after = await self._keeper.known(key)
+            if snapshot is None or (after is not None and after.head.epoch == snapshot.head.epoch):
+                return
+            snapshot = after  # another process removed all, also what this one knew to be there
 
     async def _encode(self, memory: Memory, content: types.Content) -> EncodedMemory:
         life = platform_uuid.new_uuid().replace("-", "")

@@ -492,3 +492,15 @@ async def test_a_deleted_memory_stays_away_after_others_of_its_shard_ended(adk_s
     await other.add_events_to_memory(events=[lasting], **USER)
 
     assert 300 == len(await listed(another(adk_store_local)))
+
+
+async def test_a_session_is_added_whole_after_another_process_forgot_its_user(
+    store: Store, memory: FirestoreMemoryService
+) -> None:
+    """Also what this process knew to be remembered before."""
+    first, second = said("first"), said("second")
+    await memory.add_session_to_memory(session(first))
+    await another(store).delete_user_memory(**USER)
+    await memory.add_session_to_memory(session(first, second))
+
+    assert {"first", "second"} == set(await listed(another(store)))
