@@ -11,7 +11,7 @@ export PYTHONDONTWRITEBYTECODE :=
 
 # One after the other, as they are listed, however many jobs make is given.
 .NOTPARALLEL:
-.PHONY: demo test quick test-core ready unit test-oldest bare-machine check lint format bench bench-local bench-memory bench-sandbox bench-templates chaos emulators python clean
+.PHONY: demo test quick test-core ready unit every-step test-oldest bare-machine check lint format bench bench-local bench-memory bench-sandbox bench-templates chaos emulators python clean
 .DEFAULT_GOAL := test
 
 # The main job: a real agent on a local store, then a second process that goes on where it stopped. With CLOUD=1
@@ -35,9 +35,14 @@ test-core:
 	$(SETUP) emulators curl
 	$(BIN)/python $(PYTEST) --dist loadfile --core tests
 
-# What needs no emulator, no browser and no sandbox, within a minute.
+# What needs no emulator, no browser, no sandbox, and no more than a few processes.
 quick: python
-	$(BIN)/python $(PYTEST) --dist loadfile --quick tests/unit tests/local tests/conformance/test_local.py
+	$(BIN)/python $(PYTEST) --dist loadfile --quick tests/unit tests/local tests/services tests/conformance/test_local.py
+
+# Each step of each operation goes wrong in every way, on both stores; `make test` lets each go wrong in one.
+every-step:
+	$(SETUP) emulators
+	$(BIN)/python $(PYTEST) --every-step tests/faults/test_every_step.py tests/faults/test_every_local_step.py
 
 unit: python
 	$(BIN)/python $(PYTEST) tests/unit
@@ -47,7 +52,7 @@ unit: python
 test-oldest:
 	$(SETUP) oldest curl chromium sandbox
 	.venv-oldest/bin/python -m gcp_adk_store.testing --install
-	.venv-oldest/bin/python $(PYTEST) --dist loadfile tests/unit tests/services tests/contract tests/conformance/test_ours.py tests/golden tests/property tests/ces tests/adk_server tests/templates --ignore=tests/templates/test_differential.py
+	.venv-oldest/bin/python $(PYTEST) --dist loadfile tests/unit tests/services tests/contract tests/conformance/test_ours.py tests/golden tests/property tests/ces tests/adk_server tests/tasks tests/templates --ignore=tests/templates/test_differential.py
 
 # `make demo` and `make test` on new machines that have Python, make and git alone, as root and as another user.
 # Needs root, and Debian's packages from where this machine has them.

@@ -32,6 +32,7 @@ from gcp_adk_store.codec.writes import Write
 from gcp_adk_store.model.keys import SessionKey, UserKey
 from gcp_adk_store.model.sessions import Append, Marker
 from gcp_adk_store.model.state import split_scopes
+from gcp_adk_store.model.summaries import text_of, turns_of
 from gcp_adk_store.sessions.handle import marker_of
 
 _NETWORK: Final = (OURS, ADKS)
@@ -114,6 +115,7 @@ def session_scenarios(stock: Stock, sizes: Sizes) -> Iterable[Scenario]:
     yield _append(names[1], {"k0": "y" * 1000}, large, smaller=small)
     yield _throughput(stock, sizes)
     yield _delete(stock, sizes.deleted)
+    yield _fork(stock, min(sizes.long_history, _LOCAL_AT_MOST))
     yield _conversation(stock, sizes.turns)
 
 
@@ -162,21 +164,24 @@ def _same_commit_floor(delta: dict[str, Any]) -> Begin:
         marker: Marker = held
         scopes = split_scopes(delta)
         writes: list[Write] = []
-        text = ""
+        append = Append(texts=(), timestamp=0, delta=scopes)
 
         async def before() -> None:
-            nonlocal text
+            nonlocal append
             made = event(0, delta)
             append = Append(
-                text=made.model_dump_json(exclude_none=True), timestamp=made.timestamp, delta=scopes
+                texts=(made.model_dump_json(exclude_none=True),),
+                timestamp=made.timestamp,
+                delta=scopes,
+                turns=turns_of(made),
+                last_text=text_of(made),
             )
-            text = append.text
             writes[:] = Layout("adk").append(key, append, marker)
 
         async def work() -> None:
             nonlocal marker
             written, *_ = await line.documents.commit(writes, repeatable_when_unanswered=True)
-            marker = marker.advanced(text, written.update_time, None)
+            marker = marker.advanced(append, written.update_time, None)
 
         return Step(work, before)
 
@@ -367,6 +372,22 @@ def _delete(stock: Stock, events: int) -> Scenario:
     return Scenario(
         name=f"delete a session of {events} events", subjects=_of(_NETWORK, make), share=0.05, at_least=3
     )
+
+
+def _fork(stock: Stock, events: int) -> Scenario:
+    """Only this library forks; each time by a service that knows no segment yet."""
+
+    async def begin(line: Line) -> Step:
+        session = who(await stock.conversation(OURS, events))
+        asked = line.sessions
+
+        async def forget() -> None:
+            nonlocal asked
+            asked = _newcomer(line, OURS, line.sessions)  # type: ignore[assignment]  # of the same class
+
+        return Step(lambda: asked.fork_session(**session), forget)
+
+    return Scenario(name=f"fork a session of {events:,} events", subjects={OURS: begin}, share=0.05)
 
 
 def _conversation(stock: Stock, turns: int) -> Scenario:

@@ -30,17 +30,21 @@ if TYPE_CHECKING:
         SessionMissingError,
         StoredDataError,
         StoreError,
+        TaskConflictError,
         TemplateKeyError,
         UnavailableError,
         UploadMissingError,
     )
+    from gcp_adk_store.fsck.faults import Fault
     from gcp_adk_store.memory.searches import FoundMemory, MemoryPage
     from gcp_adk_store.memory.service import FirestoreMemoryService
     from gcp_adk_store.model.garbage import Garbage, GarbageKind
     from gcp_adk_store.model.history import Point
+    from gcp_adk_store.model.session_info import SessionInfo, SessionOrigin
     from gcp_adk_store.model.usage import ModelUsage, SessionUsage, TokenUsage, TurnUsage
     from gcp_adk_store.sessions.histories import UserEvent
-    from gcp_adk_store.sessions.listings import SessionEvent, SessionPage
+    from gcp_adk_store.sessions.iterations import SessionEvent
+    from gcp_adk_store.sessions.listings import SessionPage
     from gcp_adk_store.sessions.service import FirestoreSessionService
     from gcp_adk_store.settings import ArtifactLimits, MemoryLimits, SessionLimits, StoreSettings
     from gcp_adk_store.store import Store
@@ -54,6 +58,7 @@ __all__ = [
     "ArtifactReader",
     "CloudLoggingFormatter",
     "CredentialsError",
+    "Fault",
     "FirestoreMemoryService",
     "FirestoreSessionService",
     "ForkedProcessError",
@@ -77,8 +82,10 @@ __all__ = [
     "SessionConflictError",
     "SessionEvent",
     "SessionExistsError",
+    "SessionInfo",
     "SessionLimits",
     "SessionMissingError",
+    "SessionOrigin",
     "SessionPage",
     "SessionUsage",
     "SignedUpload",
@@ -88,6 +95,7 @@ __all__ = [
     "StoreSettings",
     "StoredArtifactVersion",
     "StoredDataError",
+    "TaskConflictError",
     "TemplateKeyError",
     "TemplateSettings",
     "TokenUsage",
@@ -116,13 +124,16 @@ __getattr__ = importer(
         "artifacts.service": ("GcsArtifactService",),
         "artifacts.methods": ("StoredArtifactVersion",),
         "cloud.auth.credentials": ("StoreCredentials",),
+        "fsck.faults": ("Fault",),
         "memory.searches": ("FoundMemory", "MemoryPage"),
         "memory.service": ("FirestoreMemoryService",),
         "model.garbage": ("Garbage", "GarbageKind"),
         "model.history": ("Point",),
+        "model.session_info": ("SessionInfo", "SessionOrigin"),
         "model.usage": ("ModelUsage", "SessionUsage", "TokenUsage", "TurnUsage"),
         "sessions.histories": ("UserEvent",),
-        "sessions.listings": ("SessionEvent", "SessionPage"),
+        "sessions.iterations": ("SessionEvent",),
+        "sessions.listings": ("SessionPage",),
         "sessions.service": ("FirestoreSessionService",),
         "settings": ("ArtifactLimits", "MemoryLimits", "SessionLimits", "StoreSettings"),
         "store": ("Store",),

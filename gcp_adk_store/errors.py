@@ -9,6 +9,7 @@
     ├── SessionConflictError     reload, decide again    is ADK's StaleSessionError
     ├── PointMissingError        choose a point that the session has
     ├── InitialStateUnknownError choose a later point, or leave out the keys that it names
+    ├── TaskConflictError        get the task, decide again
     ├── ArtifactConflictError    save again later; nothing was saved
     ├── PromptTemplateError      give the inputs that it names
     ├── TemplateKeyError         set the state key or artifact, or make it optional; is a KeyError
@@ -93,6 +94,10 @@ class InitialStateUnknownError(StoreError):
     def __init__(self, message: str, *, keys: Sequence[str] = (), operation: str = "", key: str = "") -> None:
         super().__init__(message, operation=operation, key=key)
         self.keys = tuple(keys)
+
+
+class TaskConflictError(StoreError):
+    """Another writer changed or ended the A2A task first; nothing was written."""
 
 
 class ArtifactConflictError(StoreError):

@@ -242,7 +242,7 @@ class SessionOptions(TypedDict, total=False):
 
 
 class StoreOptions(TypedDict, total=False):
-    """Options of every store: those of :class:`SessionOptions`, and the limits of its services."""
+    """Options of every store: those of :class:`SessionOptions`, and those of its other services."""
 
     on_conflict: Literal["raise", "merge"]
     on_missing_payload: Literal["raise", "placeholder"]
@@ -257,6 +257,11 @@ class StoreOptions(TypedDict, total=False):
     extract: Callable[[Sequence[Any]], Any] | None
     """With *index_on_append*: returns ADK's memory entries to keep of a turn's events, instead of the events
     themselves; a function or a coroutine function. It runs after the append, and may call a model."""
+    task_ttl_seconds: float | None
+    """Seconds after its last save at which an A2A task ends; ``None`` (default) keeps tasks for good."""
+    task_owner_resolver: Callable[[Any], str] | None
+    """Returns the owner of a call of ``a2a-sdk`` from its context; ``None`` (default) takes the SDK's, by the
+    name of the call's user."""
 
 
 def _quoted_path(local: str) -> str:

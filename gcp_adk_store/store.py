@@ -1,8 +1,8 @@
 """Own the services of one deployment and their connections."""
 
 import os
-from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING, Self, Unpack, cast
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Self, Unpack, cast
 
 from google.auth.credentials import Credentials
 
@@ -13,7 +13,7 @@ from gcp_adk_store.cloud.storage.calls import StorageClient
 from gcp_adk_store.codec.documents import Layout
 from gcp_adk_store.errors import InvalidInputError
 from gcp_adk_store.local.backend import open_backend
-from gcp_adk_store.model.garbage import DEFAULT_AGE_S, Garbage, GarbageKind
+from gcp_adk_store.model.expiry import Expiry
 from gcp_adk_store.operations.closing import Closing
 from gcp_adk_store.operations.forks import OfOneProcess
 from gcp_adk_store.sessions.payload_store import Payloads
@@ -26,13 +26,16 @@ from gcp_adk_store.settings import (
     StoreOptions,
     StoreSettings,
 )
+from gcp_adk_store.store_methods import StoreMethods
+from gcp_adk_store.tasks.sdk import needs_a2a
 
 if TYPE_CHECKING:
     from gcp_adk_store.memory.service import FirestoreMemoryService
+    from gcp_adk_store.tasks import FirestorePushNotificationConfigStore, FirestoreTaskStore
 
 
-class Store(OfOneProcess, Closing):
-    """Sessions, artifacts and memories of one deployment; ``async with`` closes their connections.
+class Store(StoreMethods, OfOneProcess, Closing):
+    """Sessions, artifacts, memories and A2A tasks of one deployment; ``async with`` closes their connections.
 
     ::
 
@@ -47,13 +50,15 @@ class Store(OfOneProcess, Closing):
         artifacts: GcsArtifactService | None,
         **options: Unpack[StoreOptions],
     ) -> None:
+        task_ttl_s = options.get("task_ttl_seconds")
+        if task_ttl_s is not None:
+            Expiry.begin(task_ttl_s, now=0)  # refuses an invalid one
         self._sessions = sessions
         self._artifacts = artifacts
-        self._memory: FirestoreMemoryService | None = None
         self._options = options
         extract = options.get("extract")
         if options.get("index_on_append"):
-            from gcp_adk_store.memory.remembering import Remembering  # noqa: PLC0415  # needs the extra
+            from gcp_adk_store.memory.remembering import Remembering  # noqa: PLC0415  # of an extra
 
             sessions.follower = Remembering(self.memory, extract)
         elif extract is not None:
@@ -201,34 +206,20 @@ class Store(OfOneProcess, Closing):
             credentials=credentials,
             limits=options.get("artifact_limits"),
         )
-        return cls(
-            sessions=sessions,
-            artifacts=artifacts or None,
-            **options,
-        )
+        return cls(sessions=sessions, artifacts=artifacts or None, **options)
 
-    @property
-    def sessions(self) -> FirestoreSessionService:
-        """The session service, for ``Runner(session_service=...)``."""
-        return self._sessions
-
-    @property
-    def has_artifacts(self) -> bool:
-        """Whether the store has a bucket."""
-        return self._artifacts is not None
-
-    @property
-    def artifacts(self) -> GcsArtifactService:
-        """The artifact service, for ``Runner(artifact_service=...)``.
+    @cached_property
+    def tasks(self) -> "FirestoreTaskStore":
+        """The store of A2A tasks, for ``DefaultRequestHandler(task_store=...)`` of ``a2a-sdk``.
 
         Raises:
-            InvalidInputError: the store has no bucket.
+            InvalidInputError: the extra ``a2a`` is not installed.
         """
-        if self._artifacts is None:
-            raise InvalidInputError("this store has no bucket; pass bucket= or set ADK_STORE_BUCKET")
-        return self._artifacts
+        with needs_a2a():
+            from gcp_adk_store.tasks.task_store import FirestoreTaskStore  # noqa: PLC0415  # of an extra
+        return FirestoreTaskStore.over(self._sessions.storage.documents, **self._for_tasks)
 
-    @property
+    @cached_property
     def memory(self) -> "FirestoreMemoryService":
         """The memory service, for ``Runner(memory_service=...)``; it shares the connections of the sessions.
 
@@ -236,34 +227,37 @@ class Store(OfOneProcess, Closing):
             ModuleNotFoundError: the extra ``memory`` is not installed; the message has the command.
             InvalidInputError: ``memory_ttl_seconds`` is invalid.
         """
-        if self._memory is None:
-            # Imported here: only those who use it need the extra.
-            from gcp_adk_store.memory.service import FirestoreMemoryService  # noqa: PLC0415
+        from gcp_adk_store.memory.service import FirestoreMemoryService  # noqa: PLC0415  # of an extra
 
-            self._memory = FirestoreMemoryService(
-                self._sessions.storage,
-                limits=self._options.get("memory_limits"),
-                default_ttl_seconds=self._options.get("memory_ttl_seconds"),
-            )
-        return self._memory
+        return FirestoreMemoryService(
+            self._sessions.storage,
+            limits=self._options.get("memory_limits"),
+            default_ttl_seconds=self._options.get("memory_ttl_seconds"),
+        )
 
-    async def find_garbage(self, *, older_than_s: float = DEFAULT_AGE_S) -> AsyncIterator[Garbage]:
-        """Yield unreferenced data of sessions and artifacts; see their ``find_garbage``.
+    @cached_property
+    def push_notification_configs(self) -> "FirestorePushNotificationConfigStore":
+        """The store of receivers of A2A tasks' news, for ``DefaultRequestHandler(push_config_store=...)``.
 
         Raises:
-            InvalidInputError: *older_than_s* is below an hour.
+            InvalidInputError: the extra ``a2a`` is not installed.
         """
-        async for garbage in self._sessions.find_garbage(older_than_s=older_than_s):
-            yield garbage
-        if self._artifacts is not None:
-            async for garbage in self._artifacts.find_garbage(older_than_s=older_than_s):
-                yield garbage
+        with needs_a2a():
+            from gcp_adk_store.tasks.push_configs import (  # noqa: PLC0415  # of an extra
+                FirestorePushNotificationConfigStore,
+            )
+        return FirestorePushNotificationConfigStore.over(self._sessions.storage.documents, **self._for_tasks)
 
-    async def remove_garbage(self, garbage: Garbage) -> bool:
-        """Remove what :meth:`find_garbage` found unless it is in use again; return whether it is gone."""
-        if garbage.kind is GarbageKind.UPLOAD:
-            return await self.artifacts.remove_garbage(garbage)
-        return await self._sessions.remove_garbage(garbage)
+    @property
+    def _for_tasks(self) -> dict[str, Any]:
+        owner_of = self._options.get("task_owner_resolver")
+        chosen = {} if owner_of is None else {"owner_resolver": owner_of}
+        return {
+            "prefix": self._sessions.storage.layout.prefix,
+            "ttl_seconds": self._options.get("task_ttl_seconds"),
+            "limits": self._options.get("session_limits"),
+            **chosen,
+        }
 
     async def close(self) -> None:
         """Close the connections that the services opened; a later call opens them again."""
@@ -274,5 +268,7 @@ class Store(OfOneProcess, Closing):
 
 def _of_sessions(**options: Unpack[StoreOptions]) -> SessionOptions:
     """Return a store's options as the session service names them."""
-    mine = {name: value for name, value in options.items() if name in SessionOptions.__annotations__}
-    return cast("SessionOptions", {**mine, "limits": options.get("session_limits")})
+    given: dict[str, Any] = {
+        name: value for name, value in options.items() if name in SessionOptions.__annotations__
+    }
+    return cast(SessionOptions, {**given, "limits": options.get("session_limits")})

@@ -30,6 +30,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Let a run be one of `make test-core`."""
     parser.addoption("--core", action="store_true", help="leave out what needs Linux, or Terraform")
     parser.addoption("--quick", action="store_true", help="leave out what needs an emulator, too")
+    parser.addoption("--every-step", action="store_true", help="let each step fail in every way, not in one")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -37,7 +38,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     without = SLOW_TO_START if config.getoption("--quick") else OF_LINUX
     if not config.getoption("--quick") and not config.getoption("--core"):
         return
-    marks = ("linux", "emulators") if config.getoption("--quick") else ("linux",)
+    marks = ("linux", "emulators", "processes") if config.getoption("--quick") else ("linux",)
     left = [
         item
         for item in items

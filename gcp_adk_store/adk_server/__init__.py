@@ -12,6 +12,7 @@ if TYPE_CHECKING:
         missing_bucket,
         register,
         session_service,
+        task_store,
     )
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "missing_bucket",
     "register",
     "session_service",
+    "task_store",
     "tune_gc",
 ]
 
@@ -29,6 +31,13 @@ __getattr__ = importer(
     __name__,
     {
         "app": ("answer_errors", "lifespan", "tune_gc"),
-        "services": ("artifact_service", "memory_service", "missing_bucket", "register", "session_service"),
+        "services": (
+            "artifact_service",
+            "memory_service",
+            "missing_bucket",
+            "register",
+            "session_service",
+            "task_store",
+        ),
     },
 )

@@ -18,6 +18,7 @@ from gcp_adk_store.errors import (
     SessionExistsError,
     SessionMissingError,
     StoreError,
+    TaskConflictError,
     UnavailableError,
 )
 
@@ -30,6 +31,7 @@ _STATUSES: Final[dict[type[StoreError], int]] = {
     SessionExistsError: 409,
     SessionConflictError: 409,
     ArtifactConflictError: 409,
+    TaskConflictError: 409,
     UnavailableError: 503,
 }
 
@@ -50,7 +52,7 @@ def answer_errors(app: FastAPI) -> None:
     |---|---|
     | ``InvalidInputError`` | 400 |
     | ``SessionMissingError`` | 404 |
-    | ``SessionExistsError``, ``SessionConflictError``, ``ArtifactConflictError`` | 409 |
+    | ``SessionExistsError`` and the errors of conflicts: ``...ConflictError`` | 409 |
     | ``UnavailableError``, ``OverloadedError`` | 503, with ``Retry-After`` |
 
     ADK answers most of them with 500, and all other errors keep that: a client cannot repair missing

@@ -10,29 +10,33 @@ from gcp_adk_store.adk_server.uris import (
     memory_service_arguments,
     require_known,
     session_service_arguments,
+    task_store_arguments,
 )
 from gcp_adk_store.artifacts.service import GcsArtifactService
 from gcp_adk_store.cloud.auth.credentials import StoreCredentials
 from gcp_adk_store.cloud.storage.calls import StorageCalls
 from gcp_adk_store.errors import InvalidInputError, NotProvisionedError
+from gcp_adk_store.operations.closing import Closing
 from gcp_adk_store.operations.forks import Guard
 from gcp_adk_store.operations.operation import part_of
 from gcp_adk_store.sessions.service import FirestoreSessionService
 from gcp_adk_store.settings import ArtifactLimits, SessionOptions, StoreSettings
 from gcp_adk_store.store import Store
+from gcp_adk_store.tasks.sdk import needs_a2a
 
 if TYPE_CHECKING:
     from google.adk.cli.service_registry import ServiceRegistry
 
     from gcp_adk_store.memory.service import FirestoreMemoryService
+    from gcp_adk_store.tasks import FirestoreTaskStore
 
-Service = TypeVar("Service", FirestoreSessionService, GcsArtifactService, "FirestoreMemoryService")
+Service = TypeVar("Service", bound=Closing)
 
 LOOK_S: Final = 5.0
 """Seconds that a server's start waits for its buckets' answers; health probes fail meanwhile."""
 
 _guard = Guard()
-_made: list[tuple[dict[str, Any], Any]] = []
+_made: list[tuple[dict[str, Any], Closing]] = []
 _as_whom: dict[StoreSettings, StoreCredentials] = {}
 
 
@@ -40,6 +44,8 @@ def register(registry: "ServiceRegistry | None" = None) -> None:
     """Register ``firestore://PROJECT/DATABASE?...`` for sessions and memories, and ``gs://BUCKET?...``.
 
     The latter is for artifacts. ``firestore+local:///PATH`` and ``gs+local:///PATH`` are a store in a folder.
+    The schemes of sessions serve stores of A2A tasks, too, where ADK takes their URIs:
+    ``get_fast_api_app(task_store_uri=...)``.
 
     Call it before ``adk web``, ``adk api_server``, ``adk run`` or ``get_fast_api_app``, in their process; a
     repeated call is harmless. It replaces ADK's own factory for ``gs://``; each service loads what the other
@@ -59,6 +65,11 @@ def register(registry: "ServiceRegistry | None" = None) -> None:
     registry.register_artifact_service("gs+local", artifact_service)
     registry.register_memory_service("firestore", memory_service)
     registry.register_memory_service("firestore+local", memory_service)
+    # ADK's own name; its services.yaml offers the same as `type: task_store`.
+    register_task_store = getattr(registry, "_register_task_store_service", None)
+    if register_task_store is not None:
+        register_task_store("firestore", task_store)
+        register_task_store("firestore+local", task_store)
 
 
 def session_service(
@@ -120,7 +131,27 @@ def memory_service(
     # Imported here: only those who use it need the extra.
     from gcp_adk_store.memory.service import FirestoreMemoryService  # noqa: PLC0415
 
-    return _service(FirestoreMemoryService, _memories_of, memory_service_arguments(uri), options)
+    names = _arguments(Store.connect) | {"limits", "default_ttl_seconds"}
+    return _service(FirestoreMemoryService, _memories_of, memory_service_arguments(uri), options, names)
+
+
+def task_store(
+    uri: str,
+    *,
+    agents_dir: str | None = None,  # noqa: ARG001  # ADK's
+    **options: Any,
+) -> "FirestoreTaskStore":
+    """Return the store of A2A tasks of a URI; also a ``class:`` of ADK's ``services.yaml``.
+
+    *uri* is as :func:`~gcp_adk_store.adk_server.uris.task_store_arguments` reads it. *options* are other
+    arguments of :class:`~gcp_adk_store.tasks.FirestoreTaskStore`; ADK passes none.
+
+    Raises:
+        InvalidInputError: as for :func:`session_service`, or the extra ``a2a`` is not installed.
+    """
+    with needs_a2a():
+        from gcp_adk_store.tasks.task_store import FirestoreTaskStore  # noqa: PLC0415  # of an extra
+    return _service(FirestoreTaskStore, _tasks_of, task_store_arguments(uri), options)
 
 
 async def missing_bucket(*, session_uri: str | None, artifact_uri: str | None) -> str | None:
@@ -173,8 +204,9 @@ def _service(
     make: Callable[[dict[str, Any]], Service],
     arguments: dict[str, Any],
     options: dict[str, Any],
+    names: set[str] | None = None,
 ) -> Service:
-    require_known(options, _arguments(kind), of=kind.__name__)
+    require_known(options, names or _arguments(kind), of=kind.__name__)
     for name in options:
         if name in arguments:
             raise InvalidInputError(f"{name} is in the URI and in an option; say it once")
@@ -205,19 +237,30 @@ def _artifacts_of(asked: dict[str, Any]) -> GcsArtifactService:
 
 
 def _memories_of(asked: dict[str, Any]) -> "FirestoreMemoryService":
-    limits, ttl_s = asked.pop("limits", None), asked.pop("default_ttl_seconds", None)
-    path = asked.pop("local", None)
-    if path is not None:
-        return Store.local(path, memory_limits=limits, memory_ttl_seconds=ttl_s, **asked).memory
-    return Store.connect(memory_limits=limits, memory_ttl_seconds=ttl_s, **asked).memory
+    open_store = Store.local if "local" in asked else Store.connect
+    place = {"path" if name == "local" else name: value for name, value in asked.items()}
+    limits, ttl_s = place.pop("limits", None), place.pop("default_ttl_seconds", None)
+    return open_store(memory_limits=limits, memory_ttl_seconds=ttl_s, **place).memory
 
 
-def _arguments(kind: type[Any]) -> set[str]:
-    if kind not in (FirestoreSessionService, GcsArtifactService):
-        place = set(inspect.signature(Store.connect).parameters) - {"options"}
-        return place | {"limits", "default_ttl_seconds"}
-    shared = SessionOptions.__annotations__.keys() if kind is FirestoreSessionService else set()
-    return (inspect.signature(kind).parameters.keys() | shared) - {"options"}
+def _tasks_of(asked: dict[str, Any]) -> "FirestoreTaskStore":
+    if "local" not in asked:
+        from gcp_adk_store.tasks.task_store import FirestoreTaskStore  # noqa: PLC0415  # of an extra
+
+        return FirestoreTaskStore(**asked)
+    named = {
+        "prefix": asked.get("prefix", "adk"),
+        "session_limits": asked.get("limits"),
+        "task_ttl_seconds": asked.get("ttl_seconds"),
+        "task_owner_resolver": asked.get("owner_resolver"),
+    }
+    return Store.local(asked["local"], **named).tasks
+
+
+def _arguments(makes: Callable[..., Any]) -> set[str]:
+    """Return the names of the arguments of what makes a service."""
+    shared = SessionOptions.__annotations__.keys() if makes is FirestoreSessionService else set()
+    return (inspect.signature(makes).parameters.keys() | shared) - {"options"}
 
 
 def _credentials() -> StoreCredentials:

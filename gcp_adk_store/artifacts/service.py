@@ -1,6 +1,7 @@
 """Store ADK artifacts in Cloud Storage: each version is one object, made exactly once."""
 
 import secrets
+from collections.abc import Awaitable
 from datetime import timedelta
 from typing import Any, Self
 
@@ -9,8 +10,10 @@ from google.adk.artifacts.base_artifact_service import ArtifactVersion, ensure_p
 from google.auth.credentials import Credentials
 from google.genai import types
 
+from gcp_adk_store.artifacts.copies import SessionCopies, Which, remove_copies
 from gcp_adk_store.artifacts.file_methods import FileMethods
 from gcp_adk_store.artifacts.methods import StoredArtifactVersion, custom_time, is_tombstone, reference_scope
+from gcp_adk_store.artifacts.restores import RestoreMethods
 from gcp_adk_store.artifacts.url_methods import UrlMethods
 from gcp_adk_store.cloud.auth.credentials import StoreCredentials
 from gcp_adk_store.cloud.storage.calls import StorageCalls, StorageClient
@@ -28,7 +31,7 @@ from gcp_adk_store.codec.objects import (
     user_prefix,
 )
 from gcp_adk_store.model.artifacts import REFERENCE_SCHEME, ArtifactReference, require_storage_class
-from gcp_adk_store.model.keys import ArtifactKey, ArtifactScope
+from gcp_adk_store.model.keys import ArtifactKey, ArtifactScope, SessionKey
 from gcp_adk_store.operations.bounds import operation
 from gcp_adk_store.operations.closing import Closing
 from gcp_adk_store.operations.fan_out import fan_out
@@ -38,7 +41,7 @@ from gcp_adk_store.ports.refusals import ObjectGoneError
 from gcp_adk_store.settings import ArtifactLimits, StoreSettings
 
 
-class GcsArtifactService(FileMethods, UrlMethods, OfOneProcess, Closing, BaseArtifactService):
+class GcsArtifactService(FileMethods, UrlMethods, RestoreMethods, OfOneProcess, Closing, BaseArtifactService):
     """ADK's artifact service on Cloud Storage, for any number of processes, threads and event loops.
 
     ``async with`` closes the connections that the service opened. It can be made before the process forks. It
@@ -321,6 +324,14 @@ class GcsArtifactService(FileMethods, UrlMethods, OfOneProcess, Closing, BaseArt
         key = ArtifactKey.of(app=app_name, user=user_id, session=session_id, filename=filename)
         stored = await self._versions.find(key, version)
         return None if stored is None else self._describe(stored)
+
+    def copies_of(self, source: SessionKey, target: SessionKey, which: Which) -> SessionCopies:
+        """Return what copies the artifacts of a session into a fork, for :meth:`Store.fork_session`."""
+        return SessionCopies(self._objects, source, target, which=which, storage_class=self._storage_class)
+
+    def remove_copies(self, key: SessionKey, epoch: str) -> Awaitable[None]:
+        """Remove what an unfinished fork copied, as a part of :meth:`Store.remove_garbage`."""
+        return remove_copies(self._objects, key, epoch)
 
     async def close(self) -> None:
         """Wait for running requests, then close the service's own connections and threads."""

@@ -9,7 +9,18 @@ from click.shell_completion import CompletionItem
 import gcp_adk_store
 from gcp_adk_store.cli import or_end_without_extra
 
-_PARTS: Final = ("adk", "artifacts", "ces", "cost", "doctor", "emulators", "gc", "sessions", "template")
+_PARTS: Final = (
+    "adk",
+    "artifacts",
+    "ces",
+    "cost",
+    "doctor",
+    "emulators",
+    "fsck",
+    "gc",
+    "sessions",
+    "template",
+)
 """Modules of this package, each with the command of its name."""
 
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _KINDS: Final = {
     GarbageKind.DELETION: "a deletion that was interrupted",
+    GarbageKind.RESTORE: "a restore that was interrupted",
     GarbageKind.PAYLOAD: "large content that nothing refers to",
     GarbageKind.UPLOAD: "an upload that was never finalized",
     GarbageKind.UNREADABLE: "left alone: its owner cannot be read",

@@ -239,6 +239,8 @@ def command_line(path: str | None = None, *, only: Iterable[str] | None = None, 
             arguments.append(quoted(str(value)))
         elif value is True:
             words.append(parameter.opts[0])
+        elif isinstance(value, tuple):
+            words += [word for each in value for word in (parameter.opts[0], quoted(str(each)))]
         else:
             words += [parameter.opts[0], quoted(str(value))]
     return " ".join([*words, *arguments])

@@ -9,7 +9,7 @@ from gcp_adk_store.errors import SessionConflictError, SessionMissingError
 if TYPE_CHECKING:
     from google.adk.sessions import Session
 
-    from gcp_adk_store.sessions.listings import SessionEvent
+    from gcp_adk_store.sessions.iterations import SessionEvent
     from gcp_adk_store.sessions.service import FirestoreSessionService
 
 FORMAT: Final = 1

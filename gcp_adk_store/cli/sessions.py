@@ -2,6 +2,7 @@
 
 from contextlib import suppress
 from dataclasses import asdict
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -53,17 +54,47 @@ def sessions() -> None:
     show_default=True,
     help="Which last update comes first.",
 )
+@click.option(
+    "--label", "label", metavar="NAME=VALUE", multiple=True, help="Only sessions with this label; repeatable."
+)
+@click.option(
+    "--updated-after",
+    metavar="TIME",
+    type=click.DateTime(["%Y-%m-%d", "%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M:%SZ"]),
+    help="Only sessions with a later last update; in UTC.",
+)
 @json_option
-async def list_(at: OpenStore, /, *, order: Literal["newest", "oldest"], **asked: Any) -> Result:
+async def list_(
+    at: OpenStore,
+    /,
+    *,
+    order: Literal["newest", "oldest"],
+    label: tuple[str, ...],
+    updated_after: datetime | None,
+    **asked: Any,
+) -> Result:
     """List the sessions of an app or of one user, a page at a time.
 
     Reads only the sessions of the page. Ends with 0, also for an empty page, or with 2 if it cannot look.
     """
-    page = await at.store.sessions.list_sessions_page(**asked, order=order, include_state=False)
-    listed = [_described(each) for each in page.sessions]
-    table = Table("user", "session", "last update", box=None)
-    for each in page.sessions:
-        table.add_row(cell(each.user_id), cell(each.id), moment(each.last_update_time))
+    page = await at.store.sessions.list_sessions_page(
+        **asked,
+        order=order,
+        include_state=False,
+        labels=dict(map(_label, label)),
+        updated_after=None if updated_after is None else updated_after.replace(tzinfo=UTC).timestamp(),
+    )
+    listed = [asdict(each) for each in page.infos]
+    table = Table("user", "session", "title", "labels", "turns", "last update", box=None)
+    for each in page.infos:
+        table.add_row(
+            cell(each.user_id),
+            cell(each.session_id),
+            cell(each.title or ""),
+            cell(", ".join(f"{name}={value}" for name, value in each.labels.items())),
+            "" if each.turns is None else f"{each.turns:,}",
+            moment(each.last_update_time),
+        )
     following = page.next_cursor and f"next page: {command_line(cursor=page.next_cursor)}"
     return Result(
         {**at.place, "sessions": listed, "next_cursor": page.next_cursor},
@@ -188,6 +219,18 @@ async def delete(at: OpenStore, /, *, dry_run: bool, **key: Any) -> Result:
         delete_them = command_line("artifacts delete", only=IDS)
         lines.append(f"artifacts that stay: {len(artifacts)}; delete them: {delete_them} --all --dry-run")
     return Result({**at.place, **_described(header), "artifacts": artifacts, "outcome": outcome}, lines)
+
+
+def _label(given: str) -> tuple[str, str]:
+    """Return name and value of a label.
+
+    Raises:
+        InvalidInputError: it has no "=".
+    """
+    name, equals, value = given.partition("=")
+    if not equals:
+        raise InvalidInputError(f"--label {in_one_line(given[:80])} has no value: pass NAME=VALUE")
+    return name, value
 
 
 def _tokens(tokens: "TokenUsage") -> list[str]:

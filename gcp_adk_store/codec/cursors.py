@@ -38,7 +38,8 @@ def decode_page_cursor(text: str, *, listing: str, app: str) -> tuple[float, Ses
         raise _refused(text)
     if name != _named(listing):
         raise InvalidInputError(
-            f"cursor {text[:_SHOWN]!r} is of pages of another app, user or order; leave it out to start anew"
+            f"cursor {text[:_SHOWN]!r} is of pages of another app, user, order or filter; "
+            "leave it out to start anew"
         )
     return time, SessionKey(app=app, user=user, session=session)
 

@@ -14,27 +14,32 @@ docs/data-model.md lists every field.
 
 import hashlib
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Final
 
+from gcp_adk_store.codec.fields import FORMAT, first_heads, kept_until, of_part, places, times, update
 from gcp_adk_store.codec.initial import initial_fields
 from gcp_adk_store.codec.names import escape_name, unescape_name
 from gcp_adk_store.codec.packing import MAX_SEGMENTS, pack_segment
 from gcp_adk_store.codec.spilling import CHUNK_BYTES
+from gcp_adk_store.codec.summaries import (
+    DESCRIPTION_FIELDS,
+    description_fields,
+    summary_change,
+    summary_fields,
+)
 from gcp_adk_store.codec.values import FieldValue, encode_state
 from gcp_adk_store.codec.writes import Delete, Document, FieldPath, Must, Write
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
-from gcp_adk_store.model.expiry import PARTS_GRACE_S, Expiry
-from gcp_adk_store.model.history import genesis, step
+from gcp_adk_store.model.expiry import Expiry
+from gcp_adk_store.model.history import fold, genesis
 from gcp_adk_store.model.keys import SessionKey, UserKey
 from gcp_adk_store.model.payloads import Payload, PayloadOwner, PayloadPlace, PayloadRef
 from gcp_adk_store.model.sessions import Append, Marker, Segment, StoredSession
 from gcp_adk_store.model.state import ScopedState
-
-FORMAT: Final = 2
-"""Number of the layout of sessions and segments that this release writes."""
+from gcp_adk_store.model.summaries import Summary
 
 UNCHANGED_FORMAT: Final = 1
 """Number of the layout of all other documents, which has not changed since.
@@ -56,11 +61,17 @@ _FOR_EVER: Final = "shared"  # the life of a document that the store never delet
 
 @dataclass(frozen=True, slots=True)
 class Deletion:
-    """A deleted session that may still have segments and payloads."""
+    """A deleted session, or an unfinished fork, that may still have segments and payloads."""
 
     epoch: str
     sealed: int
     spilled: frozenset[PayloadPlace]
+    making: bool | None = None
+    """Whether a fork may still be completed; ``None`` for a deleted session."""
+    artifacts: bool = False
+    """Whether a fork may have copied artifacts."""
+    update_time: str = ""
+    """Update time of the note of a fork that may still be completed."""
 
 
 class Layout:
@@ -69,8 +80,14 @@ class Layout:
     def __init__(self, prefix: str) -> None:
         self.prefix = prefix
         """Start of the names of all collections."""
+        self.apps_collection = f"{prefix}_apps"
+        """Id of the collection of apps."""
+        self.users_collection = f"{prefix}_users"
+        """Id of the collection of an app's users."""
         self.sessions_collection = f"{prefix}_sessions"
         """Id of the collection of a user's sessions."""
+        self.segments_collection = f"{prefix}_segments"
+        """Id of the collection of a session's segments."""
         self.deletions_collection = f"{prefix}_deletions"
         """Id of the collection of a deleted session's unfinished deletions."""
         self.chunks_collection = f"{prefix}_chunks"
@@ -78,20 +95,20 @@ class Layout:
 
     def app(self, app: str) -> str:
         """Path of the document with the app's state."""
-        return f"{self.prefix}_apps/{escape_name(app, what='app_name')}"
+        return f"{self.apps_collection}/{escape_name(app, what='app_name')}"
 
     def user(self, key: UserKey) -> str:
         """Path of the document with the user's state."""
-        return f"{self.app(key.app)}/{self.prefix}_users/{escape_name(key.user, what='user_id')}"
+        return f"{self.app(key.app)}/{self.users_collection}/{escape_name(key.user, what='user_id')}"
 
     def session(self, key: SessionKey) -> str:
         """Path of the session document."""
         session = escape_name(key.session, what="session_id")
         return f"{self.user(key.owner)}/{self.sessions_collection}/{session}"
 
-    def segments(self, key: SessionKey, epoch: str, numbers: range) -> list[str]:
+    def segments(self, key: SessionKey, epoch: str, numbers: Iterable[int]) -> list[str]:
         """Paths of segments by number, oldest first."""
-        parent = f"{self.session(key)}/{self.prefix}_segments"
+        parent = f"{self.session(key)}/{self.segments_collection}"
         return [f"{parent}/{epoch}-{number}" for number in numbers]
 
     def level_of(self, path: str) -> int | None:
@@ -120,11 +137,15 @@ class Layout:
 
     def app_payloads(self, app: str) -> PayloadOwner:
         """Owner of the payloads of an app's state."""
-        return PayloadOwner(path=self.app(app), life=_FOR_EVER)
+        return self.shared_payloads(self.app(app))
 
     def user_payloads(self, key: UserKey) -> PayloadOwner:
         """Owner of the payloads of a user's state."""
-        return PayloadOwner(path=self.user(key), life=_FOR_EVER)
+        return self.shared_payloads(self.user(key))
+
+    def shared_payloads(self, path: str) -> PayloadOwner:
+        """Owner of the payloads of the state at *path*, the document of an app or a user."""
+        return PayloadOwner(path=path, life=_FOR_EVER)
 
     def chunks_of(self, owner: PayloadOwner) -> str:
         """Start of the paths of all chunks of *owner*."""
@@ -147,7 +168,7 @@ class Layout:
                     # A second write changes the chunk: a collector that saw the first does not remove it.
                     "put_time": now,
                     "body": payload.data[number * CHUNK_BYTES : (number + 1) * CHUNK_BYTES],
-                    **_of_part(parts_at),
+                    **of_part(parts_at),
                 },
             )
             for number, path in enumerate(self.chunks(owner, payload.ref))
@@ -185,12 +206,13 @@ class Layout:
                     **initial_fields(initial or state.session),
                     "chain": head,
                     "chain_sealed": head,
+                    **summary_fields(Summary()),
                     "tail": [],
                     "tail_bytes": 0,
                     "sealed": 0,
                     "sealed_max": None,
-                    **_spilled(spilled),
-                    **({"ttl_s": expiry.ttl_s, **_times(expiry)} if expiry else {}),
+                    **places(spilled),
+                    **({"ttl_s": expiry.ttl_s, **times(expiry)} if expiry else {}),
                 },
                 must=Must.BE_ABSENT,
             ),
@@ -200,20 +222,21 @@ class Layout:
     def append(
         self, key: SessionKey, append: Append, marker: Marker, expiry: Expiry | None = None
     ) -> list[Write]:
-        """Return the writes that add one event and its state delta, the session's first.
+        """Return the writes that add events and their state delta, the session's first.
 
         They require the session exactly as *marker* describes it.
         """
         fields: dict[str, FieldValue] = {
             "last_update_time": append.timestamp,
-            "rev": marker.revision + 1,
-            **_first_heads(marker),
-            "chain": step(marker.head, append.text),
+            "rev": marker.revision + len(append.texts),
+            **first_heads(marker),
+            "chain": fold(marker.head, append.texts),
+            **summary_change(marker, append),
         }
         if expiry is not None:
-            fields |= _times(expiry)
+            fields |= times(expiry)
         mask: list[FieldPath] = [(name,) for name in fields]
-        union = {"tail": [append.text], **_spilled(append.spilled)}
+        union = {"tail": list(append.texts), **places(append.spilled)}
         state = encode_state(append.delta.session)
         if state:
             fields["state"] = state
@@ -224,7 +247,7 @@ class Layout:
                 fields=fields,
                 mask=mask,
                 union=union,
-                increment={"tail_bytes": len(append.text.encode())},
+                increment={"tail_bytes": sum(len(text.encode()) for text in append.texts)},
                 must=marker.update_time,
             ),
             *self._shared_state(key, append.delta),
@@ -245,39 +268,33 @@ class Layout:
             "tail_bytes": 0,
             "sealed": number + 1,
             "sealed_max": segment.running_max,
-            **_first_heads(marker),
+            **first_heads(marker),
             "chain": marker.head,
             "chain_sealed": segment.chain_end,
         }
         parts_at = None
         if stored.expiry is not None:
             parts_at = stored.expiry.of_new_part(now)
-            header |= _times(stored.expiry.with_part_until(parts_at))
-        (path,) = self.segments(stored.key, stored.epoch, range(number, number + 1))
+            header |= times(stored.expiry.with_part_until(parts_at))
+        (path,) = self.segments(stored.key, stored.epoch, [number])
         initial = initial_fields(segment.initial)
         return [
-            _update(self.session(stored.key), header, must=stored.update_time, without=initial),
-            Write(
-                path=path,
-                fields={
-                    "format": FORMAT,
-                    "body": pack_segment(segment.texts),
-                    "count": len(segment.texts),
-                    "running_max": segment.running_max,
-                    "chain_begin": segment.chain_begin,
-                    "chain_end": segment.chain_end,
-                    **initial,
-                    **_of_part(parts_at),
-                },
-                must=Must.BE_ABSENT,
-            ),
+            update(self.session(stored.key), header, must=stored.update_time, without=initial),
+            segment_write(path, segment, parts_at=parts_at),
         ]
+
+    def describe(self, stored: StoredSession, title: str | None, labels: Mapping[str, str]) -> Write:
+        """Return the write that gives *stored* this title and these labels, in place of those it has."""
+        marker = stored.marker
+        fields = {**first_heads(marker), "chain": marker.head, **description_fields(title, labels)}
+        path, absent = self.session(stored.key), set(DESCRIPTION_FIELDS) - fields.keys()
+        return update(path, fields, must=stored.update_time, without=sorted(absent))
 
     def renewals(self, parts: Sequence[Document], *, parts_at: int) -> list[Write]:
         """Return the writes that keep segments and chunks until *parts_at* at least, never shorter."""
-        until = _time(parts_at + PARTS_GRACE_S)
+        until = kept_until(parts_at)
         return [
-            _update(part.path, {"expire_at": until}, must=part.update_time)
+            update(part.path, {"expire_at": until}, must=part.update_time)
             for part in parts
             if isinstance(kept := part.fields.get("expire_at"), datetime) and kept < until
         ]
@@ -292,15 +309,16 @@ class Layout:
             "epoch": stored.epoch,
             "sealed": stored.sealed,
         }
-        note = Write(path=self._note(stored.key, stored.epoch), fields=fields | _spilled(stored.spilled))
+        note = Write(path=self.note(stored.key, stored.epoch), fields=fields | places(stored.spilled))
         return [deletion, note]
 
     def finish_deletion(self, key: SessionKey, deletion: Deletion) -> list[Delete]:
         """Return the deletes that complete *deletion*; its note comes last."""
         segments = self.segments(key, deletion.epoch, range(deletion.sealed))
-        return [Delete(path=path) for path in (*segments, self._note(key, deletion.epoch))]
+        return [Delete(path=path) for path in (*segments, self.note(key, deletion.epoch))]
 
-    def _note(self, key: SessionKey, epoch: str) -> str:
+    def note(self, key: SessionKey, epoch: str) -> str:
+        """Path of the note of an unfinished deletion or fork."""
         return f"{self.session(key)}/{self.deletions_collection}/{epoch}"
 
     def _shared_state(self, key: SessionKey, delta: ScopedState) -> list[Write]:
@@ -315,6 +333,24 @@ class Layout:
             for path, state in states.items()
             if state
         ]
+
+
+def segment_write(path: str, segment: Segment, *, parts_at: int | None) -> Write:
+    """Return the write of a new segment."""
+    return Write(
+        path=path,
+        fields={
+            "format": FORMAT,
+            "body": pack_segment(segment.texts),
+            "count": len(segment.texts),
+            "running_max": segment.running_max,
+            "chain_begin": segment.chain_begin,
+            "chain_end": segment.chain_end,
+            **initial_fields(segment.initial),
+            **of_part(parts_at),
+        },
+        must=Must.BE_ABSENT,
+    )
 
 
 def owner_digest(path: str) -> str:
@@ -347,34 +383,3 @@ def ids_of(path: str) -> list[str]:
         return [unescape_name(name) for name in path.split("/")[1::2]]
     except ValueError:
         raise StoredDataError(f"{path} is spelled as no session is") from None
-
-
-def _update(path: str, fields: dict[str, FieldValue], *, must: str, without: Iterable[str] = ()) -> Write:
-    """Return the write that sets *fields* of one document, and removes those of the names *without*."""
-    return Write(path=path, fields=fields, mask=[(name,) for name in (*fields, *without)], must=must)
-
-
-def _first_heads(marker: Marker) -> dict[str, FieldValue]:
-    """Return what brings a session in format 1 up to format 2, beside the head of its chain."""
-    if marker.chain is not None:
-        return {}
-    return {"format": FORMAT, "chain_from": marker.revision, "chain_sealed": marker.head}
-
-
-def _times(expiry: Expiry) -> dict[str, FieldValue]:
-    fields: dict[str, FieldValue] = {"expire_at": _time(expiry.at)}
-    if expiry.parts_at is not None:
-        fields["parts_expire_at"] = _time(expiry.parts_at)
-    return fields
-
-
-def _of_part(parts_at: int | None) -> dict[str, FieldValue]:
-    return {} if parts_at is None else {"expire_at": _time(parts_at + PARTS_GRACE_S)}
-
-
-def _time(seconds: int) -> datetime:
-    return datetime.fromtimestamp(seconds, UTC)
-
-
-def _spilled(places: frozenset[PayloadPlace]) -> dict[str, list[str]]:
-    return {"spilled": sorted(place.value for place in places)} if places else {}

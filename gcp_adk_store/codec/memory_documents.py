@@ -13,13 +13,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from math import ceil
-from typing import Annotated, Any, Final
+from typing import Final
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict
 
 from gcp_adk_store.codec.documents import UNCHANGED_FORMAT, Layout, ids_of
+from gcp_adk_store.codec.kinds import Count, DocumentFields, Epoch, read_fields, wrong
 from gcp_adk_store.codec.packing import unpack
-from gcp_adk_store.codec.stored import MAX_COUNT, current_fields
 from gcp_adk_store.codec.values import FieldValue
 from gcp_adk_store.codec.writes import Delete, Document, FieldPath, Must, Write
 from gcp_adk_store.errors import StoredDataError
@@ -49,40 +49,33 @@ class NewShard:
     body: bytes
 
 
-_Count = Annotated[int, Field(ge=0, le=MAX_COUNT)]
-
-
 class _Shard(BaseModel):
     model_config = ConfigDict(strict=True)
 
-    n: _Count
-    count: _Count
-    bytes: _Count
-    packed: _Count
+    n: Count
+    count: Count
+    bytes: Count
+    packed: Count
     until: float | None = None
 
 
-class _Head(BaseModel):
-    model_config = ConfigDict(strict=True)
-
-    epoch: Annotated[str, Field(pattern=r"^[^%/`\\\x00-\x1f\x7f]{1,200}$")]
+class _Head(DocumentFields):
+    epoch: Epoch
     app: str
     user: str
-    rev: _Count
+    rev: Count
     tail: list[str]
     gone: bytes
-    next: _Count
+    next: Count
     shards: list[_Shard]
     spilled: bool
     until: float | None = None
     ending: bool = False
 
 
-class _Body(BaseModel):
-    model_config = ConfigDict(strict=True)
-
+class _Body(DocumentFields):
     body: bytes
-    count: _Count
+    count: Count
     ids: bytes
 
 
@@ -203,11 +196,11 @@ def read_memory_head(document: Document) -> MemoryHead:
     Raises:
         StoredDataError: it has another format, lacks a field or is damaged.
     """
-    fields = _read(_Head, document)
+    fields = read_fields(_Head, document)
     if [fields.app, fields.user] != ids_of(document.path.rsplit("/", 2)[0]):
-        raise StoredDataError(f"{document.path} has a field that cannot be right: app or user")
+        raise wrong(document, "app or user")
     if len(fields.gone) % DIGEST_BYTES:
-        raise StoredDataError(f"{document.path} has a field that cannot be right: gone")
+        raise wrong(document, "gone")
     return MemoryHead(
         epoch=fields.epoch,
         revision=fields.rev,
@@ -232,7 +225,7 @@ def read_shard(document: Document) -> ShardContent:
     Raises:
         StoredDataError: as :func:`read_memory_head`.
     """
-    fields = _read(_Body, document)
+    fields = read_fields(_Body, document)
     try:
         lines = unpack(fields.body, limit=_MAX_UNPACKED).decode().split("\n")
     except ValueError as exc:
@@ -265,13 +258,3 @@ def _of_shard(shard: Shard) -> dict[str, FieldValue]:
 
 def _time(seconds: float) -> datetime:
     return datetime.fromtimestamp(ceil(seconds) + PARTS_GRACE_S, UTC)
-
-
-def _read(kind: type[Any], document: Document) -> Any:
-    try:
-        return kind.model_validate(dict(current_fields(document, newest=UNCHANGED_FORMAT, upcasts={})))
-    except ValidationError as exc:
-        problem = exc.errors(include_url=False, include_context=False, include_input=False)[0]
-    # Outside of the block: pydantic's error quotes the content.
-    where = ".".join(str(name) for name in problem["loc"])
-    raise StoredDataError(f"{document.path} has a field that is missing or cannot be right: {where}")

@@ -13,7 +13,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
 
@@ -104,6 +104,11 @@ class StoredObject:
     def file_uri(self) -> str | None:
         """The URI of the content if the object itself does not hold it."""
         return self.metadata.get(_FILE_URI) or self.metadata.get(_LEGACY_FILE_URI) or None
+
+    def referring(self, uri: str) -> "StoredObject":
+        """Return the same object with another URI of its content."""
+        kept = {key: text for key, text in self.metadata.items() if key != _LEGACY_FILE_URI}
+        return replace(self, metadata={**kept, _FILE_URI: uri})
 
     @property
     def custom_metadata(self) -> dict[str, Any]:

@@ -37,6 +37,11 @@ class Spilled:
     session: Sequence[Payload] = ()
     """Payloads by their scope."""
 
+    @property
+    def has_payloads(self) -> bool:
+        """Whether payloads are to be written."""
+        return bool(self.app or self.user or self.session)
+
 
 def encode_ref(ref: PayloadRef) -> dict[str, Any]:
     """Return *ref* as JSON."""

@@ -7,40 +7,38 @@ Reads migrate older documents. Format 2 adds fields to sessions and segments, wh
 The next append or seal of a session in format 1 adds them; its segments stay as they are.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Annotated, Any, ClassVar, Final, TypeVar
+from typing import Annotated, Any, Final
 
-from pydantic import BaseModel, ConfigDict, Field, Strict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, Strict
 
-from gcp_adk_store.codec.documents import FORMAT, UNCHANGED_FORMAT, Deletion
+from gcp_adk_store.codec.fields import FORMAT
+from gcp_adk_store.codec.kinds import (
+    Count,
+    DocumentFields,
+    Epoch,
+    Head,
+    Number,
+    has_chain,
+    read_fields,
+    wrong,
+)
 from gcp_adk_store.codec.names import escape_name
 from gcp_adk_store.codec.packing import MAX_SEGMENTS, unpack_segment
 from gcp_adk_store.codec.spilling import decode_ref
-from gcp_adk_store.codec.values import decode_state, kind_of
+from gcp_adk_store.codec.values import decode_state
 from gcp_adk_store.codec.writes import Document
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
 from gcp_adk_store.model.expiry import MAX_TTL_S, Expiry
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.payloads import PayloadPlace, PayloadRef
-from gcp_adk_store.model.sessions import Segment, StoredSession
-
-MAX_COUNT: Final = 10**18 - 1
-"""The highest count that fits the marker of a handle."""
-
-Fields = Mapping[str, Any]
-Count = Annotated[int, Field(ge=0, le=MAX_COUNT)]
-Number = Annotated[float, Field(allow_inf_nan=False)]
-Head = Annotated[bytes, Field(min_length=32, max_length=32)]
+from gcp_adk_store.model.segment_numbers import Cut, are_runs, newest_live
+from gcp_adk_store.model.sessions import Origin, Segment, StoredSession
+from gcp_adk_store.model.summaries import Turns
 
 _EPOCH: Final = datetime.fromtimestamp(0, UTC)
-
-_WITHOUT_CHAIN: Final = 1
-"""The format of sessions and segments that have no chain, and do not say their initial state."""
-
-UPCASTS: Final[Mapping[int, Callable[[Fields], Fields]]] = {_WITHOUT_CHAIN: lambda fields: fields}
-"""Format -> migration to the next format: one entry for each number below ``FORMAT``."""
 
 HEADER_FIELDS: Final = (
     "format",
@@ -58,22 +56,17 @@ HEADER_FIELDS: Final = (
     "expire_at",
     "parts_expire_at",
     "chain",
+    "restores",
+    "cut",
+    "turns",
+    "last_turn",
 )
 """The part of a session that a listing reads: everything but its events."""
 
 HEADER_WITHOUT_STATE: Final = tuple(field for field in HEADER_FIELDS if field != "state")
 
 
-class _Fields(BaseModel):
-    """Fields of a document; a value of another kind is damage."""
-
-    model_config = ConfigDict(strict=True)
-
-    newest: ClassVar[int] = UNCHANGED_FORMAT
-    """The newest number of such a document that this release reads."""
-
-
-class _Body(_Fields):
+class _Body(DocumentFields):
     body: bytes
 
 
@@ -84,29 +77,30 @@ class _Segment(_Body):
     running_max: Number
 
 
-class _SegmentHeads(_Fields):
+class _SegmentHeads(DocumentFields):
     newest = FORMAT
 
     chain_begin: Head
     chain_end: Head
 
 
-class _State(_Fields):
-    state: dict[str, Any] = {}
+class _State(DocumentFields):
+    state: Annotated[dict[str, Any], Field(default_factory=dict)]
 
 
-class _Deletion(_Fields):
-    epoch: Annotated[str, Field(pattern=r"^[^%/`\\\x00-\x1f\x7f]{1,200}$")]
-    """Documents' ids contain it unchanged."""
+class PartFields(DocumentFields):
+    """What tells the parts of a session: segments and payloads."""
+
+    newest = FORMAT
+
+    epoch: Epoch
     sealed: Annotated[int, Field(ge=0, le=MAX_SEGMENTS)]
     spilled: Annotated[frozenset[Annotated[PayloadPlace, Strict(strict=False)]], Strict(strict=False)] = (
         frozenset()
     )
 
 
-class _Header(_Deletion):
-    newest = FORMAT
-
+class _Header(PartFields):
     app: str
     user: str
     id: str
@@ -125,27 +119,66 @@ class _Session(_HeaderWithState):
     tail_bytes: Count
 
 
-class _Head(_Fields):
+class RunFields(DocumentFields):
+    """A run of numbers of segments."""
+
+    model_config = ConfigDict(strict=True, extra="forbid")
+
+    start: Annotated[int, Field(alias="from", ge=0, le=MAX_SEGMENTS)]
+    to: Annotated[int, Field(ge=0, le=MAX_SEGMENTS)]
+
+
+class _Head(DocumentFields):
     newest = FORMAT
 
     chain: Head
+    restores: Count = 0
+    cut: Annotated[list[RunFields], Field(default_factory=list)]
+
+    @property
+    def runs(self) -> Cut:
+        return tuple(range(run.start, run.to + 1) for run in self.cut)
 
 
-class _SealedHead(_Fields):
+class _SealedHead(DocumentFields):
     newest = FORMAT
 
     chain_sealed: Head
     chain_from: Count = 0
+    restore_id: str | None = None
 
 
-class _Initial(_Fields):
+class _Turns(DocumentFields):
+    newest = FORMAT
+
+    turns: Count
+    last_turn: Annotated[str, Field(pattern=r"^([0-9a-f]{16})?$")]
+
+
+class _Initial(DocumentFields):
     newest = FORMAT
 
     initial: dict[str, Any] | None = None
     initial_payload: dict[str, Any] | None = None
 
 
-class _Expiry(_Fields):
+class _OriginFields(BaseModel):
+    model_config = ConfigDict(strict=True)
+
+    app: str
+    user: str
+    session: str
+    epoch: str
+    position: Count
+
+
+class _Origin(DocumentFields):
+    newest = FORMAT
+
+    origin: _OriginFields
+
+
+class _Expiry(DocumentFields):
     newest = FORMAT
 
     ttl_s: Annotated[int, Field(ge=0, le=MAX_TTL_S)]
@@ -153,123 +186,76 @@ class _Expiry(_Fields):
     parts_expire_at: Annotated[datetime, Field(ge=_EPOCH)] | None = None
 
 
-Kind = TypeVar("Kind", bound=_Fields)
-
-
 def read_session(document: Document) -> StoredSession:
     """Return the session in *document*."""
-    fields = _read(_Session, document)
+    fields = read_fields(_Session, document)
     stored = _session(document, fields, fields.state)
     if bool(fields.tail) != bool(fields.tail_bytes):  # the value before a seal emptied the tail
-        raise _wrong(document, "tail_bytes")
-    if fields.rev < fields.sealed + len(fields.tail):  # each segment holds at least one event
-        raise _wrong(document, "rev")
-    sealed_head = None
+        raise wrong(document, "tail_bytes")
+    if fields.rev < len(stored.live) + len(fields.tail):  # each segment holds at least one event
+        raise wrong(document, "rev")
+    heads = None
     if stored.chain is not None:
-        heads = _read(_SealedHead, document)
-        sealed_head = heads.chain_sealed
+        heads = read_fields(_SealedHead, document)
         if heads.chain_from > fields.rev:
-            raise _wrong(document, "chain_from")
-        if not fields.tail and sealed_head != stored.chain:
-            raise _wrong(document, "chain_sealed")
+            raise wrong(document, "chain_from")
+        if not fields.tail and heads.chain_sealed != stored.chain:
+            raise wrong(document, "chain_sealed")
     return replace(
         stored,
         tail=fields.tail,
-        chain_sealed=sealed_head,
+        chain_sealed=heads.chain_sealed if heads else None,
+        chain_from=heads.chain_from if heads else 0,
+        restore_id=heads.restore_id if heads else None,
         initial=_initial(document),
         create_time=fields.create_time,
+        origin=_origin(document),
     )
 
 
 def read_header(document: Document, *, with_state: bool = True) -> StoredSession:
     """Return the session in *document* of a listing, without its tail and perhaps without its state."""
     if not with_state:
-        return _session(document, _read(_Header, document), {})
-    fields = _read(_HeaderWithState, document)
+        return _session(document, read_fields(_Header, document), {})
+    fields = read_fields(_HeaderWithState, document)
     return _session(document, fields, fields.state)
 
 
 def read_state(document: Document | None) -> dict[str, Any]:
     """Return the state of an app or a user; without a document it is empty."""
-    return {} if document is None else _decoded(document, _read(_State, document).state)
+    return {} if document is None else _decoded(document, read_fields(_State, document).state)
 
 
 def read_segment(document: Document) -> Segment:
     """Return the run of events in *document*."""
-    fields = _read(_Segment, document)
+    fields = read_fields(_Segment, document)
     try:
         texts = unpack_segment(fields.body)
     except StoredDataError as exc:
         raise StoredDataError(f"{document.path}: {exc}") from exc.__cause__
     if not texts:  # a seal needs a tail with events
-        raise _wrong(document, "count")
+        raise wrong(document, "count")
     if len(texts) != fields.count:
         raise StoredDataError(f"{document.path} holds {len(texts)} events, not {fields.count}")
     segment = Segment(texts=texts, running_max=fields.running_max, initial=_initial(document))
-    if not _has_chain(document):
+    if not has_chain(document):
         return segment
-    heads = _read(_SegmentHeads, document)
+    heads = read_fields(_SegmentHeads, document)
     return replace(segment, chain_begin=heads.chain_begin, chain_end=heads.chain_end)
 
 
 def read_chunk(document: Document) -> bytes:
     """Return a part of a payload."""
-    return _read(_Body, document).body
-
-
-def read_deletions(documents: Sequence[Document]) -> list[Deletion]:
-    """Return the unfinished deletions among *documents*."""
-    deletions = []
-    for document in documents:
-        fields = _read(_Deletion, document)
-        if fields.epoch != document.path.rpartition("/")[2]:
-            # Of another life: a removal would hit the living session.
-            raise _wrong(document, "epoch")
-        deletions.append(Deletion(epoch=fields.epoch, sealed=fields.sealed, spilled=fields.spilled))
-    return deletions
-
-
-def current_fields(
-    document: Document,
-    *,
-    newest: int = FORMAT,
-    upcasts: Mapping[int, Callable[[Fields], Fields]] = UPCASTS,
-) -> Fields:
-    """Return the fields of *document* in the format *newest*; the stored document stays as it is."""
-    fields: Fields = document.fields
-    while type(found := fields.get("format")) is int and found in upcasts and found != newest:
-        fields = {**upcasts[found](fields), "format": found + 1}
-    if type(found) is int and found == newest:
-        return fields
-    shown = found if found is None or type(found) is int else kind_of(found)
-    raise StoredDataError(
-        f"{document.path} has format {shown}, this release reads {newest}; upgrade gcp-adk-store"
-    )
-
-
-def _read(kind: type[Kind], document: Document) -> Kind:
-    try:
-        return kind.model_validate(current_fields(document, newest=kind.newest))
-    except ValidationError as exc:
-        problem = exc.errors(include_url=False, include_context=False)[0]
-    # Outside of the block: pydantic's error quotes the content.
-    name, *indexes = problem["loc"]
-    where = "".join([str(name), *(f"[{index}]" for index in indexes)])
-    if problem["type"] == "missing":
-        raise StoredDataError(f"{document.path} lacks {where}")
-    if problem["type"].endswith("_type"):
-        found = kind_of(problem["input"])
-        raise StoredDataError(f"{document.path} has a field of a wrong kind: {where} is {found}")
-    raise _wrong(document, where)
-
-
-def _wrong(document: Document, name: str) -> StoredDataError:
-    return StoredDataError(f"{document.path} has a field that cannot be right: {name}")
+    return read_fields(_Body, document).body
 
 
 def _session(document: Document, fields: _Header, state: dict[str, Any]) -> StoredSession:
-    if (fields.sealed_max is None) != (fields.sealed == 0):
-        raise _wrong(document, "sealed_max")
+    head = read_fields(_Head, document) if has_chain(document) else None
+    cut = head.runs if head else ()
+    if not are_runs(cut, sealed=fields.sealed):
+        raise wrong(document, "cut")
+    if (fields.sealed_max is None) != (newest_live(fields.sealed, cut) is None):
+        raise wrong(document, "sealed_max")
     return StoredSession(
         key=_key(document, fields),
         epoch=fields.epoch,
@@ -283,25 +269,41 @@ def _session(document: Document, fields: _Header, state: dict[str, Any]) -> Stor
         update_time=document.update_time,
         read_time=document.read_time,
         expiry=_expiry(document),
-        chain=_read(_Head, document).chain if _has_chain(document) else None,
+        chain=head.chain if head else None,
+        restores=head.restores if head else 0,
+        cut=cut,
+        turns=_turns(document, fields.rev),
     )
 
 
-def _has_chain(document: Document) -> bool:
-    return document.fields["format"] != _WITHOUT_CHAIN
+def _turns(document: Document, revision: int) -> Turns | None:
+    """Return a session's turns; ``None`` if it had events before the store counted turns."""
+    if not has_chain(document) or "turns" not in document.fields:
+        return None if revision else Turns()
+    fields = read_fields(_Turns, document)
+    if fields.turns > revision or bool(fields.turns) != bool(fields.last_turn):
+        raise wrong(document, "turns")
+    return Turns(count=fields.turns, last=fields.last_turn)
 
 
 def _initial(document: Document) -> Mapping[str, Any] | PayloadRef | None:
     """Return a session's initial state, or the payload that holds it; ``None`` if the document lacks both."""
-    fields = _read(_Initial, document) if _has_chain(document) else _Initial()
+    fields = read_fields(_Initial, document) if has_chain(document) else _Initial()
     if fields.initial is not None and fields.initial_payload is not None:
-        raise _wrong(document, "initial_payload")
+        raise wrong(document, "initial_payload")
     if fields.initial_payload is None:
         return None if fields.initial is None else _decoded(document, fields.initial)
     try:
         return decode_ref(fields.initial_payload, what="initial_payload")
     except StoredDataError as exc:
         raise StoredDataError(f"{document.path}: {exc}") from None
+
+
+def _origin(document: Document) -> Origin | None:
+    """Return what a session is a fork of, ``None`` if it is no fork."""
+    if "origin" not in document.fields:
+        return None
+    return Origin(**read_fields(_Origin, document).origin.model_dump())
 
 
 def _decoded(document: Document, state: dict[str, Any]) -> dict[str, Any]:
@@ -317,9 +319,9 @@ def _key(document: Document, fields: _Header) -> SessionKey:
         key = SessionKey(app=fields.app, user=fields.user, session=fields.id)
         names = [escape_name(id_, what="id") for id_ in (key.app, key.user, key.session)]
     except InvalidInputError:
-        raise _wrong(document, "app, user or id") from None
+        raise wrong(document, "app, user or id") from None
     if names != document.path.split("/")[1::2]:
-        raise _wrong(document, "app, user or id")
+        raise wrong(document, "app, user or id")
     return key
 
 
@@ -327,7 +329,7 @@ def _expiry(document: Document) -> Expiry | None:
     """Return a session's expiry; without a time to live, ``expire_at`` is a deployment's own field."""
     if "ttl_s" not in document.fields:
         return None
-    fields = _read(_Expiry, document)
+    fields = read_fields(_Expiry, document)
     parts = fields.parts_expire_at
     return Expiry(
         ttl_s=fields.ttl_s,

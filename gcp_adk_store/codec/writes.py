@@ -43,6 +43,25 @@ class Delete:
     """The required update time of the document."""
 
 
+class Operator(enum.Enum):
+    """How a filter compares a field."""
+
+    EQUAL = "equal"
+    CONTAINS = "contains"
+    """The field is an array that holds the value."""
+    OVER = "over"
+    """The field is greater than the value, and of its type."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filter:
+    """A condition on one field of a document."""
+
+    field: str
+    operator: Operator
+    value: str | float
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
     """A part of a query's documents, ordered by one number field, then by their names."""
@@ -53,8 +72,8 @@ class Page:
     limit: int
     after: tuple[float, str] | None
     """Value and path of the last document of the page before; without a field the value has no meaning."""
-    where: tuple[str, str] | None = None
-    """A field and its required text."""
+    filters: Sequence[Filter] = ()
+    """Conditions, all of which must hold; at most one array may be asked what it contains."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,7 @@ import shlex
 from collections.abc import Sequence
 from typing import Any, Final
 
-from gcp_adk_store.codec.indexes import TTL_FIELDS, UNINDEXED_FIELDS, CompositeIndex, page_index
+from gcp_adk_store.codec.indexes import TTL_FIELDS, UNINDEXED_FIELDS, CompositeIndex, page_indexes
 from gcp_adk_store.doctor.findings import Body, Facts, Finding, Place, fail, ok, warn
 
 _PAGED: Final = ("sessions", "last_update_time")
@@ -65,7 +65,7 @@ def protection(body: Body, facts: Facts) -> Finding:
 
 def indexes(body: Body, facts: Facts) -> Finding:
     """Check the composite indexes that queries need."""
-    needed = [page_index(facts.place.prefix, descending=descending) for descending in (True, False)]
+    needed = page_indexes(facts.place.prefix)
     states = [(index, _state(index, body.get("indexes", ()))) for index in needed]
     broken = [(index, state) for index, state in states if state not in ("READY", "CREATING")]
     if broken:
@@ -74,7 +74,7 @@ def indexes(body: Body, facts: Facts) -> Finding:
             for index, state in broken
         )
         return fail(
-            f"{told}; list_sessions_page over all users of an app fails without",
+            f"{told}; list_sessions_page by labels, or over all users of an app, fails without",
             *(f"{index.command} {facts.place.of_database}" for index, _ in broken),
             terraform="google_firestore_index of the module adk_store",
         )
@@ -90,10 +90,14 @@ def indexes(body: Body, facts: Facts) -> Finding:
 def _state(index: CompositeIndex, listed: Sequence[Any]) -> str:
     """Return the state of *index* among those *listed*; empty if it is missing."""
     wanted = [(path, order.upper()) for path, order in index.fields]
+    scope = index.scope.replace("-", "_").upper()
     for each in listed:
-        fields = [(field.get("fieldPath"), field.get("order")) for field in each.get("fields", ())]
+        fields = [
+            (field.get("fieldPath"), field.get("order") or field.get("arrayConfig"))
+            for field in each.get("fields", ())
+        ]
         if (
-            each.get("queryScope") == "COLLECTION_GROUP"
+            each.get("queryScope") == scope
             and f"/collectionGroups/{index.collection}/" in each.get("name", "")
             and [field for field in fields if field[0] != "__name__"] == wanted
         ):
@@ -102,7 +106,8 @@ def _state(index: CompositeIndex, listed: Sequence[Any]) -> str:
 
 
 def _shown(index: CompositeIndex) -> str:
-    return f"{index.collection} by {' and '.join(f'{path} {order}' for path, order in index.fields)}"
+    fields = " and ".join(f"{path} {order}" for path, order in index.fields)
+    return f"{index.collection} by {fields}{' of one user' if index.scope == 'collection' else ''}"
 
 
 def exemptions(body: Body, facts: Facts) -> Finding:

@@ -129,19 +129,9 @@ class LocalDocuments:
         self, run: Callable[..., Awaitable[T]], work: Callable[[sqlite3.Connection], T], size: int
     ) -> T:
         telemetry.count_attempt(1, None)
-        telemetry.count_rpc(_Sized(size))
+        telemetry.count_rpc(lambda: size)
         with part_of(self.deadline_s):
             return await run(work)
-
-
-@dataclass(frozen=True, slots=True)
-class _Sized:
-    """The size of a call, as telemetry asks messages for it."""
-
-    size: int
-
-    def ByteSize(self) -> int:  # noqa: N802  # protobuf's name
-        return self.size
 
 
 class _Row(NamedTuple):
@@ -300,9 +290,10 @@ def _read(
 
 def _found(sql: sqlite3.Connection, *, query: Query, page: Page | None, reader: _Reader) -> list[Document]:
     rows = sql.execute(query.sql, query.parameters)
-    if page is None or (page.field is None and page.where is None):
+    if page is None or (page.field is None and not page.filters):
         return [reader.document(sql, row) for row in rows]
-    wanted = [field_path(name) for name in (page.field, page.where and page.where[0]) if name is not None]
+    names = (page.field, *(each.field for each in page.filters))
+    wanted = [field_path(name) for name in names if name is not None]
     candidates = []
     for row_id, key, _, fields, pieces in rows:
         values = _read(sql, row_id, Spelled(fields, pieces, None), wanted, path_of(key))

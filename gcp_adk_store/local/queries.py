@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
-from gcp_adk_store.codec.writes import Page
+from gcp_adk_store.codec.writes import Filter, Operator, Page
 from gcp_adk_store.errors import InvalidInputError
 from gcp_adk_store.local.names import below, collection_key, document_key, field_path
 
@@ -44,7 +44,7 @@ def compile_query(parent: str, collection: str, *, all_descendants: bool, page: 
             parameters += below(document_key(parent))
     if page is not None and page.limit < 0:
         raise InvalidInputError(f"a query of {page.limit} documents; pass 0 or more")
-    by_fields = page is not None and (page.field is not None or page.where is not None)
+    by_fields = page is not None and (page.field is not None or bool(page.filters))
     if by_fields and all_descendants and parent:
         raise InvalidInputError("Firestore finds all descendants of a document by name alone; pass no field")
     if page is not None and page.field is None and page.after is not None:
@@ -52,16 +52,31 @@ def compile_query(parent: str, collection: str, *, all_descendants: bool, page: 
         parameters.append(document_key(page.after[1]))
     direction = "DESC" if page is not None and page.descending else "ASC"
     sql = f"{_SELECT}{' AND '.join(conditions)} ORDER BY key {direction}"
-    if page is not None and page.field is None and page.where is None:
+    if page is not None and page.field is None and not page.filters:
         return Query(f"{sql} LIMIT ?", (*parameters, page.limit))
     return Query(sql, tuple(parameters))
 
 
 def meets(page: Page, fields: Mapping[str, Any]) -> bool:
-    """Return whether a document has the field of the page's order, and the required text."""
-    if page.where is not None and value_at(fields, page.where[0]) != page.where[1]:
+    """Return whether a document has the field of the page's order, and meets the filters."""
+    if not all(_holds(each, value_at(fields, each.field)) for each in page.filters):
         return False
     return page.field is None or value_at(fields, page.field) is not _ABSENT
+
+
+def _holds(condition: Filter, found: Any) -> bool:
+    if condition.operator is Operator.CONTAINS:
+        return isinstance(found, list) and any(_is_same(condition.value, item) for item in found)
+    if condition.operator is Operator.EQUAL:
+        return _is_same(condition.value, found)
+    if found is _ABSENT:
+        return False
+    least, value = order_of(condition.value), order_of(found)
+    return bool(value[:1] == least[:1] and value > least)
+
+
+def _is_same(wanted: str | float, found: Any) -> bool:
+    return found is not _ABSENT and order_of(wanted) == order_of(found)
 
 
 def value_at(fields: Mapping[str, Any], path: str) -> Any:

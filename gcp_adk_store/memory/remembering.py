@@ -49,7 +49,7 @@ class Remembering:
         self._tasks: dict[asyncio.AbstractEventLoop, dict[UserKey, asyncio.Task[None]]] = {}
 
     def appended(self, session: Session, event: Event) -> None:
-        """Have *event*, which *session* ends with, remembered; it returns at once."""
+        """Have *event*, which is in *session*, remembered; it returns at once."""
         loop = asyncio.get_running_loop()
         self._let_go()
         key = SessionKey(app=session.app_name, user=session.user_id, session=session.id)
@@ -101,7 +101,9 @@ class Remembering:
         if self._extract is None:
             await self._memory.add_events_to_memory(**user, session_id=key.session, events=events)
             return
-        new = await self._memory.select_new_events(**user, events=events)
+        # Appends that shared a commit may have caught up with each other's events.
+        once = list({event.id: event for event in events}.values())
+        new = await self._memory.select_new_events(**user, events=once)
         if not new:
             return
         found = self._extract(new)

@@ -25,8 +25,8 @@ _REFERENCE: Final = re.compile(
     re.DOTALL | re.ASCII,
 )
 
-# ADK's session rewind saves this part over an artifact that it removes; every service loads it as absent.
-_TOMBSTONE: Final = types.Part(inline_data=types.Blob(mime_type="application/octet-stream", data=b""))
+TOMBSTONE: Final = types.Part(inline_data=types.Blob(mime_type="application/octet-stream", data=b""))
+"""ADK's session rewind saves this part over an artifact that it removes; every service loads it as absent."""
 
 
 class ArtifactReference(NamedTuple):
@@ -55,6 +55,15 @@ class ArtifactReference(NamedTuple):
             app=match["app"], user=match["user"], session=match["session"], filename=match["filename"]
         )
         return cls(key, int(match["version"]))
+
+    def __str__(self) -> str:
+        """Return the URI."""
+        scope = self.key.scope
+        session = "" if scope.session is None else f"/sessions/{scope.session}"
+        return (
+            f"{REFERENCE_SCHEME}apps/{scope.app}/users/{scope.user}{session}"
+            f"/artifacts/{self.key.filename}/versions/{self.version}"
+        )
 
 
 def next_version(versions: Iterable[int]) -> int:
@@ -89,4 +98,4 @@ def require_storage_class(name: str | None) -> str | None:
 
 def is_tombstone(part: types.Part) -> bool:
     """Return whether *part* is the tombstone that ADK's rewind saves for a removed artifact."""
-    return part == _TOMBSTONE
+    return part == TOMBSTONE

@@ -20,6 +20,8 @@ class GarbageKind(enum.Enum):
 
     DELETION = "deletion"
     """A deleted session that still has parts."""
+    RESTORE = "restore"
+    """A restored session that still has parts that were cut off, or artifacts to take back."""
     PAYLOAD = "payload"
     """Large content that nothing refers to."""
     UPLOAD = "upload"

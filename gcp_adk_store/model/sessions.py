@@ -9,14 +9,16 @@ from typing import Any, Final, Protocol, Self, TypeVar
 from google.adk.sessions.base_session_service import GetSessionConfig
 
 from gcp_adk_store.model.expiry import Expiry
-from gcp_adk_store.model.history import genesis, step
+from gcp_adk_store.model.history import fold, genesis
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.payloads import PayloadPlace, PayloadRef
-from gcp_adk_store.model.state import ScopedState
+from gcp_adk_store.model.segment_numbers import Cut, live_numbers
+from gcp_adk_store.model.state import ScopedState, overlay
+from gcp_adk_store.model.summaries import Turns
 
 _MARKER: Final = re.compile(
     r"([^/]+)/([0-9]{1,18})/((?:[0-9]{1,18}\.[0-9]{9})?)(?:/([0-9]{1,12})/([0-9]{1,12})/([0-9]{1,12})?)?"
-    r"(?:#([0-9a-f]{64}))?"
+    r"(?:#([0-9a-f]{64})(?::([0-9]{1,18}))?)?(?:!([0-9]{1,18})/((?:[0-9a-f]{16})?))?"
 )
 
 
@@ -46,6 +48,10 @@ class Marker:
     """The session's expiry, ``None`` without a time to live."""
     chain: bytes | None = None
     """The head of the session's chain; ``None`` for a session in format 1, which has no chain."""
+    restores: int = 0
+    """How often the session was restored: a restore takes the revision back, too."""
+    turns: Turns | None = None
+    """The session's turns; ``None`` if they are unknown."""
 
     @property
     def head(self) -> bytes:
@@ -63,7 +69,7 @@ class Marker:
         match = _MARKER.fullmatch(text or "")
         if match is None:
             return None
-        epoch, revision, update_time, ttl_s, at, parts_at, chain = match.groups()
+        epoch, revision, update_time, ttl_s, at, parts_at, chain, restores, turns, last = match.groups()
         expiry = None
         if ttl_s is not None:
             expiry = Expiry(ttl_s=int(ttl_s), at=int(at), parts_at=int(parts_at) if parts_at else None)
@@ -73,27 +79,47 @@ class Marker:
             update_time=update_time,
             expiry=expiry,
             chain=None if chain is None else bytes.fromhex(chain),
+            restores=int(restores or 0),
+            turns=None if turns is None else Turns(count=int(turns), last=last),
         )
 
     def at(self, update_time: str) -> "Marker":
         """Return this marker after a write that appended nothing."""
         return replace(self, update_time=update_time)
 
-    def advanced(self, text: str, update_time: str, expiry: Expiry | None) -> "Marker":
-        """Return this marker after the append of one more event, *text*, which set *expiry*."""
-        return Marker(
-            epoch=self.epoch,
-            revision=self.revision + 1,
+    def advanced(self, append: "Append", update_time: str, expiry: Expiry | None) -> "Marker":
+        """Return this marker after *append*, which set *expiry*."""
+        return replace(
+            self,
+            revision=self.revision + len(append.texts),
             update_time=update_time,
             expiry=expiry,
-            chain=step(self.head, text),
+            chain=fold(self.head, append.texts),
+            turns=self.turns and self.turns.after(append.turns),
         )
 
     def __str__(self) -> str:
         text = f"{self.epoch}/{self.revision}/{self.update_time}"
         if self.expiry is not None:
             text += f"/{self.expiry.ttl_s}/{self.expiry.at}/{self.expiry.parts_at or ''}"
-        return text if self.chain is None else f"{text}#{self.chain.hex()}"
+        if self.chain is not None:
+            text += f"#{self.chain.hex()}"
+        if self.restores:
+            text += f":{self.restores}"
+        return text if self.turns is None else f"{text}!{self.turns.count}/{self.turns.last}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """The session and the point that a fork began with. The session may be gone since."""
+
+    app: str
+    user: str
+    session: str
+    epoch: str
+    """Distinguishes the session from a later one with the same id."""
+    position: int
+    """The number of events that the fork took over."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,9 +134,9 @@ class StoredSession:
     tail: Sequence[str]
     """JSON texts of the newest events, in append order."""
     sealed: int
-    """The number of segments, which hold the older events."""
+    """The number of the next segment; each number below it was taken by a segment, or is in *cut*."""
     sealed_max: float | None
-    """Newest timestamp in the segments, ``None`` without segments."""
+    """Newest timestamp in the live segments, ``None`` without any."""
     spilled: frozenset[PayloadPlace]
     """Places of the session's payloads."""
     update_time: str
@@ -123,9 +149,26 @@ class StoredSession:
     chain_sealed: bytes | None = None
     """The head at the end of its newest segment; ``None`` in format 1 and in a read without the tail."""
     initial: Mapping[str, Any] | PayloadRef | None = None
-    """Its state at its creation or the payload that holds it; ``None`` if unknown or in its first segment."""
+    """Its state at its creation or its payload; ``None`` if unknown or in its first live segment."""
     create_time: float | None = None
     """Unix time in seconds; ``None`` in a read without the tail."""
+    origin: Origin | None = None
+    """What the session is a fork of, ``None`` if it is no fork."""
+    chain_from: int = 0
+    """The revision at which its chain begins; 0 in a read without the tail."""
+    restores: int = 0
+    """How often it was restored."""
+    restore_id: str | None = None
+    """Identifies the last restore; ``None`` without one, and in a read without the tail."""
+    cut: Cut = ()
+    """Numbers that restores cut off."""
+    turns: Turns | None = None
+    """Its turns; ``None`` if they are unknown: it had events before the store counted turns."""
+
+    @property
+    def live(self) -> Sequence[int]:
+        """Numbers of the segments that hold its older events, oldest first."""
+        return live_numbers(self.sealed, self.cut)
 
     @property
     def marker(self) -> Marker:
@@ -136,6 +179,8 @@ class StoredSession:
             update_time=self.update_time,
             expiry=self.expiry,
             chain=self.chain,
+            restores=self.restores,
+            turns=self.turns,
         )
 
     @property
@@ -156,14 +201,15 @@ class Segment:
     chain_end: bytes | None = None
     """The head after them."""
     initial: Mapping[str, Any] | PayloadRef | None = None
-    """In the first segment, the session's state at its creation or the payload that holds it, if known."""
+    """In the first live segment, the session's state at its creation or its payload, if known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventPlace:
     """A place between two events of a session.
 
-    Sealing the tail does not change it: the tail has the number of its later segment.
+    Sealing the tail does not change it: the tail has the number of its later segment. A restore gives the
+    tail another number, and cuts off the one that it had.
     """
 
     segment: int = 0
@@ -173,15 +219,31 @@ class EventPlace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Append:
-    """One event on its way into storage."""
+    """Events on their way into storage, in one commit."""
 
-    text: str
-    """The event as JSON."""
+    texts: Sequence[str]
+    """The events as JSON, in order; one at least, and no two are equal."""
     timestamp: float
+    """That of the last event."""
     delta: ScopedState
-    """Its state delta; a :class:`PayloadRef` stands for a spilled value."""
+    """Their state deltas, where later ones win; a :class:`PayloadRef` stands for a spilled value."""
     spilled: frozenset[PayloadPlace] = frozenset()
     """Places of the session's payloads that this append refers to."""
+    turns: Sequence[str] = ()
+    """:func:`~gcp_adk_store.model.summaries.turns_of` the events."""
+    last_text: str | None = None
+    """The start of the newest text; ``None`` for events without text."""
+
+    def and_then(self, later: "Append") -> "Append":
+        """Return the append of these events, and of those of *later* after them."""
+        return Append(
+            texts=(*self.texts, *later.texts),
+            timestamp=later.timestamp,
+            delta=overlay(self.delta, later.delta),
+            spilled=self.spilled | later.spilled,
+            turns=(*self.turns, *later.turns),
+            last_text=self.last_text if later.last_text is None else later.last_text,
+        )
 
 
 class Settlement(enum.Enum):
@@ -192,6 +254,7 @@ class Settlement(enum.Enum):
     MISSING = "the session is gone"
     RETRY = "it is not stored, and nothing stands against sending it again"
     STALE = "it is not stored, and another writer was first"
+    RESTORED = "it is not stored, and the session was restored to an earlier point"
 
 
 def settle(
@@ -204,15 +267,24 @@ def settle(
     """
     if stored is None or stored.epoch != marker.epoch:
         return Settlement.MISSING
+    if stored.restores != marker.restores:  # revisions before and after it do not compare
+        return Settlement.OVERTAKEN if append.texts[0] in newest else Settlement.RESTORED
     if stored.revision == marker.revision:
         return Settlement.RETRY  # another process only sealed the tail
-    if stored.revision == marker.revision + 1 and append.text in newest[-1:]:
+    count = len(append.texts)
+    if stored.revision == marker.revision + count and [*append.texts] == [*newest[-count:]]:
         return Settlement.LANDED
-    return Settlement.OVERTAKEN if append.text in newest else Settlement.STALE
+    # One commit stores all of them or none.
+    return Settlement.OVERTAKEN if append.texts[0] in newest else Settlement.STALE
 
 
-def events_to_settle(marker: Marker, stored: StoredSession) -> int:
-    """Return how many of the newest events may be an append that required *marker*."""
+def events_to_settle(marker: Marker, stored: StoredSession) -> int | None:
+    """Return how many of the newest events may be an append that required *marker*; ``None`` is all.
+
+    A restore may have kept it, and others may have appended since.
+    """
+    if stored.restores != marker.restores:
+        return None
     return max(0, stored.revision - marker.revision)
 
 

@@ -19,7 +19,7 @@ from gcp_adk_store.operations.operation import Operation, at_most, enter, leave
 T = TypeVar("T")
 Method = TypeVar("Method", bound=Callable[..., Any])
 
-_IDS: Final = ("app_name", "user_id", "session_id", "filename", "version")
+_IDS: Final = ("app_name", "user_id", "session_id", "filename", "version", "task_id")
 
 
 class _End(enum.Enum):

@@ -11,7 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
-from typing import Final, Literal, Protocol, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from opentelemetry import context, metrics, trace
 from opentelemetry.trace import SpanKind, StatusCode
@@ -51,6 +51,7 @@ _REFUSALS: Final = (
     errors.SessionConflictError,
     errors.SessionExistsError,
     errors.SessionMissingError,
+    errors.TaskConflictError,
     errors.UploadMissingError,
 )
 
@@ -97,14 +98,6 @@ class _Calls:
 
 
 _CALLS: Final = _Calls()
-
-
-class Message(Protocol):
-    """A protobuf message."""
-
-    def ByteSize(self) -> int:  # noqa: N802  # protobuf's name
-        """Return its size on the wire, in bytes."""
-        ...
 
 
 class _Sdk:
@@ -230,21 +223,21 @@ def count_conflict() -> None:
         _CONFLICTS.add(1, _labels(operation).all)
 
 
-def count_rpc(request: Message) -> None:
-    """Count an RPC to Firestore that the running operation sends."""
+def count_rpc(size: Callable[[], int]) -> None:
+    """Count an RPC to Firestore that the running operation sends; *size* computes its bytes."""
     operation = running()
     if operation is not None:
         operation.counts.rpcs += 1
         _REQUESTS.add(1, _labels(operation).firestore)
         if _is_recorded(operation):
-            operation.counts.sent_bytes += request.ByteSize()
+            operation.counts.sent_bytes += size()
 
 
-def count_answer(answer: Message) -> None:
-    """Count the bytes of Firestore's answer to the running operation."""
+def count_answer(size: Callable[[], int]) -> None:
+    """Count the bytes of Firestore's answer to the running operation; *size* computes them."""
     operation = running()
     if operation is not None and _is_recorded(operation):
-        operation.counts.received_bytes += answer.ByteSize()
+        operation.counts.received_bytes += size()
 
 
 def count_storage_request() -> None:

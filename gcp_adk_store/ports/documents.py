@@ -86,8 +86,8 @@ class Documents(Protocol):
         """Return the documents of *collection* directly below *parent*, by name.
 
         With *all_descendants*, it covers every collection of that id anywhere below *parent*, or in the
-        whole database if *parent* is empty. *page* sets a number and another order, which needs an index
-        of that order in Firestore.
+        whole database if *parent* is empty. *page* sets a number, filters and another order, which need an
+        index in Firestore (:mod:`gcp_adk_store.codec.indexes`).
 
         Raises:
             UnavailableError, NotProvisionedError, AccessDeniedError: as :meth:`get`.

@@ -18,6 +18,7 @@ from gcp_adk_store.codec.spilling import Spilled, spill_scopes
 from gcp_adk_store.model.payloads import PayloadPlace
 from gcp_adk_store.model.sessions import Append
 from gcp_adk_store.model.state import merge_scopes, persistent, split_scopes
+from gcp_adk_store.model.summaries import text_of, turns_of
 from gcp_adk_store.model.weights import is_light
 from gcp_adk_store.operations import forks, telemetry
 from gcp_adk_store.operations.limiter import Limiter, Permit
@@ -76,10 +77,12 @@ class Spelling:
         if encoded.payloads:
             change = replace(change, session=[*change.session, *encoded.payloads])
         append = Append(
-            text=encoded.text,
+            texts=(encoded.text,),
             timestamp=encoded.event.timestamp,
             delta=change.state,
             spilled=frozenset(payload.ref.place for payload in change.session),
+            turns=turns_of(encoded.event),
+            last_text=text_of(encoded.event),
         )
         return SpelledEvent(append=append, change=change, delta=delta, encoded=encoded)
 
@@ -97,15 +100,16 @@ class Spelling:
         return kept, spill_scopes(scopes, limits=self._limits, place=self._place, light=light)
 
 
-def learn(session: Session, found: Found, mine: Event) -> None:
+def learn(session: Session, found: Found, mine: Sequence[Event]) -> None:
     """Add to *session* the events and the state of others, in the order of storage.
 
-    *found* has the events since the marker of *session*; *mine* is the one that *session* just stored.
+    *found* has the events since the marker of *session*; *mine* are those that *session* just stored.
     """
-    before = [known for known in session.events if known.id != mine.id]
+    own = {event.id: event for event in mine}
+    before = [known for known in session.events if known.id not in own]
     known = {event.id for event in before}
     new = [event for event in found.events if event.id not in known]
-    session.events[:] = [*before, *(mine if event.id == mine.id else event for event in new)]
+    session.events[:] = [*before, *(own.get(event.id, event) for event in new)]
     session.state.update(merge_scopes(found.state))
     session.last_update_time = found.stored.last_update_time
     mark(session, found.stored.marker)
@@ -115,7 +119,7 @@ class Follower(Protocol):
     """Follows the appends of a session service."""
 
     def appended(self, session: Session, event: Event) -> None:
-        """Take note of *event*, which is stored, and which *session* ends with."""
+        """Take note of *event*, which is stored and in *session*; return at once, without an error."""
         ...
 
     async def flush(self) -> None:
@@ -209,10 +213,11 @@ class UnderWay:
         try:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
-            task.add_done_callback(_report_unawaited)
+            task.add_done_callback(report_unawaited)
             raise
 
 
-def _report_unawaited(task: asyncio.Task[Any]) -> None:
+def report_unawaited(task: "asyncio.Future[Any]") -> None:
+    """Log the failure of an append whose caller was cancelled."""
     if not task.cancelled() and (failure := task.exception()) is not None:
         telemetry.warn(logger, "failed after its caller was cancelled", failure)

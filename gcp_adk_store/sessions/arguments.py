@@ -1,6 +1,10 @@
 """Check arguments of the session service."""
 
+import sys
+
 from gcp_adk_store.errors import InvalidInputError
+from gcp_adk_store.model.segment_numbers import is_cut
+from gcp_adk_store.model.sessions import EventPlace, StoredSession
 
 
 def require_either(name: str, given: object, one: str, other: str) -> None:
@@ -23,6 +27,37 @@ def require_limit(limit: object) -> None:
         raise InvalidInputError(f"limit is {limit!r:.40}, it must be 1 or more, or None for all events")
 
 
+def require_time(name: str, given: object) -> float:
+    """Return Unix time in seconds.
+
+    Raises:
+        InvalidInputError: *given* is not a finite number.
+    """
+    if isinstance(given, int | float) and not isinstance(given, bool) and abs(given) <= sys.float_info.max:
+        return float(given)
+    raise InvalidInputError(f"{name} is {given!r:.40}, it must be Unix time in seconds, or None")
+
+
 def is_count(given: object) -> bool:
     """Return whether *given* is a whole number from 1 on."""
     return isinstance(given, int) and not isinstance(given, bool) and given >= 1
+
+
+def require_place(place: EventPlace, stored: StoredSession) -> None:
+    """Check the place of a cursor.
+
+    Raises:
+        InvalidInputError: *stored* does not have the segment, or a restore cut it off.
+    """
+    if is_cut(place.segment, stored.cut):
+        raise InvalidInputError(
+            "the session was restored, and the events at the cursor are no longer where they were; leave the "
+            "cursor out to start anew"
+        )
+    if place.segment > stored.sealed:
+        raise beyond()
+
+
+def beyond() -> InvalidInputError:
+    """Return the error for a cursor that no event of its session has."""
+    return InvalidInputError("cursor leads beyond the events of the session")

@@ -14,7 +14,13 @@ from gcp_adk_store.codec.events import StoredEvent, complete_event
 from gcp_adk_store.codec.spilling import unpack_value
 from gcp_adk_store.codec.stored import HEADER_FIELDS, read_header, read_state
 from gcp_adk_store.codec.writes import Document, has_few_keys
-from gcp_adk_store.errors import PayloadMissingError, StoredDataError
+from gcp_adk_store.errors import (
+    PayloadMissingError,
+    SessionConflictError,
+    SessionMissingError,
+    StoredDataError,
+    StoreError,
+)
 from gcp_adk_store.model.keys import SessionKey, UserKey
 from gcp_adk_store.model.payloads import PayloadOwner, PayloadRef
 from gcp_adk_store.model.sessions import (
@@ -62,10 +68,16 @@ class CompletingReader:
         (document,) = await self._documents.get([self._layout.session(key)], fields=HEADER_FIELDS)
         return await decoded(read_header, document) if document else None
 
-    async def is_gone(self, stored: StoredSession) -> bool:
-        """Return whether another call deleted a session after it was read, or it has expired."""
+    async def lost(self, stored: StoredSession) -> StoreError | None:
+        """Return why a session may lack parts that it had when it was read; ``None`` if it may not."""
         now = await self.header(stored.key)
-        return now is None or now.epoch != stored.epoch or now.has_expired
+        if now is None or now.epoch != stored.epoch or now.has_expired:
+            return SessionMissingError("another call deleted the session during the read, or it has expired")
+        if now.restores != stored.restores:
+            return SessionConflictError(
+                "another call restored the session to an earlier point during the read; read it again"
+            )
+        return None
 
     async def complete(
         self, stored: StoredSession, selected: Sequence[StoredEvent], shared: ScopedState
@@ -76,7 +88,7 @@ class CompletingReader:
             events = await self.complete_events(stored, selected)
             state = await self._complete_state(mine, stored.state)
         except PayloadMissingError:
-            if await self.is_gone(stored):
+            if await self.lost(stored):
                 return None
             raise
         return Found(stored=replace(stored, state=state), shared=shared, events=events)
@@ -86,8 +98,8 @@ class CompletingReader:
         mine = self._layout.session_payloads(stored.key, stored.epoch)
         while missing := {ref for event in selected for ref in event.missing.values()}:
             found = await self._fetch(mine, missing, placeholders=self._placeholders)
-            if len(found) < len(missing) and await self.is_gone(stored):
-                raise PayloadMissingError(f"{mine.path} is gone, and its payloads with it")
+            if len(found) < len(missing) and (lost := await self.lost(stored)):
+                raise PayloadMissingError(f"payloads of {mine.path} are gone: {lost}")
             try:
                 selected = [
                     await apart(partial(complete_event, event, found), light=WHOLE not in event.missing)
@@ -188,3 +200,8 @@ async def decoded(read: Callable[[Document], T], document: Document) -> T:
 def refers(state: Mapping[str, Any]) -> bool:
     """Return whether *state* has payloads."""
     return any(isinstance(value, PayloadRef) for value in state.values())
+
+
+def refs_in(state: Mapping[str, Any]) -> set[PayloadRef]:
+    """Return the payloads that *state* refers to."""
+    return {value for value in state.values() if isinstance(value, PayloadRef)}

@@ -1,24 +1,26 @@
 """Find garbage below one prefix, and remove it, while writers go on."""
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Final
 
 from gcp_adk_store.codec.documents import ids_of
-from gcp_adk_store.codec.event_payloads import WHOLE, references
-from gcp_adk_store.codec.events import unpack_text
-from gcp_adk_store.codec.initial import unpack_initial
 from gcp_adk_store.codec.memories import content_text, decode_memory
 from gcp_adk_store.codec.memory_documents import MemoryLayout, read_memory_head, read_shard
-from gcp_adk_store.codec.stored import read_deletions, read_session, read_state
+from gcp_adk_store.codec.notes import read_deletions, read_restores
+from gcp_adk_store.codec.restores import restores_collection
+from gcp_adk_store.codec.stored import read_session, read_state
 from gcp_adk_store.codec.writes import Document
 from gcp_adk_store.errors import StoredDataError
 from gcp_adk_store.model.garbage import Garbage, GarbageKind, StoredPayload, require_age
 from gcp_adk_store.model.payloads import PayloadOwner, PayloadPlace, PayloadRef
 from gcp_adk_store.model.sessions import StoredSession
 from gcp_adk_store.operations.rereads import Rereads
-from gcp_adk_store.sessions.lifecycle import SessionLifecycle
+from gcp_adk_store.sessions.completion import refs_in
+from gcp_adk_store.sessions.lifecycle import RemoveCopies, SessionLifecycle
 from gcp_adk_store.sessions.parts import pages
 from gcp_adk_store.sessions.reader import SessionReader, segment_missing
+from gcp_adk_store.sessions.references import in_initial, in_texts
+from gcp_adk_store.sessions.restores import PutBack, Restorer
 from gcp_adk_store.sessions.storage import SessionStorage
 
 _SEGMENTS_AT_ONCE: Final = 8
@@ -31,10 +33,13 @@ class Collector:
     garbage if it is old, was found before the documents were read, and is unchanged when it is removed.
     """
 
-    def __init__(self, storage: SessionStorage, reader: SessionReader, lifecycle: SessionLifecycle) -> None:
+    def __init__(
+        self, storage: SessionStorage, reader: SessionReader, lifecycle: SessionLifecycle, restorer: Restorer
+    ) -> None:
         self._storage = storage
         self._reader = reader
         self._lifecycle = lifecycle
+        self._restorer = restorer
         self._memories = MemoryLayout(storage.layout)
 
     async def find(self, *, older_than_s: float) -> AsyncIterator[Garbage]:
@@ -45,10 +50,15 @@ class Collector:
         """
         require_age(older_than_s)
         clock = self._storage.documents.clock
-        async for notes, _ in pages(self._storage.documents, self._storage.layout.deletions_collection):
-            for note in notes:  # the first read sets the clock
-                if float(note.update_time) < clock.now() - older_than_s:
-                    yield self._deletion(note)
+        layout = self._storage.layout
+        for kind, collection, read in (
+            (GarbageKind.DELETION, layout.deletions_collection, read_deletions),
+            (GarbageKind.RESTORE, restores_collection(layout), read_restores),
+        ):
+            async for notes, _ in pages(self._storage.documents, collection):
+                for note in notes:  # the first read sets the clock
+                    if float(note.update_time) < clock.now() - older_than_s:
+                        yield self._noted(note, kind, read)
         before = clock.now() - older_than_s
         async for payloads in self._storage.payloads.scan():
             old = [payload for payload in payloads if payload.put_at < before]
@@ -56,22 +66,38 @@ class Collector:
                 async for garbage in self._unreferenced(owner, mine):
                     yield garbage
 
-    async def remove(self, garbage: Garbage) -> bool:
-        """Remove what :meth:`find` found unless it is in use again; return whether it is gone."""
+    async def remove(
+        self, garbage: Garbage, put_back: PutBack | None, remove_copies: RemoveCopies | None
+    ) -> bool:
+        """Remove what :meth:`find` found unless it is in use again; return whether it is gone.
+
+        Without *put_back*, a restore with artifacts to take back stays; without *remove_copies*, an
+        unfinished fork that may have copied artifacts.
+        """
         if garbage.kind is GarbageKind.PAYLOAD:
             return await self._storage.payloads.at(garbage.place).remove_unchanged(garbage.versions)
-        if garbage.kind is not GarbageKind.DELETION:
+        if garbage.kind not in (GarbageKind.DELETION, GarbageKind.RESTORE):
             return False
         (note,) = await self._storage.documents.get([garbage.name])
         key = self._storage.layout.session_at(_parent(garbage.name))
-        if note is not None and key is not None:
-            await self._lifecycle.finish_deletions(key, read_deletions([note]))
-        return True
+        if note is None or key is None:
+            return True
+        if garbage.kind is GarbageKind.RESTORE:
+            (left,) = read_restores([note])
+            is_able = left.artifacts is None or put_back is not None
+            if is_able:
+                await self._restorer.finish(key, [left], put_back)
+            return is_able
+        (deletion,) = read_deletions([note])
+        is_able = not deletion.artifacts or remove_copies is not None
+        return is_able and await self._lifecycle.abandon(key, deletion, remove_copies)
 
-    def _deletion(self, note: Document) -> Garbage:
-        kind, reason = GarbageKind.DELETION, ""
+    def _noted(
+        self, note: Document, kind: GarbageKind, read: Callable[[Sequence[Document]], object]
+    ) -> Garbage:
+        reason = ""
         try:
-            read_deletions([note])
+            read([note])
             if self._storage.layout.session_at(_parent(note.path)) is None:
                 kind, reason = GarbageKind.UNREADABLE, "it is not below a session"
         except StoredDataError as exc:
@@ -115,7 +141,7 @@ class Collector:
         if key is None:
             ids_of(owner.path)  # refuses what Firestore would refuse
             (document,) = await self._storage.documents.get([owner.path])
-            return _in_state(read_state(document))
+            return refs_in(read_state(document))
         rereads = Rereads(self._storage.documents.deadline_s)
         while True:
             (document,) = await self._storage.documents.get([owner.path])
@@ -143,47 +169,25 @@ class Collector:
             texts = [text for found in documents if found is not None for text in read_shard(found).texts]
             texts = [text for text in (*texts, *head.tail) if decode_memory(text).life == owner.life]
             if texts or all(documents):
-                return await self._in_texts(owner, [content_text(text) for text in texts])
+                return await in_texts(self._storage.payloads, owner, [content_text(text) for text in texts])
             (now,) = await self._storage.documents.get([owner.path], fields=("rev",))
             if now is not None and now.update_time == document.update_time:
                 return set()  # the shards that are gone had ended
             await rereads.again()
 
     async def _of_session(self, owner: PayloadOwner, stored: StoredSession) -> set[PayloadRef]:
-        found = _in_state(stored.state) | await self._in_texts(owner, stored.tail)
-        found |= await self._in_initial(owner, stored.initial)
-        for first in range(0, stored.sealed, _SEGMENTS_AT_ONCE):
-            numbers = range(first, min(first + _SEGMENTS_AT_ONCE, stored.sealed))
-            segments = await self._reader.segments(stored, numbers)
+        payloads = self._storage.payloads
+        found = refs_in(stored.state) | await in_texts(payloads, owner, stored.tail)
+        found |= await in_initial(payloads, owner, stored.initial)
+        live = stored.live
+        for first in range(0, len(live), _SEGMENTS_AT_ONCE):
+            segments = await self._reader.segments(stored, live[first : first + _SEGMENTS_AT_ONCE])
             if segments is None:
                 raise StoredDataError(f"{owner.path}: {segment_missing(stored)}")
             for segment in segments:
-                found |= await self._in_texts(owner, segment.texts)
-                found |= await self._in_initial(owner, segment.initial)
+                found |= await in_texts(payloads, owner, segment.texts)
+                found |= await in_initial(payloads, owner, segment.initial)
         return found
-
-    async def _in_initial(
-        self, owner: PayloadOwner, initial: Mapping[str, object] | PayloadRef | None
-    ) -> set[PayloadRef]:
-        if not isinstance(initial, PayloadRef):
-            return _in_state(initial or {})
-        data = await self._storage.payloads.get(owner, initial)
-        return {initial} | _in_state(unpack_initial(initial, data))
-
-    async def _in_texts(self, owner: PayloadOwner, texts: Sequence[str]) -> set[PayloadRef]:
-        found: set[PayloadRef] = set()
-        for text in texts:
-            named = references(text)
-            found |= set(named.values())
-            whole = named.get(WHOLE)
-            if whole is not None:
-                data = await self._storage.payloads.get(owner, whole)
-                found |= set(references(unpack_text(whole, data)).values())
-        return found
-
-
-def _in_state(state: Mapping[str, object]) -> set[PayloadRef]:
-    return {value for value in state.values() if isinstance(value, PayloadRef)}
 
 
 def _by_owner(payloads: Sequence[StoredPayload]) -> dict[PayloadOwner | None, list[StoredPayload]]:

@@ -1,6 +1,5 @@
 """Read histories: a session at a point, what a session used, and all events of a user."""
 
-import sys
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
 from typing import Final, Literal
@@ -11,19 +10,27 @@ from google.adk.sessions import Session
 from gcp_adk_store.codec.cursors import decode_user_event_cursor, encode_user_event_cursor
 from gcp_adk_store.codec.stored import read_session
 from gcp_adk_store.codec.writes import Page
-from gcp_adk_store.errors import InvalidInputError, SessionMissingError
+from gcp_adk_store.errors import SessionMissingError
 from gcp_adk_store.model.history import Point, require_point
 from gcp_adk_store.model.keys import SessionKey, UserKey
+from gcp_adk_store.model.segment_numbers import is_cut
 from gcp_adk_store.model.sessions import EventPlace, StoredSession
 from gcp_adk_store.model.usage import SessionUsage, UsageCounter
 from gcp_adk_store.operations.bounds import operation
 from gcp_adk_store.operations.lru import Lru
 from gcp_adk_store.operations.pauses import Pauses, apart
-from gcp_adk_store.sessions.arguments import require_either, require_limit
+from gcp_adk_store.sessions.arguments import (
+    beyond,
+    require_either,
+    require_limit,
+    require_place,
+    require_time,
+)
 from gcp_adk_store.sessions.completion import decoded
 from gcp_adk_store.sessions.handle import to_session
-from gcp_adk_store.sessions.listings import ListingMethods, beyond
+from gcp_adk_store.sessions.iterations import IterationMethods
 from gcp_adk_store.sessions.reader import NOT_FOUND, decode_events
+from gcp_adk_store.sessions.storage import SessionStorage
 
 _SESSIONS_PER_READ: Final = 16
 """Session documents, of 1 MiB at most, that an iteration over a user's events holds."""
@@ -45,11 +52,13 @@ class UserEvent:
     """With it, an iteration of the same user and *after* continues after this event."""
 
 
-class HistoryMethods(ListingMethods):
+class HistoryMethods(IterationMethods):
     """The methods of the session service that go through the events of sessions.
 
     The service's constructor sets the attributes.
     """
+
+    _storage: SessionStorage
 
     @operation
     async def get_session_at(
@@ -108,6 +117,7 @@ class HistoryMethods(ListingMethods):
 
         Raises:
             SessionMissingError: the session does not exist, or was deleted during the read.
+            SessionConflictError: another call restored the session during the read.
             PayloadMissingError: an event is a payload that is gone; with
                 ``on_missing_payload="placeholder"`` the event counts without tokens, in no turn.
         """
@@ -140,8 +150,8 @@ class HistoryMethods(ListingMethods):
         The least recently updated session comes first: one that is updated meanwhile moves to the end, so
         the iteration still comes to it, and yields its new events there. Within a session, events come in
         append order. Each event comes once, if the user has at most 1,000 sessions; beyond that, a session
-        that is updated meanwhile may come as a whole again. Sessions that have expired or are deleted
-        meanwhile are left out, or end early.
+        that is updated meanwhile may come as a whole again, and so does one that is restored. Sessions that
+        have expired or are deleted meanwhile are left out, or end early.
 
         Takes 1 query for every 16 sessions, which bills 1 read for each; then, for a session with segments,
         1 read for the next one to eight segments that hold later events and that this process does not know.
@@ -161,10 +171,12 @@ class HistoryMethods(ListingMethods):
 
         Raises:
             InvalidInputError: *after*, *cursor* or *limit* is invalid.
+            SessionConflictError: another call restored a session while its events were read; go on from the
+                last cursor.
         """
         require_limit(limit)
         if after is not None:
-            after = _time(after)
+            after = require_time("after", after)
         user = UserKey(app=app_name, user=user_id)
         listing = f"{user} {after}"
         came_to = Lru[str, tuple[str, EventPlace]](_KNOWN_SESSIONS)
@@ -178,6 +190,8 @@ class HistoryMethods(ListingMethods):
             session_id, epoch = stored.key.session, stored.epoch
             before = came_to.get(session_id)
             start = before[1] if before is not None and before[0] == epoch else None
+            if start is not None and is_cut(start.segment, stored.cut):
+                start = None  # it was restored: what comes after that place is not what came after it before
             try:
                 async for reached, event in self._later_events(stored, start, after):
                     came_to.put(session_id, (epoch, reached))
@@ -208,7 +222,6 @@ class HistoryMethods(ListingMethods):
             if stored is not None and stored.epoch == epoch and not stored.has_expired:
                 yield time, stored
         elif after is not None:
-            # Any name will do: a session that was last updated at this very time has no later event.
             last = after, layout.session(SessionKey(app=user.app, user=user.user, session="-"))
         page = Page(field="last_update_time", descending=False, limit=_SESSIONS_PER_READ, after=last)
         while True:
@@ -216,7 +229,8 @@ class HistoryMethods(ListingMethods):
             for document in found:
                 stored = await decoded(read_session, document)
                 last = stored.last_update_time, document.path
-                if not stored.has_expired:
+                # The first page begins at *after* itself, with the sessions whose names are later.
+                if not stored.has_expired and (after is None or stored.last_update_time > after):
                     yield stored.last_update_time, stored
             if len(found) < page.limit:
                 return
@@ -228,8 +242,7 @@ class HistoryMethods(ListingMethods):
         """Yield events of *stored* later than *after*, from *start* on if given, and the place after each."""
         if start is None:
             start = EventPlace(segment=0 if after is None else await self._first_later(stored, after))
-        if start.segment > stored.sealed:
-            raise beyond()
+        require_place(start, stored)
         pauses = Pauses()
         async for number, texts in self._runs(stored, start.segment, backward=False):
             offset = start.offset if number == start.segment else 0
@@ -247,23 +260,13 @@ class HistoryMethods(ListingMethods):
         if stored.sealed_max is None or stored.sealed_max <= after:
             return stored.sealed
         # The newest times do not fall from segment to segment, and callers mostly ask for recent events.
-        low, high, step = 0, stored.sealed - 1, 1
+        live = stored.live
+        low, high, step = 0, len(live) - 1, 1
         while low < high:
             middle = max((low + high) // 2, high - step)
-            (segment,) = await self._segments(stored, range(middle, middle + 1))
+            (segment,) = await self._segments(stored, [live[middle]])
             if segment.running_max > after:
                 high, step = middle, step * 2
             else:
                 low = middle + 1
-        return low
-
-
-def _time(given: object) -> float:
-    """Return Unix time in seconds.
-
-    Raises:
-        InvalidInputError: *given* is not a finite number.
-    """
-    if isinstance(given, int | float) and not isinstance(given, bool) and abs(given) <= sys.float_info.max:
-        return float(given)
-    raise InvalidInputError(f"after is {given!r:.40}, it must be Unix time in seconds, or None")
+        return live[low]

@@ -2,14 +2,15 @@
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 
 from gcp_adk_store.codec.documents import Deletion
+from gcp_adk_store.codec.forks import claim
 from gcp_adk_store.codec.initial import pack_initial
+from gcp_adk_store.codec.notes import read_deletions
 from gcp_adk_store.codec.spilling import Spilled
-from gcp_adk_store.codec.stored import read_deletions
-from gcp_adk_store.codec.writes import Write
+from gcp_adk_store.codec.writes import Written
 from gcp_adk_store.errors import (
     AccessDeniedError,
     NotProvisionedError,
@@ -23,6 +24,7 @@ from gcp_adk_store.model.history import genesis
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.sessions import Marker, StoredSession
 from gcp_adk_store.model.state import ScopedState, overlay
+from gcp_adk_store.model.summaries import Turns
 from gcp_adk_store.operations import telemetry
 from gcp_adk_store.operations.fan_out import beside
 from gcp_adk_store.operations.pauses import apart
@@ -33,6 +35,9 @@ from gcp_adk_store.sessions.reader import SessionReader
 from gcp_adk_store.sessions.storage import SessionStorage
 
 logger = logging.getLogger(__name__)
+
+RemoveCopies = Callable[[SessionKey, str], Awaitable[None]]
+"""Removes the artifacts that the fork of an epoch copied into a session."""
 
 
 class SessionLifecycle:
@@ -77,6 +82,34 @@ class SessionLifecycle:
                 exc, f"the session is gone, but not all of its parts; delete it again: {exc}"
             ) from exc
 
+    async def abandon(
+        self, key: SessionKey, ended: Deletion, remove_copies: RemoveCopies | None = None
+    ) -> bool:
+        """Remove the parts of a session that ended, or of a fork that is not completed.
+
+        A fork that is completed or goes on meanwhile stays. Return whether nothing is left to remove.
+
+        Raises:
+            OutcomeUnknownError: as :meth:`finish_deletions`.
+        """
+        if ended.making:
+            write = claim(self._storage.layout, key, ended.epoch, before=ended.update_time)
+            try:
+                await self._storage.documents.commit([write], repeatable_when_unanswered=True)
+            except RefusedError as refused:
+                with settling(refused, advice="call it again"):
+                    path = self._storage.layout.note(key, ended.epoch)
+                    (note,) = await self._storage.documents.get([path])
+                if note is None:
+                    return True
+                (ended,) = read_deletions([note])
+                if ended.making:
+                    return False
+        if ended.artifacts and remove_copies is not None:
+            await remove_copies(key, ended.epoch)
+        await self.finish_deletions(key, [ended])
+        return True
+
     async def _end(self, key: SessionKey, *, if_expired: bool) -> list[Deletion]:
         """Delete the session document; return the deletions of it and of earlier sessions to finish."""
         documents, layout = self._storage.documents, self._storage.layout
@@ -88,7 +121,8 @@ class SessionLifecycle:
                     self._reader.stored(key),
                     documents.query(layout.session(key), layout.deletions_collection),
                 )
-            unfinished = read_deletions(notes)
+            # A fork may be under way: only the collector, and the fork itself, remove its parts.
+            unfinished = [note for note in read_deletions(notes) if note.making is None]
             if stored is None or (if_expired and not stored.has_expired):
                 return unfinished
             try:
@@ -146,7 +180,9 @@ class SessionLifecycle:
         await self._storage.put(key, epoch, initial, parts_at=parts_at)
         reading = reading or asyncio.create_task(self._reader.shared_state(key.owner))
         try:
-            update_time = await self._commit(key, writes, epoch=epoch)
+            update_time = await self.commit_new(
+                key, lambda: create(self._storage.documents, writes), epoch=epoch
+            )
         except BaseException:
             reading.cancel()
             await asyncio.wait([reading])
@@ -157,18 +193,38 @@ class SessionLifecycle:
             raise OutcomeUnknownError.since(
                 exc, "the session was made, but its app and user state could not be read; get it again"
             ) from exc
-        marker = Marker(epoch=epoch, revision=0, update_time=update_time, expiry=expiry, chain=genesis(epoch))
+        marker = Marker(
+            epoch=epoch,
+            revision=0,
+            update_time=update_time,
+            expiry=expiry,
+            chain=genesis(epoch),
+            turns=Turns(),
+        )
         return marker, overlay(shared, initial.whole)
 
-    async def _commit(self, key: SessionKey, writes: Sequence[Write], *, epoch: str) -> str:
-        """Commit *writes*, after the removal of an expired session of the id; return the update time."""
+    async def commit_new(
+        self,
+        key: SessionKey,
+        commit: Callable[[], Awaitable[list[Written]]],
+        *,
+        epoch: str,
+        revision: int = 0,
+    ) -> str:
+        """Let *commit* make a session, after the removal of an expired one of the id.
+
+        Return the update time of its first write; an empty text if others have appended since.
+
+        Raises:
+            SessionExistsError, OutcomeUnknownError: as the service's ``create_session``.
+        """
         refused = RefusedError()
         rereads = Rereads(self._storage.documents.deadline_s)
         while True:
             unanswered = refused.perhaps_own  # an earlier commit, which may still arrive
             try:
                 with settling(refused):
-                    return (await create(self._storage.documents, writes))[0].update_time
+                    return (await commit())[0].update_time
             except TargetExistsError as exc:
                 exc.perhaps_own = exc.perhaps_own or unanswered
                 refused = exc
@@ -178,12 +234,12 @@ class SessionLifecycle:
                 if has_expired:
                     await self._make_way(key)
             if not has_expired:
-                return _made_before(stored, refused, epoch=epoch)
+                return _made_before(stored, refused, epoch=epoch, revision=revision)
             with settling(refused):
                 await rereads.again(refused)
 
 
-def _made_before(stored: StoredSession | None, refused: RefusedError, *, epoch: str) -> str:
+def _made_before(stored: StoredSession | None, refused: RefusedError, *, epoch: str, revision: int) -> str:
     """Return the update time of the session that an earlier attempt made, which *epoch* identifies.
 
     Raises:
@@ -198,4 +254,4 @@ def _made_before(stored: StoredSession | None, refused: RefusedError, *, epoch: 
             ) from refused
         raise SessionExistsError("another session has this id") from refused
     # This handle has not seen the events that others appended since: no update time fits it.
-    return stored.update_time if stored.revision == 0 else ""
+    return stored.update_time if (stored.revision, stored.restores) == (revision, 0) else ""

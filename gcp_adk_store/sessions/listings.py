@@ -1,44 +1,41 @@
-"""List sessions, as a whole or in pages, and the events of a session."""
+"""List sessions, as a whole or in pages."""
 
-import asyncio
 import heapq
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, Literal
 
-from google.adk.events import Event
 from google.adk.sessions import Session
 from google.adk.sessions.base_session_service import ListSessionsResponse
 
 from gcp_adk_store.codec.cursors import (
-    decode_event_cursor,
     decode_page_cursor,
-    encode_cursor,
     encode_page_cursor,
 )
-from gcp_adk_store.codec.events import StoredEvent
 from gcp_adk_store.codec.indexes import page_index
+from gcp_adk_store.codec.session_info import INFO_FIELDS, read_info
 from gcp_adk_store.codec.stored import HEADER_FIELDS, HEADER_WITHOUT_STATE, read_header
-from gcp_adk_store.codec.writes import Document, Page
+from gcp_adk_store.codec.summaries import LABEL_SET, label_filter
+from gcp_adk_store.codec.writes import Document, Filter, Operator, Page
 from gcp_adk_store.errors import (
     InvalidInputError,
     NotProvisionedError,
     PayloadMissingError,
-    SessionMissingError,
 )
 from gcp_adk_store.model.keys import SessionKey, UserKey
-from gcp_adk_store.model.sessions import EventPlace, Segment, StoredSession
+from gcp_adk_store.model.session_info import SessionInfo, require_labels
+from gcp_adk_store.model.sessions import StoredSession
 from gcp_adk_store.model.state import ScopedState
 from gcp_adk_store.model.weights import is_light
 from gcp_adk_store.operations.bounds import operation
 from gcp_adk_store.operations.fan_out import beside, fan_out
 from gcp_adk_store.operations.pauses import Pauses, apart, paced
 from gcp_adk_store.operations.rereads import Rereads
-from gcp_adk_store.sessions.arguments import is_count, require_either, require_limit
+from gcp_adk_store.sessions.arguments import is_count, require_either, require_time
 from gcp_adk_store.sessions.completion import Found, decoded, refers
 from gcp_adk_store.sessions.handle import to_session
-from gcp_adk_store.sessions.reader import NOT_FOUND, SessionReader, decode_events, segment_missing
+from gcp_adk_store.sessions.reader import SessionReader
 from gcp_adk_store.sessions.storage import SessionStorage
 
 MAX_PAGE_SIZE: Final = 1000
@@ -53,8 +50,11 @@ _SORTED_AT_ONCE: Final = 1000
 _COMPLETED_AT_ONCE: Final = 16
 """Sessions of a listing whose large values are fetched side by side."""
 
-_SEGMENTS_AT_ONCE: Final = 8
-"""As many segments, of some 64 KiB of events each, as an iteration over events holds."""
+_NO_STATE: Final[Mapping[UserKey, ScopedState]] = {}
+"""Stands for state that is not wanted."""
+
+_ORDER: Final = "last_update_time"
+"""The field that pages are ordered by."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,21 +62,14 @@ class SessionPage:
     """A part of a listing."""
 
     sessions: list[Session]
+    infos: list[SessionInfo]
+    """Title, labels, numbers of events and turns, times and last message of each of the *sessions*."""
     next_cursor: str | None
     """The cursor of the next page; ``None`` if this page is not full, and so the last."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionEvent:
-    """An event of a session, and its place."""
-
-    event: Event
-    cursor: str
-    """With it, an iteration in the same direction continues after this event."""
-
-
 class ListingMethods:
-    """The methods of the session service that list sessions and events.
+    """The methods of the session service that list sessions.
 
     The service's constructor sets the attributes.
     """
@@ -91,7 +84,9 @@ class ListingMethods:
         1 query beside 1 read for a user; for all users of the app, 1 query, then 1 read for the state of
         every 500 users. The empty string is a user like any other.
         """
-        _, sessions = await self._listed(app_name, user_id)
+        documents, states = await self._found(app_name, user_id, None, fields=HEADER_FIELDS, with_state=True)
+        found = await self._complete(await self._headers(documents, with_state=True), states)
+        sessions = await paced(to_session(one) for one in found)
         runs = range(0, len(sessions), _SORTED_AT_ONCE)
         in_order = await paced(sorted(sessions[run : run + _SORTED_AT_ONCE], key=_by_update) for run in runs)
         return ListSessionsResponse(sessions=await paced(heapq.merge(*in_order, key=_by_update)))
@@ -106,6 +101,8 @@ class ListingMethods:
         cursor: str | None = None,
         order: Literal["newest", "oldest"] = "newest",
         include_state: bool = True,
+        labels: Mapping[str, str] | None = None,
+        updated_after: float | None = None,
     ) -> SessionPage:
         """Return one page of the sessions of a user or an app by last update, without events.
 
@@ -113,185 +110,112 @@ class ListingMethods:
         those on the page. Firestore bills 1 read for each session of the page and each scope of state, while
         :meth:`list_sessions`, for which ADK has no pages, reads all sessions. A session that is updated
         between two pages moves to its new place. A page omits expired sessions, so it may hold fewer than
-        *page_size* and still have a successor.
+        *page_size* and still have a successor. ``infos`` of the page has title, labels, numbers of events and
+        turns, and the last message of each session; it takes no further read.
 
         Args:
             app_name: The app.
             user_id: The user; ``None`` for all of the app, which needs an index (docs/data-model.md).
             page_size: The most sessions of the page, 1 to 1,000.
-            cursor: ``next_cursor`` of the page before, of the same user and order.
+            cursor: ``next_cursor`` of the page before, of the same user, order, *labels* and
+                *updated_after*.
             order: The most or the least recently updated first.
             include_state: Whether sessions have their merged state; without it their state is empty, and is
                 not read.
+            labels: Lists only sessions that have all these labels, which needs an index. The database finds
+                the first label by the index; the others are compared in this process, and sessions that
+                lack one are read and omitted. So begin with the label that the fewest sessions have.
+            updated_after: Unix time in seconds: lists only sessions whose last event, or else creation, has a
+                later time.
 
         Raises:
-            InvalidInputError: *page_size*, *cursor* or *order* is invalid.
-            NotProvisionedError: the database has no index for pages of an app; the error has the command.
+            InvalidInputError: an argument is invalid.
+            NotProvisionedError: the database has no index for such pages; the error has the command.
         """
         if not is_count(page_size) or page_size > MAX_PAGE_SIZE:
             raise InvalidInputError(f"page_size is {page_size!r:.40}, it must be 1 to {MAX_PAGE_SIZE}")
         require_either("order", order, "newest", "oldest")
         # Refuses invalid ids, too.
         listing = f"{UserKey(app=app_name, user=user_id or '')} {user_id is None} {order}"
+        filters: list[Filter] = []
+        if labels is not None:
+            require_labels(labels)
+        if labels:
+            filters.append(label_filter(*next(iter(labels.items()))))
+        if updated_after is not None:
+            updated_after = require_time("updated_after", updated_after)
+            filters.append(Filter(field=_ORDER, operator=Operator.OVER, value=updated_after))
+        if filters:
+            listing += f" {sorted((labels or {}).items())} {updated_after}"
         after = None
         if cursor is not None:
             time, key = decode_page_cursor(cursor, listing=listing, app=app_name)
             after = time, self._storage.layout.session(key)
-        page = Page(field="last_update_time", descending=order == "newest", limit=page_size, after=after)
-        stored, sessions = await self._listed(app_name, user_id, page, with_state=include_state)
+        page = Page(field=_ORDER, descending=order == "newest", limit=page_size, after=after, filters=filters)
+        names = HEADER_FIELDS if include_state else HEADER_WITHOUT_STATE
+        documents, states = await self._found(
+            app_name, user_id, page, fields=(*names, *INFO_FIELDS), with_state=include_state
+        )
+        stored = await self._headers(documents, with_state=include_state)
+        infos = dict(await paced(map(_info, documents, stored)))
+        wanted = set((labels or {}).items())
+        chosen = [one for one in stored if wanted <= infos[one.key].labels.items()]
+        sessions = await self._complete(chosen, states)
         next_cursor = None
         if len(stored) == page_size:
             next_cursor = encode_page_cursor(listing, stored[-1].last_update_time, stored[-1].key)
-        return SessionPage(sessions=sessions, next_cursor=next_cursor)
+        return SessionPage(
+            sessions=await paced(to_session(one) for one in sessions),
+            infos=[infos[one.stored.key] for one in sessions],
+            next_cursor=next_cursor,
+        )
 
-    @operation
-    async def iter_events(
-        self,
-        *,
-        app_name: str,
-        user_id: str,
-        session_id: str,
-        cursor: str | None = None,
-        limit: int | None = None,
-        direction: Literal["forward", "backward"] = "forward",
-    ) -> AsyncIterator[SessionEvent]:
-        """Yield the events of a session one by one, with payloads, in append order or in reverse.
-
-        They are those that the session has when the first one is requested. Takes 1 read then, and 1 for the
-        next one to eight segments that this process does not know: a history of any length takes little
-        memory.
-
-        Args:
-            app_name: The app.
-            user_id: The user.
-            session_id: The session.
-            cursor: ``cursor`` of an event, to continue after it in *direction*; appends do not invalidate
-                it. By default all events.
-            limit: The most events; ``None`` for all.
-            direction: ``forward`` from the oldest on, ``backward`` from the newest on.
-
-        Raises:
-            SessionMissingError: the session does not exist, or *cursor* belongs to an earlier one of its id.
-            InvalidInputError: *cursor*, *limit* or *direction* is invalid.
-        """
-        require_either("direction", direction, "forward", "backward")
-        require_limit(limit)
-        key = SessionKey(app=app_name, user=user_id, session=session_id)
-        backward = direction == "backward"
-        stored = await self._reader.stored(key)
-        if stored is None or stored.has_expired:
-            raise SessionMissingError(NOT_FOUND)
-        # The tail has the number of its later segment.
-        place = EventPlace(segment=stored.sealed, offset=len(stored.tail)) if backward else EventPlace()
-        if cursor is not None:
-            epoch, place = decode_event_cursor(cursor)
-            if epoch != stored.epoch:
-                raise SessionMissingError("the session of the cursor was deleted; another one has its id")
-            if place.segment > stored.sealed:
-                raise beyond()
-        count = 0
-        async for number, texts in self._runs(stored, place.segment, backward=backward):
-            at_end = len(texts) if backward else 0
-            start = place.offset if number == place.segment else at_end
-            if start > len(texts):
-                raise beyond()
-            for index in reversed(range(start)) if backward else range(start, len(texts)):
-                event = await self._event(stored, number, texts, index)
-                offset = index if backward else index + 1
-                yield SessionEvent(event=event, cursor=encode_cursor((stored.epoch, number, offset)))
-                count += 1
-                if count == limit:
-                    return
-
-    async def _runs(
-        self, stored: StoredSession, first: int, *, backward: bool
-    ) -> AsyncIterator[tuple[int, Sequence[str]]]:
-        """Yield the events of segments by number, and of the tail, some segments at a time."""
-        unread = list(range(first, -1, -1) if backward else range(first, stored.sealed + 1))
-        step = 1
-        while unread:
-            if unread[0] == stored.sealed:
-                yield unread.pop(0), stored.tail
-                continue
-            some = [number for number in unread[:step] if number != stored.sealed]
-            in_order = range(min(some), max(some) + 1)
-            segments = await self._segments(stored, in_order)
-            texts = {number: one.texts for number, one in zip(in_order, segments, strict=True)}
-            for number in some:
-                await asyncio.sleep(0)  # reading segments in memory has no other pause
-                yield number, texts[number]
-            del unread[: len(some)]
-            step = min(step * 2, _SEGMENTS_AT_ONCE)
-
-    async def _segments(self, stored: StoredSession, numbers: range) -> list[Segment]:
-        """Return segments by number; one that is gone is an error."""
-        segments = await self._reader.segments(stored, numbers)
-        if segments is None:
-            raise _gone() if await self._reader.is_gone(stored) else segment_missing(stored)
-        return segments
-
-    async def _event(self, stored: StoredSession, number: int, texts: Sequence[str], index: int) -> Event:
-        where = self._reader.place_of(stored, number)
-        some = texts[index : index + 1]
-        (event,) = await decode_events(some, where=where, first=index, pauses=Pauses())
-        return await self._completed_event(stored, event)
-
-    async def _completed_event(
-        self, stored: StoredSession, event: StoredEvent, *, only_whole: bool = False
-    ) -> Event:
-        """Return *event* with its payloads; with *only_whole*, without those of parts of its content."""
-        try:
-            if only_whole:
-                return await self._reader.whole_event(stored, event)
-            (completed,) = await self._reader.complete_events(stored, [event])
-        except PayloadMissingError as exc:
-            if await self._reader.is_gone(stored):
-                raise _gone() from exc
-            raise
-        return completed
-
-    async def _listed(
-        self, app: str, user: str | None, page: Page | None = None, *, with_state: bool = True
-    ) -> tuple[list[StoredSession], list[Session]]:
-        """Return the found session documents, and the sessions among them that have not expired."""
-        query = self._query(app, user, page, fields=HEADER_FIELDS if with_state else HEADER_WITHOUT_STATE)
-        states: Mapping[UserKey, ScopedState] | None = None
-        if user is not None and with_state:
-            owner = UserKey(app=app, user=user)
-            documents, shared = await beside(query, self._reader.shared_state(owner))
-            states = {owner: shared}
-        else:
+    async def _found(
+        self, app: str, user: str | None, page: Page | None, *, fields: Sequence[str], with_state: bool
+    ) -> tuple[list[Document], Mapping[UserKey, ScopedState] | None]:
+        """Return the documents of sessions, and the state of their user if it is one and is wanted."""
+        query = self._query(app, user, page, fields=fields)
+        if user is None or not with_state:
             documents = await query
+            return documents, None if with_state else _NO_STATE
+        owner = UserKey(app=app, user=user)
+        documents, shared = await beside(query, self._reader.shared_state(owner))
+        return documents, {owner: shared}
+
+    async def _headers(self, documents: Sequence[Document], *, with_state: bool) -> list[StoredSession]:
         stored: list[StoredSession] = []
         pauses = Pauses()
         for document in documents:
             stored.append(await decoded(partial(read_header, with_state=with_state), document))
             if pauses.is_due:
                 await pauses.take()
-        if not with_state:
-            states = dict.fromkeys((one.key.owner for one in stored), ScopedState())
-        found = await self._complete(stored, states)
-        return stored, await paced(to_session(one) for one in found)
+        return stored
 
     async def _query(
         self, app: str, user: str | None, page: Page | None, *, fields: Sequence[str]
     ) -> list[Document]:
-        documents, layout = self._storage.documents, self._storage.layout
+        layout = self._storage.layout
         if user is not None:
-            parent = layout.user(UserKey(app=app, user=user))
-            return await documents.query(parent, layout.sessions_collection, fields=fields, page=page)
-        if page is None:
-            return await documents.query(
-                layout.app(app), layout.sessions_collection, all_descendants=True, fields=fields
-            )
-        page = replace(page, where=("app", app))
+            parent, everywhere = layout.user(UserKey(app=app, user=user)), False
+        elif page is None:
+            parent, everywhere = layout.app(app), True
+        else:
+            parent, everywhere = "", True
+            of_app = Filter(field="app", operator=Operator.EQUAL, value=app)
+            page = replace(page, filters=(of_app, *page.filters))
         try:
-            return await documents.query(
-                "", layout.sessions_collection, all_descendants=True, fields=fields, page=page
+            return await self._storage.documents.query(
+                parent, layout.sessions_collection, all_descendants=everywhere, fields=fields, page=page
             )
         except NotProvisionedError as exc:
-            command = page_index(layout.prefix, descending=page.descending).command
-            raise NotProvisionedError(f"{exc}; pages of an app need an index: {command}") from exc
+            labelled = page is not None and any(each.field == LABEL_SET for each in page.filters)
+            if page is None or not (user is None or labelled):
+                raise
+            index = page_index(
+                layout.prefix, descending=page.descending, of_app=user is None, labelled=labelled
+            )
+            what = "pages of an app" if user is None else "pages by labels"
+            raise NotProvisionedError(f"{exc}; {what} need an index: {index.command}") from exc
 
     async def _complete(
         self, sessions: Iterable[StoredSession], states: Mapping[UserKey, ScopedState] | None
@@ -300,6 +224,8 @@ class ListingMethods:
         living = await paced((stored, stored.key.owner) for stored in sessions if not stored.has_expired)
         if states is None:
             states = await self._states_of([owner for _, owner in living])
+        elif states is _NO_STATE:
+            states = dict.fromkeys((owner for _, owner in living), ScopedState())
         found: list[Found] = []
         pauses = Pauses()
         light: dict[UserKey, bool] = {}
@@ -358,6 +284,10 @@ class ListingMethods:
         return states
 
 
+def _info(document: Document, stored: StoredSession) -> tuple[SessionKey, SessionInfo]:
+    return stored.key, read_info(document, stored)
+
+
 def _own(shared: ScopedState) -> ScopedState:
     """Return a copy of the state that several sessions share: a caller may change it."""
     return ScopedState(app=_copied(dict(shared.app)), user=_copied(dict(shared.user)))
@@ -374,12 +304,3 @@ def _copied(value: Any) -> Any:
 
 def _by_update(session: Session) -> tuple[float, str, str]:
     return session.last_update_time, session.user_id, session.id
-
-
-def _gone() -> SessionMissingError:
-    return SessionMissingError("another call deleted the session during the read, or it has expired")
-
-
-def beyond() -> InvalidInputError:
-    """Return the error for a cursor that no event of its session has."""
-    return InvalidInputError("cursor leads beyond the events of the session")

@@ -16,12 +16,24 @@ _SCANNED_AT_ONCE: Final = 1000
 
 
 async def pages(
-    documents: Documents, collection: str, *, fields: Sequence[str] | None = None
+    documents: Documents,
+    collection: str,
+    *,
+    parent: str = "",
+    all_descendants: bool = True,
+    fields: Sequence[str] | None = None,
+    limit: int = _SCANNED_AT_ONCE,
 ) -> AsyncIterator[tuple[list[Document], bool]]:
-    """Yield all documents of a *collection*, by name: each page, and whether it is the last."""
-    page = Page(field=None, descending=False, limit=_SCANNED_AT_ONCE, after=None)
+    """Yield all documents of a *collection*, by name: each page, and whether it is the last.
+
+    These are those below *parent*, or of the whole database; of any depth, or directly below it. A page has
+    *limit* documents at most.
+    """
+    page = Page(field=None, descending=False, limit=limit, after=None)
     while True:
-        found = await documents.query("", collection, all_descendants=True, fields=fields, page=page)
+        found = await documents.query(
+            parent, collection, all_descendants=all_descendants, fields=fields, page=page
+        )
         is_last = len(found) < page.limit
         yield found, is_last
         if is_last:

@@ -4,7 +4,8 @@ The name of a payload is its digest, so a repeated write changes nothing. A read
 digest.
 """
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import Set as AbstractSet
 from datetime import UTC, datetime
 from itertools import groupby
 from typing import Final
@@ -23,7 +24,7 @@ from gcp_adk_store.operations import telemetry
 from gcp_adk_store.operations.fan_out import fan_out
 from gcp_adk_store.ports.documents import Documents
 from gcp_adk_store.ports.objects import Objects
-from gcp_adk_store.ports.refusals import ObjectExistsError, RefusedError, settling
+from gcp_adk_store.ports.refusals import ObjectExistsError, ObjectGoneError, RefusedError, settling
 from gcp_adk_store.sessions.parts import create, pages, renew
 
 _CHUNKS_PER_COMMIT: Final = 3
@@ -71,6 +72,44 @@ class BucketPayloads:
             raise _unreadable(owner, ref, "damaged") from exc
         return None if read is None else read[0]
 
+    async def copy(
+        self,
+        source: PayloadOwner,
+        target: PayloadOwner,
+        refs: Collection[PayloadRef],
+        *,
+        parts_at: int | None,
+    ) -> set[PayloadRef]:
+        """Copy payloads of *source* to *target*, within the bucket; return those that are gone.
+
+        *target* is a life of its own that nothing else writes to. Takes 1 listing of the payloads of
+        *source*, and 1 request a payload.
+        """
+        found = {
+            stored.name: stored for stored in await self._objects.infos(self._folder(source), delimiter=None)
+        }
+        fields = ObjectFields(
+            content_type=DEFAULT_CONTENT_TYPE,
+            metadata={OWNER: target.path},
+            custom_time=None if parts_at is None else _custom_time(parts_at),
+        )
+        gone: set[PayloadRef] = set()
+
+        async def copy(ref: PayloadRef) -> None:
+            stored = found.get(f"{self._folder(source)}{ref.sha256}")
+            if stored is None:
+                gone.add(ref)
+                return
+            try:
+                await self._objects.copy(stored, f"{self._folder(target)}{ref.sha256}", fields)
+            except ObjectGoneError:
+                gone.add(ref)
+            except ObjectExistsError:
+                pass  # only the answer to an earlier attempt was lost
+
+        await fan_out(copy(ref) for ref in refs)
+        return gone
+
     async def renew_all(self, owner: PayloadOwner, *, parts_at: int) -> None:
         """Keep all payloads of *owner* until *parts_at* at least; harmless when repeated."""
         await self._objects.keep_until(self._folder(owner), _custom_time(parts_at))
@@ -80,10 +119,19 @@ class BucketPayloads:
         names = await self._objects.names(self._folder(owner), delimiter=None)
         await fan_out(self._objects.delete(name, generation=None) for name in names)
 
+    async def of_owner(self, owner: PayloadOwner) -> list[StoredPayload]:
+        """Return the payloads of *owner*, without their bytes."""
+        return [_scanned(found) async for page in self._objects.scan(self._folder(owner)) for found in page]
+
     async def scan(self) -> AsyncIterator[Sequence[StoredPayload]]:
         """Yield the payloads of all owners, a page at a time."""
         async for objects in self._objects.scan(f"{self._prefix}-payloads/"):
             yield [_scanned(found) for found in objects]
+
+    async def of(self, owner: PayloadOwner) -> list[StoredPayload]:
+        """Return the payloads of *owner*."""
+        pages_of = self._objects.scan(self._folder(owner))
+        return [_scanned(found) async for objects in pages_of for found in objects]
 
     async def remove_unchanged(self, versions: Versions) -> bool:
         """Remove a payload unless it was put again since the scan; return whether it is gone."""
@@ -113,6 +161,27 @@ class ChunkPayloads:
         bodies = [read_chunk(document) for document in documents if document is not None]
         return b"".join(bodies) if len(bodies) == len(documents) else None
 
+    async def copy(
+        self,
+        source: PayloadOwner,
+        target: PayloadOwner,
+        refs: Collection[PayloadRef],
+        *,
+        parts_at: int | None,
+    ) -> set[PayloadRef]:
+        """As in a bucket, but read and written again: Firestore copies nothing by itself."""
+        gone: set[PayloadRef] = set()
+
+        async def copy(ref: PayloadRef) -> None:
+            data = await self.get(source, ref)
+            if data is None or not ref.fits(data):
+                gone.add(ref)
+            else:
+                await self.put(target, Payload(ref=ref, data=data), parts_at=parts_at)
+
+        await fan_out(copy(ref) for ref in refs)
+        return gone
+
     async def renew_all(self, owner: PayloadOwner, *, parts_at: int) -> None:
         """As in a bucket."""
         await renew(
@@ -132,6 +201,10 @@ class ChunkPayloads:
             groups = _by_payload([*rest, *chunks])
             rest = [] if is_last else groups.pop()[1]  # a payload may go on in the next page
             yield [_joined(*group) for group in groups]
+
+    async def of(self, owner: PayloadOwner) -> list[StoredPayload]:
+        """As in a bucket, by the paths of the chunks alone."""
+        return [_joined(*group) for group in _by_payload(await self._chunks(owner, "__name__"))]
 
     async def remove_unchanged(self, versions: Versions) -> bool:
         """As in a bucket, all chunks in one commit."""
@@ -184,6 +257,28 @@ class Payloads:
         for payload in payloads:
             telemetry.count_spilled(payload.ref.size, payload.ref.place.value)
 
+    async def copy(
+        self,
+        source: PayloadOwner,
+        target: PayloadOwner,
+        refs: AbstractSet[PayloadRef],
+        *,
+        parts_at: int | None,
+        skip_missing: bool,
+    ) -> None:
+        """Copy payloads, side by side, to be kept until *parts_at* at least; durable on return.
+
+        Raises:
+            PayloadMissingError: one is gone or damaged, and *skip_missing* is false.
+            StoredDataError: they are in a bucket that was not given.
+        """
+        ordered = sorted(refs, key=lambda ref: ref.sha256)
+        for place in PayloadPlace:
+            mine = [ref for ref in ordered if ref.place is place]
+            gone = await self.at(place).copy(source, target, mine, parts_at=parts_at) if mine else ()
+            if gone and not skip_missing:
+                raise _unreadable(source, min(gone, key=lambda ref: ref.sha256), "missing or damaged")
+
     async def get(self, owner: PayloadOwner, ref: PayloadRef) -> bytes:
         """Return the bytes that *ref* names.
 
@@ -202,6 +297,11 @@ class Payloads:
             if place is not None:
                 async for found in place.scan():
                     yield found
+
+    @property
+    def in_bucket(self) -> BucketPayloads | None:
+        """The payloads in the bucket, ``None`` without one."""
+        return self._in_bucket
 
     async def close(self) -> None:
         """Close what was opened for the bucket."""

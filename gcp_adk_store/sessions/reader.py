@@ -13,10 +13,11 @@ from gcp_adk_store.codec.events import StoredEvent, complete_event, decode_event
 from gcp_adk_store.codec.initial import unpack_initial
 from gcp_adk_store.codec.stored import HEADER_FIELDS, read_header, read_segment, read_session
 from gcp_adk_store.codec.writes import Document
-from gcp_adk_store.errors import PayloadMissingError, StoredDataError
+from gcp_adk_store.errors import PayloadMissingError, PointMissingError, StoredDataError
 from gcp_adk_store.model.history import Point, keys_of_initial, last_values, state_at, unknown_state
 from gcp_adk_store.model.keys import SessionKey, UserKey
 from gcp_adk_store.model.payloads import PayloadRef
+from gcp_adk_store.model.segment_numbers import newest_live
 from gcp_adk_store.model.sessions import (
     Marker,
     Segment,
@@ -46,12 +47,28 @@ _SEGMENTS_PER_READ: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class _Chosen:
+class Chosen:
     """What a read returns of a session, without payloads."""
 
     stored: StoredSession
     events: list[StoredEvent]
     changed: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """What a session was at a point, without payloads, and what it became since."""
+
+    stored: StoredSession
+    """As it was at the point, with the tail and the segments of now."""
+    segments: list[Segment]
+    """Its live segments."""
+    events: list[StoredEvent]
+    """All its events; those that are a payload as a whole are complete."""
+    count: int
+    """How many of them are before the point."""
+    changed: frozenset[str]
+    """The keys of its state that events after the point changed."""
 
 
 class SessionReader(CompletingReader):
@@ -75,9 +92,9 @@ class SessionReader(CompletingReader):
             UnavailableError: others changed the session each time until the deadline.
         """
 
-        async def choose(stored: StoredSession) -> _Chosen | None:
+        async def choose(stored: StoredSession) -> Chosen | None:
             events = await self._events(stored, config)
-            return None if events is None else _Chosen(stored, events)
+            return None if events is None else Chosen(stored, events)
 
         return await self._find(key, choose, whole=wants_events(config))
 
@@ -91,19 +108,59 @@ class SessionReader(CompletingReader):
         """
         return await self._find(key, partial(self._at, point=point, omit_unknown=omit_unknown), whole=True)
 
+    async def find_past(
+        self, key: SessionKey, point: Point | None, *, omit_unknown: bool, reader: UserKey
+    ) -> "tuple[StoredSession, Past, Found] | None":
+        """Return a session as it is stored, what it was at *point*, and as the user *reader* reads that.
+
+        The point is by default now.
+
+        Raises:
+            PointMissingError, InitialStateUnknownError, StoredDataError, UnavailableError: as
+                :meth:`find_at`.
+        """
+        seen: list[tuple[StoredSession, Past]] = []
+
+        async def choose(stored: StoredSession) -> Chosen | None:
+            past = await self.past(stored, point=point, omit_unknown=omit_unknown)
+            if past is None:
+                return None
+            seen[:] = [(stored, past)]
+            return Chosen(past.stored, past.events[: past.count], past.changed)
+
+        found = await self._find(key, choose, whole=True, reader=reader)
+        return None if found is None else (*seen[0], found)
+
+    async def find_before(self, key: SessionKey, invocation_id: str) -> Found | None:
+        """Return a session as it was before an invocation, without keys whose values are unknown.
+
+        ``None`` stands for a session that does not exist, and for one without the invocation.
+        """
+        try:
+            return await self.find_at(key, Point.before_invocation(invocation_id), omit_unknown=True)
+        except PointMissingError:
+            return None
+
     async def _find(
-        self, key: SessionKey, choose: Callable[[StoredSession], Awaitable["_Chosen | None"]], *, whole: bool
+        self,
+        key: SessionKey,
+        choose: Callable[[StoredSession], Awaitable["Chosen | None"]],
+        *,
+        whole: bool,
+        reader: UserKey | None = None,
     ) -> Found | None:
         """Return what *choose* picks of a session, read again while others change what it needs.
 
-        It picks nothing if a segment is gone. The document has no tail unless it is read *whole*.
+        It picks nothing if a segment is gone. The document has no tail unless it is read *whole*. The state
+        of the user is that of *reader*, by default the session's own.
         """
+        reader = reader or key.owner
         lost: tuple[str, int] | None = None
         incomplete: list[str | None] | None = None
         rereads = Rereads(self._documents.deadline_s)
         while True:
             fields = None if whole else HEADER_FIELDS
-            document, app, user = await self._documents_of(key, fields=fields)
+            document, app, user = await self._documents_of(key, fields=fields, reader=reader)
             if document is None:
                 return None
             stored = await decoded(read_session if whole else read_header, document)
@@ -114,7 +171,7 @@ class SessionReader(CompletingReader):
             try:
                 chosen = await choose(stored)
                 if chosen is not None:
-                    shared = await self._complete_shared(key.owner, app, user)
+                    shared = await self._complete_shared(reader, app, user)
                     found = await self.complete(chosen.stored, chosen.events, shared)
                     if found is not None:
                         return replace(found, changed=chosen.changed)
@@ -129,22 +186,27 @@ class SessionReader(CompletingReader):
                 incomplete = seen
             await rereads.again()
 
-    async def _at(self, stored: StoredSession, *, point: Point, omit_unknown: bool) -> "_Chosen | None":
+    async def _at(self, stored: StoredSession, *, point: Point, omit_unknown: bool) -> "Chosen | None":
+        past = await self.past(stored, point=point, omit_unknown=omit_unknown)
+        return None if past is None else Chosen(past.stored, past.events[: past.count], past.changed)
+
+    async def past(self, stored: StoredSession, *, point: Point | None, omit_unknown: bool) -> "Past | None":
         """Return a session as it was at *point*, without payloads; ``None`` if a segment is gone."""
-        segments = await self.segments(stored, range(stored.sealed))
+        segments = await self.segments(stored, stored.live)
         if segments is None:
             return None
         pauses = Pauses()
         events: list[StoredEvent] = []
-        for number, texts in enumerate([*(segment.texts for segment in segments), stored.tail]):
+        runs = [*(segment.texts for segment in segments), stored.tail]
+        for number, texts in zip([*stored.live, stored.sealed], runs, strict=True):
             events += await decode_events(texts, where=self.place_of(stored, number), pauses=pauses)
         events = await self._unpacked(stored, events)
-        count = point.kept([one.event for one in events])
+        count = len(events) if point is None else point.kept([one.event for one in events])
         deltas = [split_scopes(one.event.actions.state_delta).session for one in events]
         kept, later = last_values(deltas[:count]), last_values(deltas[count:])
         initial: Mapping[str, Any] | None = {}
         if keys_of_initial(kept, later):
-            initial = await self._initial(stored, segments)
+            initial = await self.initial(stored, segments)
         state, unknown = state_at(stored.state, kept=kept, later=later, initial=initial)
         if unknown and not omit_unknown:
             raise unknown_state(unknown)
@@ -157,7 +219,7 @@ class SessionReader(CompletingReader):
                 last_update_time=stored.last_update_time if last is None else last,
                 update_time="",  # of a handle that others have overtaken: an append conflicts, or merges
             )
-        return _Chosen(stored, events[:count], frozenset(later))
+        return Past(stored, segments, events, count, frozenset(later))
 
     async def _unpacked(self, stored: StoredSession, events: Sequence[StoredEvent]) -> list[StoredEvent]:
         """Return *events* with those in full that are a payload as a whole; their state is needed."""
@@ -173,7 +235,7 @@ class SessionReader(CompletingReader):
         except StoredDataError as exc:
             raise StoredDataError(f"{mine.path}: {exc}") from exc.__cause__
 
-    async def _initial(self, stored: StoredSession, segments: Sequence[Segment]) -> Mapping[str, Any] | None:
+    async def initial(self, stored: StoredSession, segments: Sequence[Segment]) -> Mapping[str, Any] | None:
         """Return the state that a session was created with, without payloads; ``None`` if it is unknown."""
         initial = segments[0].initial if segments else stored.initial
         if not isinstance(initial, PayloadRef):
@@ -189,9 +251,9 @@ class SessionReader(CompletingReader):
         """Return a session with the events appended since *marker*; ``None`` if it is another one now."""
         document, app, user = await self._documents_of(key)
         stored = await decoded(read_session, document) if document else None
-        if stored is None or stored.epoch != marker.epoch:
+        if stored is None or (stored.epoch, stored.restores) != (marker.epoch, marker.restores):
             return None
-        count = events_to_settle(marker, stored)
+        count = events_to_settle(marker, stored) or 0
         texts = await self.newest(stored, at_least=count)
         start = max(0, len(texts) - count)
         newest = await decode_events(
@@ -201,13 +263,12 @@ class SessionReader(CompletingReader):
         return await self.complete(stored, newest, shared)
 
     async def _documents_of(
-        self, key: SessionKey, *, fields: Sequence[str] | None = None
+        self, key: SessionKey, *, fields: Sequence[str] | None = None, reader: UserKey | None = None
     ) -> list[Document | None]:
-        """Return the documents of a session, its app and its user."""
+        """Return the documents of a session, its app and its user, or another user, the *reader*."""
         layout = self._layout
-        return await self._documents.get(
-            [layout.session(key), layout.app(key.app), layout.user(key.owner)], fields=fields
-        )
+        paths = [layout.session(key), layout.app(key.app), layout.user(reader or key.owner)]
+        return await self._documents.get(paths, fields=fields)
 
     async def stored(self, key: SessionKey) -> StoredSession | None:
         """Return the session document as it is now."""
@@ -219,11 +280,12 @@ class SessionReader(CompletingReader):
         if stored is None:
             return ()
         texts = list(stored.tail)
-        unread = stored.sealed
+        live = stored.live
+        unread = len(live)
         step = unread if at_least is None else 1
         while unread and (at_least is None or len(texts) < at_least):
             first = max(0, unread - step)
-            segments = await self.segments(stored, range(first, unread))
+            segments = await self.segments(stored, live[first:unread])
             if segments is None:
                 break  # another call deleted the session: the next commit finds that out
             texts[:0] = [text for segment in segments for text in segment.texts]
@@ -248,18 +310,19 @@ class SessionReader(CompletingReader):
             return []
         pauses = Pauses()
         events = await decode_events(stored.tail, where=self.place_of(stored, stored.sealed), pauses=pauses)
-        unread = stored.sealed
+        live = stored.live
+        unread = len(live)
         step = unread if wants_all_events(config) else 1
         running_max = stored.sealed_max
         while unread and wants_older(
             config, have=len(select_events(events, config)), running_max=running_max
         ):
             first = max(0, unread - step)
-            segments = await self.segments(stored, range(first, unread))
+            segments = await self.segments(stored, live[first:unread])
             if segments is None:
                 return None
             older: list[StoredEvent] = []
-            for number, segment in enumerate(segments, start=first):
+            for number, segment in zip(live[first:unread], segments, strict=True):
                 older += await decode_events(
                     segment.texts, where=self.place_of(stored, number), pauses=pauses
                 )
@@ -272,9 +335,9 @@ class SessionReader(CompletingReader):
         """Return the path of the document that holds a segment; the tail has the number of its later one."""
         if number == stored.sealed:
             return self._layout.session(stored.key)
-        return self._layout.segments(stored.key, stored.epoch, range(number, number + 1))[0]
+        return self._layout.segments(stored.key, stored.epoch, [number])[0]
 
-    async def segments(self, stored: StoredSession, numbers: range) -> list[Segment] | None:
+    async def segments(self, stored: StoredSession, numbers: Sequence[int]) -> list[Segment] | None:
         """Return segments by number, from memory where they are known; ``None`` if one is gone.
 
         Raises:
@@ -295,7 +358,8 @@ class SessionReader(CompletingReader):
                 if pauses.is_due:
                     await pauses.take()
         found = [known[path] for path in paths]
-        if numbers.stop == stored.sealed and found and found[-1].running_max != stored.sealed_max:
+        ends = found and numbers[-1] == newest_live(stored.sealed, stored.cut)
+        if ends and found[-1].running_max != stored.sealed_max:
             # One commit writes both: others follow it that the session does not count.
             raise StoredDataError(f"{self._layout.session(stored.key)} does not end with {paths[-1]}")
         return found
@@ -303,7 +367,7 @@ class SessionReader(CompletingReader):
 
 def segment_missing(stored: StoredSession) -> StoredDataError:
     """Return the error for a session that lacks a segment."""
-    return StoredDataError(f"one of the {stored.sealed} segments is missing")
+    return StoredDataError(f"one of the {len(stored.live)} segments is missing")
 
 
 async def decode_events(

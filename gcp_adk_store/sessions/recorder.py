@@ -15,6 +15,7 @@ from gcp_adk_store.errors import (
 )
 from gcp_adk_store.model.expiry import Expiry
 from gcp_adk_store.model.keys import SessionKey
+from gcp_adk_store.model.payloads import PayloadPlace
 from gcp_adk_store.model.sessions import (
     Append,
     Marker,
@@ -58,7 +59,7 @@ class SessionRecorder:
     async def append(
         self, key: SessionKey, append: Append, marker: Marker | None, change: Spilled, *, merging: bool
     ) -> Appended:
-        """Store one event and its change of state, exactly once.
+        """Store events and their change of state in one commit, exactly once.
 
         Without a *marker*, or when *merging*, it follows all events that others appended.
 
@@ -74,7 +75,7 @@ class SessionRecorder:
                 raise SessionMissingError(NOT_FOUND)
             base, merging = seen.marker, True
         parts_at = None
-        if change.app or change.user or change.session:
+        if change.has_payloads:
             # This refuses an append that cannot be stored, before anything is written.
             await self._spell(key, append, base)
             parts_at = await self._lifetimes.new_part(key, base)
@@ -95,7 +96,7 @@ class SessionRecorder:
         rereads = Rereads(self._storage.documents.deadline_s)
         merged = False
         while True:
-            expiry = await self._lifetimes.extend(key, append, base, new_part=new_part)
+            expiry = await self._lifetimes.extend(key, base, spilled=append.spilled, new_part=new_part)
             writes = await self._spell(key, append, base, expiry)
             try:
                 # The update time moves with the write, so a second run is refused and settled.
@@ -104,7 +105,7 @@ class SessionRecorder:
                 refused = exc
             else:
                 return Appended(
-                    marker=base.advanced(append.text, written.update_time, expiry),
+                    marker=base.advanced(append, written.update_time, expiry),
                     tail_bytes=written.incremented["tail_bytes"],
                     merged=merged,
                 )
@@ -136,11 +137,11 @@ class SessionRecorder:
         return await apart(lambda: self._storage.layout.append(key, append, base, expiry), light=light)
 
     async def holds(self, key: SessionKey, append: Append) -> bool:
-        """Return whether exactly this event is stored, at any time before."""
+        """Return whether exactly these events are stored, since any time before."""
         stored = await self._reader.stored(key)
         if stored is None or stored.has_expired:
             return False
-        return append.text in await self._reader.newest(stored, at_least=None)
+        return set(append.texts) <= set(await self._reader.newest(stored, at_least=None))
 
     async def missed(self, key: SessionKey, marker: Marker) -> Found | None:
         """Return what others wrote since *marker*; ``None`` if it cannot be read."""
@@ -200,11 +201,12 @@ class Lifetimes:
         return base.expiry.of_new_part(self._storage.documents.clock.now())
 
     async def extend(
-        self, key: SessionKey, append: Append, base: Marker, *, new_part: int | None
+        self, key: SessionKey, base: Marker, *, spilled: frozenset[PayloadPlace], new_part: int | None
     ) -> Expiry | None:
-        """Return the expiry that *append* gives the session; first renew parts that would expire before it.
+        """Return the expiry that a write gives the session; first renew parts that would expire before it.
 
-        *new_part* is the expiry of a part that the append adds, in Unix seconds.
+        *new_part* is the expiry of a part that the write adds, in Unix seconds; *spilled* says where the
+        payloads are that it refers to.
 
         Raises:
             SessionMissingError: the session has expired, and no append of others has extended it.
@@ -218,7 +220,7 @@ class Lifetimes:
         if not expiry.outlives_its_parts:
             return expiry
         parts_at = expiry.of_new_part(now)
-        await self._renew(key, append, base, parts_at=parts_at)
+        await self._renew(key, base, spilled, parts_at=parts_at)
         return expiry.renewed_until(parts_at)
 
     async def _require_alive(self, key: SessionKey, base: Marker) -> None:
@@ -227,12 +229,14 @@ class Lifetimes:
             if seen is None or seen.has_expired:
                 raise SessionMissingError(NOT_FOUND)
 
-    async def _renew(self, key: SessionKey, append: Append, base: Marker, *, parts_at: int) -> None:
+    async def _renew(
+        self, key: SessionKey, base: Marker, spilled: frozenset[PayloadPlace], *, parts_at: int
+    ) -> None:
         stored = await self._reader.header(key)
         if stored is None or stored.update_time != base.update_time:
             return  # the commit that follows is refused
         documents, payloads, layout = self._storage.documents, self._storage.payloads, self._storage.layout
-        paths = layout.segments(key, stored.epoch, range(stored.sealed))
+        paths = layout.segments(key, stored.epoch, stored.live)
 
         async def segments() -> list[Document]:
             found = await documents.get(paths, fields=("expire_at",)) if paths else []
@@ -243,7 +247,7 @@ class Lifetimes:
 
         await renew(documents, layout, segments, parts_at=parts_at)
         owner = layout.session_payloads(key, stored.epoch)
-        for place in stored.spilled | append.spilled:
+        for place in stored.spilled | spilled:
             await payloads.at(place).renew_all(owner, parts_at=parts_at)
 
     async def _has_changed(self, stored: StoredSession) -> bool:
@@ -267,8 +271,10 @@ def resolve(
 
     Raises:
         SessionMissingError: the session is gone; nothing was written.
-        SessionConflictError: another writer was first, and *merging* is false; nothing was written.
-        OutcomeUnknownError: the session is gone, and the append may have changed shared state before that.
+        SessionConflictError: another writer was first, and *merging* is false, or the session was restored;
+            the session does not have the event.
+        OutcomeUnknownError: the session is gone or was restored, and the append may have changed shared state
+            before that.
     """
     if stored is None or settlement is Settlement.MISSING:
         if refused.perhaps_own and (append.delta.app or append.delta.user):
@@ -281,7 +287,17 @@ def resolve(
         return Appended(marker=stored.marker, tail_bytes=0)
     if settlement is Settlement.OVERTAKEN:
         # Without an update time, the handle's next append finds what others appended.
-        return Appended(marker=base.advanced(append.text, "", stored.expiry), tail_bytes=0)
+        return Appended(marker=base.advanced(append, "", stored.expiry), tail_bytes=0)
+    if settlement is Settlement.RESTORED:
+        if refused.perhaps_own and (append.delta.app or append.delta.user):
+            raise OutcomeUnknownError(
+                "sent and not answered, and then the session was restored to an earlier point; read before "
+                "repeating it"
+            ) from refused
+        raise SessionConflictError(
+            "The session was restored to an earlier point since it was loaded: it lost the events after the "
+            "point. Read the session again, and decide again whether to append."
+        ) from refused
     if settlement is Settlement.STALE and not merging:
         raise SessionConflictError(
             "The session has been modified in storage since it was loaded. "
@@ -302,5 +318,5 @@ def _sealed_tail(stored: StoredSession) -> Segment:
         running_max=max(timestamps),
         chain_begin=stored.chain_sealed or head,
         chain_end=head,
-        initial=None if stored.sealed else stored.initial,
+        initial=None if stored.live else stored.initial,
     )

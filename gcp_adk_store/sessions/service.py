@@ -2,11 +2,9 @@
 
 import logging
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any, Literal, Self, Unpack
 
-from google.adk.events import Event
 from google.adk.platform import time as platform_time
 from google.adk.platform import uuid as platform_uuid
 from google.adk.sessions import BaseSessionService, Session
@@ -20,34 +18,47 @@ from gcp_adk_store.cloud.firestore.documents import open_documents
 from gcp_adk_store.cloud.storage.calls import StorageCalls, StorageClient
 from gcp_adk_store.cloud.storage.objects import Objects
 from gcp_adk_store.codec.documents import Layout
-from gcp_adk_store.errors import PointMissingError
 from gcp_adk_store.model.expiry import Expiry
 from gcp_adk_store.model.garbage import DEFAULT_AGE_S, Garbage
-from gcp_adk_store.model.history import Point
 from gcp_adk_store.model.keys import SessionKey, UserKey
-from gcp_adk_store.model.state import split_scopes
 from gcp_adk_store.operations import telemetry
 from gcp_adk_store.operations.bounds import Bounds, operation
 from gcp_adk_store.operations.closing import Closing
 from gcp_adk_store.operations.forks import OfOneProcess
 from gcp_adk_store.operations.limiter import Limiter
 from gcp_adk_store.operations.lru import Lru
-from gcp_adk_store.sessions.appends import Follower, HeldEvents, Spelling, UnderWay, learn
+from gcp_adk_store.sessions.appending import AppendMethods, Queues
+from gcp_adk_store.sessions.appends import HeldEvents, Spelling, UnderWay
 from gcp_adk_store.sessions.arguments import require_either
+from gcp_adk_store.sessions.check_methods import CheckMethods
+from gcp_adk_store.sessions.descriptions import DescriptionMethods
+from gcp_adk_store.sessions.fork_methods import ForkMethods
+from gcp_adk_store.sessions.forking import SessionForks
 from gcp_adk_store.sessions.garbage import Collector
-from gcp_adk_store.sessions.handle import made_session, mark, marker_of, to_session
-from gcp_adk_store.sessions.histories import HistoryMethods
-from gcp_adk_store.sessions.lifecycle import SessionLifecycle
+from gcp_adk_store.sessions.handle import made_session, to_session
+from gcp_adk_store.sessions.lifecycle import RemoveCopies, SessionLifecycle
+from gcp_adk_store.sessions.listings import ListingMethods
 from gcp_adk_store.sessions.payload_store import Payloads
 from gcp_adk_store.sessions.reader import SessionReader
 from gcp_adk_store.sessions.recorder import SessionRecorder
+from gcp_adk_store.sessions.restores import PutBack, RestoreMethods, Restorer
 from gcp_adk_store.sessions.storage import SessionStorage
 from gcp_adk_store.settings import ArtifactLimits, SessionLimits, SessionOptions, StoreSettings
 
 logger = logging.getLogger(__name__)
 
 
-class FirestoreSessionService(HistoryMethods, OfOneProcess, Closing, BaseSessionService):
+class FirestoreSessionService(
+    AppendMethods,
+    CheckMethods,
+    ForkMethods,
+    RestoreMethods,
+    ListingMethods,
+    DescriptionMethods,
+    OfOneProcess,
+    Closing,
+    BaseSessionService,
+):
     """ADK's session service on Firestore, for any number of processes, threads and event loops.
 
     ``async with`` closes the connections that the service opened. It can be made before the process forks. It
@@ -156,7 +167,15 @@ class FirestoreSessionService(HistoryMethods, OfOneProcess, Closing, BaseSession
         )
         self._recorder = SessionRecorder(self._storage, self._reader)
         self._lifecycle = SessionLifecycle(self._storage, self._reader)
-        self._collector = Collector(self._storage, self._reader, self._lifecycle)
+        self._restorer = Restorer(self._storage, self._reader, self._spelling)
+        self._forks = SessionForks(
+            self._storage,
+            self._reader,
+            self._lifecycle,
+            self._limits,
+            skip_missing=on_missing_payload == "placeholder",
+        )
+        self._collector = Collector(self._storage, self._reader, self._lifecycle, self._restorer)
         limiter = partial(
             Limiter, max_waiting=self._limits.max_waiting, longest_wait_s=self._limits.deadline_s
         )
@@ -173,13 +192,13 @@ class FirestoreSessionService(HistoryMethods, OfOneProcess, Closing, BaseSession
         # hold them. A known id is only a reason to ask storage for the event.
         self._delivered = Lru[tuple[SessionKey, str], bool](self._limits.delivered_events)
         self._held = HeldEvents()
-        self.follower: Follower | None = None
-        """Is told of each event after its append; it must not fail."""
+        self.follower = None
+        self._queues = Queues()
         self._under_way = UnderWay(self._limiter)
 
     @property
     def storage(self) -> SessionStorage:
-        """Where the sessions are stored, for a memory service beside this one."""
+        """Where it stores sessions, for the other services of one store."""
         return self._storage
 
     @operation
@@ -243,34 +262,6 @@ class FirestoreSessionService(HistoryMethods, OfOneProcess, Closing, BaseSession
         found = await self._reader.find(key, config)
         return None if found is None else to_session(found)
 
-    @operation(limited=False)
-    async def append_event(self, session: Session, event: Event) -> Event:
-        """Store *event* and its change of state, then apply both to *session*; 1 commit.
-
-        A partial event is returned unchanged. An equal event that is stored already is not stored again, if
-        *session* holds it or this process stored it lately. Cancelling the caller does not stop an append
-        that began, as long as its event loop runs: *session* stays equal to storage. Large content becomes
-        payloads, which are written first.
-
-        An event of ADK's ``Runner.rewind_async`` is stored with the state delta that leaves the session's own
-        state as :meth:`get_session_at` says; keys that it did not have become ``None``. This takes 1 read.
-
-        Raises:
-            SessionMissingError: the session does not exist; nothing was written.
-            SessionConflictError: another writer was first; nothing was written. Reload and decide again,
-                or use ``on_conflict="merge"``.
-            InvalidInputError: the event is not JSON, a piece of it is over
-                ``SessionLimits.max_payload_bytes``, or the state would exceed Firestore's limits.
-            OutcomeUnknownError: not answered before the deadline; reload before repeating.
-        """
-        if event.partial:
-            return event
-        key = SessionKey(app=session.app_name, user=session.user_id, session=session.id)
-        permit = await self._limiter.acquire(key)  # cancelled here, nothing was sent
-        return await self._under_way.see_through(
-            permit, self.bounds.run(lambda: self._append(key, session, event))
-        )
-
     @operation
     async def delete_session(self, *, app_name: str, user_id: str, session_id: str) -> None:
         """Remove a session and its events; a missing session is accepted.
@@ -294,10 +285,10 @@ class FirestoreSessionService(HistoryMethods, OfOneProcess, Closing, BaseSession
     async def find_garbage(self, *, older_than_s: float = DEFAULT_AGE_S) -> AsyncIterator[Garbage]:
         """Yield unreferenced data below the service's prefix that is older than *older_than_s*.
 
-        These are interrupted deletions, and payloads without a reference: of failed appends, of values that
-        were replaced, of sessions that Firestore removed. Data of a document that cannot be read has the kind
-        ``GarbageKind.UNREADABLE``, and stays. Reads the names of all payloads, and the documents that old
-        payloads belong to.
+        These are interrupted deletions, restores and forks, and payloads without a reference: of failed
+        appends, of values that were replaced, of sessions that Firestore removed. Data of a document that
+        cannot be read has the kind ``GarbageKind.UNREADABLE``, and stays. Reads the names of all payloads,
+        and the documents that old payloads belong to.
 
         Args:
             older_than_s: Seconds since the last write, an hour at least, a day by default: far more than the
@@ -310,80 +301,21 @@ class FirestoreSessionService(HistoryMethods, OfOneProcess, Closing, BaseSession
             yield garbage
 
     @operation
-    async def remove_garbage(self, garbage: Garbage) -> bool:
+    async def remove_garbage(
+        self, garbage: Garbage, *, put_back: PutBack | None = None, remove_copies: RemoveCopies | None = None
+    ) -> bool:
         """Remove what :meth:`find_garbage` found unless it is in use again; return whether it is gone.
 
-        Writers and other collectors may run at the same time.
+        Writers and other collectors may run at the same time. A restore that has artifacts to take back stays
+        without *put_back*, and a fork that may have copied artifacts without *remove_copies*:
+        ``Store.remove_garbage`` calls this with both.
 
         Raises:
             OutcomeUnknownError: not answered; calling again is safe.
         """
-        return await self._collector.remove(garbage)
-
-    async def flush(self) -> None:
-        """Wait for the running appends of this event loop, also those whose caller was cancelled.
-
-        ADK's servers call it when they end, and do not close the service. Every acknowledged write is durable
-        before.
-        """
-        await self._under_way.wait()
-        if self.follower is not None:
-            await self.follower.flush()
+        return await self._collector.remove(garbage, put_back, remove_copies)
 
     async def close(self) -> None:
         """Wait as :meth:`flush` does, then close own connections."""
         await self.flush()
         await self._storage.close()
-
-    async def _append(self, key: SessionKey, session: Session, event: Event) -> Event:
-        self._apply_temp_state(session, event)
-        spelled = await self._spelling.of_event(event)
-        in_handle = self._held.holds(session, event.id)
-        known = in_handle or self._delivered.get((key, event.id))
-        if known and await self._recorder.holds(key, spelled.append):
-            return self._trim_temp_delta_state(event)
-        if event.actions.rewind_before_invocation_id is not None:
-            spelled = await self._spelling.of_event(await self._rewound(key, event))
-            if known and await self._recorder.holds(key, spelled.append):
-                return self._trim_temp_delta_state(event)
-        marker = marker_of(session)
-        merging = self._on_conflict == "merge"
-        appended = await self._recorder.append(key, spelled.append, marker, spelled.change, merging=merging)
-        missed = None
-        if appended.merged and marker is not None:
-            missed = await self._recorder.missed(key, marker)
-            appended = replace(appended, marker=marker.at(""))  # unless the handle learns what it missed
-        self._delivered.put((key, event.id), value=True)
-        # Without an await, the caller's session becomes equal to storage.
-        event = self._trim_temp_delta_state(event)
-        event.actions.state_delta = spelled.delta
-        self._update_session_state(session, event)
-        held = spelled.held(event)
-        if not (in_handle and any(one is event for one in session.events)):
-            session.events.append(held)
-        session.last_update_time = spelled.append.timestamp
-        mark(session, appended.marker)
-        if missed is not None:
-            learn(session, missed, held)
-        if self.follower is not None:
-            self.follower.appended(session, held)
-        if appended.tail_bytes >= self._limits.seal_tail_bytes:
-            mark(session, await self._recorder.seal(key, marker_of(session)))
-        return event
-
-    async def _rewound(self, key: SessionKey, event: Event) -> Event:
-        """Return an event of ADK's rewind that sets the session's own state to what it was.
-
-        ADK computes the state from the events alone, and would set all keys of the initial state to ``None``.
-        """
-        point = Point.before_invocation(event.actions.rewind_before_invocation_id or "")
-        try:
-            found = await self._reader.find_at(key, point, omit_unknown=True)
-        except PointMissingError:
-            return event
-        if found is None:
-            return event
-        mine = split_scopes(event.actions.state_delta).session
-        delta = {name: value for name, value in event.actions.state_delta.items() if name not in mine}
-        delta.update((name, found.state.session.get(name)) for name in sorted(found.changed))
-        return event.model_copy(update={"actions": event.actions.model_copy(update={"state_delta": delta})})

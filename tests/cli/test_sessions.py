@@ -4,6 +4,7 @@ import io
 import json
 import re
 import shlex
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from google.adk.events import Event, EventActions
 from google.adk.sessions import Session
 from google.genai import types
 
-from gcp_adk_store import FirestoreSessionService, SessionConflictError
+from gcp_adk_store import FirestoreSessionService, SessionConflictError, SessionInfo
 from gcp_adk_store.cli.session_export import export_session
 from tests.cli.conftest import HOSTILE, STEERING, Deployment, done, follow
 
@@ -82,7 +83,37 @@ def test_a_listing_for_programs_has_the_cursor(deployment: Deployment) -> None:
     ]
     assert third["next_cursor"] is None
     assert deployment.project == first["project"]
-    assert {"app_name", "user_id", "session_id", "last_update_time"} == set(first["sessions"][0])
+    assert {each.name for each in fields(SessionInfo)} == set(first["sessions"][0])
+
+
+def test_a_listing_shows_and_filters_titles_labels_and_turns(deployment: Deployment) -> None:
+    """Of several labels, sessions have all; the next page's command keeps the filter."""
+
+    async def describe() -> None:
+        async with deployment.store() as store:
+            for number in range(3):
+                key: dict[str, Any] = {"app_name": "app", "user_id": "ada", "session_id": f"s{number}"}
+                session = await store.sessions.create_session(**key)
+                event = said("hello")
+                event.invocation_id, event.timestamp = "t1", 1790000000.0 + number
+                await store.sessions.append_event(session, event)
+                labels = {"team": "a b", "even": str(number % 2 == 0)}
+                await store.sessions.update_session_info(**key, title=f"Trip \u202e{number}", labels=labels)
+
+    done(describe())
+    filters = ("--label", "even=True", "--label", "team=a b", "--updated-after", "2026-09-21 14:13:19")
+    arguments = ("sessions", "list", "--app", "app", *filters, "--page-size", "1", "--order", "oldest")
+    result = deployment.run(*arguments)
+    second = deployment.run(*follow(result.stdout.rpartition("next page: ")[2].strip()))
+    found = json.loads(deployment.run(*arguments[:-4], "--json").stdout)["sessions"]
+
+    assert r"s0       Trip \u202e0  team=a b, even=True  1" in result.stdout
+    assert r"s2       Trip \u202e2" in second.stdout
+    assert [("s2", "hello", 1), ("s0", "hello", 1)] == [
+        (each["session_id"], each["last_text"], each["events"]) for each in found
+    ]
+    refused = deployment.run("sessions", "list", "--app", "app", "--label", "team")
+    assert (2, True) == (refused.exit_code, "--label team has no value: pass NAME=VALUE" in refused.stderr)
 
 
 def test_hostile_ids_are_shown_in_one_row_and_steer_nothing(deployment: Deployment) -> None:

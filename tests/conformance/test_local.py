@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -12,14 +11,16 @@ from gcp_adk_store.testing.conformance import (
     MemoryServiceConformance,
     SessionServiceConformance,
 )
+from tests.support.temporary import temporary_folder
 
 
 @pytest.fixture(params=["memory", "folder"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+def store(request: pytest.FixtureRequest) -> Iterator[Store]:
     """A new store."""
-    store = Store.local(":memory:" if request.param == "memory" else tmp_path / "store")
-    yield store
-    asyncio.run(store.close())
+    with temporary_folder() as folder:
+        store = Store.local(":memory:" if request.param == "memory" else folder)
+        yield store
+        asyncio.run(store.close())
 
 
 class TestLocalSessions(SessionServiceConformance):

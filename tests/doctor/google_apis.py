@@ -56,13 +56,16 @@ FORBIDDEN = error(403, "PERMISSION_DENIED")
 MISSING = error(404, "NOT_FOUND")
 
 
-def composite(direction: str, *, state: str = "READY", prefix: str = "adk") -> dict[str, Any]:
+def composite(
+    direction: str, *, of_app: bool = True, labelled: bool = False, state: str = "READY", prefix: str = "adk"
+) -> dict[str, Any]:
     """Return a composite index as the Admin API lists it."""
     return {
         "name": f"{GROUPS}/{prefix}_sessions/indexes/{direction.lower()}-1",
-        "queryScope": "COLLECTION_GROUP",
+        "queryScope": "COLLECTION_GROUP" if of_app else "COLLECTION",
         "fields": [
-            {"fieldPath": "app", "order": "ASCENDING"},
+            *([{"fieldPath": "app", "order": "ASCENDING"}] if of_app else []),
+            *([{"fieldPath": "label_set", "arrayConfig": "CONTAINS"}] if labelled else []),
             {"fieldPath": "last_update_time", "order": direction},
             {"fieldPath": "__name__", "order": direction},
         ],
@@ -173,7 +176,17 @@ class GoogleApis:
             ),
             f"/v1/{GROUPS}/-/indexes": (
                 200,
-                {"indexes": [composite("ASCENDING"), composite("DESCENDING")]},
+                {
+                    "indexes": [
+                        composite("ASCENDING"),
+                        *(
+                            composite(direction, of_app=of_app, labelled=True)
+                            for of_app in (False, True)
+                            for direction in ("ASCENDING", "DESCENDING")
+                        ),
+                        composite("DESCENDING"),
+                    ]
+                },
             ),
             f"/v1/{GROUPS}/-/fields": (
                 200,

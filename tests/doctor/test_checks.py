@@ -118,19 +118,28 @@ RIGHT: list[tuple[str, Callable[[Any], object], str]] = [
                     configured(collection, "*")
                     for collection in ("apps", "users", "segments", "chunks", "memories", "shards")
                 ),
+                *(configured(name, "*") for name in ("tasks", "pieces", "configs", "pushes")),
                 *(
                     configured("sessions", name)
                     for name in (
                         "state",
                         "initial",
                         "initial_payload",
+                        "origin",
                         "tail",
                         "chain",
                         "chain_sealed",
                         "create_time",
                         "sealed_max",
+                        "cut",
                         "expire_at",
                         "parts_expire_at",
+                        "turns",
+                        "last_turn",
+                        "title",
+                        "labels",
+                        "label_set",
+                        "last_text",
                     )
                 ),
             ]

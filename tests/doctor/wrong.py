@@ -124,10 +124,20 @@ WRONG = [
     ),
     Wrong(
         INDEXES,
+        lambda body: body["indexes"].pop(1),
+        "indexes",
+        Status.FAIL,
+        "adk_sessions by label_set contains and last_update_time ascending of one user is missing",
+        "--query-scope=collection --field-config=field-path=label_set,array-config=contains "
+        f"--field-config=field-path=last_update_time,order=ascending {WHERE}",
+        "google_firestore_index",
+    ),
+    Wrong(
+        INDEXES,
         without("indexes"),
         "indexes",
         Status.FAIL,
-        "ascending is missing; list_sessions_page",
+        "of one user is missing; list_sessions_page",
         "gcloud firestore indexes composite create --collection-group=adk_sessions",
     ),
     Wrong(

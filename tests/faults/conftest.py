@@ -1,8 +1,8 @@
 """Put proxies before the emulators, and read what is stored past them."""
 
 import asyncio
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 import pytest
@@ -11,9 +11,24 @@ from google.cloud.firestore import Client
 
 from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, STORAGE_VARIABLE, Emulator
 from gcp_adk_store.testing.faults.storage_proxy import StorageProxy
+from tests.faults.operations import OPERATIONS
 
 WHO: dict[str, Any] = {"app_name": "app", "user_id": "user", "session_id": "session"}
 SESSION_PATH = "adk_apps/app/adk_users/user/adk_sessions/session"
+
+Way = TypeVar("Way")
+
+
+class Ways:
+    """Chooses how the steps of an operation go wrong: each in every way, or each in one, in turn."""
+
+    def __init__(self, turn: int | None) -> None:
+        """Choose all ways if *turn* is None; else begin with the way of that number."""
+        self._turn = turn
+
+    def of(self, step: int, ways: Sequence[Way]) -> Sequence[Way]:
+        """Return which of *ways* the step of this number goes wrong in."""
+        return ways if self._turn is None else (ways[(self._turn + step) % len(ways)],)
 
 
 async def until(is_so: Callable[[], object]) -> None:
@@ -21,6 +36,13 @@ async def until(is_so: Callable[[], object]) -> None:
     async with asyncio.timeout(10):
         while not is_so():  # noqa: ASYNC110  # what is looked at is in other threads and processes
             await asyncio.sleep(0.01)
+
+
+@pytest.fixture
+def ways(request: pytest.FixtureRequest, name: str) -> Ways:
+    """How the steps of the operation *name* go wrong; each operation begins with another way."""
+    every = request.config.getoption("--every-step")
+    return Ways(None if every else list(OPERATIONS).index(name))
 
 
 @pytest.fixture

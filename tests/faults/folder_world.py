@@ -25,7 +25,7 @@ from gcp_adk_store.local.objects import LocalObjects, LocalSigner, LocalUploads
 from gcp_adk_store.local.sweep import sweep_objects
 from gcp_adk_store.sessions.payload_store import Payloads
 from gcp_adk_store.sessions.storage import SessionStorage
-from tests.faults.world import DAY_S, NOW, Holdings, World, meaning
+from tests.faults.world import DAY_S, NOW, Holdings, Tasks, World, meaning
 from tests.support.folder import files_without_object, read_documents, read_objects
 
 T = TypeVar("T")
@@ -86,6 +86,10 @@ class FolderWorld(World):
     def _open_artifacts(self, limits: ArtifactLimits) -> GcsArtifactService:
         backend = self._backend(artifacts=limits)
         return GcsArtifactService.over(backend.objects, backend.uploads, backend.signer, limits)
+
+    def _open_tasks(self, kind: type[Tasks], limits: SessionLimits, *, acting: bool) -> Tasks:
+        del acting
+        return kind.over(self._backend(limits).documents, prefix="adk", limits=limits)
 
     def _read(self) -> Holdings:
         objects = {

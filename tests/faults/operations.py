@@ -2,9 +2,11 @@
 
 import asyncio
 import io
+import random
 from collections.abc import Callable
 from typing import Any
 
+from a2a.types import Artifact, ListTasksRequest, Part, Task, TaskPushNotificationConfig
 from google.adk.events import Event, EventActions
 from google.adk.sessions import Session
 from google.genai import types
@@ -13,14 +15,19 @@ from gcp_adk_store import (
     FirestoreMemoryService,
     FirestoreSessionService,
     GcsArtifactService,
+    Point,
     SessionExistsError,
+    Store,
 )
 from gcp_adk_store.artifacts import file_methods
 from gcp_adk_store.cloud.storage import resumable
+from gcp_adk_store.codec import forks
 from gcp_adk_store.codec.objects import upload_name
 from gcp_adk_store.local import objects
 from gcp_adk_store.model.keys import ArtifactKey
+from gcp_adk_store.tasks import FirestorePushNotificationConfigStore, FirestoreTaskStore
 from tests.faults.world import NOW, World
+from tests.tasks.conftest import of
 
 WHO: dict[str, Any] = {"app_name": "app", "user_id": "user", "session_id": "session"}
 OWNER: dict[str, Any] = {"app_name": "app", "user_id": "user"}
@@ -190,6 +197,23 @@ class Append(Operation):
             assert session.model_dump() == (await service.get_session(**WHO)).model_dump()
 
 
+class Describe(Operation):
+    """``update_session_info``."""
+
+    async def prepare(self, world: World) -> None:
+        """Make a session that has a title and labels, one of which stays."""
+        service = world.sessions()
+        held = await service.create_session(**WHO)
+        await service.append_event(held, event(0))
+        await service.update_session_info(**WHO, title="old", labels={"old": "x", "kept": "x"})
+
+    async def attach(self, world: World) -> Any:
+        return world.sessions(acting=True)
+
+    async def act(self, held: Any) -> Any:
+        return await held.update_session_info(**WHO, title="new", labels={"old": None, "new": "x"})
+
+
 class Delete(Operation):
     """``delete_session``."""
 
@@ -213,6 +237,94 @@ class Delete(Operation):
 
     async def act(self, held: Any) -> Any:
         return await held.delete_session(**WHO)
+
+
+class Fork(Operation):
+    """``fork_session`` of a store."""
+
+    def __init__(
+        self,
+        events: int,
+        *,
+        at: Point | None = None,
+        artifacts: bool = False,
+        large: bool = True,
+        **options: Any,
+    ) -> None:
+        self._events = events
+        self._at = at
+        self._large = large
+        self._artifacts = artifacts
+        self._options = options
+
+    async def prepare(self, world: World) -> None:
+        """Make a session with segments and payloads of every kind, and artifacts."""
+        service = world.sessions(limits={"seal_tail_bytes": 1}, **self._options)
+        held = await service.create_session(**WHO, state=ALL_SCOPES if self._large else None)
+        for number in range(self._events):
+            delta = {"mine": f"{number}" * 200} if self._large else {}
+            await service.append_event(held, event(number, picture=self._large, delta=delta))
+        if self._artifacts:
+            for filename in ("f", "g"):
+                await world.artifacts().save_artifact(
+                    **WHO, filename=filename, artifact=types.Part(text=filename)
+                )
+        await world.collect()  # values that were replaced
+
+    async def attach(self, world: World) -> Any:
+        sessions = world.sessions(acting=True, limits={"seal_tail_bytes": 1}, **self._options)
+        artifacts = world.artifacts(acting=True) if self._artifacts else None
+        return Store(sessions=sessions, artifacts=artifacts), []
+
+    async def act(self, held: Any) -> Any:
+        store, made = held
+        made.append(await store.fork_session(**WHO, at=self._at, to_session_id="fork", to_user_id="other"))
+        return made[0]
+
+    async def recover(self, world: World) -> None:
+        """Fork again; it may exist."""
+        try:
+            await super().recover(world)
+        except SessionExistsError:
+            service = world.sessions(**self._options)
+            assert await service.get_session(app_name="app", user_id="other", session_id="fork")
+
+    async def go_on(self, held: Any) -> None:
+        """Append to the fork that the caller got."""
+        (store, (session,)) = held
+        await store.sessions.append_event(session, event(999))
+        who = {"app_name": "app", "user_id": "other", "session_id": "fork"}
+        assert session.model_dump() == (await store.sessions.get_session(**who)).model_dump()
+
+
+class Restore(Operation):
+    """``restore_session``, of a session with segments and payloads, perhaps with artifacts."""
+
+    def __init__(self, *, artifacts: bool = False, keep: int = 3, **options: Any) -> None:
+        self._artifacts = artifacts
+        self._at = Point.position(keep)
+        self._options = options
+
+    async def prepare(self, world: World) -> None:
+        """Make turns that change state and files."""
+        service = world.sessions(limits={"seal_tail_bytes": 1}, **self._options)
+        files = world.artifacts()
+        held = await service.create_session(**WHO, state={"small": 0, "mine": "i" * 200})
+        for number in range(6):
+            made = event(number, picture=True, delta={"mine": f"{number}" * 200, "small": number})
+            if self._artifacts and number % 2:
+                part = types.Part(text=f"version {number}")
+                version = await files.save_artifact(**FILE, artifact=part)
+                made.actions.artifact_delta = {"f": version}
+            await service.append_event(held, made)
+        await world.collect()  # what values of the state were at the point is gone
+
+    async def attach(self, world: World) -> Any:
+        service = world.sessions(acting=True, **self._options)
+        return Store(sessions=service, artifacts=world.artifacts(acting=True) if self._artifacts else None)
+
+    async def act(self, held: Any) -> Any:
+        return await held.restore_session(**WHO, at=self._at)
 
 
 class Read(Operation):
@@ -330,6 +442,55 @@ async def remembered(service: FirestoreMemoryService) -> list[str | None]:
     return [memory.id for memory in (*found.memories, *listed.memories)]
 
 
+class A2aTasks(Operation):
+    """Any call of a store of A2A tasks or of their configs, after an owner and another have some of both."""
+
+    def __init__(
+        self,
+        kind: type[Any],
+        call: Callable[[Any, Task | None], Any],
+        *,
+        writes: bool = True,
+        atomic: bool = True,
+        known: bool = False,
+    ) -> None:
+        """Prepare *call*; if *known*, it gets the task in pieces as its store returned it."""
+        self._kind = kind
+        self._call = call
+        self.writes = writes
+        self.atomic = atomic
+        self._known = known
+
+    async def prepare(self, world: World) -> None:
+        """Save a small task and one in pieces, and set two configs, of two owners."""
+        tasks, configs = world.tasks(FirestoreTaskStore), world.tasks(FirestorePushNotificationConfigStore)
+        for caller in (CALLER, ANOTHER):
+            small = Task(id="small", context_id="context")
+            large = Task(id="large", artifacts=[Artifact(parts=[Part(raw=INCOMPRESSIBLE)])])
+            for task in (small, large):
+                await tasks.save(task, caller)
+                await configs.set_info(task.id, PUSH_CONFIG, caller)
+
+    async def attach(self, world: World) -> Any:
+        store = world.tasks(self._kind, acting=True)
+        return store, await store.get("large", CALLER) if self._known else None
+
+    async def act(self, held: Any) -> Any:
+        return await self._call(*held)
+
+
+CALLER, ANOTHER = of("caller"), of("another")
+PUSH_CONFIG = TaskPushNotificationConfig(id="config", url="https://a.example")
+INCOMPRESSIBLE = random.Random(1).randbytes(1_000_000)  # noqa: S311  # keeps no secret
+
+
+async def saved_again(store: FirestoreTaskStore, task: Task | None) -> None:
+    """Save a task in pieces, changed."""
+    assert task is not None
+    task.artifacts[0].parts[0].raw = INCOMPRESSIBLE[::-1]
+    await store.save(task, CALLER)
+
+
 UPLOAD_ID = "ab" * 16
 LARGE = b"0123456789abcdef" * 37_500
 
@@ -359,9 +520,10 @@ async def opened(service: GcsArtifactService) -> list[bytes]:
 
 
 def use_small_pieces() -> None:
-    """Send files of some hundred kilobytes piece by piece."""
+    """Send files of some hundred kilobytes piece by piece, and forks in commits of two segments."""
     for module in (resumable, file_methods, objects):
         module.CHUNK_BYTES = 256 * 1024  # type: ignore[attr-defined]  # of the one, imported by the other
+    forks.SEGMENTS_PER_COMMIT = 2  # type: ignore[misc]  # so that few events take several commits
 
 
 LARGE_CHANGE: dict[str, Any] = {"make": lambda: event(1, picture=True, delta=ALL_SCOPES)}
@@ -380,14 +542,23 @@ OPERATIONS: dict[str, Operation] = {
     "append without a marker": Append(bare=True, **LARGE_CHANGE),
     "append that renews chunks": Append(ttl_seconds=100, limits={"seal_tail_bytes": 1}),
     "append that renews objects": Append(ttl_seconds=100, bucket=True),
+    "describe": Describe(),
     "delete": Delete(0),
     "delete with segments and chunks": Delete(2),
     "delete with segments and objects": Delete(2, bucket=True),
+    "fork with chunks": Fork(1),
+    "fork at a point with objects": Fork(2, at=Point.position(1), bucket=True),
+    "fork in several commits": Fork(3, large=False),
+    "fork with artifacts": Fork(1, artifacts=True, large=False),
+    "restore": Restore(),
+    "restore with objects and artifacts": Restore(artifacts=True, bucket=True),
     "get": Read(lambda service: service.get_session(**WHO)),
     "get with objects": Read(lambda service: service.get_session(**WHO), bucket=True),
     "list of a user": Read(lambda service: service.list_sessions(**OWNER)),
     "list of an app": Read(lambda service: service.list_sessions(app_name="app")),
     "page": Read(lambda service: service.list_sessions_page(**OWNER, page_size=1)),
+    "page by labels": Read(lambda service: service.list_sessions_page(**OWNER, labels={"team": "x"})),
+    "info": Read(lambda service: service.get_session_info(**WHO)),
     "iteration over events": Read(iterated),
     "usage": Read(lambda service: service.get_session_usage(**WHO)),
     "events of a user": Read(of_the_user),
@@ -434,4 +605,32 @@ OPERATIONS: dict[str, Operation] = {
     "list keys": Artifacts(lambda service: service.list_artifact_keys(**WHO), writes=False),
     "list versions": Artifacts(lambda service: service.list_artifact_versions(**FILE), writes=False),
     "get version": Artifacts(lambda service: service.get_artifact_version(**FILE, version=1), writes=False),
+    "save of a new task": A2aTasks(FirestoreTaskStore, lambda store, _: store.save(Task(id="new"), CALLER)),
+    "save of a task in pieces": A2aTasks(FirestoreTaskStore, saved_again, known=True),
+    "delete task in pieces": A2aTasks(FirestoreTaskStore, lambda store, _: store.delete("large", CALLER)),
+    "delete tasks of an owner": A2aTasks(
+        FirestoreTaskStore,
+        lambda store, _: store.delete_owner_tasks(owner="caller"),
+        atomic=False,
+    ),
+    "get task in pieces": A2aTasks(
+        FirestoreTaskStore, lambda store, _: store.get("large", CALLER), writes=False
+    ),
+    "list of tasks": A2aTasks(
+        FirestoreTaskStore, lambda store, _: store.list(ListTasksRequest(), CALLER), writes=False
+    ),
+    "set push config": A2aTasks(
+        FirestorePushNotificationConfigStore,
+        lambda store, _: store.set_info("new", PUSH_CONFIG, CALLER),
+    ),
+    "delete push configs of an owner": A2aTasks(
+        FirestorePushNotificationConfigStore,
+        lambda store, _: store.delete_owner_configs(owner="caller"),
+        atomic=False,
+    ),
+    "get push configs of all owners": A2aTasks(
+        FirestorePushNotificationConfigStore,
+        lambda store, _: store.get_info_for_dispatch("large"),
+        writes=False,
+    ),
 }

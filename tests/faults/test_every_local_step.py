@@ -1,12 +1,13 @@
-"""Every step of every operation on a folder goes wrong once; then the folder is looked at from outside.
+"""Every step of every operation on a folder goes wrong; then the folder is looked at from outside.
 
 The operations and what is compared are those of ``test_every_step.py``. A step is a statement of SQLite, or a
-system call that changes a file.
+system call that changes a file. In `make test` each step goes wrong once, in one of its ways; they take turns
+over steps and operations: the step fails, or, if it changes the disk, the call is cancelled or the process is
+killed at it. `make every-step` lets each step go wrong in every way.
 """
 
 import asyncio
 import multiprocessing
-import os
 import shutil
 import signal
 from collections.abc import Callable, Iterator
@@ -15,15 +16,17 @@ from dataclasses import dataclass
 from itertools import count
 from multiprocessing.connection import Connection
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from typing import Literal
 
 import pytest
 
 from gcp_adk_store import OutcomeUnknownError, StoreError, UnavailableError
+from tests.faults.conftest import Ways
 from tests.faults.folder_world import STEPS, Failure, Fault, FolderWorld, Kill, Pause, Step, watch
 from tests.faults.operations import OPERATIONS, Operation, use_small_pieces
 from tests.faults.test_every_step import READING, WRITING, Undisturbed, has_recovered
 from tests.faults.world import normal
+from tests.support.temporary import temporary_folder
 
 LONGEST_S = 60.0
 
@@ -50,8 +53,27 @@ FAILURES: dict[str, list[Failure]] = {
 LASTING = {"commit", "write", "fsync", "rename", "mkdir", "unlink"}
 """Kinds of steps that change what is on the disk."""
 
+
+@dataclass(frozen=True)
+class End:
+    """The caller ends at a step: before it, or after a commit that was done."""
+
+    how: Literal["cancelled", "killed"]
+    is_done: bool = False
+
+
 _PROCESSES = multiprocessing.get_context("forkserver")
 _PROCESSES.set_forkserver_preload(["tests.faults.operations", "tests.faults.folder_world"])
+
+
+def ways_of(step: Step) -> list[Failure | End]:
+    """Return how *step* can go wrong."""
+    ends: list[End] = []
+    if step[0] in LASTING:
+        ends += [End("cancelled"), End("killed")]
+    if step[0] == "commit":
+        ends += [End("cancelled", is_done=True), End("killed", is_done=True)]
+    return [*FAILURES[step[0]], *ends]
 
 
 @dataclass(frozen=True)
@@ -64,6 +86,20 @@ class Prepared:
     expected: Undisturbed
     steps: list[Step]
 
+    def going_wrong(self, ways: Ways) -> list[tuple[Step, Failure | End]]:
+        """Return the steps, each with how it goes wrong."""
+        return [
+            (step, way) for number, step in enumerate(self.steps) for way in ways.of(number, ways_of(step))
+        ]
+
+    def ends(self, how: str, ways: Ways) -> list[tuple[Step, bool]]:
+        """Return the steps at which the caller ends so, and whether they are done then."""
+        return [
+            (step, way.is_done)
+            for step, way in self.going_wrong(ways)
+            if isinstance(way, End) and way.how == how
+        ]
+
     def world(self, copies: Iterator[Path]) -> FolderWorld:
         """Return a world of its own, with what is there before."""
         return FolderWorld(shutil.copytree(self.folder, next(copies)), self.now)
@@ -75,14 +111,14 @@ def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     watch(monkeypatch)
     for module in ("artifacts.file_methods", "local.objects"):
         monkeypatch.setattr(f"gcp_adk_store.{module}.CHUNK_BYTES", 256 * 1024)
+    monkeypatch.setattr("gcp_adk_store.codec.forks.SEGMENTS_PER_COMMIT", 2)
 
 
 @pytest.fixture
-def copies(tmp_path: Path) -> Iterator[Iterator[Path]]:
-    """Names of folders that do not exist yet, in memory where possible: processes end, not the system."""
-    memory = Path("/dev/shm")  # noqa: S108  # within, a new folder
-    with TemporaryDirectory(dir=memory if os.access(memory, os.W_OK) else tmp_path) as folder:
-        yield (Path(folder) / f"{number}" for number in count())
+def copies() -> Iterator[Iterator[Path]]:
+    """Names of folders that do not exist yet."""
+    with temporary_folder() as folder:
+        yield (folder / f"{number}" for number in count())
 
 
 async def prepared(name: str, copies: Iterator[Path]) -> Prepared:
@@ -113,7 +149,9 @@ def only(step: Step, fault: Fault) -> Callable[[Step], Fault | None]:
 
 
 @pytest.mark.parametrize("name", WRITING)
-async def test_a_step_on_the_disk_that_fails_leaves_all_or_nothing(copies: Iterator[Path], name: str) -> None:
+async def test_a_step_on_the_disk_that_fails_leaves_all_or_nothing(
+    copies: Iterator[Path], name: str, ways: Ways
+) -> None:
     """A file that is held for a moment is not noticed; any other error says what is stored."""
     case = await prepared(name, copies)
     operation = case.operation
@@ -140,23 +178,23 @@ async def test_a_step_on_the_disk_that_fails_leaves_all_or_nothing(copies: Itera
             await has_recovered(operation, world, case.expected, error)
             await world.settle()
 
-    for step in case.steps:
-        for failure in FAILURES[step[0]]:
+    for step, way in case.going_wrong(ways):
+        if isinstance(way, Failure):
             async with asyncio.timeout(LONGEST_S):
-                await fail(step, failure)
+                await fail(step, way)
 
 
 @pytest.mark.parametrize("name", READING)
 async def test_a_read_whose_step_on_the_disk_fails_returns_the_same_or_an_error(
-    copies: Iterator[Path], name: str
+    copies: Iterator[Path], name: str, ways: Ways
 ) -> None:
     """Nothing but UnavailableError says so."""
     case = await prepared(name, copies)
     world = case.world(copies)
     with world.keeping_time():
         expected = await case.operation.act(await case.operation.attach(world))
-        for step in case.steps:
-            for failure in FAILURES[step[0]]:
+        for number, step in enumerate(case.steps):
+            for failure in ways.of(number, FAILURES[step[0]]):
                 held = await case.operation.attach(world)
                 with STEPS.suffering(only(step, failure)), suppress(UnavailableError):
                     assert expected == await case.operation.act(held)
@@ -166,7 +204,7 @@ async def test_a_read_whose_step_on_the_disk_fails_returns_the_same_or_an_error(
 
 @pytest.mark.parametrize("name", WRITING)
 async def test_a_caller_that_is_cancelled_at_a_step_on_the_disk_leaves_all_or_nothing(
-    copies: Iterator[Path], name: str
+    copies: Iterator[Path], name: str, ways: Ways
 ) -> None:
     """Before the step, or after a commit was done."""
     case = await prepared(name, copies)
@@ -188,13 +226,13 @@ async def test_a_caller_that_is_cancelled_at_a_step_on_the_disk_leaves_all_or_no
             await has_recovered(case.operation, world, case.expected, asyncio.CancelledError())
             await world.settle()
 
-    for step, is_done in _lasting(case.steps):
+    for step, is_done in case.ends("cancelled", ways):
         await cancel(step, is_done=is_done)
 
 
 @pytest.mark.parametrize("name", WRITING)
 async def test_a_process_that_is_killed_at_a_step_on_the_disk_leaves_all_or_nothing(
-    copies: Iterator[Path], name: str
+    copies: Iterator[Path], name: str, ways: Ways
 ) -> None:
     """SIGKILL: no handler, no farewell; another process goes on."""
     case = await prepared(name, copies)
@@ -216,15 +254,9 @@ async def test_a_process_that_is_killed_at_a_step_on_the_disk_leaves_all_or_noth
             await has_recovered(case.operation, world, case.expected, asyncio.CancelledError())
             await world.settle()
 
-    for step, is_done in _lasting(case.steps):
+    for step, is_done in case.ends("killed", ways):
         await kill(step, is_done=is_done)
-    assert sum(killed) > len(killed) / 2
-
-
-def _lasting(steps: list[Step]) -> list[tuple[Step, bool]]:
-    """Return the steps that change what is on the disk: before each, and after each commit."""
-    found = [(step, False) for step in steps if step[0] in LASTING]
-    return found + [(step, True) for step in steps if step[0] == "commit"]
+    assert sum(killed) >= len(killed) / 2
 
 
 def _die(told: Connection, name: str, folder: str, now: float, step: Step, is_done: bool) -> None:  # noqa: FBT001  # across processes

@@ -1,4 +1,7 @@
-"""Every request of every operation goes wrong once, in every way; then the store is looked at from outside.
+"""Every request of every operation goes wrong; then the store is looked at from outside.
+
+In `make test` each request goes wrong once in each test below, in one of the ways there; they take turns over
+requests and operations. `make every-step` lets each request go wrong in every way.
 
 Whatever happened: what was done is done as a whole or not at all, what is left beside it is what a collector
 finds and removes, a caller who was told that nothing was written finds nothing, one who was told nothing
@@ -19,6 +22,7 @@ from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, STORAGE_VARIABLE
 from gcp_adk_store.testing.faults.firestore_proxy import FirestoreProxy
 from gcp_adk_store.testing.faults.plans import Cut, Fault, Garble, Hold, Lose, Refuse
 from gcp_adk_store.testing.faults.storage_proxy import StorageProxy
+from tests.faults.conftest import Ways
 from tests.faults.operations import OPERATIONS, Operation
 from tests.faults.world import CloudWorld, Emulators, FromNow, World, normal
 from tests.faults.world_process import act_in_a_process
@@ -45,6 +49,7 @@ OUTAGES: dict[str, tuple[Fault, Fault]] = {
 }
 """What the first request of an outage meets, and what those after it do."""
 Stage = Literal["before", "after"]
+STAGES: list[Stage] = ["before", "after"]
 
 
 @dataclass(frozen=True)
@@ -76,6 +81,7 @@ def _with_faults(told: Emulators) -> Iterator[Emulators]:
         patch.setenv(STORAGE_VARIABLE, storage.address)
         for module in ("artifacts.file_methods", "cloud.storage.resumable"):
             patch.setattr(f"gcp_adk_store.{module}.CHUNK_BYTES", 256 * 1024)
+        patch.setattr("gcp_adk_store.codec.forks.SEGMENTS_PER_COMMIT", 2)
         yield told
 
 
@@ -175,7 +181,7 @@ async def has_recovered(
 
 @pytest.mark.parametrize("name", WRITING)
 async def test_a_step_that_fails_once_is_not_noticed(
-    emulators: Emulators, known: dict[str, Undisturbed], name: str
+    emulators: Emulators, known: dict[str, Undisturbed], name: str, ways: Ways
 ) -> None:
     """The operation succeeds, once, with what it returns otherwise."""
     operation = OPERATIONS[name]
@@ -195,22 +201,21 @@ async def test_a_step_that_fails_once_is_not_noticed(
     await each(
         [
             case(service, number, fault)
-            for service, number, kind in expected.steps
-            for fault in ONCE.get(kind, ONCE["upload"])
+            for step, (service, number, kind) in enumerate(expected.steps)
+            for fault in ways.of(step, ONCE.get(kind, ONCE["upload"]))
         ]
     )
 
 
-@pytest.mark.parametrize("outage", OUTAGES)
 @pytest.mark.parametrize("name", WRITING)
 async def test_an_outage_that_begins_at_a_step_leaves_all_or_nothing(
-    emulators: Emulators, known: dict[str, Undisturbed], name: str, outage: str
+    emulators: Emulators, known: dict[str, Undisturbed], name: str, ways: Ways
 ) -> None:
     """The error says what that means."""
     operation = OPERATIONS[name]
     expected = await undisturbed(name, emulators, known)
 
-    async def case(service: str, number: int) -> None:
+    async def case(service: str, number: int, outage: str) -> None:
         async with prepared(operation, emulators) as world:
             world.hasty = True
             held = await operation.attach(world)
@@ -230,11 +235,19 @@ async def test_an_outage_that_begins_at_a_step_leaves_all_or_nothing(
             await operation.check(world, held, before, error)
             await has_recovered(operation, world, expected, error)
 
-    await each([case(service, number) for service, number, _ in expected.steps])
+    await each(
+        [
+            case(service, number, outage)
+            for step, (service, number, _) in enumerate(expected.steps)
+            for outage in ways.of(step, list(OUTAGES))
+        ]
+    )
 
 
 @pytest.mark.parametrize("name", READING)
-async def test_a_read_whose_step_fails_returns_the_same_or_an_error(emulators: Emulators, name: str) -> None:
+async def test_a_read_whose_step_fails_returns_the_same_or_an_error(
+    emulators: Emulators, name: str, ways: Ways
+) -> None:
     """Once, it is not noticed; where an outage begins, nothing but UnavailableError says so."""
     operation = OPERATIONS[name]
     counts = {service: FromNow(lambda _: None) for service in ("firestore", "storage")}
@@ -244,11 +257,11 @@ async def test_a_read_whose_step_fails_returns_the_same_or_an_error(emulators: E
             expected = await operation.act(await operation.attach(world))
         for service, count in counts.items():
             for number, kind in enumerate(count.kinds):
-                for fault in ONCE[kind]:
+                for fault in ways.of(number, ONCE[kind]):
                     held = await operation.attach(world)
                     with world.suffering(service, once_at(number, fault)):
                         assert expected == await operation.act(held)
-                for outage in OUTAGES.values():
+                for outage in ways.of(number, list(OUTAGES.values())):
                     world.hasty = True
                     held = await operation.attach(world)
                     world.hasty = False
@@ -259,16 +272,15 @@ async def test_a_read_whose_step_fails_returns_the_same_or_an_error(emulators: E
         assert holdings == await world.holdings()
 
 
-@pytest.mark.parametrize("stage", ["before", "after"])
 @pytest.mark.parametrize("name", WRITING)
 async def test_a_caller_that_is_cancelled_at_a_step_leaves_all_or_nothing(
-    emulators: Emulators, known: dict[str, Undisturbed], name: str, stage: Stage
+    emulators: Emulators, known: dict[str, Undisturbed], name: str, ways: Ways
 ) -> None:
     """Before the request arrives, or after it was done and before the answer is there."""
     operation = OPERATIONS[name]
     expected = await undisturbed(name, emulators, known)
 
-    async def case(service: str, number: int) -> None:
+    async def case(service: str, number: int, stage: Stage) -> None:
         async with prepared(operation, emulators) as world:
             held = await operation.attach(world)
             hold = Hold(stage)
@@ -282,19 +294,24 @@ async def test_a_caller_that_is_cancelled_at_a_step_leaves_all_or_nothing(
             assert task.done()
             await has_recovered(operation, world, expected, asyncio.CancelledError())
 
-    await each([case(service, number) for service, number, _ in expected.steps])
+    await each(
+        [
+            case(service, number, stage)
+            for step, (service, number, _) in enumerate(expected.steps)
+            for stage in ways.of(step, STAGES)
+        ]
+    )
 
 
-@pytest.mark.parametrize("stage", ["before", "after"])
 @pytest.mark.parametrize("name", WRITING)
 async def test_a_process_that_is_killed_at_a_step_leaves_all_or_nothing(
-    emulators: Emulators, known: dict[str, Undisturbed], name: str, stage: Stage
+    emulators: Emulators, known: dict[str, Undisturbed], name: str, ways: Ways
 ) -> None:
     """SIGKILL: no handler, no farewell; another process goes on."""
     operation = OPERATIONS[name]
     expected = await undisturbed(name, emulators, known)
 
-    async def case(service: str, number: int) -> None:
+    async def case(service: str, number: int, stage: Stage) -> None:
         async with prepared(operation, emulators) as world:
             hold = Hold(stage)
             async with act_in_a_process(name, world) as acting:
@@ -304,4 +321,10 @@ async def test_a_process_that_is_killed_at_a_step_leaves_all_or_nothing(
                     hold.release(forward=False)
             await has_recovered(operation, world, expected, asyncio.CancelledError())
 
-    await each([case(service, number) for service, number, _ in expected.steps])
+    await each(
+        [
+            case(service, number, stage)
+            for step, (service, number, _) in enumerate(expected.steps)
+            for stage in ways.of(step + 1, STAGES)
+        ]
+    )

@@ -40,7 +40,7 @@ async def test_a_lost_append_to_a_session_that_is_deleted_then_is_not_called_mis
     firestore_proxy: FirestoreProxy, project: str, other: FirestoreSessionService
 ) -> None:
     """Its change of shared state stays when the session goes."""
-    service = FirestoreSessionService(project=project, limits=SessionLimits(rpc_timeout_s=1))
+    service = FirestoreSessionService(project=project, limits=SessionLimits(rpc_timeout_s=5))
     mine = await service.create_session(**WHO)
     answer = Hold("after")
     firestore_proxy.plan = only("Commit", nth(0, answer))
@@ -62,7 +62,8 @@ async def test_a_create_over_an_expired_session_that_may_still_arrive_is_not_cal
 ) -> None:
     """Its first request is on its way; the next one found an expired session, and after that an outage."""
     await other.create_session(**WHO, ttl_seconds=1)
-    service = FirestoreSessionService(project=project, limits=SessionLimits(rpc_timeout_s=0.5, deadline_s=2))
+    # The first request waits for its timeout; the others have the rest of the deadline on a busy machine.
+    service = FirestoreSessionService(project=project, limits=SessionLimits(rpc_timeout_s=2, deadline_s=6))
     late = Hold()
 
     def plan(call: Call) -> Fault | None:
@@ -141,7 +142,7 @@ async def test_a_removal_whose_outcome_cannot_be_read_is_unknown(
 ) -> None:
     """The payload is gone: UnavailableError would say that nothing was written."""
     service = FirestoreSessionService(
-        project=project, limits=SessionLimits(state_value_bytes=10, deadlines_s={"remove_garbage": 1})
+        project=project, limits=SessionLimits(state_value_bytes=10, deadlines_s={"remove_garbage": 3})
     )
     session = await service.create_session(**WHO)
     for value in ("old" * 100, 1):

@@ -10,7 +10,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property, reduce
-from typing import Any
+from typing import Any, TypeVar
 
 import grpc
 import pytest
@@ -32,6 +32,7 @@ from gcp_adk_store import (
 )
 from gcp_adk_store.codec.objects import UPLOADS
 from gcp_adk_store.operations.closing import Closing
+from gcp_adk_store.tasks import FirestorePushNotificationConfigStore, FirestoreTaskStore
 from gcp_adk_store.testing.buckets import create_bucket
 from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE
 from gcp_adk_store.testing.faults.plans import Call, Fault, Plan, Plans
@@ -39,6 +40,8 @@ from gcp_adk_store.testing.faults.plans import Call, Fault, Plan, Plans
 DAY_S = 24 * 3600
 NOW = 4_000_000_000.0
 HASTY_S = 0.25
+
+Tasks = TypeVar("Tasks", FirestoreTaskStore, FirestorePushNotificationConfigStore)
 
 Holdings = dict[str, Any]
 """What a store holds in the end: paths and names with what they mean."""
@@ -119,6 +122,14 @@ class World:
         self._opened.append(service)
         return service
 
+    def tasks(self, kind: type[Tasks], *, acting: bool = False) -> Tasks:
+        """Return a store of A2A tasks or of their configs that knows nothing yet; see :meth:`sessions`."""
+        hasty = acting and self.hasty
+        limits = SessionLimits(deadline_s=HASTY_S, rpc_timeout_s=HASTY_S) if hasty else SessionLimits()
+        store = self._open_tasks(kind, limits, acting=acting)
+        self._opened.append(store)
+        return store
+
     def put_upload(self, name: str) -> None:
         """Put what a browser does; blocks."""
         raise NotImplementedError
@@ -129,6 +140,9 @@ class World:
         raise NotImplementedError
 
     def _open_artifacts(self, limits: ArtifactLimits) -> GcsArtifactService:
+        raise NotImplementedError
+
+    def _open_tasks(self, kind: type[Tasks], limits: SessionLimits, *, acting: bool) -> Tasks:
         raise NotImplementedError
 
     def _read(self) -> Holdings:
@@ -198,6 +212,9 @@ class CloudWorld(World):
     def _open_artifacts(self, limits: ArtifactLimits) -> GcsArtifactService:
         return GcsArtifactService(self.bucket, limits=limits)
 
+    def _open_tasks(self, kind: type[Tasks], limits: SessionLimits, *, acting: bool) -> Tasks:
+        return kind(project=self.project, client=None if acting else self._undisturbed, limits=limits)
+
     @cached_property
     def _undisturbed(self) -> AsyncClient:
         """A client past the proxy, for all that comes before and after what may go wrong."""
@@ -255,18 +272,23 @@ def meaning(documents: dict[str, dict[str, Any]]) -> Holdings:
         if "tail" not in fields:
             continue
         texts: list[str] = []
-        for number in range(fields["sealed"]):
+        cut = {number for run in fields.get("cut", []) for number in range(run["from"], run["to"] + 1)}
+        for number in sorted({*range(fields["sealed"])} - cut):
             segment = meant.pop(f"{path}/adk_segments/{fields['epoch']}-{number}")
             texts += json.loads(zlib.decompress(segment["body"]))
             meant[path].update({name: segment[name] for name in _INITIAL if name in segment})
+        if "restore_id" in fields:
+            meant[path]["restore_id"] = "drawn"
         meant[path]["events"] = [*texts, *fields["tail"]]
         # The chain is that of these events, of this life and these times.
         begun = hashlib.sha256(b"gcp-adk-store/2\0" + fields["epoch"].encode()).digest()
         meant[path]["chain"] = fields["chain"] == reduce(_chained, meant[path]["events"], begun)
-        for name in ("tail", "tail_bytes", "sealed", "sealed_max", "parts_expire_at", "chain_sealed"):
+        for name in ("tail", "tail_bytes", "sealed", "sealed_max", "parts_expire_at", "chain_sealed", "cut"):
             meant[path].pop(name, None)
     for path, fields in meant.items():
         fields.pop("put_time", None)
+        if "/adk_owners/" in f"/{path}":
+            fields.pop("save", None)
         if "/adk_segments/" in path or "/adk_chunks/" in path:
             fields.pop("expire_at", None)
     return meant

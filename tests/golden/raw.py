@@ -22,7 +22,11 @@ _TIME = "$time"
 
 def read_golden(name: str, *, number: int = 1) -> dict[str, Any]:
     """Return what a golden file of a format holds."""
-    path = Path(__file__).parent / f"format_{number}" / f"{name}.json"
+    return golden_of(Path(__file__).parent / f"format_{number}" / f"{name}.json")
+
+
+def golden_of(path: Path) -> dict[str, Any]:
+    """Return what the golden file at *path* holds."""
     golden: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"), object_hook=_with_types)
     return golden
 

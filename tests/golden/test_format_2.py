@@ -155,6 +155,38 @@ class TestBringingUp:
         assert chained(start, fields["tail"][-2:]) == fields["chain"]
         assert "initial" not in fields
 
+    @pytest.mark.parametrize("keep", [1, 3, 5])
+    async def test_a_restore_brings_a_session_up(self, connect: Connect, project: str, keep: int) -> None:
+        """The chain begins at the point, before or after the first segment, and goes on from there."""
+        put_documents(project, read_golden("sealed_session"))
+        restored = await connect().restore_session(**WHO, at=Point.position(keep))
+        more = scenarios.event(0)
+        more.id = "more"
+        await connect().append_event(restored, more)
+        fields = take_documents(project)[SESSION]
+        start = begun(b"\0%d" % keep)
+
+        assert [*LONG[:keep], more] == restored.events == (await read(connect)).events
+        assert (2, keep, keep + 1, start) == (
+            fields["format"],
+            fields["chain_from"],
+            fields["rev"],
+            fields["chain_sealed"],
+        )
+        assert chained(start, fields["tail"][-1:]) == fields["chain"]
+        assert "initial" not in fields
+
+    async def test_a_restore_to_an_unknown_state_changes_nothing(
+        self, connect: Connect, project: str
+    ) -> None:
+        """The error names the keys whose values nobody knows."""
+        golden = read_golden("short_session")
+        put_documents(project, golden)
+        with pytest.raises(InitialStateUnknownError, match="of 2 state keys"):
+            await connect().restore_session(**WHO, at=Point.position(0))
+
+        assert golden == take_documents(project)
+
     async def test_keys_that_were_changed_first_after_a_point_are_unknown(
         self, connect: Connect, project: str
     ) -> None:

@@ -3,13 +3,14 @@
 import asyncio
 import json
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from gcp_adk_store.local.database import Database
+from tests.support.temporary import temporary_folder
 
 ROOT = Path(__file__).parents[2]
 LONGEST_S = 60
@@ -18,9 +19,10 @@ Elsewhere = Callable[..., Awaitable[Any]]
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
+def path() -> Iterator[Path]:
     """The path of a database that does not exist yet, in a folder that does not either."""
-    return tmp_path / "store" / "store.sqlite3"
+    with temporary_folder() as folder:
+        yield folder / "store" / "store.sqlite3"
 
 
 @pytest.fixture

@@ -13,6 +13,8 @@ from gcp_adk_store.local.tables import FORMAT
 from tests.local.conftest import Elsewhere
 from tests.local.outcomes import OF, outcomes
 
+pytestmark = pytest.mark.processes
+
 FULL = "the disk takes no more"
 
 

@@ -15,7 +15,7 @@ import pytest
 from google.adk.platform import time as platform_time
 
 from gcp_adk_store import InvalidInputError, StoredDataError
-from gcp_adk_store.codec.writes import Delete, Document, Must, Page, Write, Written
+from gcp_adk_store.codec.writes import Delete, Document, Filter, Must, Operator, Page, Write, Written
 from gcp_adk_store.local.backend import contents_of
 from gcp_adk_store.local.database import Database
 from gcp_adk_store.local.documents import LocalDocuments
@@ -198,6 +198,7 @@ async def test_a_write_that_changes_nothing_keeps_the_update_time(documents: Loc
     assert first.update_time == again.update_time == union.update_time < other.update_time
 
 
+@pytest.mark.processes
 async def test_processes_that_race_for_a_document_win_one_by_one(
     documents: LocalDocuments, elsewhere: Elsewhere
 ) -> None:
@@ -279,7 +280,13 @@ async def test_pages_go_through_all_documents_once(documents: LocalDocuments) ->
             "q",
             fields=("at",),
             all_descendants=True,
-            page=Page(field="at", descending=descending, limit=7, after=after, where=("app", "x")),
+            page=Page(
+                field="at",
+                descending=descending,
+                limit=7,
+                after=after,
+                filters=[Filter(field="app", operator=Operator.EQUAL, value="x")],
+            ),
         ):
             seen += [found.path for found in page]
             after = (float(str(page[-1].fields["at"])), page[-1].path)

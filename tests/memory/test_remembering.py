@@ -55,6 +55,25 @@ async def test_appends_of_many_sessions_share_commits() -> None:
         assert {f"in {n}" for n in range(20)} == set(await listed(store))
 
 
+@pytest.mark.parametrize("has_extract", [False, True])
+async def test_events_of_one_commit_are_remembered_once_in_their_order(*, has_extract: bool) -> None:
+    """Appends of one session that wait for each other go in one commit."""
+    seen: list[str] = []
+
+    def extract(events: Sequence[Event]) -> list[MemoryEntry]:
+        seen.extend(event.content.parts[0].text for event in events)  # type: ignore[union-attr,index,misc]
+        return []
+
+    options: dict[str, Any] = {"extract": extract} if has_extract else {}
+    async with Store.local(":memory:", index_on_append=True, **options) as store:
+        held = await store.sessions.create_session(session_id="s", **USER)
+        events = [said(f"part {number}", "agent") for number in range(6)]
+        await asyncio.gather(*(store.sessions.append_event(held, event) for event in events))
+        await store.sessions.flush()
+
+        assert [f"part {number}" for number in range(6)] == (seen if has_extract else await listed(store))
+
+
 async def test_an_append_succeeds_when_it_cannot_be_remembered(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -57,6 +57,7 @@ RUN = {
         "gcp-adk-store sessions show --app support --user ada --session s1",
         "gcp-adk-store sessions usage --app support --user ada --session s1",
         "gcp-adk-store sessions export --app support --user ada --session s1 session.jsonl",
+        "gcp-adk-store fsck --app support --user ada --full",
         "gcp-adk-store sessions delete --app support --user ada --session s1 --dry-run",
         "gcp-adk-store sessions delete --app support --user ada --session s1 --yes",
         "gcp-adk-store artifacts list --app support --user ada --session s1",
@@ -93,21 +94,27 @@ PYTHON = {
     "docs/ces-runtime.md": 2,
     "docs/credentials.md": 1,
     "docs/deploying.md": 1,
+    "docs/fsck.md": 1,
+    "docs/histories.md": 2,
     "docs/memory.md": 3,
     "docs/migrating.md": 1,
     "docs/performance.md": 1,
+    "docs/points.md": 1,
+    "docs/tasks.md": 1,
     "docs/telemetry.md": 2,
     "docs/templates.md": 2,
     "docs/testing.md": 4,
 }
 """How many blocks of Python a document has: tests/telemetry runs those of telemetry.md, tests/memory those of
-memory.md, tests/ces those of the runtime, and test_documents_for_readers.py all others."""
+memory.md, tests/ces those of the runtime, tests/tasks that of tasks.md, and test_documents_for_readers.py all
+others."""
 
 CONFIGURATION = {
     "docs/adk-server.md": "test_the_services_yaml_of_the_documents_is_loaded",
     "docs/ces-commands.md": "test_the_tests_of_the_page_can_be_read",
     "docs/cli.md": "test_the_lines_of_the_page_are_those_of_an_export",
     "docs/doctor.md": "test_every_check_is_explained",
+    "docs/tasks.md": "test_the_services_yaml_of_tasks_is_loaded",
     "terraform/modules/adk_store/README.md": "test_the_configurations_of_the_readme_are_valid",
 }
 """Documents with blocks of YAML, JSON or HCL, and a test that reads them."""

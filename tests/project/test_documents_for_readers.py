@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from google.adk.agents import LlmAgent
 from google.adk.events import Event, EventActions
 from google.adk.runners import Runner
 from google.adk.sessions import InMemorySessionService
@@ -117,6 +118,19 @@ async def test_the_copy_of_sessions_keeps_all_of_them(adk_store: Store) -> None:
         assert [(e.id, e.timestamp) for e in original.events] == [(e.id, e.timestamp) for e in copied.events]
 
 
+async def test_the_example_of_a_restore_undoes_a_turn(adk_store_local: Store) -> None:
+    """The turns before it stay."""
+    who: dict[str, Any] = {"app_name": "app", "user_id": "ada", "session_id": "s1"}
+    session = await adk_store_local.sessions.create_session(**who)
+    for turn in ("first", "second"):
+        await adk_store_local.sessions.append_event(session, Event(author="user", invocation_id=turn))
+    names: dict[str, Any] = {}
+    exec(blocks("docs/points.md", "python")[0], names)  # noqa: S102  # as above
+    restored = await names["undo"](adk_store_local, session, "second")
+
+    assert session.events[:1] == restored.events
+
+
 async def test_the_examples_of_templates_run(adk_store: Store) -> None:
     """The agent is told who it helps; a job fills the same from storage."""
     examples = blocks("docs/templates.md", "python")
@@ -199,6 +213,40 @@ def test_every_link_and_path_in_the_documents_exists() -> None:
     assert [] == missing
 
 
+async def test_the_code_of_the_page_about_points_and_forks_runs() -> None:
+    """A message is said differently in a fork, and a guest's conversation goes to the user who logged in."""
+    names: dict[str, Any] = {}
+    for code in blocks("docs/histories.md", "python"):
+        exec(code, names)  # noqa: S102  # as above
+    async with Store.local(":memory:") as store:
+        agent = LlmAgent(name="agent", model=Told())
+        runner = Runner(app_name="support", agent=agent, session_service=store.sessions)
+        who: dict[str, Any] = {"app_name": "support", "user_id": "ada", "session_id": "s1"}
+        await store.sessions.create_session(**who)
+        for text in ("hello", "good bye"):
+            message = types.Content(role="user", parts=[types.Part(text=text)])
+            async for event in runner.run_async(user_id="ada", session_id="s1", new_message=message):
+                last = event
+        fork_id = await names["say_instead"](store, runner, last, "how are you?")
+        fork = await store.sessions.get_session(**{**who, "session_id": fork_id})
+        assert fork is not None
+        said = [
+            event.content.parts[0].text
+            for event in fork.events
+            if event.author == "user" and event.content and event.content.parts
+        ]
+        assert ["hello", "how are you?"] == said
+
+        await store.artifacts.save_artifact(**who, filename="f", artifact=types.Part(text="f"))
+        taken = await names["log_in"](store, "ada", "bob", "s1")
+        kept: dict[str, Any] = {"app_name": "support", "user_id": "bob", "session_id": taken.id}
+        found = await store.sessions.get_session(**kept)
+        assert taken == found
+        assert await store.sessions.get_session(**who) is None
+        assert [] == await store.artifacts.list_artifact_keys(**who)
+        assert ["f"] == await store.artifacts.list_artifact_keys(**kept)
+
+
 def titles(text: str) -> set[str]:
     """Return what links to the titles of a document end with."""
     found = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
@@ -223,7 +271,7 @@ def test_the_data_model_shows_what_the_package_declares_of_indexes() -> None:
     """The commands that make them, those of the TTL policies, and the fields without an index."""
     text = (ROOT / "docs/data-model.md").read_text()
     commands = [
-        *(indexes.page_index("adk", descending=descending).command for descending in (True, False)),
+        *(index.command for index in indexes.page_indexes("adk")),
         *(
             f"gcloud firestore fields ttls update {field} --collection-group=adk_{collection} --enable-ttl"
             for collection, field in indexes.TTL_FIELDS.items()

@@ -12,6 +12,11 @@ Said = tuple[str, float, str, dict[str, Any]]
 """An event as it should be kept: id, time, text and change of state without ``temp:`` keys."""
 
 
+def turn_of(text: str) -> str:
+    """Return the invocation id of the event that says *text*, which begins with a number."""
+    return f"turn {int(text.split(maxsplit=1)[0]) // 2}"
+
+
 class MissingError(Exception):
     """The session is gone, or another one has its id."""
 
@@ -30,6 +35,8 @@ class Kept:
     ttl: int | None = None
     ends_at: float | None = None
     events: list[Said] = field(default_factory=list)
+    title: str | None = None
+    labels: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass
@@ -130,6 +137,15 @@ class Oracle:
         """Return the sessions of a user or an app, in order."""
         places = [place for place in self.sessions if place[0] == app and user in (None, place[1])]
         return sorted(places, key=lambda place: (self.sessions[place].last_update_time, place[1], place[2]))
+
+    def info(self, place: Place) -> tuple[Any, ...]:
+        """Return title, labels, the numbers of events and turns, and the last message."""
+        kept = self.sessions[place]
+        texts = [text for _, _, text, _ in kept.events]
+        turns = [turn_of(text) for text in texts]
+        opened = sum(turn != before for before, turn in zip(["", *turns], turns, strict=False))
+        last = texts[-1][:200] if texts else None
+        return kept.title, kept.labels, len(texts), opened, last
 
     def _change(self, place: Place, delta: dict[str, Any]) -> None:
         app, user, _ = place

@@ -3,8 +3,9 @@
 import asyncio
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 
 from gcp_adk_store import StoreError
 from gcp_adk_store.cloud.firestore.documents import open_documents
-from gcp_adk_store.codec.writes import Delete, Document, Must, Page, Write, Written
+from gcp_adk_store.codec.writes import Delete, Document, Filter, Must, Operator, Page, Write, Written
 from gcp_adk_store.local.database import Database
 from gcp_adk_store.local.documents import LocalDocuments
 from gcp_adk_store.ports.documents import Documents
@@ -86,19 +87,46 @@ CHANGES = st.builds(
     | st.dictionaries(st.just("b"), AMOUNTS, max_size=1),
     st.sampled_from([None, None, None, "absent", "now", "now", "1.000000000", "0.000000000"]),
 ) | st.builds(Change, PATH, st.none(), must=st.sampled_from([None, None, "now", "1.000000000"]))
+OVER = st.builds(
+    partial(Filter, operator=Operator.OVER), field=st.just(""), value=st.sampled_from([0.0, 1.0, -1.5])
+)
+"""A condition on the field of the order, which Firestore asks for."""
+FILTERS = st.tuples(
+    st.lists(
+        st.builds(
+            partial(Filter, operator=Operator.EQUAL),
+            field=st.sampled_from(NAMES),
+            value=st.sampled_from(TEXTS),
+        ),
+        max_size=1,
+    ),
+    st.lists(
+        st.builds(
+            partial(Filter, operator=Operator.CONTAINS),
+            field=st.sampled_from(NAMES),
+            value=st.sampled_from(TEXTS),
+        ),
+        max_size=1,
+    ),
+    st.lists(OVER, max_size=1),
+)
 PAGES = st.none() | st.builds(
-    lambda name, descending, limit, after, where: Page(
+    lambda name, descending, limit, after, filters: Page(
         field=name,
         descending=descending and name is not None,  # by names alone, Firestore needs an index for it
         limit=limit,
         after=after,
-        where=where,
+        filters=[
+            *filters[0],
+            *filters[1],
+            *(replace(each, field=name) for each in filters[2] if name is not None),
+        ],
     ),
     st.none() | st.sampled_from(NAMES),
     st.booleans(),
     st.integers(0, 6),
     st.none() | st.tuples(st.sampled_from([0.0, 1.0, -1.0, float("nan")]), st.sampled_from(PATHS)),
-    st.none() | st.tuples(st.sampled_from(NAMES), st.sampled_from(TEXTS)),
+    FILTERS,
 )
 SELECTIONS = st.none() | st.lists(st.sampled_from([*NAMES, "__name__", "m.a"]), max_size=3, unique=True)
 QUERIES = st.builds(
@@ -168,9 +196,7 @@ class Side:
         page = query.page
         if page is not None and page.after is not None:
             after = (page.after[0], self._at(page.after[1]))
-            page = Page(
-                field=page.field, descending=page.descending, limit=page.limit, after=after, where=page.where
-            )
+            page = replace(page, after=after)
         try:
             found = await self._documents.query(
                 self._at(query.parent).rstrip("/"),

@@ -92,6 +92,28 @@ class History:
         with pytest.raises(PointMissingError):
             await self._check(service, Point.position(len(self.states)), 0)
 
+    async def check_forks(self, store: Store) -> None:
+        """Fork at each point, go on in the fork, and compare it with what was recorded up to there."""
+        session, forks = self.session, []
+        who: dict[str, Any] = {
+            "app_name": session.app_name,
+            "user_id": session.user_id,
+            "session_id": session.id,
+        }
+        for count in range(len(self.states)):
+            fork = await store.fork_session(**who, at=Point.position(count), to_user_id=f"u{count % 2}")
+            assert session.events[:count] == fork.events
+            history = History(fork)
+            assert self.states[count] == history.states[0]
+            history.states = self.states[: count + 1]
+            await history.take(store.sessions, [[({"a": count, "new": ["x" * 150]}, 100)]])
+            history.turns = [turn for turn in self.turns if turn[1] < count]
+            forks.append(history)
+        await store.sessions.delete_session(**who)
+        for history in forks:
+            assert session.events[: len(history.states) - 2] == history.session.events[:-1]
+            await history.check(store.sessions)
+
     async def _check(self, service: FirestoreSessionService, at: Point, count: int) -> None:
         session = self.session
         found = await service.get_session_at(
@@ -128,6 +150,21 @@ def test_each_point_is_as_recorded_on_a_local_store(initial: dict[str, Any], tur
         store = Store.local(":memory:", session_limits=LIMITS)
         await each_point_is_as_recorded(store.sessions, store.sessions, initial, turns)
         await store.close()
+
+    asyncio.run(run())
+
+
+@BOUNDS
+@given(INITIALS, TURNS)
+def test_each_fork_is_as_recorded_on_a_local_store(initial: dict[str, Any], turns: list[Any]) -> None:
+    """At each of its own points too, after an append, and without its source."""
+
+    async def run() -> None:
+        async with Store.local(":memory:", session_limits=LIMITS) as store:
+            made = await store.sessions.create_session(app_name="a", user_id="u", state=initial)
+            history = History(made)
+            await history.take(store.sessions, turns)
+            await history.check_forks(store)
 
     asyncio.run(run())
 

@@ -32,9 +32,9 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from gcp_adk_store import FirestoreSessionService, SessionLimits, Store
+from gcp_adk_store import FirestoreSessionService, SessionInfo, SessionLimits, SessionMissingError, Store
 from gcp_adk_store.testing.faults.firestore_proxy import FirestoreProxy
-from tests.property.session_oracle import Held, MissingError, Oracle, Place, Said, StaleError
+from tests.property.session_oracle import Held, MissingError, Oracle, Place, Said, StaleError, turn_of
 from tests.support.stores import STORES
 
 T = TypeVar("T")
@@ -65,6 +65,7 @@ KEYS = st.builds(
 STATES = st.dictionaries(KEYS, VALUES, max_size=4)
 HISTORIES = st.lists(TIMES, max_size=8)
 TTLS = st.none() | st.sampled_from([10, 1000])
+LABELS = st.dictionaries(st.sampled_from(["x", "y"]), st.sampled_from(["1", "2"]))
 PAUSES = st.sampled_from([1, 9, 10, 999, 1000])
 SKEWS = st.sampled_from([0, 0, -600, 600])
 """How far the clock of the process is ahead of Firestore's: some live shorter than that, some longer."""
@@ -270,11 +271,23 @@ class SessionsMachine(RuleBasedStateMachine):
         user=st.none() | USERS,
         size=st.integers(1, 3),
         order=st.sampled_from(["newest", "oldest"]),
+        labels=st.none() | LABELS,
     )
-    def list_pages(self, app: int, user: str | None, size: int, order: Literal["newest", "oldest"]) -> None:
-        """List them page by page."""
-        listed = self.run(self._pages(self.apps[app], user, size, order))
-        expected = self.oracle.listing(self.apps[app], user)
+    def list_pages(
+        self,
+        app: int,
+        user: str | None,
+        size: int,
+        order: Literal["newest", "oldest"],
+        labels: dict[str, str] | None,
+    ) -> None:
+        """List them page by page, perhaps those with labels, and what is told of each."""
+        listed, infos = self.run(self._pages(self.apps[app], user, size, order, labels))
+        expected = [
+            place
+            for place in self.oracle.listing(self.apps[app], user)
+            if (labels or {}).items() <= self.oracle.sessions[place].labels.items()
+        ]
         times = [one.last_update_time for one in listed]
 
         assert sorted(times, reverse=order == "newest") == times
@@ -285,6 +298,35 @@ class SessionsMachine(RuleBasedStateMachine):
         for one in listed:
             place = (one.app_name, one.user_id, one.id)
             assert exact(self.oracle.state(place)) == exact(one.state)
+        for one, info in zip(listed, infos, strict=True):
+            place = (info.app_name, info.user_id, info.session_id)
+            assert (one.app_name, one.user_id, one.id, one.last_update_time) == (
+                *place,
+                info.last_update_time,
+            )
+            told = info.title, info.labels, info.events, info.turns, info.last_text
+            assert self.oracle.info(place) == told
+
+    @rule(
+        holder=holders,
+        title=st.none() | st.sampled_from(["a", "b"]),
+        labels=st.dictionaries(st.sampled_from(["x", "y"]), st.none() | st.sampled_from(["1", "2"])),
+    )
+    def describe(self, holder: Holder, title: str | None, labels: dict[str, str | None]) -> None:
+        """Give a session a title and labels, or take them; no holder notices."""
+        app, user, name = holder.expected.place
+        change = self.service.update_session_info(
+            app_name=app, user_id=user, session_id=name, title=title, labels=labels
+        )
+        kept = self.oracle.sessions.get(holder.expected.place)
+        if kept is None:
+            with pytest.raises(SessionMissingError):
+                self.run(change)
+            return
+        self.run(change)
+        kept.title = title
+        changed = {**kept.labels, **labels}
+        kept.labels = {key: value for key, value in changed.items() if value is not None}
 
     @rule(
         holder=holders,
@@ -314,18 +356,25 @@ class SessionsMachine(RuleBasedStateMachine):
         assert exact(self.oracle.users.get(place, {})) == exact(found)
 
     async def _pages(
-        self, app: str, user: str | None, size: int, order: Literal["newest", "oldest"]
-    ) -> list[Session]:
+        self,
+        app: str,
+        user: str | None,
+        size: int,
+        order: Literal["newest", "oldest"],
+        labels: dict[str, str] | None,
+    ) -> tuple[list[Session], list[SessionInfo]]:
         listed: list[Session] = []
+        infos: list[SessionInfo] = []
         cursor: str | None = None
         while True:
             page = await self.service.list_sessions_page(
-                app_name=app, user_id=user, page_size=size, order=order, cursor=cursor
+                app_name=app, user_id=user, page_size=size, order=order, cursor=cursor, labels=labels
             )
             listed += page.sessions
+            infos += page.infos
             cursor = page.next_cursor
             if cursor is None:
-                return listed
+                return listed, infos
 
     async def _parts(
         self, place: Place, limit: int | None, direction: Literal["forward", "backward"]
@@ -376,6 +425,7 @@ class SessionsMachine(RuleBasedStateMachine):
             id=name or uuid.uuid4().hex,
             timestamp=at,
             author="user",
+            invocation_id=turn_of(text),
             content=types.Content(role="user", parts=[types.Part(text=text)]),
             actions=EventActions(state_delta=copy.deepcopy(delta)),
         )

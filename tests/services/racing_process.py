@@ -78,6 +78,20 @@ class Racer:
                 outcomes.append((words, STORED))
         return outcomes
 
+    async def fork(self, at: At, who: dict[str, Any], to_session_id: str) -> str:
+        """Fork a session with its artifacts; return the outcome."""
+        self._service(at)
+        try:
+            await self._stores["raise"].fork_session(**who, to_session_id=to_session_id)
+        except StoreError as exc:
+            return type(exc).__name__
+        return STORED
+
+    async def describe(self, at: At, who: dict[str, Any], count: int) -> None:
+        """Give a session *count* labels of its own, one by one."""
+        for number in range(count):
+            await self._service(at).update_session_info(**who, labels={f"n{self._name}.{number}": ""})
+
     async def delete(self, at: At, who: dict[str, Any]) -> None:
         """Delete a session."""
         await self._service(at).delete_session(**who)

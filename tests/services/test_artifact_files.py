@@ -48,6 +48,7 @@ def binary(data: bytes) -> types.Part:
     return types.Part(inline_data=types.Blob(data=data, mime_type="video/mp4"))
 
 
+@pytest.mark.emulators
 @pytest.mark.parametrize("data", [b"", b"short", LARGE], ids=["empty", "short", "large"])
 async def test_a_file_is_what_inline_bytes_are(
     artifacts: GcsArtifactService, tmp_path: Path, data: bytes
@@ -243,6 +244,7 @@ class Flips(requests.adapters.HTTPAdapter):
         return response
 
 
+@pytest.mark.emulators
 async def test_parts_that_make_the_whole_are_checked(artifacts: GcsArtifactService) -> None:
     """A range has no checksum of its own, but the object has; after a jump nothing can be said."""
     await artifacts.save_artifact(**FILM, artifact=binary(b"some bytes"))
@@ -280,6 +282,7 @@ async def test_a_source_that_cannot_be_read_again_is_refused(
     assert [] == await artifacts.list_versions(**FILM)
 
 
+@pytest.mark.emulators
 async def test_concurrent_files_each_get_a_number_of_their_own(artifacts: GcsArtifactService) -> None:
     """Each with its own bytes, whichever way they come."""
     services = [GcsArtifactService(artifacts.bucket_name) for _ in range(4)]
@@ -298,6 +301,7 @@ async def test_concurrent_files_each_get_a_number_of_their_own(artifacts: GcsArt
         assert data == await reader.read()
 
 
+@pytest.mark.emulators
 @pytest.mark.parametrize("lost", [1, 2])
 async def test_an_upload_whose_answers_are_lost_happens_once(
     artifacts: GcsArtifactService, lost: int
@@ -315,6 +319,7 @@ async def test_an_upload_whose_answers_are_lost_happens_once(
     assert LARGE == await reader.read()
 
 
+@pytest.mark.emulators
 async def test_an_upload_that_is_never_answered_says_that_its_outcome_is_unknown(
     artifacts: GcsArtifactService,
 ) -> None:
@@ -377,6 +382,7 @@ def through(
     return GcsArtifactService(artifacts.bucket_name, client=client)
 
 
+@pytest.mark.emulators
 async def test_what_arrived_of_a_piece_is_not_sent_again(artifacts: GcsArtifactService) -> None:
     """Cloud Storage may keep less of a piece than it was sent, in steps of 256 KiB."""
     asked: list[str] = []
@@ -395,6 +401,7 @@ async def test_what_arrived_of_a_piece_is_not_sent_again(artifacts: GcsArtifactS
     assert ["bytes 0", f"bytes */{len(LARGE)}", f"bytes {8 * MIB}", f"bytes {16 * MIB}"] == asked
 
 
+@pytest.mark.emulators
 async def test_a_download_that_breaks_off_is_whole_in_the_end(artifacts: GcsArtifactService) -> None:
     """The piece that was lost is fetched again."""
     await artifacts.save_artifact(**FILM, artifact=binary(LARGE))
@@ -416,6 +423,7 @@ async def test_a_download_that_breaks_off_is_whole_in_the_end(artifacts: GcsArti
     assert 2 == len(cut)
 
 
+@pytest.mark.emulators
 async def test_a_version_that_goes_while_it_is_read_is_never_mixed_with_another(
     artifacts: GcsArtifactService, tmp_path: Path
 ) -> None:
@@ -479,6 +487,7 @@ async def test_a_replaced_file_keeps_its_mode_and_its_links(
     assert plain.stat().st_mode == (tmp_path / "made").stat().st_mode
 
 
+@pytest.mark.emulators
 async def test_a_download_that_is_cancelled_writes_no_more(
     artifacts: GcsArtifactService, tmp_path: Path
 ) -> None:

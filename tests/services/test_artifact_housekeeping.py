@@ -82,6 +82,7 @@ async def test_a_session_called_user_is_not_cleaned_up(artifacts: GcsArtifactSer
     assert ["user:kept"] == await keys(artifacts, USER, SESSION)
 
 
+@pytest.mark.emulators
 async def test_a_packed_object_is_copied_and_unpacked_whole(
     artifacts: GcsArtifactService, bucket: Bucket
 ) -> None:
@@ -100,6 +101,7 @@ async def test_a_packed_object_is_copied_and_unpacked_whole(
         await artifacts.open_artifact(**REPORT)
 
 
+@pytest.mark.emulators
 async def test_what_is_no_artifact_is_not_removed(artifacts: GcsArtifactService, bucket: Bucket) -> None:
     """A neighbour's objects below the same names stay."""
     await artifacts.save_artifact(**REPORT, artifact=text("words"))
@@ -161,6 +163,7 @@ async def test_what_is_absent_is_not_copied(artifacts: GcsArtifactService) -> No
     assert [] == await artifacts.list_artifact_keys(app_name=APP, user_id=USER, session_id="elsewhere")
 
 
+@pytest.mark.emulators
 async def test_concurrent_copies_and_saves_each_get_a_number_of_their_own(
     artifacts: GcsArtifactService,
 ) -> None:
@@ -175,6 +178,7 @@ async def test_concurrent_copies_and_saves_each_get_a_number_of_their_own(
     assert list(range(6)) == sorted(number for number in numbers if number is not None)
 
 
+@pytest.mark.emulators
 async def test_a_version_may_be_kept_for_a_while(artifacts: GcsArtifactService, bucket: Bucket) -> None:
     """Its custom time is for a lifecycle rule of the bucket; until that acts it can be loaded."""
     now = datetime.now(UTC).replace(microsecond=0)
@@ -199,6 +203,7 @@ async def test_a_lifetime_that_is_none_is_refused(artifacts: GcsArtifactService,
     assert [] == await artifacts.list_versions(**REPORT)
 
 
+@pytest.mark.emulators
 async def test_key_and_storage_class_go_with_what_is_saved(
     artifacts: GcsArtifactService, bucket: Bucket
 ) -> None:

@@ -31,6 +31,8 @@ from gcp_adk_store import (
 from gcp_adk_store.cloud.storage import signing
 from tests.services.conftest import APP, SESSION, USER, WHO, text
 
+pytestmark = pytest.mark.emulators
+
 REPORT: dict[str, Any] = {**WHO, "filename": "ünï report #1.txt"}
 KEY = rsa.generate_private_key(public_exponent=65537, key_size=2048)
 EMAIL = "signer@project.iam.gserviceaccount.com"

@@ -122,6 +122,7 @@ async def test_versions_are_numbers_not_words(artifacts: GcsArtifactService) -> 
     assert text("11") == await artifacts.load_artifact(**REPORT)
 
 
+@pytest.mark.emulators
 async def test_a_version_describes_the_raw_object(artifacts: GcsArtifactService) -> None:
     """Its URI is where the payload lies as it is; metadata keeps its JSON types."""
     custom = {
@@ -276,6 +277,7 @@ async def test_references_are_followed_five_times(artifacts: GcsArtifactService)
             await artifacts.load_artifact(**{**WHO, "filename": endless})
 
 
+@pytest.mark.emulators
 async def test_a_reference_that_was_tampered_with_is_not_followed(artifacts: GcsArtifactService) -> None:
     """The scope is checked again when it is loaded."""
     await artifacts.save_artifact(**REPORT, artifact=reference("x"))
@@ -295,6 +297,7 @@ SHARED = [text("words"), text(""), binary(b"\x00", "image/png", "name.png"), bin
           file("gs://elsewhere/a.pdf", "application/pdf"), reference("target")]  # fmt: skip
 
 
+@pytest.mark.emulators
 async def test_adks_own_service_reads_what_this_one_wrote(
     artifacts: GcsArtifactService, adk_artifacts: AdkGcsArtifactService
 ) -> None:
@@ -312,6 +315,7 @@ async def test_adks_own_service_reads_what_this_one_wrote(
     assert len(SHARED) == await adk_artifacts.save_artifact(**REPORT, artifact=text("next"))
 
 
+@pytest.mark.emulators
 async def test_this_service_reads_what_adks_own_wrote(
     artifacts: GcsArtifactService, adk_artifacts: AdkGcsArtifactService
 ) -> None:
@@ -338,6 +342,7 @@ async def test_this_service_reads_what_adks_own_wrote(
     assert file("gs://old/a", "text/csv") == await artifacts.load_artifact(**{**WHO, "filename": "old"})
 
 
+@pytest.mark.emulators
 async def test_objects_of_others_are_no_artifacts(artifacts: GcsArtifactService) -> None:
     """Names without a version are left out, and in peace."""
     bucket = Client(project="demo", credentials=AnonymousCredentials()).bucket(artifacts.bucket_name)
@@ -353,6 +358,7 @@ async def test_objects_of_others_are_no_artifacts(artifacts: GcsArtifactService)
     assert ["report.txt"] == await artifacts.list_artifact_keys(**WHO)
 
 
+@pytest.mark.emulators
 async def test_concurrent_saves_each_get_a_number_of_their_own(artifacts: GcsArtifactService) -> None:
     """From two services that know nothing of each other: no gap, no byte in the wrong place."""
     services = [artifacts, GcsArtifactService(artifacts.bucket_name)]
@@ -375,6 +381,7 @@ async def test_many_savers_of_one_process_take_turns(artifacts: GcsArtifactServi
     assert list(range(40)) == sorted(numbers)
 
 
+@pytest.mark.emulators
 async def test_a_version_saved_while_an_artifact_is_deleted_stays(artifacts: GcsArtifactService) -> None:
     """A delete removes what it listed: the answer of one is lost, and its retry meets another's save."""
     await artifacts.save_artifact(**REPORT, artifact=text("old"))
@@ -403,6 +410,7 @@ async def test_a_version_saved_while_an_artifact_is_deleted_stays(artifacts: Gcs
     assert b"new" == loaded.inline_data.data
 
 
+@pytest.mark.emulators
 async def test_what_is_known_of_the_latest_version_ages(artifacts: GcsArtifactService) -> None:
     """Where a lifecycle rule removed old versions, a free number is not the next one."""
     service = GcsArtifactService(artifacts.bucket_name, limits=ArtifactLimits(known_for_s=0))
@@ -427,6 +435,7 @@ async def test_a_closed_service_opens_again(artifacts: GcsArtifactService) -> No
     assert text("0") == await artifacts.load_artifact(**REPORT)
 
 
+@pytest.mark.emulators
 async def test_a_save_goes_on_from_what_another_process_saved(artifacts: GcsArtifactService) -> None:
     """What this process remembers is a hint only."""
     other = GcsArtifactService(artifacts.bucket_name)
@@ -439,6 +448,7 @@ async def test_a_save_goes_on_from_what_another_process_saved(artifacts: GcsArti
     assert text("3") == await artifacts.load_artifact(**REPORT)
 
 
+@pytest.mark.emulators
 async def test_a_load_of_the_latest_finds_what_another_process_did_since(
     artifacts: GcsArtifactService,
 ) -> None:
@@ -460,6 +470,7 @@ async def test_a_load_of_the_latest_finds_what_another_process_did_since(
     assert [text("0"), text("1"), text("2"), None, text("anew")] == loaded
 
 
+@pytest.mark.emulators
 async def test_loading_again_and_again_does_not_keep_what_is_known_from_ageing(
     artifacts: GcsArtifactService,
 ) -> None:
@@ -479,6 +490,7 @@ async def test_loading_again_and_again_does_not_keep_what_is_known_from_ageing(
     assert text("2") == loaded
 
 
+@pytest.mark.emulators
 @pytest.mark.parametrize("remove", ["delete_artifact", "delete_session_artifacts"])
 async def test_a_load_beside_a_delete_that_fails_leaves_nothing_to_number_from(
     artifacts: GcsArtifactService, remove: str
@@ -509,6 +521,7 @@ async def test_a_load_beside_a_delete_that_fails_leaves_nothing_to_number_from(
     assert 1 == saved
 
 
+@pytest.mark.emulators
 @pytest.mark.parametrize("remove", ["delete_artifact", "delete_session_artifacts"])
 async def test_a_load_that_a_delete_overtakes_leaves_nothing_to_number_from(
     artifacts: GcsArtifactService, remove: str
@@ -570,6 +583,7 @@ def losing(bucket: str, method: str, count: int, **limits: Any) -> GcsArtifactSe
     return GcsArtifactService(bucket, client=client, limits=ArtifactLimits(**limits))
 
 
+@pytest.mark.emulators
 @pytest.mark.parametrize("lost", [1, 3])
 async def test_a_save_whose_answers_are_lost_happens_once(artifacts: GcsArtifactService, lost: int) -> None:
     """The object that stands in the way is recognised as its own."""
@@ -583,6 +597,7 @@ async def test_a_save_whose_answers_are_lost_happens_once(artifacts: GcsArtifact
     assert text("first") == await artifacts.load_artifact(**REPORT, version=0)
 
 
+@pytest.mark.emulators
 async def test_a_failed_listing_never_means_that_there_are_no_versions(artifacts: GcsArtifactService) -> None:
     """The save fails instead of starting again at 0."""
     await artifacts.save_artifact(**REPORT, artifact=text("kept"))
@@ -595,6 +610,7 @@ async def test_a_failed_listing_never_means_that_there_are_no_versions(artifacts
     assert text("kept") == await artifacts.load_artifact(**REPORT)
 
 
+@pytest.mark.emulators
 async def test_a_delete_whose_answers_are_lost_is_complete(artifacts: GcsArtifactService) -> None:
     """An object that is gone already is what was wanted."""
     for _ in range(3):
@@ -606,6 +622,7 @@ async def test_a_delete_whose_answers_are_lost_is_complete(artifacts: GcsArtifac
     assert [] == await artifacts.list_versions(**REPORT)
 
 
+@pytest.mark.emulators
 async def test_a_save_that_is_never_answered_says_that_its_outcome_is_unknown(
     artifacts: GcsArtifactService,
 ) -> None:
@@ -618,6 +635,7 @@ async def test_a_save_that_is_never_answered_says_that_its_outcome_is_unknown(
     assert not isinstance(caught.value, UnavailableError)
 
 
+@pytest.mark.emulators
 async def test_a_save_gives_up_after_so_many_taken_numbers(artifacts: GcsArtifactService) -> None:
     """With an error that says that nothing was saved."""
     service = GcsArtifactService(artifacts.bucket_name, limits=ArtifactLimits(save_attempts=1))

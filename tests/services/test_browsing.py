@@ -136,7 +136,7 @@ async def test_a_cursor_of_other_pages_is_refused(
     request: dict[str, Any] = {"app_name": APP, "user_id": "u", "order": "newest"}
     page = await shop.list_sessions_page(**request, page_size=1)
 
-    with pytest.raises(InvalidInputError, match="is of pages of another app, user or order"):
+    with pytest.raises(InvalidInputError, match="is of pages of another app, user, order or filter"):
         await shop.list_sessions_page(**{**request, **change}, cursor=page.next_cursor)
 
 
@@ -266,6 +266,7 @@ async def test_a_session_that_is_deleted_under_an_iteration_ends_it_with_an_erro
         await collect(found)
 
 
+@pytest.mark.emulators
 async def test_a_segment_that_is_gone_ends_an_iteration_with_an_error(
     connect: Connect, long: FirestoreSessionService, raw_documents: Any, project: str
 ) -> None:

@@ -12,6 +12,8 @@ from google.adk.platform import time as platform_time
 from gcp_adk_store import FirestoreSessionService, SessionExistsError, SessionLimits
 from tests.services.conftest import APP, SESSION, USER, WHO, Connect, event, texts
 
+pytestmark = pytest.mark.emulators
+
 TTL = 300
 MINUTES = 60
 WRONG = [-10 * MINUTES, 10 * MINUTES]

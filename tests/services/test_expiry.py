@@ -89,6 +89,7 @@ async def test_a_session_ends_its_time_to_live_after_its_last_append(
     assert lasting == await sessions.get_session(app_name=APP, user_id=USER, session_id="lasting")
 
 
+@pytest.mark.emulators
 async def test_an_expired_event_delivered_again_is_refused_like_any_other(
     clock: Clock,
     sessions: FirestoreSessionService,
@@ -169,6 +170,7 @@ async def test_a_session_without_a_time_to_live_has_no_end(connect: Connect, raw
     assert [] == [path for path, fields in raw_documents().items() if "expire_at" in fields]
 
 
+@pytest.mark.emulators
 async def test_the_id_of_an_expired_session_is_free(
     clock: Clock, connect: Connect, raw_documents: Any
 ) -> None:
@@ -190,6 +192,7 @@ async def test_the_id_of_an_expired_session_is_free(
     assert [HEADER] == list(raw_documents())
 
 
+@pytest.mark.emulators
 async def test_of_many_creates_of_an_expired_id_exactly_one_wins(clock: Clock, connect: Connect) -> None:
     """None removes what another has just made."""
     services = [connect() for _ in range(6)]
@@ -280,6 +283,7 @@ async def test_a_handle_that_missed_that_others_moved_the_end_is_stale_not_missi
         await sessions.append_event(two, event("second"))
 
 
+@pytest.mark.emulators
 async def test_no_part_of_a_session_expires_before_the_session(
     clock: Clock, connect: Connect, raw_documents: Any, adk_store_bucket: str
 ) -> None:
@@ -312,6 +316,7 @@ async def test_no_part_of_a_session_expires_before_the_session(
     assert 3 <= len(renewed) <= 6
 
 
+@pytest.mark.emulators
 async def test_content_that_an_append_in_vain_left_is_kept_for_the_next(
     clock: Clock, connect: Connect, raw_documents: Any, adk_store_bucket: str
 ) -> None:
@@ -335,6 +340,7 @@ async def test_content_that_an_append_in_vain_left_is_kept_for_the_next(
     assert kept >= session["parts_expire_at"].timestamp() >= ends_at(session)
 
 
+@pytest.mark.emulators
 async def test_a_payload_that_was_put_before_a_renewal_is_kept_like_the_rest(
     clock: Clock, connect: Connect, raw_documents: Any
 ) -> None:
@@ -363,6 +369,7 @@ async def test_a_payload_that_was_put_before_a_renewal_is_kept_like_the_rest(
     assert min(map(ends_at, documents.values())) >= session["parts_expire_at"].timestamp() >= ends_at(session)
 
 
+@pytest.mark.emulators
 async def test_a_renewal_that_comes_late_moves_no_part_back(
     clock: Clock, connect: Connect, raw_documents: Any
 ) -> None:
@@ -401,6 +408,7 @@ async def test_a_clock_that_is_behind_moves_no_end_back(clock: Clock, connect: C
     assert held == await service.get_session(**WHO)
 
 
+@pytest.mark.emulators
 async def test_an_expired_session_makes_way_whatever_it_leaves(
     clock: Clock, connect: Connect, adk_store_bucket: str, raw_documents: Any
 ) -> None:
@@ -419,6 +427,7 @@ async def test_an_expired_session_makes_way_whatever_it_leaves(
     assert {} == raw_documents()
 
 
+@pytest.mark.emulators
 async def test_a_segment_that_is_gone_when_it_is_to_be_renewed_is_named(
     clock: Clock, connect: Connect, raw_documents: Any, project: str
 ) -> None:

@@ -30,6 +30,8 @@ from gcp_adk_store.testing.faults.firestore_proxy import FirestoreProxy
 from tests.services.conftest import APP, USER, WHO, Connect, LostAnswers, event
 from tests.support.clock import in_days
 
+pytestmark = pytest.mark.emulators
+
 SMALL = SessionLimits(inline_bytes=10, event_text_bytes=500, state_value_bytes=10, seal_tail_bytes=1000)
 HASTY = replace(SMALL, deadline_s=1)
 RawDocuments = Callable[[], dict[str, dict[str, Any]]]

@@ -9,6 +9,8 @@ from gcp_adk_store import FirestoreSessionService, SessionLimits, SessionMissing
 from tests.services.conftest import APP, USER, WHO, Connect, event, texts
 from tests.support.clock import Clock
 
+pytestmark = pytest.mark.emulators
+
 
 async def test_a_session_is_counted_and_read_from_firestore_as_it_is_elsewhere(
     connect: Connect, small_segments: SessionLimits

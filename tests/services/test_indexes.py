@@ -6,11 +6,13 @@ import grpc
 import pytest
 
 from gcp_adk_store import FirestoreSessionService, NotProvisionedError
-from gcp_adk_store.codec.indexes import UNINDEXED_FIELDS, CompositeIndex, page_index
+from gcp_adk_store.codec.indexes import UNINDEXED_FIELDS, CompositeIndex, page_indexes
 from tests.services.conftest import APP, Connect
 from tests.support.queries import LIMITS, Queries, index_of, send_every_query
 
-DECLARED = [page_index("adk", descending=descending) for descending in (False, True)]
+pytestmark = pytest.mark.emulators
+
+DECLARED = page_indexes("adk")
 
 
 @pytest.fixture
@@ -35,7 +37,7 @@ async def test_every_query_has_its_index(watched: FirestoreSessionService, queri
     assert set(DECLARED) == composite
     assert {"last_update_time"} == automatic
     assert automatic.isdisjoint(UNINDEXED_FIELDS["sessions"])
-    assert {"adk_sessions", "adk_deletions", "adk_chunks"} == {
+    assert {"adk_sessions", "adk_deletions", "adk_restores", "adk_chunks"} == {
         query.from_[0].collection_id for query in queries.sent
     }
 
@@ -67,3 +69,26 @@ async def test_a_missing_index_is_named_with_the_command_that_makes_it(
     with pytest.raises(NotProvisionedError) as caught:
         await service.list_sessions_page(app_name=APP, order=order)
     assert str(caught.value).endswith(f"pages of an app need an index: {command}")
+
+
+@pytest.mark.parametrize(
+    ("user", "scope", "fields", "what"),
+    [
+        (None, "collection-group", "--field-config=field-path=app,order=ascending ", "pages of an app"),
+        ("user", "collection", "", "pages by labels"),
+    ],
+)
+async def test_a_missing_index_of_labels_is_named_with_the_command_that_makes_it(
+    connect: Connect, user: str | None, scope: str, fields: str, what: str
+) -> None:
+    """One for all names of labels; another one for pages of an app."""
+    service = connect(interceptors=[NoIndex()])
+    command = (
+        "gcloud firestore indexes composite create --collection-group=adk_sessions "
+        f"--query-scope={scope} {fields}--field-config=field-path=label_set,array-config=contains "
+        "--field-config=field-path=last_update_time,order=descending"
+    )
+
+    with pytest.raises(NotProvisionedError) as caught:
+        await service.list_sessions_page(app_name=APP, user_id=user, labels={"team": "x"})
+    assert str(caught.value).endswith(f"{what} need an index: {command}")

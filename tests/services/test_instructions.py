@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from google.adk.agents import LlmAgent
 from google.adk.runners import Runner
 from google.genai import types
@@ -61,6 +62,7 @@ async def test_a_job_fills_an_instruction_without_a_runner(adk_store: Store) -> 
     assert FILLED == await inject_session_state(TEMPLATE, session, artifact_service=adk_store.artifacts)
 
 
+@pytest.mark.emulators
 async def test_the_command_compares_a_template_with_a_stored_session(
     adk_store: Store, project: str, tmp_path: Path
 ) -> None:

@@ -18,6 +18,8 @@ from google.adk.sessions import Session
 from gcp_adk_store import FirestoreSessionService, InvalidInputError
 from tests.services.conftest import APP, SESSION, USER, WHO, event
 
+pytestmark = pytest.mark.emulators
+
 T = TypeVar("T")
 
 SESSIONS = 5000

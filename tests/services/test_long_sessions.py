@@ -6,12 +6,16 @@ from typing import Any
 import pytest
 from google.adk.sessions.base_session_service import GetSessionConfig
 
-from gcp_adk_store import FirestoreSessionService
+from gcp_adk_store import FirestoreSessionService, SessionLimits
 from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, Emulator
 from gcp_adk_store.testing.firestore_meter import FirestoreFigures, FirestoreMeter
 from tests.services.conftest import WHO, event, texts
 
-EVENTS = 10_000
+pytestmark = pytest.mark.emulators
+
+EVENTS = 2000
+LIMITS = SessionLimits(seal_tail_bytes=13_000)
+"""A fifth of the default, so that as many segments are sealed as of 10,000 events."""
 
 
 @pytest.fixture
@@ -34,13 +38,13 @@ async def test_cost_does_not_grow_with_the_history(
 
     Times are given, so that every event is as long each time and the same appends seal.
     """
-    service: FirestoreSessionService = connect()
+    service: FirestoreSessionService = connect(limits=LIMITS)
     held = await service.create_session(**WHO)
     meter.take()
     await service.append_event(held, event(f"{0:06}", at=1e6, delta={"n": 0, "user:n": 0, "app:n": 0}))
     first = meter.take()
     monkeypatch.setenv(FIRESTORE_VARIABLE, firestore_emulator.address)
-    writer = connect()
+    writer = connect(limits=LIMITS)
     for number in range(1, EVENTS - 1):
         await writer.append_event(held, event(f"{number:06}", at=1e6 + number))
     await service.append_event(held, event(f"{1:06}", at=2e6, delta={"n": 1, "user:n": 1, "app:n": 1}))

@@ -20,7 +20,10 @@ from gcp_adk_store.testing.faults.storage_proxy import StorageProxy
 from tests.services.conftest import WHO, event, text, texts
 
 # A coroutine of gRPC that a closed loop drops complains whenever the collector finds it.
-pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+pytestmark = [
+    pytest.mark.emulators,
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
 
 DEADLINE_S = 12.0
 FILE: dict[str, Any] = {**WHO, "filename": "f"}

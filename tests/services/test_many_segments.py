@@ -9,6 +9,8 @@ from gcp_adk_store.errors import StoredDataError
 from gcp_adk_store.sessions import reader
 from tests.services.conftest import APP, SESSION, USER, WHO, Connect, event, texts
 
+pytestmark = pytest.mark.emulators
+
 PATH = f"adk_apps/{APP}/adk_users/{USER}/adk_sessions/{SESSION}"
 EVENTS = [f"{number}" for number in range(7)]
 

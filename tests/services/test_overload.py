@@ -28,6 +28,8 @@ from gcp_adk_store.model.sessions import Marker
 from gcp_adk_store.testing.emulators import Emulator
 from tests.services.conftest import APP, USER, WHO, Connect, event, texts
 
+pytestmark = pytest.mark.emulators
+
 SESSIONS, APPENDS = 100, 1000
 HANGS_S = 60.0
 

@@ -31,12 +31,10 @@ def picture(data: bytes) -> Event:
     return Event(author="user", content=types.Content(role="user", parts=[types.Part(inline_data=blob)]))
 
 
-@pytest.fixture(params=["chunks", "bucket"])
-def service(
-    request: pytest.FixtureRequest, connect: Connect, adk_store_bucket: str
-) -> FirestoreSessionService:
-    """A service that keeps payloads in Firestore, then one that keeps them in a bucket."""
-    return connect(bucket=adk_store_bucket if request.param == "bucket" else None)
+@pytest.fixture(params=["chunks", "files"])
+def service(request: pytest.FixtureRequest, connect: Connect) -> FirestoreSessionService:
+    """A service that keeps payloads in its database, then one that keeps them in files."""
+    return connect(bucket=request.param if request.param == "files" else None)
 
 
 async def test_a_picture_of_5_mib_comes_back(service: FirestoreSessionService) -> None:
@@ -82,6 +80,7 @@ async def test_a_handle_without_a_marker_may_append_large_content(service: Fires
     assert bare.events == found.events
 
 
+@pytest.mark.emulators
 async def test_payloads_are_sealed_and_deleted_with_their_session(
     connect: Connect, adk_store_bucket: str, raw_documents: Any
 ) -> None:
@@ -116,6 +115,7 @@ async def test_what_is_refused_leaves_no_payload_and_no_segment_behind(
     assert held == await service.get_session(**WHO)
 
 
+@pytest.mark.emulators
 async def test_a_chunk_of_another_format_is_refused(
     connect: Connect, project: str, raw_documents: Any
 ) -> None:
@@ -143,6 +143,7 @@ async def test_the_same_content_is_stored_once(connect: Connect, raw_documents: 
     assert held == await service.get_session(**WHO)
 
 
+@pytest.mark.emulators
 async def test_a_missing_or_damaged_payload_is_named(
     connect: Connect, project: str, raw_documents: Any
 ) -> None:
@@ -163,6 +164,7 @@ async def test_a_missing_or_damaged_payload_is_named(
     client.close()
 
 
+@pytest.mark.emulators
 async def test_a_missing_payload_is_a_placeholder_if_one_asks_for_it(
     connect: Connect, raw_documents: Any, project: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -218,6 +220,7 @@ async def test_a_missing_payload_is_a_placeholder_if_one_asks_for_it(
         await reading.get_session(**WHO)
 
 
+@pytest.mark.emulators
 async def test_payloads_in_a_bucket_that_was_not_given_are_a_typed_error(
     connect: Connect, adk_store_bucket: str
 ) -> None:
@@ -233,6 +236,7 @@ async def test_payloads_in_a_bucket_that_was_not_given_are_a_typed_error(
     assert held == await connect(bucket=adk_store_bucket).get_session(**WHO)
 
 
+@pytest.mark.emulators
 async def test_the_event_loop_goes_on_while_large_content_is_stored(
     connect: Connect, adk_store_bucket: str
 ) -> None:
@@ -255,6 +259,7 @@ async def test_the_event_loop_goes_on_while_large_content_is_stored(
     assert held == await service.get_session(**WHO)
 
 
+@pytest.mark.emulators
 async def test_no_commit_is_larger_than_the_emulator_takes(connect: Connect, project: str) -> None:
     """Chunks are written a few at a time: 4 MiB in one request would hang the client."""
     service = connect()

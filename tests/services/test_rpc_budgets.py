@@ -3,6 +3,7 @@
 import io
 from collections import Counter
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from google.adk.sessions import Session
@@ -17,13 +18,22 @@ from gcp_adk_store import (
     Point,
     SessionConflictError,
     SessionLimits,
+    Store,
 )
+from gcp_adk_store.codec.documents import Layout
+from gcp_adk_store.codec.forks import fork_writes
+from gcp_adk_store.model.keys import SessionKey
+from gcp_adk_store.model.summaries import Summary
 from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE
 from gcp_adk_store.testing.faults.firestore_proxy import FirestoreProxy
 from gcp_adk_store.testing.firestore_meter import FirestoreFigures, FirestoreMeter
 from gcp_adk_store.testing.storage_meter import MeteredSession
-from tests.services.conftest import APP, USER, WHO, event
+from tests.services.conftest import APP, SESSION, USER, WHO, event
 from tests.support.clock import Clock, in_days
+
+pytestmark = pytest.mark.emulators
+
+KEY = SessionKey(app=APP, user=USER, session="session")
 
 
 @pytest.fixture
@@ -116,6 +126,43 @@ async def test_a_point_costs_what_the_session_costs(
     assert {"BatchGetDocuments": 2} == costs[0][0]
 
 
+async def test_a_restore_writes_the_session_and_a_note(
+    service: FirestoreSessionService, meter: FirestoreMeter, project: str
+) -> None:
+    """However many events it cuts off; it reads them all once, and deletes their segments and the note."""
+    held = await service.create_session(**WHO)
+    for number in range(60):
+        await service.append_event(held, event(f"{number}"))
+    segments = (await FirestoreSessionService(project=project)._reader.stored(KEY)).sealed  # type: ignore[union-attr]
+    meter.take()
+    cold = FirestoreSessionService(project=project)
+    restored = await cold.restore_session(**WHO, at=Point.position(20))
+    cut_off = meter.take()
+    left = (await service._reader.stored(KEY)).live  # type: ignore[union-attr]
+    await cold.append_event(restored, event("more"))
+    meter.take()
+    await cold.restore_session(**WHO, at=Point.position(20))
+    of_the_tail = meter.take()
+    await cold.restore_session(**WHO, at=Point.position(20))
+    of_nothing = meter.take()
+    await cold.close()
+
+    removed = segments - len(left)
+    assert removed > 1
+    assert ({"BatchGetDocuments": 3, "RunQuery": 1, "Commit": 2}, 2, removed + 1) == (
+        dict(cut_off.rpcs),
+        cut_off.writes,
+        cut_off.deletes,
+    )
+    assert ({"BatchGetDocuments": 2, "RunQuery": 1, "Commit": 1}, 1, 0) == (
+        dict(of_the_tail.rpcs),
+        of_the_tail.writes,
+        of_the_tail.deletes,
+    )
+    assert ({"BatchGetDocuments": 2, "RunQuery": 1}, 0) == (dict(of_nothing.rpcs), of_nothing.writes)
+    assert 1 + segments + 1 + 3 == cut_off.reads
+
+
 async def test_sealing_costs_a_read_and_two_writes_a_segment(
     service: FirestoreSessionService, meter: FirestoreMeter
 ) -> None:
@@ -206,6 +253,53 @@ async def test_a_page_costs_what_it_shows(service: FirestoreSessionService, mete
     await service.list_sessions_page(app_name=APP, user_id=USER, page_size=2)
 
     assert ({"RunQuery": 1, "BatchGetDocuments": 1}, 2 + 2, 0, 0) == cost(meter.take())
+
+
+async def test_a_page_by_labels_costs_what_a_page_does(
+    service: FirestoreSessionService, meter: FirestoreMeter
+) -> None:
+    """What is told of a session costs nothing more; sessions without a further label are read, too."""
+    for number in range(6):
+        name: dict[str, Any] = {"app_name": APP, "user_id": USER, "session_id": f"{number}"}
+        await service.create_session(**name)
+        if number < 4:
+            await service.update_session_info(**name, labels={"team": "x", "even": str(number % 2 == 0)})
+    costs = []
+    for labels in ({"team": "x"}, {"team": "x", "even": "True"}, {"even": "True", "team": "x"}):
+        meter.take()
+        page = await service.list_sessions_page(app_name=APP, labels=labels, include_state=False)
+        costs.append((len(page.infos), cost(meter.take())))
+
+    assert [
+        (4, ({"RunQuery": 1}, 4, 0, 0)),
+        (2, ({"RunQuery": 1}, 4, 0, 0)),
+        (2, ({"RunQuery": 1}, 2, 0, 0)),
+    ] == costs
+
+
+async def test_a_description_is_one_commit_after_one_read(
+    service: FirestoreSessionService, meter: FirestoreMeter
+) -> None:
+    """Without a change it is the read alone; the next append through a handle from before is sent again."""
+    held = await service.create_session(**WHO)
+    costs = []
+    meter.take()
+    for _ in range(2):
+        await service.update_session_info(**WHO, title="t", labels={"a": "b"})
+        costs.append(cost(meter.take()))
+    await service.get_session_info(**WHO)
+    costs.append(cost(meter.take()))
+    for _ in range(2):
+        await service.append_event(held, event())
+        costs.append(cost(meter.take()))
+
+    assert [
+        ({"BatchGetDocuments": 1, "Commit": 1}, 1, 1, 0),
+        ({"BatchGetDocuments": 1}, 1, 0, 0),
+        ({"BatchGetDocuments": 1}, 1, 0, 0),
+        ({"BatchGetDocuments": 1, "Commit": 2}, 1, 1, 0),
+        ({"Commit": 1}, 0, 1, 0),
+    ] == costs
 
 
 async def test_listing_an_app_reads_each_users_state_once(
@@ -424,6 +518,68 @@ async def test_delete_and_user_state(service: FirestoreSessionService, meter: Fi
 
     assert ({"BatchGetDocuments": 1, "RunQuery": 1, "Commit": 1}, 1 + 1, 0, 1) == cost(deleting)
     assert ({"BatchGetDocuments": 1}, 1, 0, 0) == cost(meter.take())
+
+
+async def a_thousand_events(service: FirestoreSessionService) -> int:
+    """Store a session of a thousand events of 600 bytes; return the number of its segments."""
+    async with Store.local(":memory:") as local:
+        held = await local.sessions.create_session(**WHO, state={"mine": "initial"})
+        for number in range(1000):
+            await local.sessions.append_event(held, event(f"{number} {'x' * 285}", delta={"mine": number}))
+        key = SessionKey(app=APP, user=USER, session=SESSION)
+        stored = await local.sessions._reader.stored(key)
+        assert stored is not None
+        segments = await local.sessions._reader.segments(stored, range(stored.sealed))
+    assert segments is not None
+    header, parts = fork_writes(Layout("adk"), stored, segments, summary=Summary(), parts_at=None)
+    await service._storage.documents.commit([header, *parts], repeatable_when_unanswered=True)
+    return len(segments)
+
+
+async def test_a_fork_of_a_thousand_events_takes_twelve_reads_and_twelve_writes_at_most(
+    meter: FirestoreMeter, project: str
+) -> None:
+    """In three calls: the session with shared state, its segments, and one commit of all."""
+    store = Store(sessions=FirestoreSessionService(project=project), artifacts=None)
+    segments = await a_thousand_events(store.sessions)
+    costs = []
+    meter.take()
+    for options in ({}, {"to_user_id": "other"}, {"at": Point.position(500)}):
+        await store.fork_session(**WHO, **options)
+        costs.append(cost(meter.take()))
+    await store.close()
+
+    assert 8 <= segments <= 9
+    assert ({"BatchGetDocuments": 2, "Commit": 1}, 3 + segments, 1 + segments, 0) == costs[0]
+    assert ({"BatchGetDocuments": 1, "Commit": 1}, 3, 1 + segments, 0) == costs[1]
+    assert ({"BatchGetDocuments": 1, "Commit": 1}, 3, 1 + segments // 2, 0) == costs[2]
+
+
+async def test_payloads_and_artifacts_add_to_a_fork_what_is_agreed(
+    adk_store_bucket: str, meter: FirestoreMeter, project: str
+) -> None:
+    """A listing and a copy each; artifacts also a look at the id, and a note that is removed again."""
+    http = MeteredSession()
+    client = Client(project="demo", credentials=AnonymousCredentials(), _http=http)
+    async with FirestoreSessionService(
+        project=project, bucket=adk_store_bucket, storage=client, limits=SessionLimits(inline_bytes=10)
+    ) as sessions:
+        store = Store(sessions=sessions, artifacts=GcsArtifactService(adk_store_bucket, client=client))
+        held = await sessions.create_session(**WHO)
+        picture = event("0")
+        picture.content = types.Content(parts=[types.Part.from_bytes(data=b"x" * 20, mime_type="a/b")])
+        await sessions.append_event(held, picture)
+        costs = []
+        for artifacts in ("none", "all"):
+            await store.artifacts.save_artifact(**WHO, filename="f", artifact=types.Part(text="f"))
+            meter.take()
+            http.take()
+            await store.fork_session(**WHO, artifacts=artifacts)
+            figures = http.take()
+            costs.append((cost(meter.take()), figures.class_a, figures.class_b))
+
+    assert (({"BatchGetDocuments": 1, "Commit": 1}, 3, 1, 0), 2, 1) == costs[0]
+    assert (({"BatchGetDocuments": 2, "Commit": 2}, 4, 2, 1), 2 + 2 + 2, 1) == costs[1]
 
 
 async def test_artifact_requests(adk_store_bucket: str) -> None:

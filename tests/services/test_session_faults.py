@@ -38,6 +38,8 @@ from tests.services.conftest import (
     texts,
 )
 
+pytestmark = pytest.mark.emulators
+
 
 class BeforeEveryCommit(grpc.aio.UnaryUnaryClientInterceptor):
     """Lets something happen before each commit is sent."""

@@ -215,6 +215,29 @@ async def test_of_processes_that_make_one_session_one_does_each_round(
     assert user == documents[f"/adk_users/{USER}"]["state"]
 
 
+async def test_of_processes_that_fork_to_one_id_exactly_one_does(
+    racers: list[RacingProcess], place: dict[str, Any], reader: FirestoreSessionService
+) -> None:
+    """While another one appends to the source; the fork is a beginning of it, with the state of there."""
+    appender, *forkers = racers
+    appender.call("create", **place, state={}, until_made=False)
+    append = {"at": place["at"], "on_conflict": "raise", "size": 700}
+    appender.call("append", **append, deltas=[{"n": number} for number in range(6)])
+    for turn in range(3):
+        deltas = [{"n": number} for number in range(6 * (turn + 1), 6 * (turn + 2))]
+        appender.begin("append", **append, deltas=deltas)
+        outcomes = race(forkers, "fork", {**place, "to_session_id": f"fork{turn}"})
+        appender.answer()
+        source = await reader.get_session(**place["who"])
+        fork = await reader.get_session(**{**place["who"], "session_id": f"fork{turn}"})
+
+        assert sorted([*["SessionExistsError"] * (len(forkers) - 1), STORED]) == sorted(outcomes)
+        assert source is not None
+        assert fork is not None
+        assert source.events[: len(fork.events)] == fork.events
+        assert len(fork.events) - 1 == fork.state["n"]
+
+
 @pytest.mark.parametrize("size", [300, LARGE], ids=["small", "large"])
 async def test_an_append_comes_before_a_deletion_or_is_told(
     racers: list[RacingProcess],
@@ -292,3 +315,22 @@ async def test_a_session_that_is_made_during_a_deletion_has_nothing_of_the_old_o
         else:
             assert [] == parts
             assert 1 == sum(f"/{epoch}/" in name for name in read_objects(Path(place["at"]["folder"])))
+
+
+async def test_processes_that_describe_a_session_disturb_no_append(
+    racers: list[RacingProcess], reader: FirestoreSessionService, place: dict[str, Any]
+) -> None:
+    """Two label it while one appends through its handle: that one meets no conflict, and no label is lost."""
+    writer, *others = racers
+    writer.call("create", **place, state={}, until_made=False)
+    for racer in others:
+        racer.begin("describe", **place, count=10)
+    outcomes = writer.call("append", at=place["at"], on_conflict="raise", deltas=[{}] * 10, size=10)
+    for racer in others:
+        racer.answer()
+    info = await reader.get_session_info(**place["who"])
+
+    assert [STORED] * 10 == [outcome for _, outcome in outcomes]
+    assert info is not None
+    assert 20 == len(info.labels)
+    assert (10, outcomes[-1][0]) == (info.events, (info.last_text or "")[: len(outcomes[-1][0])])

@@ -54,6 +54,7 @@ async def test_state_that_json_cannot_hold_is_logged_by_its_key(
     ] == caplog.messages
 
 
+@pytest.mark.emulators
 async def test_keys_of_a_newer_adk_are_logged(
     sessions: FirestoreSessionService, raw_documents: Any, project: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -404,6 +405,7 @@ async def test_a_merging_service_stores_after_others_and_learns_from_them(
     assert two == await merging.get_session(**WHO)
 
 
+@pytest.mark.emulators
 async def test_merged_events_are_sealed_like_any_other(connect: Connect, raw_documents: Any) -> None:
     """A session whose writers always meet does not fill its document."""
     merging = connect(on_conflict="merge", limits=SessionLimits(seal_tail_bytes=1))
@@ -651,6 +653,7 @@ async def test_a_document_that_is_full_makes_room_by_sealing(connect: Connect) -
     assert held == await roomy.get_session(**WHO)
 
 
+@pytest.mark.emulators
 async def test_state_over_firestores_document_limit_is_a_typed_error(
     sessions: FirestoreSessionService,
 ) -> None:
@@ -690,6 +693,7 @@ async def test_a_copy_delivered_again_is_recognised_whatever_it_carries(
     assert held == await sessions.get_session(**WHO)
 
 
+@pytest.mark.emulators
 async def test_a_field_that_a_deployment_adds_does_not_disturb(
     sessions: FirestoreSessionService, project: str
 ) -> None:

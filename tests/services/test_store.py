@@ -23,6 +23,8 @@ from gcp_adk_store import (
 from gcp_adk_store.testing.emulators import Emulator
 from tests.services.conftest import WHO, event
 
+pytestmark = pytest.mark.emulators
+
 REPORT = {**WHO, "filename": "report.txt"}
 
 

@@ -33,24 +33,41 @@ def index_of(query: StructuredQuery) -> CompositeIndex | str | None:
 
     Firestore's rules, as its documentation has them: without filter and order a query needs nothing; with one
     field, in one collection, that field's automatic index; with more, or over a collection group, an index
-    of the fields with equality and then of those in order. The name of the document follows by itself.
+    of the fields with equality, of the array that must contain a value, and then of those in order. The name
+    of the document follows by itself.
     """
     (source,) = query.from_
     orders = [order for order in query.order_by if order.field.field_path != "__name__"]
     directions = {order.direction.name.lower() for order in query.order_by}
     assert len(directions) <= 1, "the document's name must be in the order of the last field"
     fields: list[Any] = [(order.field.field_path, order.direction.name.lower()) for order in orders]
-    if "field_filter" in query.where:
-        assert query.where.field_filter.op is StructuredQuery.FieldFilter.Operator.EQUAL
-        fields.insert(0, (query.where.field_filter.field.field_path, "ascending"))
-    else:
-        assert "composite_filter" not in query.where
-        assert "unary_filter" not in query.where
+    equal: list[Any] = []
+    for condition in _conditions(query):
+        name, operator = condition.field.field_path, condition.op.name
+        if operator == "GREATER_THAN":
+            assert [name] == [field for field, _ in fields], "a range is of the field of the order"
+        else:
+            equal.append((name, {"EQUAL": "ascending", "ARRAY_CONTAINS": "contains"}[operator]))
+    assert [kind for _, kind in equal].count("contains") <= 1, "Firestore asks one array what it contains"
+    fields = equal + fields
     if not fields:
         return None
     if len(fields) == 1 and not source.all_descendants:
         return str(fields[0][0])
-    return CompositeIndex(collection=source.collection_id, fields=tuple(fields))
+    return CompositeIndex(
+        collection=source.collection_id,
+        fields=tuple(fields),
+        scope="collection-group" if source.all_descendants else "collection",
+    )
+
+
+def _conditions(query: StructuredQuery) -> list[Any]:
+    """Return the filters of *query*, all of which must hold."""
+    assert "unary_filter" not in query.where
+    if "composite_filter" in query.where:
+        assert query.where.composite_filter.op is StructuredQuery.CompositeFilter.Operator.AND
+        return [each.field_filter for each in query.where.composite_filter.filters]
+    return [query.where.field_filter] if "field_filter" in query.where else []
 
 
 async def send_every_query(service: FirestoreSessionService) -> None:
@@ -70,6 +87,15 @@ async def send_every_query(service: FirestoreSessionService) -> None:
                 await service.list_sessions_page(
                     app_name="app", user_id=user, cursor=first.next_cursor, **page
                 )
+            for labels in (None, {"team": "x"}, {"team": "x", "stage": "new"}):
+                for updated_after in (None, 0.0):
+                    await service.list_sessions_page(
+                        app_name="app",
+                        user_id=user,
+                        order="newest" if order == "newest" else "oldest",
+                        labels=labels,
+                        updated_after=updated_after,
+                    )
     async for _ in service.iter_events(**_WHO, session_id="session"):
         pass
     for after in (None, 0.0):

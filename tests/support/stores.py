@@ -1,8 +1,30 @@
 """The stores that tests run on: the emulators of the cloud's, and a folder of this machine."""
 
-from typing import Final
+from pathlib import Path
+from typing import Any, Final
 
 import pytest
 
+from gcp_adk_store import ArtifactLimits, FirestoreSessionService, SessionLimits
+from gcp_adk_store.codec.documents import Layout
+from gcp_adk_store.local.backend import open_backend
+from gcp_adk_store.sessions.payload_store import Payloads
+from gcp_adk_store.sessions.storage import SessionStorage
+
 STORES: Final = (pytest.param("emulators", marks=pytest.mark.emulators), "folder")
 """For the ``params`` of a fixture that makes a store; `make quick` leaves out the emulators."""
+
+
+def sessions_in(
+    folder: Path,
+    *,
+    bucket: object = None,
+    limits: SessionLimits | None = None,
+    prefix: str = "adk",
+    **options: Any,
+) -> FirestoreSessionService:
+    """Return a service on *folder*, which keeps large content in files if it is given a *bucket*."""
+    backend, layout = open_backend(f"{folder}", limits or SessionLimits(), ArtifactLimits()), Layout(prefix)
+    documents: Any = backend.documents
+    payloads = Payloads(documents, backend.objects if bucket else None, layout)
+    return FirestoreSessionService.over(SessionStorage(documents, payloads, layout), limits=limits, **options)

@@ -24,6 +24,7 @@ from gcp_adk_store import (
     SessionLimits,
     Store,
 )
+from gcp_adk_store.model.artifact_points import ArtifactsAt
 from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE
 from gcp_adk_store.testing.faults.firestore_proxy import FirestoreProxy
 from gcp_adk_store.testing.faults.storage_proxy import StorageProxy
@@ -69,13 +70,17 @@ class Tour:
         yield "append_event", lambda: sessions.append_event(self._session, picture(300_000))
         yield "get_session", lambda: sessions.get_session(**WHO)
         yield "get_session_at", lambda: sessions.get_session_at(**WHO, at=Point.position(1))
+        yield "fork_session", lambda: self.store.fork_session(**WHO)
         yield "list_sessions", lambda: sessions.list_sessions(**OWNER)
         yield "list_sessions", lambda: sessions.list_sessions(app_name="app")
         yield "list_sessions_page", lambda: sessions.list_sessions_page(**OWNER)
+        yield "update_session_info", lambda: sessions.update_session_info(**WHO, title="t")
+        yield "get_session_info", lambda: sessions.get_session_info(**WHO)
         yield "get_user_state", lambda: sessions.get_user_state(**OWNER)
         yield "iter_events", lambda: listed(sessions.iter_events(**WHO))
         yield "get_session_usage", lambda: sessions.get_session_usage(**WHO)
         yield "iter_user_events", lambda: listed(sessions.iter_user_events(**OWNER))
+        yield "restore_session", lambda: sessions.restore_session(**WHO, at=Point.position(1))
         yield "delete_session", lambda: sessions.delete_session(**WHO)
         yield "save_artifact", lambda: artifacts.save_artifact(**FILE, artifact=types.Part(text="new"))
         yield "save_artifact", lambda: artifacts.save_artifact(**FILE, artifact=large_part())
@@ -86,6 +91,7 @@ class Tour:
         yield "load_artifact_to", lambda: artifacts.load_artifact_to(**FILE, target=io.BytesIO())
         yield "open_artifact", lambda: artifacts.open_artifact(**FILE)
         yield "copy_artifact", lambda: artifacts.copy_artifact(**FILE, to_filename="copy")
+        yield "restore_session_artifacts", self._restore_artifacts
         yield "list_artifact_keys", lambda: artifacts.list_artifact_keys(**WHO)
         yield "list_versions", lambda: artifacts.list_versions(**FILE)
         yield "list_artifact_versions", lambda: artifacts.list_artifact_versions(**FILE)
@@ -123,6 +129,12 @@ class Tour:
         yield "delete_memory", lambda: memory.delete_memory(**OWNER, memory_id="fact")
         yield "delete_session_memory", lambda: memory.delete_session_memory(**OWNER, session_id="remembered")
         yield "delete_user_memory", lambda: memory.delete_user_memory(**OWNER)
+
+    async def _restore_artifacts(self) -> object:
+        who = {name: FILE[name] for name in ("app_name", "user_id", "session_id")}
+        return await self.store.artifacts.restore_session_artifacts(
+            **who, at=ArtifactsAt(), restored_at=0.0, restore_id="ab" * 16
+        )
 
     async def _create(self) -> None:
         self.held = await self.store.sessions.create_session(**WHO, state={"user:n": 1, "app:m": 2})

@@ -11,7 +11,7 @@ from google.cloud.storage import Bucket, Client
 from google.genai import types
 
 from gcp_adk_store import FirestoreSessionService, GcsArtifactService, Store, StoreSettings
-from gcp_adk_store.codec.indexes import TTL_FIELDS, UNINDEXED_FIELDS, CompositeIndex, page_index
+from gcp_adk_store.codec.indexes import TTL_FIELDS, UNINDEXED_FIELDS, CompositeIndex, page_indexes
 from gcp_adk_store.testing.emulators import Emulator
 from tests.support.queries import LIMITS, Queries, index_of, send_every_query
 from tests.terraform.command import Terraform, copied
@@ -55,13 +55,14 @@ class Declared:
 
     def indexes(self) -> set[CompositeIndex]:
         """Return the indexes over several fields."""
-        assert {"COLLECTION_GROUP"} == {
-            index["query_scope"] for index in self.values("google_firestore_index")
-        }
         return {
             CompositeIndex(
                 collection=index["collection"],
-                fields=tuple((field["field_path"], field["order"].lower()) for field in index["fields"]),
+                fields=tuple(
+                    (field["field_path"], (field["order"] or field["array_config"]).lower())
+                    for field in index["fields"]
+                ),
+                scope=index["query_scope"].lower().replace("_", "-"),
             )
             for index in self.values("google_firestore_index")
         }
@@ -134,10 +135,8 @@ def test_a_field_is_declared_once(declared: Declared) -> None:
 
 
 def test_the_indexes_are_those_that_the_code_declares(declared: Declared) -> None:
-    """For pages of an app, in both orders."""
-    assert declared.indexes() == {
-        page_index(declared.prefix, descending=descending) for descending in (False, True)
-    }
+    """For pages of an app and by labels, in both orders."""
+    assert declared.indexes() == {*page_indexes(declared.prefix)}
 
 
 async def test_the_indexes_are_those_that_queries_need(

@@ -156,8 +156,9 @@ def test_what_is_no_list_of_prices_is_refused(text: str, says: str) -> None:
 WORKLOADS = st.builds(
     Workload,
     turns_per_day=st.floats(1, 1e6),
-    events_per_turn=st.integers(1, 30),
-    history=st.integers(0, 1500),
+    # The model computes each turn of a conversation: up to 60 of them, so that an example takes little time.
+    events_per_turn=st.integers(5, 30),
+    history=st.integers(0, 300),
     event_bytes=st.integers(200, 20_000),
     scopes=st.frozensets(st.sampled_from(["session", "user", "app"])),
     artifacts_per_turn=st.floats(0, 3),

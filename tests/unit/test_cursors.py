@@ -111,8 +111,8 @@ def test_a_cursor_of_another_listing_is_refused(
         decode_page_cursor(cursor, listing=listing, app="shop")
 
     assert (
-        f"cursor {cursor[:40]!r} is of pages of another app, user or order; leave it out to start anew"
-        == str(caught.value)
+        f"cursor {cursor[:40]!r} is of pages of another app, user, order or filter; "
+        "leave it out to start anew" == str(caught.value)
     )
 
 

@@ -16,15 +16,9 @@ from hypothesis import strategies as st
 
 from gcp_adk_store.codec.documents import Layout
 from gcp_adk_store.codec.events import event_timestamp
+from gcp_adk_store.codec.notes import read_deletions
 from gcp_adk_store.codec.packing import pack_segment
-from gcp_adk_store.codec.stored import (
-    read_chunk,
-    read_deletions,
-    read_header,
-    read_segment,
-    read_session,
-    read_state,
-)
+from gcp_adk_store.codec.stored import read_chunk, read_header, read_segment, read_session, read_state
 from gcp_adk_store.codec.values import Foreign, decode_value
 from gcp_adk_store.codec.writes import Document
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
@@ -88,6 +82,9 @@ SESSION: dict[str, Any] = {
     "chain": HEAD,
     "chain_sealed": HEAD[::-1],
     "chain_from": 1,
+    "restores": 2,
+    "restore_id": "r2",
+    "cut": [{"from": 0, "to": 0}],
     "initial": {"n": 0, "k": {"json": f'["{HUSH}"]'}, "%": HUSH},
 }
 SHARED: dict[str, Any] = {"format": 1, "state": SESSION["state"]}
@@ -284,12 +281,12 @@ def test_a_damaged_state_value_is_told_or_read(field: Any) -> None:
         ({"chain": HEAD[:-1]}, "has a field that cannot be right: chain"),
         ({"chain_from": 6}, "has a field that cannot be right: chain_from"),
         ({"initial": {"k": {"json": HUSH}}}, "state key 'k' is stored as damaged JSON"),
-        ({"rev": 3}, "has a field that cannot be right: rev"),
+        ({"rev": 2}, "has a field that cannot be right: rev"),
         ({"tail": []}, "has a field that cannot be right: tail_bytes"),
         ({"tail_bytes": 0}, "has a field that cannot be right: tail_bytes"),
         ({"epoch": "a/b"}, "has a field that cannot be right: epoch"),
         ({"last_update_time": math.nan}, "has a field that cannot be right: last_update_time"),
-        ({"sealed": 0}, "has a field that cannot be right: sealed_max"),
+        ({"sealed": 0, "cut": []}, "has a field that cannot be right: sealed_max"),
         ({"sealed_max": None}, "has a field that cannot be right: sealed_max"),
         ({"tail": Foreign("geo_point_value")}, "has a field of a wrong kind: tail is geo_point_value"),
         ({"tail": [TAIL[0], 5]}, "has a field of a wrong kind: tail[1] is int"),

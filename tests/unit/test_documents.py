@@ -12,13 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gcp_adk_store.codec.documents import Deletion, Layout
+from gcp_adk_store.codec.notes import read_deletions
 from gcp_adk_store.codec.packing import pack_segment
 from gcp_adk_store.codec.spilling import CHUNK_BYTES
 from gcp_adk_store.codec.stored import (
     HEADER_FIELDS,
     HEADER_WITHOUT_STATE,
     read_chunk,
-    read_deletions,
     read_header,
     read_segment,
     read_session,
@@ -32,6 +32,7 @@ from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.payloads import Payload, PayloadPlace, PayloadRef
 from gcp_adk_store.model.sessions import Append, Marker, Segment, StoredSession
 from gcp_adk_store.model.state import ScopedState
+from gcp_adk_store.model.summaries import Turns
 
 LAYOUT = Layout("adk")
 KEY = SessionKey(app="shop", user="u/1", session="__s__")
@@ -66,9 +67,13 @@ STORED = StoredSession(
     chain=HEAD,
     chain_sealed=SEALED_HEAD,
     create_time=1.5,
+    restores=3,
+    restore_id="r3",
+    cut=(range(1),),
+    turns=Turns(count=3, last="ab" * 8),
 )
-IN_FORMAT_1 = replace(STORED, chain=None, chain_sealed=None)
-LISTED = replace(STORED, tail=[], chain_sealed=None, create_time=None)
+IN_FORMAT_1 = replace(STORED, chain=None, chain_sealed=None, restores=0, restore_id=None, cut=(), turns=None)
+LISTED = replace(STORED, tail=[], chain_sealed=None, create_time=None, restore_id=None)
 HEADER: dict[str, Any] = {
     "format": 2,
     "epoch": "e1",
@@ -86,9 +91,13 @@ HEADER: dict[str, Any] = {
     "expire_at": NEW_YEAR,
     "parts_expire_at": NEXT_DAY,
     "chain": HEAD,
+    "restores": 3,
+    "cut": [{"from": 0, "to": 0}],
+    "turns": 3,
+    "last_turn": "ab" * 8,
 }
-WHOLE = {**HEADER, "tail": ["x", "y"], "tail_bytes": 2, "chain_sealed": SEALED_HEAD}
-OPTIONAL = ("format", "spilled", "ttl_s", "parts_expire_at")
+WHOLE = {**HEADER, "tail": ["x", "y"], "tail_bytes": 2, "chain_sealed": SEALED_HEAD, "restore_id": "r3"}
+OPTIONAL = ("format", "spilled", "ttl_s", "parts_expire_at", "restores", "cut", "turns")
 BODY: dict[str, Any] = {
     "format": 2,
     "body": pack_segment(["x", "y"]),
@@ -157,6 +166,9 @@ def test_a_creation_writes_a_whole_header_and_touched_scopes() -> None:
                 "initial": {"s": "t", "%": None},
                 "chain": BEGUN,
                 "chain_sealed": BEGUN,
+                "turns": 0,
+                "last_turn": "",
+                "last_text": "",
                 "tail": [],
                 "tail_bytes": 0,
                 "sealed": 0,
@@ -192,7 +204,7 @@ def test_a_creation_without_shared_state_writes_one_document() -> None:
 def test_an_append_writes_only_what_changed() -> None:
     """One event and its changed keys go out under the update time that the handle saw."""
     append = Append(
-        text='{"ü":1}',
+        texts=('{"ü":1}',),
         timestamp=9.5,
         delta=ScopedState(app={"a": 1}, user={"u": None}, session={"s": 2, "__t__": {"x": 1}}),
     )
@@ -217,9 +229,35 @@ def test_an_append_writes_only_what_changed() -> None:
     ] == LAYOUT.append(KEY, append, marker)
 
 
+@pytest.mark.parametrize(
+    ("revision", "turns", "turn", "text", "fields"),
+    [
+        (7, Turns(), "a" * 16, "hi", {"turns": 1, "last_turn": "a" * 16, "last_text": "hi"}),
+        (7, Turns(count=3, last="b" * 16), "a" * 16, None, {"turns": 4, "last_turn": "a" * 16}),
+        (7, Turns(count=3, last="a" * 16), "a" * 16, "hi", {"last_text": "hi"}),
+        (7, Turns(count=3, last="a" * 16), None, None, {}),
+        (7, None, "a" * 16, "hi", {"last_text": "hi"}),
+        (0, Turns(), None, None, {"turns": 0, "last_turn": ""}),
+    ],
+)
+def test_an_append_writes_what_it_changes_of_the_summary(
+    revision: int, turns: Turns | None, turn: str | None, text: str | None, fields: dict[str, Any]
+) -> None:
+    """Absolute numbers, which hold under the required update time; unknown turns stay unknown."""
+    append = Append(
+        texts=("{}",), timestamp=9.5, delta=ScopedState(), turns=(turn,) if turn else (), last_text=text
+    )
+    marker = Marker(epoch="e1", revision=revision, update_time="100.000000001", chain=HEAD, turns=turns)
+    (write,) = LAYOUT.append(KEY, append, marker)
+    always = {"last_update_time": 9.5, "rev": revision + 1, "chain": step(HEAD, "{}")}
+
+    assert {**always, **fields} == write.fields
+    assert [(name,) for name in write.fields] == write.mask
+
+
 def test_an_append_brings_a_session_up_from_format_1() -> None:
     """In its own commit: the chain begins with it, and says after how many appends."""
-    append = Append(text="{}", timestamp=9.5, delta=ScopedState())
+    append = Append(texts=("{}",), timestamp=9.5, delta=ScopedState())
     marker = Marker(epoch="e1", revision=7, update_time="100.000000001")
     begun = genesis("e1", after=7)
     fields = {
@@ -254,7 +292,7 @@ def test_a_creation_writes_when_the_session_ends(expiry: Expiry, fields: dict[st
 def test_shared_state_never_ends() -> None:
     """A session takes neither its app's nor its user's state along."""
     state = ScopedState(app={"a": 1}, user={"u": 2})
-    append = Append(text="{}", timestamp=9.5, delta=state)
+    append = Append(texts=("{}",), timestamp=9.5, delta=state)
     created = LAYOUT.create(KEY, epoch="e1", time=1.5, state=state, expiry=ENDING_WITH_PARTS)
     appended = LAYOUT.append(KEY, append, STORED.marker, ENDING_WITH_PARTS)
 
@@ -270,7 +308,7 @@ def test_shared_state_never_ends() -> None:
 )
 def test_an_append_moves_when_the_session_ends(expiry: Expiry, fields: dict[str, Any]) -> None:
     """The end goes out with the event, under the same condition; the time to live stays as it was made."""
-    append = Append(text="{}", timestamp=9.5, delta=ScopedState(session={"s": 2}))
+    append = Append(texts=("{}",), timestamp=9.5, delta=ScopedState(session={"s": 2}))
     marker = Marker(epoch="e1", revision=7, update_time="100.000000001", expiry=ENDING, chain=HEAD)
     chained = {"chain": step(HEAD, "{}")}
 
@@ -510,14 +548,16 @@ def test_a_deletion_notes_what_is_left_to_remove() -> None:
 
 def test_a_deletion_without_segments_leaves_no_note() -> None:
     """A short session is gone in one write."""
-    short = read_header(document({**HEADER, "sealed": 0, "sealed_max": None}))
+    short = read_header(document({**HEADER, "sealed": 0, "sealed_max": None, "cut": []}))
 
     assert [Delete(path=SESSION, must="100.000000001")] == LAYOUT.delete(short)
 
 
 def test_a_deletion_notes_where_payloads_lie() -> None:
     """They are removed after the session, like its segments."""
-    with_payloads = read_header(document({**HEADER, "sealed": 0, "sealed_max": None, "spilled": ["chunks"]}))
+    with_payloads = read_header(
+        document({**HEADER, "sealed": 0, "sealed_max": None, "cut": [], "spilled": ["chunks"]})
+    )
     note: dict[str, Any] = {"format": 1, "epoch": "e1", "sealed": 0, "spilled": ["chunks"]}
 
     assert [
@@ -582,7 +622,7 @@ def test_an_initial_state_is_read_from_the_document_or_the_first_segment(
 
 def test_a_session_in_format_1_has_neither_chain_nor_initial_state() -> None:
     """Fields of these names are not the library's there."""
-    fields = {**WHOLE, "format": 1, "chain": "theirs", "initial": 5}
+    fields = {**WHOLE, "format": 1, "chain": "theirs", "initial": 5, "turns": "theirs"}
 
     assert IN_FORMAT_1 == read_session(document(fields))
     assert Segment(texts=["x", "y"], running_max=8.5) == read_segment(
@@ -608,6 +648,10 @@ def test_a_session_in_format_1_has_neither_chain_nor_initial_state() -> None:
             {"tail": [], "tail_bytes": 0},
             "has a field that cannot be right: chain_sealed",
         ),
+        (read_session, WHOLE, {"turns": 8}, "has a field that cannot be right: turns"),
+        (read_session, WHOLE, {"turns": 0}, "has a field that cannot be right: turns"),
+        (read_session, WHOLE, {"turns": True}, "has a field of a wrong kind: turns is bool"),
+        (read_session, WHOLE, {"last_turn": "x"}, "has a field that cannot be right: last_turn"),
         (read_session, WHOLE, {"initial": []}, "has a field of a wrong kind: initial is list"),
         (read_session, WHOLE, {"initial": {"%41": 1}}, "state.%41 is spelled as no state key is"),
         (
@@ -622,6 +666,18 @@ def test_a_session_in_format_1_has_neither_chain_nor_initial_state() -> None:
             {"initial": {}, "initial_payload": {}},
             "has a field that cannot be right: initial_payload",
         ),
+        (read_header, HEADER, {"restores": -1}, "has a field that cannot be right: restores"),
+        (read_header, HEADER, {"cut": {}}, "has a field of a wrong kind: cut is dict"),
+        (read_header, HEADER, {"cut": [{"from": 0}]}, "lacks cut[0][to]"),
+        (read_header, HEADER, {"cut": [{"from": 1, "to": 0}]}, "has a field that cannot be right: cut"),
+        (read_header, HEADER, {"cut": [{"from": 1, "to": 2}]}, "has a field that cannot be right: cut"),
+        (
+            read_header,
+            HEADER,
+            {"cut": [{"from": 0, "to": 1}]},
+            "has a field that cannot be right: sealed_max",
+        ),
+        (read_session, WHOLE, {"restore_id": 3}, "has a field of a wrong kind: restore_id is int"),
         (read_segment, BODY, {"chain_end": b""}, "has a field that cannot be right: chain_end"),
         (read_segment, BODY, {"chain_begin": 5}, "has a field of a wrong kind: chain_begin is int"),
         (read_segment, BODY, {"initial": "x"}, "has a field of a wrong kind: initial is str"),
@@ -712,7 +768,7 @@ def test_an_incomplete_session_is_refused(name: str) -> None:
         (read_state, {"state": {}}, 1),
         (read_segment, BODY, 2),
         (read_chunk, {"body": b""}, 1),
-        (lambda found: read_deletions([found]), {"epoch": "e1", "sealed": 1}, 1),
+        (lambda found: read_deletions([found]), {"epoch": "e1", "sealed": 1}, 2),
     ],
     ids=["session", "state", "segment", "chunk", "deletion"],
 )

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gcp_adk_store.codec.documents import FORMAT
-from gcp_adk_store.codec.stored import UPCASTS, Fields, current_fields
+from gcp_adk_store.codec.fields import FORMAT
+from gcp_adk_store.codec.kinds import UPCASTS, Fields, current_fields
 from gcp_adk_store.codec.writes import Document
 from gcp_adk_store.errors import StoredDataError
 

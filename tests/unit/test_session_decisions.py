@@ -25,8 +25,9 @@ from gcp_adk_store.model.sessions import (
     wants_older,
 )
 from gcp_adk_store.model.state import ScopedState
+from gcp_adk_store.model.summaries import Turns
 
-APPEND = Append(text="mine", timestamp=9.0, delta=ScopedState())
+APPEND = Append(texts=("mine",), timestamp=9.0, delta=ScopedState())
 SEEN = Marker(epoch="e1", revision=4, update_time="100.000000001")
 ENDING = replace(SEEN, expiry=Expiry(ttl_s=60, at=1767225600))
 ENDING_WITH_PARTS = replace(SEEN, expiry=Expiry(ttl_s=60, at=1767225600, parts_at=1767312000))
@@ -51,6 +52,11 @@ def stored(*tail: str, revision: int = 5, epoch: str = "e1", sealed: int = 0) ->
     )
 
 
+def restored(*tail: str, revision: int = 5) -> StoredSession:
+    """Return a session document after one restore."""
+    return replace(stored(*tail, revision=revision), restores=1, restore_id="r1")
+
+
 def at(*timestamps: float) -> list[Event]:
     """Return one event a timestamp, each with its place as id."""
     return [Event(id=str(n), author="a", timestamp=t) for n, t in enumerate(timestamps)]
@@ -59,6 +65,13 @@ def at(*timestamps: float) -> list[Event]:
 def test_a_marker_says_what_its_document_was() -> None:
     """A handle remembers epoch, revision and update time of the document it saw."""
     assert Marker(epoch="e1", revision=5, update_time="200.000000002") == stored().marker
+
+
+def test_a_marker_says_how_often_its_document_was_restored() -> None:
+    """Writes through the handle keep it."""
+    assert restored().marker.restores == 1
+    assert restored().marker.advanced(APPEND, "7.0", None).restores == 1
+    assert restored().marker.at("").restores == 1
 
 
 def test_a_marker_says_when_its_session_ends() -> None:
@@ -93,6 +106,7 @@ def test_a_marker_survives_being_carried_as_text(marker: Marker) -> None:
         (replace(SEEN, chain=HEAD), f"e1/4/100.000000001#{HEAD.hex()}"),
         (replace(ENDING, chain=HEAD), f"e1/4/100.000000001/60/1767225600/#{HEAD.hex()}"),
         (replace(ENDING_WITH_PARTS, chain=HEAD), f"e1/4/100.000000001/60/1767225600/1767312000#{HEAD.hex()}"),
+        (replace(SEEN, chain=HEAD, restores=12), f"e1/4/100.000000001#{HEAD.hex()}:12"),
     ],
 )
 def test_a_markers_text_is_stable(marker: Marker, text: str) -> None:
@@ -178,7 +192,7 @@ def test_a_marker_with_a_malformed_end_is_none(expiry: str) -> None:
 def test_a_marker_moves_with_each_write() -> None:
     """An append counts up, another write only moves the time, and the old marker stays."""
     chained = replace(SEEN, chain=HEAD)
-    moved = chained.advanced("x", "7.0", None), chained.at("8.0"), chained
+    moved = chained.advanced(replace(APPEND, texts=("x",)), "7.0", None), chained.at("8.0"), chained
 
     assert (
         Marker(epoch="e1", revision=5, update_time="7.0", chain=step(HEAD, "x")),
@@ -187,9 +201,22 @@ def test_a_marker_moves_with_each_write() -> None:
     ) == moved
 
 
+def test_a_marker_counts_the_turns_of_a_session_that_it_knows_the_turns_of() -> None:
+    """An event of the same turn does not count, and unknown turns stay unknown."""
+    first, other = replace(APPEND, turns=("a" * 16,)), replace(APPEND, turns=("b" * 16,))
+    known = replace(SEEN, turns=Turns())
+    counted = [known]
+    for append in (APPEND, first, APPEND, first, other, first):
+        counted.append(counted[-1].advanced(append, "7.000000000", None))
+
+    assert [0, 0, 1, 1, 1, 2, 3] == [one.turns.count for one in counted if one.turns]
+    assert counted == [Marker.parse(str(one)) for one in counted]
+    assert SEEN.advanced(first, "7.0", None).turns is None
+
+
 def test_a_chain_begins_with_the_next_append_of_a_session_without_one() -> None:
     """After so many appends; another write leaves the session in format 1."""
-    moved = SEEN.advanced("x", "7.0", None), SEEN.at("8.0")
+    moved = SEEN.advanced(replace(APPEND, texts=("x",)), "7.0", None), SEEN.at("8.0")
 
     assert (step(genesis("e1", after=4), "x"), None) == (moved[0].chain, moved[1].chain)
 
@@ -197,7 +224,7 @@ def test_a_chain_begins_with_the_next_append_of_a_session_without_one() -> None:
 @pytest.mark.parametrize("after", [None, Expiry(ttl_s=60, at=1767225700, parts_at=1767312000)])
 def test_a_marker_ends_when_its_last_append_said(after: Expiry | None) -> None:
     """Another write leaves the end alone."""
-    moved = ENDING.advanced("x", "7.0", after), ENDING.at("8.0")
+    moved = ENDING.advanced(replace(APPEND, texts=("x",)), "7.0", after), ENDING.at("8.0")
 
     assert (after, Expiry(ttl_s=60, at=1767225600)) == (moved[0].expiry, moved[1].expiry)
 
@@ -266,6 +293,14 @@ def test_a_handle_that_does_not_know_the_last_write_goes_by_the_end_it_knows() -
             id="another was first and sealed",
         ),
         pytest.param(SEEN, stored(revision=6), None, Settlement.STALE, id="nothing to compare with"),
+        pytest.param(SEEN, restored("a", "b"), None, Settlement.RESTORED, id="restored, then others"),
+        pytest.param(
+            SEEN, restored("a", revision=4), None, Settlement.RESTORED, id="restored, same revision"
+        ),
+        pytest.param(SEEN, restored("a", "mine"), None, Settlement.OVERTAKEN, id="restored to after it"),
+        pytest.param(
+            replace(SEEN, restores=1), restored("a", revision=4), None, Settlement.RETRY, id="seen restored"
+        ),
     ],
 )
 def test_an_append_is_settled_from_what_is_stored(
@@ -275,6 +310,11 @@ def test_an_append_is_settled_from_what_is_stored(
     newest = [*(sealed.texts if sealed else ()), *(now.tail if now else ())]
 
     assert expected is settle(APPEND, marker=marker, stored=now, newest=newest)
+
+
+def test_settling_looks_at_all_events_of_a_session_that_was_restored() -> None:
+    """A restore takes the revision back, so it tells nothing about when the append was."""
+    assert events_to_settle(SEEN, restored(revision=5)) is None
 
 
 @pytest.mark.parametrize(("revision", "expected"), [(7, 3), (4, 0), (3, 0)])

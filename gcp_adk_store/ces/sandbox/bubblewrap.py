@@ -35,7 +35,6 @@ from gcp_adk_store.operations.limiter import Limiter
 _ZYGOTE: Final = "gcp_adk_store.ces.sandbox.inside.zygote"
 _ZONES: Final = "/usr/share/zoneinfo"
 _SYS_ADMIN: Final = 1 << 21
-_STARTS: Final = "starts"
 _ATTEMPTS: Final = 3
 """If a zygote has ended, a first process does not begin, a second is refused, and a third works."""
 _STARTS_AT_ONCE: Final = 64
@@ -107,7 +106,7 @@ class BubblewrapSandbox(IsolatedSandbox):
         for _ in range(_ATTEMPTS):
             zygote = self._current_zygote()
             await _version(zygote)
-            async with self._starts.permit(_STARTS):
+            async with self._starts.permit():
                 process = _new_process(zygote, limits)
                 if process is not None and await self._begins(process):
                     return process

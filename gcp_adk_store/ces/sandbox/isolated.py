@@ -22,7 +22,6 @@ from gcp_adk_store.operations.limiter import Limiter
 SITE: Final = "/sandbox/site"
 CODE: Final = "/sandbox/code"
 NOBODY: Final = 65_534
-_RUNS: Final = "runs"
 
 
 class IsolatedSandbox(ABC):
@@ -52,7 +51,7 @@ class IsolatedSandbox(ABC):
         """Run the entry once, in a process of its own; see ``Sandbox.run``."""
         first = spelled("request", {"request": request}, limits)
         clock = clock or Clock()
-        async with self._limiter.permit(_RUNS), self._process(limits, clock) as process:
+        async with self._limiter.permit(), self._process(limits, clock) as process:
             return await supervise(process, first, answer, limits=limits, on_output=on_output, clock=clock)
 
     @abstractmethod

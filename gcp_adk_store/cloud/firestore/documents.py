@@ -87,11 +87,11 @@ class Documents:
             await apart(fill, light=light)
 
             async def attempt(timeout_s: float) -> list[Written]:
-                telemetry.count_rpc(request)
+                telemetry.count_rpc(request.ByteSize)
                 asked_at = platform_time.get_time()
                 with translated(FIRESTORE_FAILURES, firestore_write_error, connection.where):
                     answer = await connection.commit(request, metadata=connection.metadata, timeout=timeout_s)
-                telemetry.count_answer(answer)
+                telemetry.count_answer(answer.ByteSize)
                 self.clock.learn(answer.commit_time, asked_at=asked_at)
                 return [
                     _written(item, result) for item, result in zip(writes, answer.write_results, strict=True)
@@ -151,12 +151,12 @@ class Documents:
         async def attempt(timeout_s: float) -> list[Document]:
             found: list[Document] = []
             pauses = Pauses()
-            telemetry.count_rpc(request)
+            telemetry.count_rpc(request.ByteSize)
             asked_at = platform_time.get_time()
             read_time = None
             with translated(FIRESTORE_FAILURES, firestore_read_error, connection.where):
                 async for message in rpc(request, metadata=connection.metadata, timeout=timeout_s):
-                    telemetry.count_answer(message)
+                    telemetry.count_answer(message.ByteSize)
                     if read_time is None:  # one time for all of them: they are from one snapshot
                         read_time = self.clock.learn(message.read_time, asked_at=asked_at)
                     if message.HasField(result):

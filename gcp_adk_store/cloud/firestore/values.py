@@ -8,7 +8,7 @@ from google.cloud.firestore_v1.types import common, document, firestore, write
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from gcp_adk_store.codec.values import FieldValue, Foreign
-from gcp_adk_store.codec.writes import Delete, Document, FieldPath, Must, Page, Write
+from gcp_adk_store.codec.writes import Delete, Document, FieldPath, Must, Operator, Page, Write
 
 # The plain protobuf classes behind the proto-plus wrappers: the wrappers double the client time of a commit.
 
@@ -27,7 +27,8 @@ PbRunQueryResponse: Final = firestore.RunQueryResponse.pb()
 _SCALARS: Final = frozenset({"string_value", "boolean_value", "integer_value", "double_value", "bytes_value"})
 _ASCENDING: Final = 1
 _DESCENDING: Final = 2
-_EQUAL: Final = 5
+_AND: Final = 1
+_OPERATORS: Final = {Operator.OVER: 3, Operator.EQUAL: 5, Operator.CONTAINS: 7}
 
 
 def to_value(value: FieldValue) -> Any:
@@ -156,18 +157,27 @@ def put_write(message: Any, item: Write | Delete, *, root: str) -> None:
 
 
 def to_page(page: Page, *, root: str) -> dict[str, Any]:
-    """Return condition, order, limit and start of a structured query."""
+    """Return conditions, order, limit and start of a structured query."""
     direction = _DESCENDING if page.descending else _ASCENDING
     fields = [{"field_path": field} for field in (page.field, "__name__") if field is not None]
     query: dict[str, Any] = {
         "order_by": [{"field": field, "direction": direction} for field in fields],
         "limit": {"value": page.limit},
     }
-    if page.where is not None:
-        field, wanted = page.where
-        query["where"] = {
-            "field_filter": {"field": {"field_path": field}, "op": _EQUAL, "value": to_value(wanted)}
+    conditions = [
+        {
+            "field_filter": {
+                "field": {"field_path": each.field},
+                "op": _OPERATORS[each.operator],
+                "value": to_value(each.value),
+            }
         }
+        for each in page.filters
+    ]
+    if len(conditions) == 1:
+        query["where"] = conditions[0]
+    elif conditions:
+        query["where"] = {"composite_filter": {"op": _AND, "filters": conditions}}
     if page.after is not None:
         value, path = page.after
         at = [PbValue(double_value=value), PbValue(reference_value=f"{root}/{path}")]

@@ -6,8 +6,9 @@ locals {
     apps  = ["state"]
     users = ["state"]
     sessions = [
-      "state", "initial", "initial_payload", "tail", "chain", "chain_sealed",
-      "create_time", "sealed_max", "expire_at", "parts_expire_at",
+      "state", "initial", "initial_payload", "tail", "chain", "chain_sealed", "origin",
+      "create_time", "sealed_max", "cut", "expire_at", "parts_expire_at", "turns",
+      "last_turn", "title", "labels", "label_set", "last_text",
     ]
     segments = [
       "body", "initial", "initial_payload", "chain_begin", "chain_end",
@@ -16,6 +17,10 @@ locals {
     chunks   = ["body", "put_time", "expire_at"]
     memories = ["tail", "gone", "shards", "until", "expire_at"]
     shards   = ["body", "ids", "expire_at"]
+    tasks    = ["owner", "context_id", "state", "seconds", "nanos", "save", "sha256", "body", "expire_at"]
+    pieces   = ["body", "expire_at"]
+    configs  = ["body", "expire_at"]
+    pushes   = ["save", "expire_at"]
   }
 
   # Firestore deletes a document some time after the time in this field.
@@ -25,6 +30,10 @@ locals {
     chunks   = "expire_at"
     memories = "expire_at"
     shards   = "expire_at"
+    tasks    = "expire_at"
+    pieces   = "expire_at"
+    configs  = "expire_at"
+    pushes   = "expire_at"
   }
 
   # A field's index and TTL are one resource to Firestore: two would undo each other.
@@ -38,7 +47,22 @@ locals {
     }
   ]...)
 
-  _page_orders = var.app_pages ? { newest = "DESCENDING", oldest = "ASCENDING" } : {}
+  _page_orders = { newest = "DESCENDING", oldest = "ASCENDING" }
+
+  # Pages of an app, those of them by a label, and pages of a user by a label.
+  # Sessions without labels have no entry in an index of label_set.
+  _page_kinds = {
+    ""               = { of_app = true, labelled = false }
+    "_labelled"      = { of_app = true, labelled = true }
+    "_labelled_user" = { of_app = false, labelled = true }
+  }
+
+  _page_indexes = merge([
+    for kind, index in local._page_kinds : {
+      for name, order in local._page_orders : "${name}${kind}" => merge(index, { order = order })
+      if var.app_pages || !index.of_app
+    }
+  ]...)
 }
 
 resource "google_firestore_database" "this" {
@@ -92,21 +116,34 @@ resource "google_firestore_field" "unindexed" {
 }
 
 resource "google_firestore_index" "pages" {
-  for_each = local._page_orders
+  for_each = local._page_indexes
 
   project     = var.project_id
   database    = google_firestore_database.this.name
   collection  = "${var.prefix}_sessions"
-  query_scope = "COLLECTION_GROUP"
+  query_scope = each.value.of_app ? "COLLECTION_GROUP" : "COLLECTION"
 
-  fields {
-    field_path = "app"
-    order      = "ASCENDING"
+  dynamic "fields" {
+    for_each = each.value.of_app ? [true] : []
+
+    content {
+      field_path = "app"
+      order      = "ASCENDING"
+    }
+  }
+
+  dynamic "fields" {
+    for_each = each.value.labelled ? [true] : []
+
+    content {
+      field_path   = "label_set"
+      array_config = "CONTAINS"
+    }
   }
 
   fields {
     field_path = "last_update_time"
-    order      = each.value
+    order      = each.value.order
   }
 }
 

@@ -9,7 +9,7 @@ variable "alerts" {
 }
 
 variable "app_pages" {
-  description = "Whether list_sessions_page works over all users of an app. It needs two indexes, which bound the appends to all sessions of one app to 500 a second."
+  description = "Whether list_sessions_page works over all users of an app. It needs four indexes, two of them for labels, which bound the appends to all sessions of one app to 500 a second."
   type        = bool
   default     = true
   nullable    = false

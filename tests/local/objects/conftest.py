@@ -12,6 +12,7 @@ from gcp_adk_store.local.contents import Contents
 from gcp_adk_store.local.database import Database
 from gcp_adk_store.local.objects import LocalObjects, LocalUploads
 from gcp_adk_store.settings import ArtifactLimits
+from tests.support.temporary import temporary_folder
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +35,10 @@ def kept_at(path: Path | None) -> Kept:
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """A folder for one store."""
-    return tmp_path / "store"
+def folder() -> Iterator[Path]:
+    """A folder for one store, which does not exist yet."""
+    with temporary_folder() as folder:
+        yield folder / "store"
 
 
 @pytest.fixture(params=["files", "memory"])

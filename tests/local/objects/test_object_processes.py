@@ -19,6 +19,8 @@ from tests.local.conftest import ROOT
 from tests.local.objects.conftest import Kept, kept_at
 from tests.local.objects.object_process import CALLS, FIELDS, NAMES, NEW, OLD, upload
 
+pytestmark = pytest.mark.processes
+
 HERE = (sys.executable, "-m", "tests.local.objects.object_process")
 TWO_DAYS_S = 48 * 3600.0
 LONGEST_S = 60

@@ -308,7 +308,7 @@ run "choices_can_be_turned_off" {
   assert {
     condition = 0 == sum([
       length(google_firestore_backup_schedule.daily),
-      length(google_firestore_index.pages),
+      length([for index in google_firestore_index.pages : index if index.query_scope != "COLLECTION"]),
       length(google_monitoring_alert_policy.failures),
       length(google_monitoring_alert_policy.latency),
       length(google_project_service.needed),

@@ -1,0 +1,165 @@
+"""Lay out what a restore writes: the session as it was at the point, and a note of what remains to do.
+
+::
+
+    .../{prefix}_sessions/{session}/{prefix}_restores/{restore id}
+"""
+
+import json
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from gcp_adk_store.codec.documents import UNCHANGED_FORMAT, Layout
+from gcp_adk_store.codec.fields import FORMAT, places, times, update
+from gcp_adk_store.codec.initial import initial_fields
+from gcp_adk_store.codec.packing import MAX_SEGMENTS
+from gcp_adk_store.codec.summaries import summary_fields
+from gcp_adk_store.codec.values import FieldValue, encode_state
+from gcp_adk_store.codec.writes import Delete, Write
+from gcp_adk_store.errors import InvalidInputError, StoredDataError
+from gcp_adk_store.model.artifact_points import ArtifactsAt
+from gcp_adk_store.model.expiry import Expiry
+from gcp_adk_store.model.keys import SessionKey
+from gcp_adk_store.model.restores import Rewound
+from gcp_adk_store.model.segment_numbers import Cut
+from gcp_adk_store.model.sessions import StoredSession
+from gcp_adk_store.model.summaries import Summary
+
+_MAX_ARTIFACTS_BYTES: Final = 900 * 1024
+"""Names of artifacts in one note, compressed: far below the 1 MiB of a document."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Restore:
+    """A restore of which something may remain to do after its commit."""
+
+    epoch: str
+    restore_id: str
+    segments: Cut
+    """Numbers of the segments to remove."""
+    artifacts: ArtifactsAt | None
+    """What tells which versions of artifacts were the latest at the point; ``None`` to leave them alone."""
+    restored_at: float
+    """Unix time of the restore's commit by Firestore's clock, in seconds."""
+
+    @property
+    def is_done(self) -> bool:
+        """Whether its commit did all of it; then it has no note."""
+        return not self.segments and self.artifacts is None
+
+
+def restores_collection(layout: Layout) -> str:
+    """Id of the collection of a session's unfinished restores."""
+    return f"{layout.prefix}_restores"
+
+
+def restore(
+    layout: Layout,
+    stored: StoredSession,
+    rewound: Rewound,
+    left: Restore,
+    summary: Summary,
+    *,
+    state: Mapping[str, Any],
+    last_update_time: float,
+    expiry: Expiry | None,
+) -> list[Write]:
+    """Return the writes that take *stored* back, and note what is *left* to do if anything may be.
+
+    Raises:
+        InvalidInputError: the session's events name too many artifacts, or it has had 100,000 segments and
+            restores.
+    """
+    if rewound.sealed > MAX_SEGMENTS:
+        raise InvalidInputError(
+            f"a session has at most {MAX_SEGMENTS} numbers of segments, and each restore takes one: "
+            f"{stored.key}"
+        )
+    header: dict[str, FieldValue] = {
+        "format": FORMAT,
+        "rev": rewound.revision,
+        "last_update_time": last_update_time,
+        "state": encode_state(state),
+        **initial_fields(rewound.initial),
+        "chain": rewound.chain,
+        "chain_sealed": rewound.chain_sealed,
+        "tail": list(rewound.tail),
+        "tail_bytes": sum(len(text.encode()) for text in rewound.tail),
+        "sealed": rewound.sealed,
+        "sealed_max": rewound.sealed_max,
+        "restores": stored.restores + 1,
+        "restore_id": left.restore_id,
+        "cut": _runs(rewound.cut),
+        **summary_fields(summary),
+        **places(stored.spilled),
+    }
+    if expiry is not None:
+        header |= times(expiry)
+    without = []
+    if rewound.chain_from:
+        header["chain_from"] = rewound.chain_from
+    else:
+        without.append("chain_from")
+    writes = [update(layout.session(stored.key), header, must=stored.update_time, without=without)]
+    if not left.is_done:
+        note: dict[str, FieldValue] = {
+            "format": UNCHANGED_FORMAT,
+            "epoch": left.epoch,
+            "restore_id": left.restore_id,
+            "segments": _runs(left.segments),
+        }
+        if left.artifacts is not None:
+            note["artifacts"] = pack_artifacts(left.artifacts)
+        writes.append(Write(path=_note(layout, stored.key, left.restore_id), fields=note))
+    return writes
+
+
+def finish_restore(layout: Layout, key: SessionKey, restore: Restore) -> list[Delete]:
+    """Return the deletes that complete *restore*; its note comes last."""
+    numbers = (number for run in restore.segments for number in run)
+    segments = layout.segments(key, restore.epoch, numbers)
+    return [Delete(path=path) for path in (*segments, _note(layout, key, restore.restore_id))]
+
+
+def pack_artifacts(artifacts: ArtifactsAt) -> bytes:
+    """Return *artifacts* as a field of a note.
+
+    Raises:
+        InvalidInputError: they are too many.
+    """
+    told = [dict(artifacts.kept), dict(artifacts.later), artifacts.until]
+    packed = zlib.compress(json.dumps(told, separators=(",", ":")).encode())
+    if len(packed) > _MAX_ARTIFACTS_BYTES:
+        count = len(artifacts.kept.keys() | artifacts.later.keys())
+        raise InvalidInputError(
+            f"the session's events name {count} artifacts in {len(packed)} bytes, the limit is "
+            f"{_MAX_ARTIFACTS_BYTES}; restore it without them: Store.sessions.restore_session"
+        )
+    return packed
+
+
+def unpack_artifacts(data: bytes) -> ArtifactsAt:
+    """Return what :func:`pack_artifacts` packed.
+
+    Raises:
+        StoredDataError: *data* is damaged.
+    """
+    try:
+        kept, later, until = json.loads(zlib.decompress(data))
+        return ArtifactsAt(
+            kept={str(name): int(version) for name, version in kept.items()},
+            later={str(name): int(version) for name, version in later.items()},
+            until=None if until is None else float(until),
+        )
+    except (zlib.error, TypeError, ValueError, AttributeError, RecursionError) as exc:
+        raise StoredDataError("artifacts of a restore are damaged") from exc
+
+
+def _runs(cut: Cut) -> list[dict[str, int]]:
+    return [{"from": run.start, "to": run.stop - 1} for run in cut]
+
+
+def _note(layout: Layout, key: SessionKey, restore_id: str) -> str:
+    return f"{layout.session(key)}/{restores_collection(layout)}/{restore_id}"

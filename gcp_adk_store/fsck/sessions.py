@@ -1,0 +1,369 @@
+"""Decide what is wrong with the document of a session, and with its segments."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from gcp_adk_store.codec.packing import unpack_segment
+from gcp_adk_store.codec.spilling import decode_ref
+from gcp_adk_store.codec.stored import read_segment, read_session
+from gcp_adk_store.codec.values import FieldValue, encode_state
+from gcp_adk_store.codec.writes import Document, Write
+from gcp_adk_store.errors import StoredDataError
+from gcp_adk_store.fsck.faults import Fault, setting
+from gcp_adk_store.fsck.history import Difference, History
+from gcp_adk_store.model.expiry import PARTS_GRACE_S, Expiry
+from gcp_adk_store.model.history import fold
+from gcp_adk_store.model.payloads import PayloadPlace, PayloadRef
+from gcp_adk_store.model.sessions import Segment, StoredSession
+
+_OF_FORMAT_2: Final = ("chain", "chain_sealed", "chain_from", "initial", "initial_payload")
+_SHOWN: Final = 40  # characters of a state key
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Header:
+    """A session document that can be read, and its fields as they are stored."""
+
+    stored: StoredSession
+    document: Document
+    chain_from: int
+    is_from_format_1: bool
+    """Whether its initial state is unknown."""
+    cut: frozenset[int]
+    """Numbers of segments that a restore cut off."""
+    restored: bool
+
+    @property
+    def raw(self) -> Mapping[str, Any]:
+        """Its fields as they are stored."""
+        return self.document.fields
+
+    @property
+    def path(self) -> str:
+        """Path of the document."""
+        return self.document.path
+
+    @property
+    def numbers(self) -> list[int]:
+        """The numbers of its segments, oldest first."""
+        return [number for number in range(self.stored.sealed) if number not in self.cut]
+
+    def fault(
+        self,
+        code: str,
+        item: str,
+        says: str,
+        fields: Mapping[str, FieldValue] | None = None,
+        *,
+        without: Sequence[str] = (),
+    ) -> Fault:
+        """Return a fault of the document; *fields* and *without* mend it."""
+        repair = (
+            ()
+            if fields is None
+            else (setting(self.path, self.document.update_time, fields, without=without),)
+        )
+        return Fault(code=code, path=self.path, item=item, says=says, repair=repair)
+
+
+def read_header(document: Document) -> Header | Fault:
+    """Return the session in *document*, or why it cannot be read.
+
+    What the reader refuses because two fields contradict each other does not count here: the checks of the
+    single fields tell it, and mend it.
+    """
+    fields = document.fields
+    try:
+        stored = read_session(replace(document, fields=_without_contradictions(fields)))
+    except StoredDataError as exc:
+        return Fault(code="FSCK101", path=document.path, says=str(exc))
+    later = [name for name in _OF_FORMAT_2 if name in fields]
+    if stored.chain is None and later:
+        says = f"has format 1, and {later[0]}, which came with format 2"
+        return Fault(code="FSCK101", path=document.path, item="format", says=says)
+    chain_from = fields.get("chain_from", 0)
+    return Header(
+        stored=stored,
+        document=document,
+        chain_from=chain_from if type(chain_from) is int else 0,
+        is_from_format_1=stored.chain is None or "chain_from" in fields,
+        cut=_cut(fields),
+        restored=bool(fields.get("restores")),
+    )
+
+
+def _cut(fields: Mapping[str, Any]) -> frozenset[int]:
+    """Return the numbers of the segments that restores cut off."""
+    found: set[int] = set()
+    ranges = fields.get("cut")
+    for one in ranges if isinstance(ranges, list) else ():
+        if isinstance(one, dict) and type(one.get("from")) is int and type(one.get("to")) is int:
+            found.update(range(max(0, one["from"]), min(one["to"] + 1, fields.get("sealed", 0))))
+    return frozenset(found)
+
+
+def _without_contradictions(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return *fields* with each that contradicts another one as the other one wants it."""
+    plain = dict(fields)
+    tail, sealed, rev = plain.get("tail"), plain.get("sealed"), plain.get("rev")
+    if not isinstance(tail, list):
+        return plain
+    if type(size := plain.get("tail_bytes")) is int and size >= 0:
+        plain["tail_bytes"] = min(len(tail), 1)
+    if type(sealed) is int and type(rev) is int and rev >= 0 and sealed >= 0:
+        plain["rev"] = rev = max(rev, sealed + len(tail))
+        is_number = plain.get("sealed_max", "") is None or type(plain.get("sealed_max")) is float
+        live = sealed - len(_cut(fields))
+        if is_number and (plain["sealed_max"] is None) != (live == 0):
+            plain["sealed_max"] = 0.0 if live else None
+    if not tail and _is_head(plain.get("chain")) and _is_head(plain.get("chain_sealed")):
+        plain["chain_sealed"] = plain["chain"]
+    if type(since := plain.get("chain_from")) is int and type(rev) is int and since > rev:
+        plain["chain_from"] = 0
+    if isinstance(plain.get("initial"), dict) and _is_ref(plain.get("initial_payload")):
+        del plain["initial_payload"]
+    return plain
+
+
+def _is_head(value: object) -> bool:
+    return isinstance(value, bytes) and len(value) == 32  # noqa: PLR2004  # SHA-256
+
+
+def _is_ref(value: object) -> bool:
+    try:
+        return isinstance(value, dict) and bool(decode_ref(value, what="initial_payload"))
+    except StoredDataError:
+        return False
+
+
+def header_faults(header: Header, *, place: PayloadPlace) -> list[Fault]:
+    """Return what the document of a session says about itself alone; new payloads go to *place*."""
+    stored, fields = header.stored, header.raw
+    found = []
+    if not header.numbers and fields["sealed_max"] is not None:
+        found.append(header.fault("FSCK105", "sealed_max", "is set without segments", {"sealed_max": None}))
+    if header.numbers and fields["sealed_max"] is None:
+        found.append(header.fault("FSCK105", "sealed_max", f"is missing with {stored.sealed} segments"))
+    has_initial = fields.get("initial") is not None or fields.get("initial_payload") is not None
+    if "initial" in fields and "initial_payload" in fields:
+        found.append(header.fault("FSCK109", "initial_payload", "is set beside initial"))
+    if not has_initial and not header.numbers and not header.is_from_format_1:
+        found.append(header.fault("FSCK109", "initial", "is missing before the first seal"))
+    if header.chain_from > fields["rev"]:
+        says = f"is {header.chain_from}, rev is {fields['rev']}"
+        found.append(header.fault("FSCK107", "chain_from", says))
+    if PayloadPlace.BUCKET in stored.spilled and place is not PayloadPlace.BUCKET:
+        says = "names the bucket, and this store was opened without one: open it with its bucket"
+        found.append(header.fault("FSCK108", "bucket", says))
+    expiry = stored.expiry
+    if expiry is not None and expiry.parts_at is None and (stored.sealed or stored.spilled):
+        found.append(header.fault("FSCK110", "parts_expire_at", "is missing, and the session has parts"))
+    if expiry is not None and expiry.outlives_its_parts:
+        says = "is before expire_at; the next append renews the parts"
+        found.append(header.fault("FSCK110", "parts_expire_at", says))
+    return found
+
+
+def missing_segments(header: Header, there: Sequence[int]) -> list[Fault]:
+    """Return the segments that a session lacks, and those that it does not count, of the numbers *there*."""
+    found = []
+    expected = frozenset(header.numbers)
+    for number in sorted(expected - set(there)):
+        says = f"is missing; the session counts {header.stored.sealed}"
+        found.append(Fault(code="FSCK201", path=header.path, item=f"segment {number}", says=says))
+    for number in sorted(set(there) - expected - header.cut):
+        says = f"is there; the session counts {header.stored.sealed}"
+        found.append(Fault(code="FSCK206", path=header.path, item=f"segment {number}", says=says))
+    return found
+
+
+def read_counted_segment(document: Document) -> tuple[Segment | None, list[Fault]]:
+    """Return the events of a segment, also if it counts them wrong, and what is wrong with it."""
+    try:
+        return read_segment(document), []
+    except StoredDataError as exc:
+        unreadable = Fault(code="FSCK202", path=document.path, says=str(exc))
+    body, count = document.fields.get("body"), document.fields.get("count")
+    try:
+        texts = unpack_segment(body) if isinstance(body, bytes) else []
+        if type(count) is not int or not texts or count == len(texts):
+            return None, [unreadable]
+        segment = read_segment(replace(document, fields={**document.fields, "count": len(texts)}))
+    except StoredDataError:
+        return None, [unreadable]
+    repair = setting(document.path, document.update_time, {"count": len(texts)})
+    says = f"is {count}, the body holds {len(texts)} events"
+    return segment, [Fault(code="FSCK203", path=document.path, item="count", says=says, repair=(repair,))]
+
+
+def segment_faults(
+    header: Header, document: Document, number: int, segment: Segment, newest: float | None
+) -> list[Fault]:
+    """Return what is wrong with one segment; *newest* is the newest timestamp up to its end."""
+    found = []
+
+    def fault(code: str, item: str, says: str, fields: Mapping[str, FieldValue] | None = None) -> None:
+        repair = () if fields is None else (setting(document.path, document.update_time, fields),)
+        found.append(Fault(code=code, path=document.path, item=item, says=says, repair=repair))
+
+    if newest is not None and segment.running_max != newest:
+        says = f"is {segment.running_max}, the events say {newest}"
+        fault("FSCK204", "running_max", says, {"running_max": newest})
+    has_initial = segment.initial is not None
+    is_first = header.numbers[:1] == [number]
+    if has_initial and not is_first:
+        fault("FSCK109", "initial", f"is in segment {number}, it belongs into the first one")
+    if not has_initial and is_first and not header.is_from_format_1:
+        fault("FSCK109", "initial", "is missing in the first segment")
+    if segment.chain_begin is None and not header.is_from_format_1:
+        fault("FSCK205", "format", "is 1 in a session of format 2")
+    return found
+
+
+def part_expiry_faults(expiry: Expiry | None, document: Document) -> list[Fault]:
+    """Return a fault if a segment or a chunk expires at a wrong time for an owner that expires so."""
+    at = document.fields.get("expire_at")
+    if expiry is None:
+        if at is None:
+            return []
+        says = "is set, and its owner has no time to live"
+        repair = setting(document.path, document.update_time, {}, without=("expire_at",))
+    else:
+        least = max(expiry.at, expiry.parts_at or 0)
+        if isinstance(at, datetime) and at.timestamp() >= least:
+            return []
+        says = "is before parts_expire_at" if isinstance(at, datetime) else "is no time"
+        kept = datetime.fromtimestamp(least + PARTS_GRACE_S, UTC)
+        repair = setting(document.path, document.update_time, {"expire_at": kept})
+    return [Fault(code="FSCK208", path=document.path, item="expire_at", says=says, repair=(repair,))]
+
+
+def tail_run_head(header: Header, history: History) -> tuple[bytes | None, list[Fault]]:
+    """Return the head before the tail, and a fault if ``chain_sealed`` is another, as the rest proves."""
+    found = header.stored.chain_sealed
+    if header.stored.chain is None or "chain_sealed" not in header.raw:
+        return found, []
+    stored: bytes = header.raw["chain_sealed"]
+    if stored != history.head and fold(history.head, header.stored.tail) == header.stored.chain:
+        says = f"is {stored.hex()[:16]}..., the newest segment ends with {history.head.hex()[:16]}..."
+        return history.head, [header.fault("FSCK107", "chain_sealed", says, {"chain_sealed": history.head})]
+    return stored, []
+
+
+def ended_faults(header: Header, history: History, *, last_max: float | None) -> list[Fault]:
+    """Return what contradicts the events; *last_max* is ``running_max`` of the newest segment, if known."""
+    stored, fields = header.stored, header.raw
+    revision: int = fields["rev"]
+    found, right = history.ended(revision, restored=header.restored)
+    with_repeats = history.may_have_repeats(revision)
+    if header.stored.chain is None and revision >= history.events:
+        right = None
+    if right is not None:
+        is_proven = not found and header.stored.chain is not None and not header.restored
+        says = f"is {revision}, the events say {right}"
+        found.append(header.fault("FSCK102", "rev", says, {"rev": right} if is_proven else None))
+    found += _tail_faults(header, history, with_repeats=with_repeats)
+    found += summary_faults(header, history)
+    if last_max is not None and fields["sealed_max"] is not None and fields["sealed_max"] != last_max:
+        says = f"is {fields['sealed_max']}, the newest segment says {last_max}"
+        found.append(header.fault("FSCK105", "sealed_max", says, {"sealed_max": last_max}))
+    last: float = fields["last_update_time"]
+    if not history.events:
+        create_time = stored.create_time
+        if last != create_time:
+            says = f"is {last}, create_time is {create_time}, and the session has no event"
+            found.append(header.fault("FSCK104", "last_update_time", says))
+    elif history.last is not None and not history.may_end_at(last, with_repeats=with_repeats):
+        repair: dict[str, FieldValue] | None = {"last_update_time": history.last}
+        says = f"is {last}, the last event says {history.last}"
+        found.append(header.fault("FSCK104", "last_update_time", says, None if with_repeats else repair))
+    return found
+
+
+def summary_faults(header: Header, history: History) -> list[Fault]:
+    """Return what contradicts the events in what listings show, and ``label_set`` if it is not ``labels``."""
+    raw, found = header.raw, []
+    if history.state_is_known and not history.may_have_repeats(raw["rev"]):
+        right: dict[str, FieldValue] = {"turns": history.turns.count, "last_turn": history.turns.last}
+        if "turns" in raw and {name: raw.get(name) for name in right} != right:
+            says = f"is {raw['turns']}, the events say {history.turns.count}"
+            found.append(header.fault("FSCK112", "turns", says, right))
+        if "last_text" in raw and raw["last_text"] != history.last_text:
+            fields = {"last_text": history.last_text}
+            found.append(header.fault("FSCK112", "last_text", "is not that of the events", fields))
+    labels = raw.get("labels")
+    texts = [f"{name}={value}" for name, value in labels.items()] if isinstance(labels, dict) else []
+    label_set = raw.get("label_set", [])
+    if not isinstance(label_set, list) or sorted(map(str, label_set)) != sorted(texts):
+        found.append(header.fault("FSCK113", "label_set", f"does not have the {len(texts)} labels"))
+    return found
+
+
+def _tail_faults(header: Header, history: History, *, with_repeats: bool) -> list[Fault]:
+    size = sum(len(text.encode()) for text in header.stored.tail)
+    found: int = header.raw["tail_bytes"]
+    more = found - size
+    expected = history.repeat_bytes
+    if more == 0 or not header.stored.tail:
+        is_right = more == 0
+    elif expected is None:
+        is_right = more > 0 and with_repeats
+    else:
+        is_right = more == expected
+    if is_right:
+        return []
+    repair: dict[str, FieldValue] | None = (
+        None if expected is None and with_repeats else {"tail_bytes": size + (expected or 0)}
+    )
+    return [header.fault("FSCK103", "tail_bytes", f"is {found}, the tail takes {size}", repair)]
+
+
+def state_fault(header: Header, difference: Difference, *, is_proven: bool) -> Fault:
+    """Return the fault of one key of the state; the events' value mends it if the chain *is_proven*."""
+    key = difference.key
+    fields: dict[str, FieldValue] | None = None
+    repair: tuple[Write, ...] = ()
+    if is_proven and difference.is_known:
+        encoded = encode_state({key: None})
+        (name,) = encoded
+        fields = {"state": {name: difference.encoded}}
+        repair = (
+            Write(
+                path=header.path,
+                fields=fields,
+                mask=[("state", name)],
+                must=header.document.update_time,
+            ),
+        )
+    says = f"the value {difference.says}"
+    return Fault(
+        code="FSCK106", path=header.path, item=f"state key {key[:_SHOWN]!r}", says=says, repair=repair
+    )
+
+
+def sealed_initial_fault(
+    header: Header, first: Segment | None, initial: Mapping[str, Any] | PayloadRef | None
+) -> list[Fault]:
+    """Return a fault if a session with segments still holds its initial state itself."""
+    if not header.numbers or ("initial" not in header.raw and "initial_payload" not in header.raw):
+        return []
+    same = first is not None and first.initial is not None and _same(first.initial, initial)
+    names = [name for name in ("initial", "initial_payload") if name in header.raw]
+    says = "is in the session document after the first seal"
+    return [header.fault("FSCK109", "initial", says, {} if same else None, without=names)]
+
+
+def _same(one: object, other: object) -> bool:
+    return repr(one) == repr(other)
+
+
+def wrong_places(header: Header, references: Mapping[PayloadRef, str]) -> list[Fault]:
+    """Return a fault if ``spilled`` lacks the place of a payload that the session refers to."""
+    places = {ref.place for ref in references} - header.stored.spilled
+    right = sorted(place.value for place in places | header.stored.spilled)
+    return [
+        header.fault("FSCK108", place.value, "is missing in spilled", {"spilled": right})
+        for place in sorted(places, key=lambda place: place.value)
+    ]

@@ -1,0 +1,30 @@
+"""Decide what a fork takes over from the session that it begins with."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from gcp_adk_store.model.history import fold
+from gcp_adk_store.model.sessions import Segment
+
+
+def kept_segments(
+    segments: Sequence[Segment], tail: Sequence[str], count: int
+) -> tuple[list[Segment], list[str]]:
+    """Return the whole segments among the first *count* events, and the texts of the events after them."""
+    kept: list[Segment] = []
+    for segment in segments:
+        if count < len(segment.texts):
+            return kept, list(segment.texts[:count])
+        kept.append(segment)
+        count -= len(segment.texts)
+    return kept, list(tail[:count])
+
+
+def chained(segments: Iterable[Segment], head: bytes) -> list[Segment]:
+    """Return *segments* with the heads of a chain that begins with *head*."""
+    found: list[Segment] = []
+    for segment in segments:
+        end = fold(head, segment.texts)
+        found.append(replace(segment, chain_begin=head, chain_end=end))
+        head = end
+    return found

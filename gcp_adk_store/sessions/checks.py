@@ -1,0 +1,208 @@
+"""Check what is stored against the invariants of docs/data-model.md, while writers go on."""
+
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Final
+
+from gcp_adk_store.codec.stored import read_state
+from gcp_adk_store.errors import InvalidInputError, StoredDataError
+from gcp_adk_store.fsck import payloads
+from gcp_adk_store.fsck.faults import Fault, merged
+from gcp_adk_store.fsck.sessions import read_header
+from gcp_adk_store.model.payloads import PayloadOwner, PayloadRef
+from gcp_adk_store.ports.refusals import RefusedError
+from gcp_adk_store.sessions.held import Held, Holdings, Scope
+from gcp_adk_store.sessions.session_check import (
+    Reading,
+    SessionLook,
+    note_faults,
+    orphan_faults,
+    read_all,
+)
+from gcp_adk_store.sessions.storage import SessionStorage
+
+
+@dataclass(slots=True)
+class Checked:
+    """What a check has looked at so far."""
+
+    sessions: int = 0
+    segments: int = 0
+    events: int = 0
+    payloads: int = 0
+
+
+_SESSION: Final = 3  # level of a path
+
+OnProgress = Callable[[Checked], None]
+
+
+class Checker:
+    """Looks at everything below one prefix of a database, and confirms each fault.
+
+    The first look goes through all documents in the order of their names. Where it finds a fault, two more
+    looks at the one owner follow, and only what both of them find is told: a write that came between the
+    reads of one look does not show the same in the next. Epochs are never used twice, and a session, its
+    deletion note and its parts change together, so no write of this library shows in both.
+    """
+
+    def __init__(self, storage: SessionStorage) -> None:
+        self._storage = storage
+        self._holdings = Holdings(storage)
+
+    async def find(
+        self, scope: Scope, *, full: bool, older_than_s: float, on_progress: OnProgress | None
+    ) -> AsyncIterator[Fault]:
+        """Yield the faults within *scope*."""
+        checked = Checked()
+        clock = self._storage.documents.clock
+        async for path, held in self._holdings.within(scope):
+            before = clock.now() - older_than_s
+            faults = await self._look(path, held, full=full, before=before, checked=checked)
+            if faults:
+                faults = await self._confirmed(path, full=full, before=before)
+            for fault in faults:
+                yield fault
+            if on_progress is not None:
+                on_progress(checked)
+        async for fault in self._orphans_in_bucket(scope, before=clock.now() - older_than_s):
+            yield fault
+
+    async def repair(self, faults: Sequence[Fault]) -> list[Fault]:
+        """Mend *faults* whose documents are as they were seen; return those that were mended."""
+        done: set[str] = set()
+        for writes in merged(faults):
+            try:
+                await self._storage.documents.commit(writes, repeatable_when_unanswered=True)
+            except RefusedError:
+                continue  # another writer was first
+            done.update(item.path for item in writes)
+        return [fault for fault in faults if fault.repair and all(item.path in done for item in fault.repair)]
+
+    async def _confirmed(self, path: str, *, full: bool, before: float) -> list[Fault]:
+        """Return the faults that two looks at one owner find."""
+        first, second = [
+            await self._look(path, await self._holdings.of(path), full=full, before=before) for _ in range(2)
+        ]
+        seen = {fault.identity for fault in first}
+        return [fault for fault in second if fault.identity in seen]
+
+    async def _look(
+        self, path: str, held: Held, *, full: bool, before: float, checked: Checked | None = None
+    ) -> list[Fault]:
+        layout = self._storage.layout
+        try:
+            key = layout.session_at(path)
+        except StoredDataError as exc:
+            return [Fault(code="FSCK101", path=path, says=str(exc))]
+        if key is None:
+            return await self._shared(path, held, full=full, before=before)
+        living: str | None = None
+        faults: list[Fault] = []
+        if held.document is not None:
+            header = read_header(held.document)
+            if isinstance(header, Fault):
+                # Its epoch may be wrong: nothing below it can be told to belong to no session.
+                epoch = held.document.fields.get("epoch")
+                notes, _ = note_faults(held, living=epoch if isinstance(epoch, str) else None, before=before)
+                return [header, *notes]
+            living = header.stored.epoch
+            if not header.stored.has_expired:  # otherwise Firestore may have removed some of it
+                look = SessionLook(self._storage, header, full=full, before=before)
+                faults = await look.look(held)
+                if checked is not None:
+                    checked.sessions += 1
+                    checked.segments += len(header.numbers)
+                    checked.events += look.history.events
+                    checked.payloads += len(look.history.references)
+        notes, named = note_faults(held, living=living, before=before)
+        return [*faults, *notes, *orphan_faults(held, named, living=living, before=before)]
+
+    async def _shared(self, path: str, held: Held, *, full: bool, before: float) -> list[Fault]:
+        """Return what is wrong with the document of an app or a user and its payloads."""
+        layout = self._storage.layout
+        if layout.level_of(path) is None:
+            return [
+                Fault(code="FSCK304", path=part.path, says="it is not below an app, a user or a session")
+                for part in (*held.segments, *held.notes, *held.chunks)
+            ]
+        try:
+            state = read_state(held.document)
+        except StoredDataError as exc:
+            return [Fault(code="FSCK401", path=path, says=str(exc))]
+        owner = layout.shared_payloads(path)
+        found: Mapping[PayloadRef, str] = {
+            value: path for value in state.values() if isinstance(value, PayloadRef)
+        }
+        faults = payloads.chunk_faults(layout, owner, found, held.chunks, expiry=None, before=before)
+        in_bucket = self._storage.payloads.in_bucket
+        if in_bucket is not None and found:
+            objects = await in_bucket.of_owner(owner)
+            faults += payloads.object_faults(found, objects, before=0.0)  # those unused come at the end
+        reading = Reading(self._storage, owner)
+        if full:
+            await read_all(reading, found)
+        return [*faults, *reading.faults]
+
+    async def _orphans_in_bucket(self, scope: Scope, *, before: float) -> AsyncIterator[Fault]:
+        """Yield the objects whose owner does not exist, or has another life now."""
+        in_bucket = self._storage.payloads.in_bucket
+        if in_bucket is None:
+            return
+        start = self._holdings.path_of(scope)
+        async for page in in_bucket.scan():
+            for owner, objects in groupby(page, key=lambda found: found.owner):
+                old = [found for found in objects if found.put_at < before]
+                if not old or (start and (owner is None or not _is_within(owner.path, start))):
+                    continue
+                if owner is None:
+                    for found in old:
+                        yield Fault(code="FSCK304", path=found.name, says="it does not name its owner")
+                    continue
+                says, used = await self._use_of(owner)
+                for found in old:
+                    if found.sha256 not in used:
+                        yield Fault(code="FSCK305", path=found.name, item=found.sha256, says=says)
+
+    async def _use_of(self, owner: PayloadOwner) -> tuple[str, AbstractSet[str]]:
+        """Return why payloads of *owner* are garbage, and the SHA-256 of those that are not."""
+        level = self._storage.layout.level_of(owner.path)
+        if level is None:
+            return "its owner is not an app, a user or a session", frozenset()
+        fields = ("epoch",) if level == _SESSION else None
+        (document,) = await self._storage.documents.get([owner.path], fields=fields)
+        if document is None:
+            return "its owner does not exist", frozenset()
+        if level == _SESSION:
+            is_living = document.fields.get("epoch", owner.life) == owner.life
+            return "its owner has another life now", _Everything() if is_living else frozenset()
+        try:
+            state = read_state(document)
+        except StoredDataError:
+            return "", _Everything()  # it has a fault of its own
+        used = {value.sha256 for value in state.values() if isinstance(value, PayloadRef)}
+        return "nothing refers to it", used
+
+
+class _Everything(frozenset[str]):
+    """Has each SHA-256: a look at the session tells which of its payloads are not used."""
+
+    def __contains__(self, item: object) -> bool:
+        return True
+
+
+def scope_of(app: str | None, user: str | None, session: str | None) -> Scope:
+    """Return the scope of three ids.
+
+    Raises:
+        InvalidInputError: a session comes without its user, or a user without the app.
+    """
+    if (session is not None and user is None) or (user is not None and app is None):
+        raise InvalidInputError("a session is named with its user, and a user with the app")
+    return Scope(app=app, user=user, session=session)
+
+
+def _is_within(path: str, start: str) -> bool:
+    return path == start or path.startswith(f"{start}/")

@@ -1,0 +1,386 @@
+"""Fork sessions: make one with the history of another up to a point, which shares nothing with it."""
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import islice
+from typing import Any, Final, Protocol
+
+from google.adk.platform import time as platform_time
+from google.adk.platform import uuid as platform_uuid
+from google.adk.sessions import Session
+
+from gcp_adk_store.codec.documents import Deletion
+from gcp_adk_store.codec.forks import fork_writes, in_commits, note_removal, note_write
+from gcp_adk_store.codec.notes import read_deletions
+from gcp_adk_store.codec.spilling import spill_state
+from gcp_adk_store.codec.writes import Write, Written
+from gcp_adk_store.errors import (
+    OutcomeUnknownError,
+    PayloadMissingError,
+    SessionExistsError,
+    SessionMissingError,
+    StoreError,
+    UnavailableError,
+)
+from gcp_adk_store.model.artifact_points import ArtifactsAt
+from gcp_adk_store.model.expiry import Expiry
+from gcp_adk_store.model.forks import chained, kept_segments
+from gcp_adk_store.model.history import Point, fold, genesis
+from gcp_adk_store.model.keys import SessionKey
+from gcp_adk_store.model.payloads import Payload, PayloadRef
+from gcp_adk_store.model.sessions import Origin, Segment, StoredSession
+from gcp_adk_store.model.summaries import Summary
+from gcp_adk_store.operations import telemetry
+from gcp_adk_store.operations.pauses import apart
+from gcp_adk_store.operations.rereads import Rereads
+from gcp_adk_store.ports.refusals import RefusedError, TargetExistsError, settling
+from gcp_adk_store.sessions.completion import Found, refs_in
+from gcp_adk_store.sessions.handle import made_session
+from gcp_adk_store.sessions.lifecycle import SessionLifecycle
+from gcp_adk_store.sessions.reader import NOT_FOUND, Past, SessionReader
+from gcp_adk_store.sessions.references import in_initial, in_texts
+from gcp_adk_store.sessions.storage import SessionStorage
+from gcp_adk_store.settings import SessionLimits
+
+logger = logging.getLogger(__name__)
+
+_LIGHT_EVENTS: Final = 1000
+"""Events that are hashed in a millisecond."""
+
+
+class ArtifactCopies(Protocol):
+    """The artifacts of one fork."""
+
+    async def choose(self, past: ArtifactsAt | None) -> bool:
+        """Look up what to copy, and return whether there is anything.
+
+        Raises:
+            SessionExistsError: the fork's id has artifacts already.
+        """
+        ...
+
+    async def copy(self, epoch: str) -> None:
+        """Copy what was chosen, marked with the *epoch* of the fork.
+
+        Raises:
+            SessionExistsError: another call saves artifacts under the fork's id.
+        """
+        ...
+
+    async def remove(self, key: SessionKey, epoch: str) -> None:
+        """Remove the copies that are marked with *epoch*; harmless when repeated."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Fork:
+    """A fork as it is to be stored."""
+
+    stored: StoredSession
+    segments: Sequence[Segment]
+    summary: Summary
+    refs: frozenset[PayloadRef]
+    """Payloads to copy."""
+    payloads: Sequence[Payload]
+    """Payloads to write: of values that the state had at the point, and has no more."""
+    parts_at: int | None
+
+
+class SessionForks:
+    """Forks the sessions below one prefix of a database.
+
+    A fork becomes visible with its session document. If one commit does not take all its segments, or
+    artifacts are copied, then a note below the fork's id comes first: the collector removes what it names
+    unless the fork is complete. Each commit of the fork requires the note as the one before left it.
+    """
+
+    def __init__(
+        self,
+        storage: SessionStorage,
+        reader: SessionReader,
+        lifecycle: SessionLifecycle,
+        limits: SessionLimits,
+        *,
+        skip_missing: bool,
+    ) -> None:
+        """Prepare; with *skip_missing*, payloads of events that are gone are not copied."""
+        self._storage = storage
+        self._reader = reader
+        self._lifecycle = lifecycle
+        self._limits = limits
+        self._skip_missing = skip_missing
+
+    async def fork(
+        self,
+        source: SessionKey,
+        target: SessionKey,
+        at: Point | None,
+        *,
+        ttl_seconds: float | None,
+        omit_unknown: bool,
+        artifacts: ArtifactCopies | None,
+    ) -> Session:
+        """Make *target* from *source* as it was at a point, by default now, and return it.
+
+        Raises:
+            SessionMissingError, SessionExistsError, PointMissingError, InitialStateUnknownError,
+                PayloadMissingError, UnavailableError, OutcomeUnknownError: as the store's ``fork_session``.
+        """
+        rereads = Rereads(self._storage.documents.deadline_s)
+        while True:
+            found = await self._reader.find_past(source, at, omit_unknown=omit_unknown, reader=target.owner)
+            if found is None:
+                raise SessionMissingError(NOT_FOUND)
+            whole, past, seen = found
+            try:
+                made = await self._copied(whole, past, target, ttl_seconds)
+            except PayloadMissingError:
+                now = await self._reader.header(source)
+                if now is None or now.epoch != whole.epoch:
+                    raise SessionMissingError(NOT_FOUND) from None
+                if now.update_time == whole.update_time:
+                    raise
+                await rereads.again()  # another call replaced a value, and a collector removed its payload
+                continue
+            update_time = await self._store(made, past, artifacts)
+            return _session(replace(made.stored, update_time=update_time), seen)
+
+    async def _copied(
+        self, whole: StoredSession, past: Past, target: SessionKey, ttl_seconds: float | None
+    ) -> _Fork:
+        """Return the fork after its payloads were copied, which the collector finds if the fork fails."""
+        fork = await self._planned(whole, past, target, ttl_seconds)
+        layout = self._storage.layout
+        owner = layout.session_payloads(target, fork.stored.epoch)
+        if fork.refs:
+            await self._storage.payloads.copy(
+                layout.session_payloads(whole.key, whole.epoch),
+                owner,
+                fork.refs,
+                parts_at=fork.parts_at,
+                skip_missing=self._skip_missing,
+            )
+        await self._storage.payloads.put(owner, fork.payloads, parts_at=fork.parts_at)
+        return fork
+
+    async def _planned(
+        self, whole: StoredSession, past: Past, target: SessionKey, ttl_seconds: float | None
+    ) -> _Fork:
+        count = past.count
+        epoch = platform_uuid.new_uuid().replace("-", "")
+        initial = past.segments[0].initial if past.segments else whole.initial
+        segments, tail = kept_segments(past.segments, whole.tail, count)
+        if sum(len(text.encode()) for text in tail) >= self._limits.seal_tail_bytes:
+            times = [one.timestamp for one in islice(past.events, count - len(tail), count)]
+            times += [segment.running_max for segment in segments[-1:]]
+            segments.append(Segment(texts=tail, running_max=max(times)))
+            tail = []
+        segments = await apart(
+            lambda: chained(segments, genesis(epoch)), light=len(past.events) <= _LIGHT_EVENTS
+        )
+        if segments:
+            segments[0] = replace(segments[0], initial=initial)
+        state, payloads = past.stored.state, list[Payload]()
+        if past.changed:
+            state, payloads = await apart(
+                partial(
+                    spill_state,
+                    state,
+                    over=self._limits.state_value_bytes,
+                    limit=self._limits.max_payload_bytes,
+                    place=self._storage.payloads.place,
+                ),
+                light=False,
+            )
+        refs = await self._references(whole, segments, tail, state, initial)
+        refs -= {payload.ref for payload in payloads}
+        spilled = frozenset(ref.place for ref in (*refs, *(payload.ref for payload in payloads)))
+        expiry, parts_at = None, None
+        if ttl_seconds is not None:
+            clock = self._storage.documents.clock
+            expiry = Expiry.begin(ttl_seconds, now=clock.now())
+            parts_at = expiry.of_new_part(clock.now())
+            expiry = expiry.with_part_until(parts_at if spilled or segments else None)
+        time = platform_time.get_time()
+        kept = [one.event for one in past.events[:count]]
+        summary = await apart(lambda: Summary.of(kept), light=count <= _LIGHT_EVENTS)
+        sealed_head = segments[-1].chain_end if segments else genesis(epoch)
+        stored = StoredSession(
+            key=target,
+            epoch=epoch,
+            revision=count,
+            last_update_time=past.events[count - 1].timestamp if count else time,
+            state=state,
+            tail=tail,
+            sealed=len(segments),
+            sealed_max=segments[-1].running_max if segments else None,
+            spilled=spilled,
+            update_time="",
+            read_time=whole.read_time,
+            expiry=expiry,
+            chain=fold(sealed_head or b"", tail),
+            chain_sealed=sealed_head,
+            initial=None if segments else initial,
+            create_time=time,
+            turns=summary.turns,
+            origin=Origin(
+                app=whole.key.app,
+                user=whole.key.user,
+                session=whole.key.session,
+                epoch=whole.epoch,
+                position=count,
+            ),
+        )
+        return _Fork(
+            stored=stored,
+            segments=segments,
+            summary=summary,
+            refs=frozenset(refs),
+            payloads=payloads,
+            parts_at=parts_at,
+        )
+
+    async def _references(
+        self,
+        source: StoredSession,
+        segments: Sequence[Segment],
+        tail: Sequence[str],
+        state: Mapping[str, Any],
+        initial: Mapping[str, Any] | PayloadRef | None,
+    ) -> set[PayloadRef]:
+        """Return the references of what the fork takes over."""
+        if not source.spilled:
+            return set()
+        payloads = self._storage.payloads
+        owner = self._storage.layout.session_payloads(source.key, source.epoch)
+        found = refs_in(state) | await in_initial(payloads, owner, initial)
+        for texts in (*(segment.texts for segment in segments), tail):
+            found |= await in_texts(payloads, owner, texts)
+        return found
+
+    async def _store(self, fork: _Fork, past: Past, artifacts: ArtifactCopies | None) -> str:
+        """Write the documents of *fork*, and copy its artifacts; return the session's update time."""
+        stored, layout = fork.stored, self._storage.layout
+        header, parts = await apart(
+            partial(fork_writes, layout, stored, fork.segments, summary=fork.summary, parts_at=fork.parts_at),
+            light=False,
+        )
+        *earlier, last = in_commits(parts)
+        has_artifacts = artifacts is not None and await artifacts.choose(_artifacts_of(past))
+        if not earlier and not has_artifacts:
+            return await self._complete(stored, [header, *last], noted=None)
+        await self._require_free(stored.key)
+        note: Deletion | None = None
+        try:
+            for some in earlier or [[]]:
+                note = await self._advance(stored, note, some, artifacts=has_artifacts)
+            if has_artifacts and artifacts is not None:
+                await artifacts.copy(stored.epoch)
+            return await self._complete(stored, [header, *last], noted=note)
+        except (UnavailableError, OutcomeUnknownError):
+            raise  # removing its parts would fail, or remove those of a fork that is complete
+        except StoreError:
+            if note is not None:
+                await self._abandon(stored.key, note, artifacts)
+            raise
+
+    async def _require_free(self, key: SessionKey) -> None:
+        now = await self._reader.header(key)
+        if now is not None and not now.has_expired:
+            raise SessionExistsError("another session has this id")
+
+    async def _advance(
+        self, stored: StoredSession, note: Deletion | None, segments: Sequence[Write], *, artifacts: bool
+    ) -> Deletion:
+        """Write some segments, and the note that names them; return the note."""
+        documents, layout = self._storage.documents, self._storage.layout
+        sealed = len(segments) + (note.sealed if note else 0)
+        write = note_write(
+            layout,
+            stored.key,
+            stored.epoch,
+            sealed=sealed,
+            spilled=stored.spilled,
+            artifacts=artifacts,
+            before=note.update_time if note else None,
+        )
+        now = Deletion(
+            epoch=stored.epoch, sealed=sealed, spilled=stored.spilled, making=True, artifacts=artifacts
+        )
+        try:
+            written = await documents.commit([write, *segments], repeatable_when_unanswered=True)
+        except RefusedError as refused:
+            with settling(refused, advice="fork again"):
+                (found,) = await documents.get([write.path])
+            for there in read_deletions([found] if found else []):
+                now = replace(now, update_time=there.update_time)
+                if there == now:
+                    return now  # only the answer to an earlier attempt was lost
+            raise _removed() from refused
+        return replace(now, update_time=written[0].update_time)
+
+    async def _complete(
+        self, stored: StoredSession, writes: Sequence[Write], *, noted: Deletion | None
+    ) -> str:
+        """Commit the session document with the last *writes*, and the removal of the note."""
+        documents, layout = self._storage.documents, self._storage.layout
+        removal = (
+            []
+            if noted is None
+            else [note_removal(layout, stored.key, stored.epoch, before=noted.update_time)]
+        )
+
+        async def commit() -> list[Written]:
+            try:
+                return await documents.commit([*writes, *removal], repeatable_when_unanswered=True)
+            except TargetExistsError:
+                raise
+            except RefusedError as refused:
+                with settling(refused):
+                    now = await self._reader.stored(stored.key)
+                if now is not None:
+                    exists = TargetExistsError("the session exists")
+                    exists.perhaps_own = refused.perhaps_own
+                    raise exists from refused
+                if refused.perhaps_own:
+                    raise OutcomeUnknownError("sent and not answered; read before repeating it") from refused
+                raise _removed() from refused
+
+        return await self._lifecycle.commit_new(
+            stored.key, commit, epoch=stored.epoch, revision=stored.revision
+        )
+
+    async def _abandon(self, key: SessionKey, note: Deletion, artifacts: ArtifactCopies | None) -> None:
+        try:
+            await self._lifecycle.abandon(key, note, artifacts.remove if artifacts else None)
+        except StoreError as exc:
+            # The note names the parts that are left, for the collector.
+            telemetry.warn(logger, "parts of a fork that failed are left", exc)
+
+
+def _removed() -> UnavailableError:
+    return UnavailableError(
+        "a collector removed this fork, which had not gone on for longer than an hour; fork again"
+    )
+
+
+def _artifacts_of(past: Past) -> ArtifactsAt | None:
+    """Return what the events of *past* tell about artifacts; ``None`` at the present, where all are there."""
+    if past.count == len(past.events):
+        return None
+    named = [one.event.actions.artifact_delta for one in past.events]
+    return ArtifactsAt.of(
+        kept=named[: past.count], later=named[past.count :], until=past.events[past.count].timestamp
+    )
+
+
+def _session(stored: StoredSession, seen: Found) -> Session:
+    return made_session(
+        stored.key,
+        state=seen.state,
+        events=seen.events,
+        last_update_time=stored.last_update_time,
+        marker=stored.marker,
+    )

@@ -1,0 +1,340 @@
+"""Take sessions back to points of their past, and finish restores that were interrupted."""
+
+import logging
+import secrets
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from google.adk.sessions import Session
+
+from gcp_adk_store.codec.event_payloads import references
+from gcp_adk_store.codec.notes import read_restores
+from gcp_adk_store.codec.restores import Restore, finish_restore, restore, restores_collection
+from gcp_adk_store.codec.writes import Write
+from gcp_adk_store.errors import (
+    OutcomeUnknownError,
+    PayloadMissingError,
+    SessionConflictError,
+    SessionMissingError,
+    StoreError,
+)
+from gcp_adk_store.model.artifact_points import ArtifactsAt
+from gcp_adk_store.model.expiry import Expiry
+from gcp_adk_store.model.garbage import StoredPayload
+from gcp_adk_store.model.history import Point, require_point
+from gcp_adk_store.model.keys import SessionKey
+from gcp_adk_store.model.payloads import PayloadPlace, PayloadRef
+from gcp_adk_store.model.restores import rewound
+from gcp_adk_store.model.sessions import StoredSession
+from gcp_adk_store.model.summaries import Summary
+from gcp_adk_store.operations import telemetry
+from gcp_adk_store.operations.bounds import operation
+from gcp_adk_store.operations.fan_out import beside
+from gcp_adk_store.operations.pauses import apart
+from gcp_adk_store.operations.rereads import Rereads
+from gcp_adk_store.ports.refusals import RefusedError, settling
+from gcp_adk_store.sessions.appends import Spelling
+from gcp_adk_store.sessions.completion import refs_in
+from gcp_adk_store.sessions.handle import to_session
+from gcp_adk_store.sessions.histories import HistoryMethods
+from gcp_adk_store.sessions.reader import NOT_FOUND, Past, SessionReader, segment_missing
+from gcp_adk_store.sessions.recorder import Lifetimes
+from gcp_adk_store.sessions.storage import SessionStorage
+
+logger = logging.getLogger(__name__)
+
+PutBack = Callable[[SessionKey, Restore, ArtifactsAt], Awaitable[None]]
+"""Makes the versions of a session's artifacts that were the latest at a point the latest again.
+
+It is harmless when repeated with the same restore.
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Planned:
+    """A restore before its commit."""
+
+    writes: Sequence[Write]
+    restore: Restore
+    """What remains to do after it."""
+    payloads: Sequence[StoredPayload]
+    """Payloads that nothing refers to after it."""
+
+
+class Restorer:
+    """Restores the sessions below one prefix of a database."""
+
+    def __init__(self, storage: SessionStorage, reader: SessionReader, spelling: Spelling) -> None:
+        self._storage = storage
+        self._reader = reader
+        self._spelling = spelling
+        self._lifetimes = Lifetimes(storage, reader)
+
+    async def restore(
+        self, key: SessionKey, point: Point, put_back: PutBack | None, *, only_of_events: int | None = None
+    ) -> None:
+        """Take a session back to *point*, exactly once; first finish restores that were interrupted.
+
+        Raises:
+            SessionMissingError, PointMissingError, InitialStateUnknownError, OutcomeUnknownError: as the
+                service's ``restore_session``.
+        """
+        restore_id = secrets.token_hex(16)
+        documents, layout = self._storage.documents, self._storage.layout
+        refused = RefusedError()
+        base: StoredSession | None = None
+        planned: _Planned | None = None
+        rereads = Rereads(documents.deadline_s)
+        while True:
+            with settling(refused):
+                stored, notes = await beside(
+                    self._reader.stored(key),
+                    documents.query(layout.session(key), restores_collection(layout)),
+                )
+            unfinished = read_restores(notes)
+            if stored is not None and stored.restore_id == restore_id:
+                break  # the answer to the commit was lost
+            _require_not_restored(stored, base, refused)
+            if stored is None or stored.has_expired:
+                raise SessionMissingError(NOT_FOUND)
+            await self.finish(key, [one for one in unfinished if one.artifacts is None or put_back], put_back)
+            base = stored
+            try:
+                past = await self._past(stored, point)
+                if past is not None and only_of_events not in (None, len(past.events)):
+                    raise SessionConflictError(
+                        f"the session has {len(past.events)} events now, and {only_of_events} were kept; "
+                        "another call appended: delete what was kept, or choose another id, and call again"
+                    )
+                if past is not None and past.count == len(past.events):
+                    return  # nothing is after the point
+                if past is not None:
+                    planned = await self._plan(stored, past, restore_id, with_artifacts=put_back is not None)
+                    # A second run is refused, because the update time moves, and recognised by the id.
+                    written, *_ = await documents.commit(planned.writes, repeatable_when_unanswered=True)
+                    left = replace(planned.restore, restored_at=float(written.update_time))
+                    unfinished = [] if left.is_done else [left]
+                    break
+            except RefusedError as exc:
+                refused = exc  # an append came between, or the answer to an earlier attempt was lost
+            with settling(refused):
+                await rereads.again(refused)
+        await self._clean_up(
+            key, [one for one in unfinished if one.restore_id == restore_id], planned, put_back
+        )
+
+    async def finish(self, key: SessionKey, restores: Sequence[Restore], put_back: PutBack | None) -> None:
+        """Remove what *restores* cut off, and put back artifacts; harmless when repeated."""
+        for one in restores:
+            if one.artifacts is not None and put_back is not None:
+                now = await self._reader.header(key)
+                if now is not None and now.epoch == one.epoch:
+                    await put_back(key, one, one.artifacts)
+            await self._storage.documents.commit_all(finish_restore(self._storage.layout, key, one))
+
+    async def _past(self, stored: StoredSession, point: Point) -> Past | None:
+        """Return what *stored* was at *point*; ``None`` if others changed it meanwhile."""
+        try:
+            past = await self._reader.past(stored, point=point, omit_unknown=False)
+        except PayloadMissingError:
+            if await self._reader.lost(stored) is None:
+                raise
+            return None
+        if past is None and await self._reader.lost(stored) is None:
+            raise segment_missing(stored)
+        return past
+
+    async def _plan(
+        self, stored: StoredSession, past: Past, restore_id: str, *, with_artifacts: bool
+    ) -> _Planned:
+        """Return what the commit writes, and write the payloads of the state at the point."""
+        layout = self._storage.layout
+        at_point = past.stored
+        change = await self._spelling.of_state(
+            {name: value for name, value in at_point.state.items() if not isinstance(value, PayloadRef)}
+        )
+        state = {name: value for name, value in at_point.state.items() if isinstance(value, PayloadRef)}
+        state.update(change.state.session)
+        back = await apart(lambda: rewound(stored, past.segments, past.count), light=False)
+        kept = [one.event for one in past.events[: past.count]]
+        summary = await apart(lambda: Summary.of(kept), light=False)
+        left = Restore(
+            epoch=stored.epoch,
+            restore_id=restore_id,
+            segments=back.removed,
+            artifacts=_artifacts_at(past) if with_artifacts else None,
+            restored_at=0.0,
+        )
+
+        def spell(expiry: Expiry | None) -> list[Write]:
+            return restore(
+                layout,
+                replace(stored, spilled=stored.spilled | {payload.ref.place for payload in change.session}),
+                back,
+                left,
+                summary,
+                state=state,
+                last_update_time=at_point.last_update_time,
+                expiry=expiry,
+            )
+
+        parts_at = None
+        if change.session:
+            await apart(lambda: spell(stored.expiry), light=False)  # refuses what cannot be stored
+            parts_at = await self._lifetimes.new_part(stored.key, stored.marker)
+            await self._storage.put(stored.key, stored.epoch, change, parts_at=parts_at)
+        unused = await self._unused(stored, past, state)
+        expiry = await self._lifetimes.extend(
+            stored.key, stored.marker, spilled=stored.spilled, new_part=parts_at
+        )
+        return _Planned(writes=await apart(lambda: spell(expiry), light=False), restore=left, payloads=unused)
+
+    async def _unused(
+        self, stored: StoredSession, past: Past, state: Mapping[str, Any]
+    ) -> list[StoredPayload]:
+        """Return the payloads that only what is cut off refers to, as they are now.
+
+        If another call puts one again, it changes, and so it stays.
+        """
+        texts = [*(text for segment in past.segments for text in segment.texts), *stored.tail]
+        named = [
+            {*references(text).values(), *event.missing.values()}
+            for text, event in zip(texts, past.events, strict=True)
+        ]
+        unused = refs_in(stored.state).union(*named[past.count :])
+        unused -= refs_in(state).union(*named[: past.count])
+        if not unused:
+            return []
+        initial = past.segments[0].initial if past.segments else stored.initial
+        if initial is not None:
+            unused -= refs_in(await self._reader.initial(stored, past.segments) or {})
+            unused -= {initial} if isinstance(initial, PayloadRef) else set()
+        owner = self._storage.layout.session_payloads(stored.key, stored.epoch)
+        found: list[StoredPayload] = []
+        for place in PayloadPlace:
+            if any(ref.place is place for ref in unused):
+                found += await self._storage.payloads.at(place).of(owner)
+        wanted = {(ref.place, ref.sha256) for ref in unused}
+        return [payload for payload in found if (payload.place, payload.sha256) in wanted]
+
+    async def _clean_up(
+        self,
+        key: SessionKey,
+        restores: Sequence[Restore],
+        planned: _Planned | None,
+        put_back: PutBack | None,
+    ) -> None:
+        """Do what remains after the commit.
+
+        Raises:
+            OutcomeUnknownError: artifacts may not be put back.
+        """
+        try:
+            await self.finish(key, restores, put_back)
+            for payload in planned.payloads if planned else ():
+                await self._storage.payloads.at(payload.place).remove_unchanged(payload.versions)
+        except StoreError as exc:
+            if put_back is not None:
+                raise OutcomeUnknownError.since(
+                    exc,
+                    "the session is restored, but perhaps not all of its artifacts are; call again, with any "
+                    f"point that the session has: {exc}",
+                ) from exc
+            # A note names the segments, and the collector finds the payloads.
+            telemetry.warn(logger, "parts that a restore cut off are left", exc)
+
+
+class RestoreMethods(HistoryMethods):
+    """The methods of the session service that change the history of sessions.
+
+    The service's constructor sets the attributes.
+    """
+
+    _restorer: Restorer
+
+    @operation
+    async def restore_session(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        session_id: str,
+        at: Point,
+        put_back: PutBack | None = None,
+        only_of_events: int | None = None,
+    ) -> Session:
+        """Take a session back to a point, in one atomic step, and return it.
+
+        Its events and its own state are then exactly those that :meth:`get_session_at` returns. The state of
+        the user and the app stays as it is. Handles that were read before conflict at their next append, also
+        with ``on_conflict="merge"``: read the session again. The events after the point are lost. A point
+        that keeps all events changes nothing, and handles stay valid. The call also finishes restores of the
+        session that were interrupted.
+
+        Artifacts stay as they are; ``Store.restore_session`` takes them back, too.
+
+        Takes 1 read beside 1 query, 1 more read for segments that this process does not know, and 1 commit of
+        1 or 2 writes; then deletes what was cut off, and reads the session.
+
+        Args:
+            app_name: The app.
+            user_id: The user.
+            session_id: The session.
+            at: The point, such as ``Point.before_invocation("e-1")``.
+            put_back: Puts back artifacts.
+            only_of_events: Restores only if the session has so many events; by default any number.
+
+        Raises:
+            SessionMissingError: the session does not exist; nothing was written.
+            PointMissingError: the session does not have this point, perhaps because another call restored it
+                to an earlier one; nothing was written.
+            InitialStateUnknownError: the session is from format 1, and the state at the point is unknown;
+                nothing was written.
+            SessionConflictError: the session has another number of events than *only_of_events*; nothing was
+                written.
+            InvalidInputError: *at* is not a point, or the session's document would exceed Firestore's limits.
+            OutcomeUnknownError: not answered, or restored but not read or not finished. Read the session
+                before repeating the call.
+        """
+        require_point(at)
+        key = SessionKey(app=app_name, user=user_id, session=session_id)
+        await self._restorer.restore(key, at, put_back, only_of_events=only_of_events)
+        try:
+            found = await self._reader.find(key, None)
+        except StoreError as exc:
+            raise OutcomeUnknownError.since(
+                exc, f"the session is restored, but could not be read; get it again: {exc}"
+            ) from exc
+        if found is None:
+            raise SessionMissingError("the session was restored, and another call deleted it since")
+        return to_session(found)
+
+
+def _require_not_restored(
+    stored: StoredSession | None, base: StoredSession | None, refused: RefusedError
+) -> None:
+    """Require that a commit that was refused has certainly not restored the session.
+
+    *base* is the session that it required, and *stored* the session now, which another call made so.
+
+    Raises:
+        OutcomeUnknownError: it may have, before another call restored or deleted the session.
+    """
+    if base is None or not refused.perhaps_own:
+        return
+    if stored is None or (stored.epoch, stored.restores) != (base.epoch, base.restores):
+        raise OutcomeUnknownError(
+            "sent and not answered, and then another call restored or deleted the session; read it before "
+            "repeating this"
+        ) from refused
+
+
+def _artifacts_at(past: Past) -> ArtifactsAt:
+    events = [one.event for one in past.events]
+    kept, later = events[: past.count], events[past.count :]
+    return ArtifactsAt.of(
+        kept=[event.actions.artifact_delta for event in kept],
+        later=[event.actions.artifact_delta for event in later],
+        until=later[0].timestamp if later else None,
+    )

@@ -1,0 +1,242 @@
+"""Do what concerns the sessions and the artifacts of a store together."""
+
+from collections.abc import AsyncIterator, Sequence
+from typing import Literal
+
+from google.adk.sessions import Session
+
+from gcp_adk_store.artifacts.copies import WHICH, Which
+from gcp_adk_store.artifacts.service import GcsArtifactService
+from gcp_adk_store.codec.restores import Restore
+from gcp_adk_store.errors import InvalidInputError
+from gcp_adk_store.fsck.faults import Fault
+from gcp_adk_store.model.artifact_points import ArtifactsAt
+from gcp_adk_store.model.garbage import DEFAULT_AGE_S, Garbage, GarbageKind
+from gcp_adk_store.model.history import Point
+from gcp_adk_store.model.keys import ArtifactKey, SessionKey
+from gcp_adk_store.sessions.checks import OnProgress
+from gcp_adk_store.sessions.fork_methods import fork_key
+from gcp_adk_store.sessions.restores import PutBack
+from gcp_adk_store.sessions.service import FirestoreSessionService
+
+
+class StoreMethods:
+    """The methods of a store that concern both of its services.
+
+    The store's constructor sets the attributes.
+    """
+
+    _sessions: FirestoreSessionService
+    _artifacts: GcsArtifactService | None
+
+    @property
+    def sessions(self) -> FirestoreSessionService:
+        """The session service, for ``Runner(session_service=...)``."""
+        return self._sessions
+
+    @property
+    def has_artifacts(self) -> bool:
+        """Whether the store has a bucket."""
+        return self._artifacts is not None
+
+    @property
+    def artifacts(self) -> GcsArtifactService:
+        """The artifact service, for ``Runner(artifact_service=...)``.
+
+        Raises:
+            InvalidInputError: the store has no bucket.
+        """
+        if self._artifacts is None:
+            raise InvalidInputError("this store has no bucket; pass bucket= or set ADK_STORE_BUCKET")
+        return self._artifacts
+
+    async def fork_session(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        session_id: str,
+        at: Point | None = None,
+        to_session_id: str | None = None,
+        to_user_id: str | None = None,
+        artifacts: Which = "at_point",
+        unknown_initial: Literal["raise", "omit"] = "raise",
+    ) -> Session:
+        """Make a session with the events, the state and the artifacts of another one, as it was at a point.
+
+        The new session shares nothing with its source, so either may be deleted. It is complete when it
+        becomes visible, and goes on by itself: appends to the source since its read are not in it. Its events
+        have the same ids and times. It lives as a new session of this store does, and remembers its origin.
+
+        State with the prefix ``user:`` or ``app:``, and artifacts with the prefix ``user:``, belong to the
+        user or the app: they are not copied, and a session of another user has those of that user. An
+        artifact that refers to another one of its session refers to the copy in the fork.
+
+        Takes 1 read of the session document and 1 for each segment that this process does not know, 2 reads
+        of shared state, and 1 write for each segment and the session document. With payloads or artifacts it
+        takes more: docs/costs.md. Payloads in the bucket and artifacts are copied within Cloud Storage.
+
+        Args:
+            app_name: The app, of both.
+            user_id: The user of the source.
+            session_id: The source.
+            at: The point, such as ``Point.before_invocation("e-1")``; by default now.
+            to_session_id: The id of the new session; blank or ``None`` takes a random one.
+            to_user_id: The user of the new session; by default *user_id*.
+            artifacts: ``"at_point"`` copies the versions that the source had at the point: up to the one that
+                :meth:`restore_session` would make the latest again. ``"all"`` copies all that exist,
+                ``"none"`` none. Version numbers stay the same.
+            unknown_initial: As :meth:`FirestoreSessionService.get_session_at` takes it.
+
+        Returns:
+            The new session, equal to what ``get_session`` returns.
+
+        Raises:
+            SessionMissingError: the source does not exist, or was deleted before all of it was copied.
+            SessionExistsError: the new id is taken, by a session or by artifacts of an earlier one; no
+                session was made. An expired session does not count.
+            PointMissingError, InitialStateUnknownError: as
+                :meth:`FirestoreSessionService.get_session_at`.
+            InvalidInputError: an id or an option is invalid.
+            PayloadMissingError: a payload of the source is gone.
+            OutcomeUnknownError: not answered; the new session may exist. :meth:`find_garbage` finds what an
+                interrupted fork leaves.
+        """
+        if artifacts not in WHICH:
+            raise InvalidInputError(f"artifacts is {artifacts!r:.40}, it must be one of {', '.join(WHICH)}")
+        source = SessionKey(app=app_name, user=user_id, session=session_id)
+        target = fork_key(source, to_user_id=to_user_id, to_session_id=to_session_id)
+        copies = None
+        if artifacts != "none" and self._artifacts is not None:
+            copies = self._artifacts.copies_of(source, target, artifacts)
+        return await self._sessions.fork_session(
+            app_name=app_name,
+            user_id=user_id,
+            session_id=session_id,
+            at=at,
+            to_session_id=target.session,
+            to_user_id=target.user,
+            unknown_initial=unknown_initial,
+            artifacts=copies,
+        )
+
+    async def find_garbage(self, *, older_than_s: float = DEFAULT_AGE_S) -> AsyncIterator[Garbage]:
+        """Yield unreferenced data of sessions and artifacts; see their ``find_garbage``.
+
+        Raises:
+            InvalidInputError: *older_than_s* is below an hour.
+        """
+        async for garbage in self._sessions.find_garbage(older_than_s=older_than_s):
+            yield garbage
+        if self._artifacts is not None:
+            async for garbage in self._artifacts.find_garbage(older_than_s=older_than_s):
+                yield garbage
+
+    async def remove_garbage(self, garbage: Garbage) -> bool:
+        """Remove what :meth:`find_garbage` found unless it is in use again; return whether it is gone."""
+        if garbage.kind is GarbageKind.UPLOAD:
+            return await self.artifacts.remove_garbage(garbage)
+        copies = None if self._artifacts is None else self._artifacts.remove_copies
+        return await self._sessions.remove_garbage(garbage, put_back=self._putting_back, remove_copies=copies)
+
+    async def restore_session(
+        self, *, app_name: str, user_id: str, session_id: str, at: Point, keep_as: str | None = None
+    ) -> Session:
+        """Take a session back to a point, with its artifacts, and return it.
+
+        One atomic step takes back its events and its own state, as the session service's
+        :meth:`~FirestoreSessionService.restore_session` describes. Then each of its files whose latest
+        version was saved after the point gets a new version as it was at the point, or a tombstone if it did
+        not exist, as after ADK's rewind: docs/data-model.md says which versions these are. If the call fails
+        between the two, the next restore of the session, or the collector, does the rest. Files whose names
+        start with ``user:`` stay as they are.
+
+        Args:
+            app_name: The app.
+            user_id: The user.
+            session_id: The session.
+            at: The point, such as ``Point.before_invocation("e-1")``.
+            keep_as: The id of a fork of the session as it is now, which is made first, with all artifacts; by
+                default what is cut off is lost.
+
+        Raises:
+            SessionMissingError, PointMissingError, InitialStateUnknownError, InvalidInputError: nothing was
+                restored.
+            SessionExistsError: *keep_as* is taken; nothing was written.
+            SessionConflictError: another call appended after the fork was made; nothing was restored. The
+                fork stays: delete it, or choose another id, before calling again.
+            OutcomeUnknownError: not answered, or restored but not finished. Read the session before repeating
+                the call.
+        """
+        events = None
+        if keep_as is not None:
+            # Refuses a point that the session does not have, before anything is written.
+            await self._sessions.get_session_at(
+                app_name=app_name, user_id=user_id, session_id=session_id, at=at
+            )
+            kept = await self.fork_session(
+                app_name=app_name,
+                user_id=user_id,
+                session_id=session_id,
+                to_session_id=keep_as,
+                artifacts="all",
+            )
+            events = len(kept.events)
+        return await self._sessions.restore_session(
+            app_name=app_name,
+            user_id=user_id,
+            session_id=session_id,
+            at=at,
+            put_back=self._putting_back,
+            only_of_events=events,
+        )
+
+    @property
+    def _putting_back(self) -> PutBack | None:
+        return None if self._artifacts is None else self._put_back
+
+    async def _put_back(self, key: SessionKey, restore: Restore, at: ArtifactsAt) -> None:
+        try:
+            ArtifactKey.of(app=key.app, user=key.user, session=key.session, filename="any").require_savable()
+        except InvalidInputError:
+            return  # no artifact can be saved in such a session
+        await self.artifacts.restore_session_artifacts(
+            app_name=key.app,
+            user_id=key.user,
+            session_id=key.session,
+            at=at,
+            restored_at=restore.restored_at,
+            restore_id=restore.restore_id,
+        )
+
+    async def check(
+        self,
+        *,
+        app_name: str | None = None,
+        user_id: str | None = None,
+        session_id: str | None = None,
+        full: bool = False,
+        older_than_s: float = DEFAULT_AGE_S,
+        on_progress: OnProgress | None = None,
+    ) -> AsyncIterator[Fault]:
+        """Yield what contradicts the invariants of docs/data-model.md; see the session service's ``check``.
+
+        Raises:
+            InvalidInputError: *older_than_s* is below an hour, or an id comes without the one above it.
+        """
+        async for fault in self._sessions.check(
+            app_name=app_name,
+            user_id=user_id,
+            session_id=session_id,
+            full=full,
+            older_than_s=older_than_s,
+            on_progress=on_progress,
+        ):
+            yield fault
+
+    async def repair(self, faults: Sequence[Fault]) -> list[Fault]:
+        """Mend *faults* of :meth:`check` that have a ``repair``; return those that were mended.
+
+        Each document changes in one commit, and only if no one has written it since it was looked at.
+        """
+        return await self._sessions.repair(faults)

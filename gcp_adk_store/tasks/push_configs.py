@@ -1,0 +1,234 @@
+"""Store where the news of A2A tasks go, as the push notification config store of ``a2a-sdk``."""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Self
+
+from google.auth.credentials import Credentials
+
+from gcp_adk_store import settings
+from gcp_adk_store.cloud.auth.credentials import StoreCredentials
+from gcp_adk_store.cloud.firestore.channels import FirestoreClient
+from gcp_adk_store.cloud.firestore.documents import open_documents
+from gcp_adk_store.codec.tasks import TaskLayout, read_config
+from gcp_adk_store.codec.writes import Delete, Document
+from gcp_adk_store.errors import StoredDataError
+from gcp_adk_store.model.expiry import Expiry
+from gcp_adk_store.operations import telemetry
+from gcp_adk_store.operations.bounds import Bounds, operation
+from gcp_adk_store.operations.closing import Closing
+from gcp_adk_store.operations.forks import OfOneProcess
+from gcp_adk_store.operations.limiter import Limiter
+from gcp_adk_store.ports.documents import Documents
+from gcp_adk_store.settings import SessionLimits, StoreSettings
+from gcp_adk_store.tasks.erasure import erase
+from gcp_adk_store.tasks.records import new_save_id
+from gcp_adk_store.tasks.sdk import needs_a2a
+
+with needs_a2a():
+    from a2a.server.context import ServerCallContext
+    from a2a.server.owner_resolver import OwnerResolver, resolve_user_scope
+    from a2a.server.tasks import PushNotificationConfigStore
+    from a2a.server.tasks.push_notification_config_store import normalize_push_notification_config
+    from a2a.types import TaskPushNotificationConfig
+    from google.protobuf.message import DecodeError
+
+
+class FirestorePushNotificationConfigStore(OfOneProcess, Closing, PushNotificationConfigStore):
+    """The push notification config store of ``a2a-sdk`` on Firestore, or on a local store.
+
+    An owner reads, changes and deletes their own configs alone. Configs hold the tokens and credentials of
+    their receivers as the SDK gives them: whoever may read the database may read them.
+
+    Every method may raise the errors that :class:`~gcp_adk_store.tasks.FirestoreTaskStore` names for all of
+    its methods.
+    """
+
+    def __init__(
+        self,
+        *,
+        project: str | None = None,
+        database: str = "(default)",
+        prefix: str = "adk",
+        client: FirestoreClient | None = None,
+        credentials: StoreCredentials | Credentials | None = None,
+        ttl_seconds: float | None = None,
+        owner_resolver: OwnerResolver = resolve_user_scope,
+        limits: SessionLimits | None = None,
+    ) -> None:
+        """Prepare the store; nothing is contacted before the first call.
+
+        The arguments are those of :class:`~gcp_adk_store.tasks.FirestoreTaskStore`. A config ends
+        *ttl_seconds* after it was set; by default it stays until it is deleted.
+
+        Raises:
+            InvalidInputError: a name or *ttl_seconds* is malformed.
+        """
+        place = StoreSettings(project=project, database=database, prefix=prefix)
+        limits = limits or SessionLimits()
+        documents = open_documents(
+            project=place.project,
+            database=place.database,
+            credentials=StoreCredentials.of(credentials),
+            client=client,
+            interceptors=(),
+            limits=limits,
+        )
+        self._begin(documents, place.prefix, ttl_seconds, owner_resolver, limits)
+
+    @classmethod
+    def over(
+        cls,
+        documents: Documents,
+        *,
+        prefix: str,
+        ttl_seconds: float | None = None,
+        owner_resolver: OwnerResolver = resolve_user_scope,
+        limits: SessionLimits | None = None,
+    ) -> Self:
+        """Return the store over other *documents* than Firestore's; :meth:`close` closes them.
+
+        Raises:
+            InvalidInputError: *ttl_seconds* is malformed.
+        """
+        store = cls.__new__(cls)
+        store._begin(documents, prefix, ttl_seconds, owner_resolver, limits or SessionLimits())  # noqa: SLF001  # its own class
+        return store
+
+    def _begin(
+        self,
+        documents: Documents,
+        prefix: str,
+        ttl_seconds: float | None,
+        owner_resolver: OwnerResolver,
+        limits: SessionLimits,
+    ) -> None:
+        if ttl_seconds is not None:
+            Expiry.begin(ttl_seconds, now=0)  # refuses an invalid one
+        self._documents = documents
+        self._layout = TaskLayout(prefix)
+        self._ttl_s = ttl_seconds
+        self._owner_of = owner_resolver
+        limiter = partial(Limiter, max_waiting=limits.max_waiting, longest_wait_s=limits.deadline_s)
+        self.bounds = Bounds(
+            FirestorePushNotificationConfigStore,
+            system=telemetry.FIRESTORE,
+            deadlines_s={},
+            limiter=limiter(at_once=limits.max_in_flight),
+            names_ids=settings.names_ids,
+        )
+
+    async def set_info(
+        self, task_id: str, notification_config: TaskPushNotificationConfig, context: ServerCallContext
+    ) -> TaskPushNotificationConfig:
+        """Set the config of an id, by default the task's; return it as it is stored. 1 commit.
+
+        Raises:
+            InvalidInputError: the config is over 900 KiB, or an id over 1,500 bytes as a Firestore name.
+            OutcomeUnknownError: not answered; setting it again is safe.
+        """
+        config = normalize_push_notification_config(task_id, notification_config)
+        await self.set_push_config(task_id=task_id, owner=self._owner_of(context), config=config)
+        return config
+
+    async def get_info(self, task_id: str, context: ServerCallContext) -> list[TaskPushNotificationConfig]:
+        """Return the owner's configs for a task, ordered by their ids; 1 query."""
+        parent = self._layout.configs(self._owner_of(context), task_id)
+        return await self.list_push_configs(task_id=task_id, parent=parent, of_all_owners=False)
+
+    async def get_info_for_dispatch(self, task_id: str) -> list[TaskPushNotificationConfig]:
+        """Return the configs of all owners for a task, for the SDK's sender alone; 1 query."""
+        parent = self._layout.pushes(task_id)
+        return await self.list_push_configs(task_id=task_id, parent=parent, of_all_owners=True)
+
+    async def delete_info(
+        self, task_id: str, context: ServerCallContext, config_id: str | None = None
+    ) -> None:
+        """Delete one of the owner's configs for a task, or all; missing ones are accepted.
+
+        1 commit, and 1 query before it to delete all.
+
+        Raises:
+            OutcomeUnknownError: not answered; calling again is safe.
+        """
+        await self.delete_push_configs(task_id=task_id, owner=self._owner_of(context), config_id=config_id)
+
+    async def close(self) -> None:
+        """Close own connections; a later call opens them again."""
+        await self._documents.close()
+
+    @operation
+    async def delete_owner_configs(self, *, owner: str) -> None:
+        """Remove all configs of an owner, as the owner resolver names them.
+
+        It removes what was stored when it began, configs of tasks that do not exist too. It takes 1 query for
+        500 tasks that have configs of the owner, and for each such task 1 query and 2 commits.
+
+        Raises:
+            OutcomeUnknownError: some configs may be removed, and some not; calling again removes the rest.
+        """
+        await erase(
+            self._documents,
+            self._layout.owner(owner),
+            self._layout.pushes_collection,
+            fields=("format",),
+            remove=self._remove,
+        )
+
+    async def _remove(self, notes: Sequence[Document]) -> None:
+        for note in notes:
+            parent = self._layout.noted_configs(note.path)
+            found = await self._documents.query(parent, self._layout.configs_collection, fields=("format",))
+            await self._documents.commit_all([Delete(path=config.path) for config in found])
+            # A config that was set meanwhile changed the note too.
+            await self._documents.commit(
+                [Delete(path=note.path, must=note.update_time)], repeatable_when_unanswered=True
+            )
+
+    @operation
+    async def set_push_config(self, *, task_id: str, owner: str, config: TaskPushNotificationConfig) -> None:
+        """Store a normalised config."""
+        expiry = None
+        if self._ttl_s is not None:
+            if not self._documents.clock.is_set:
+                await self._documents.get(
+                    [self._layout.config(owner, task_id, config.id)], fields=("format",)
+                )
+            expiry = Expiry.begin(self._ttl_s, now=self._documents.clock.now())
+        body = config.SerializeToString(deterministic=True)
+        writes = self._layout.put_config(
+            owner, task_id, config.id, body, save_id=new_save_id(), expiry=expiry
+        )
+        await self._documents.commit(writes, repeatable_when_unanswered=True)
+
+    @operation
+    async def list_push_configs(
+        self, *, task_id: str, parent: str, of_all_owners: bool
+    ) -> list[TaskPushNotificationConfig]:
+        """Return the configs below *parent*."""
+        del task_id  # for errors
+        found = await self._documents.query(
+            parent, self._layout.configs_collection, all_descendants=of_all_owners
+        )
+        return [config for document in found if (config := _config_of(document)) is not None]
+
+    @operation
+    async def delete_push_configs(self, *, task_id: str, owner: str, config_id: str | None) -> None:
+        """Delete one config, or all of an owner for a task."""
+        if config_id is not None:
+            paths = [self._layout.config(owner, task_id, config_id)]
+        else:
+            parent = self._layout.configs(owner, task_id)
+            found = await self._documents.query(parent, self._layout.configs_collection, fields=("__name__",))
+            paths = [document.path for document in found]
+        await self._documents.commit_all([Delete(path=path) for path in paths])
+
+
+def _config_of(document: Document) -> TaskPushNotificationConfig | None:
+    body = read_config(document)
+    if body is None:
+        return None
+    try:
+        return TaskPushNotificationConfig.FromString(body)
+    except DecodeError as exc:
+        raise StoredDataError(f"{document.path} is no message of the SDK; upgrade a2a-sdk") from exc

@@ -1,0 +1,286 @@
+"""Save, read, list and delete tasks as bytes, each write under a condition."""
+
+import heapq
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Final, NamedTuple
+
+from google.adk.platform import uuid as platform_uuid
+
+from gcp_adk_store.codec.tasks import (
+    HEADER_FIELDS,
+    Packed,
+    StoredTask,
+    TaskHeader,
+    TaskLayout,
+    joined,
+    unpack_task,
+)
+from gcp_adk_store.codec.writes import Delete, Document, Must, Page
+from gcp_adk_store.errors import OutcomeUnknownError, StoredDataError, TaskConflictError
+from gcp_adk_store.model.expiry import Expiry
+from gcp_adk_store.operations import telemetry
+from gcp_adk_store.operations.pauses import apart
+from gcp_adk_store.operations.rereads import Rereads
+from gcp_adk_store.ports.documents import Documents
+from gcp_adk_store.ports.refusals import RefusedError, settling
+from gcp_adk_store.tasks.erasure import erase
+
+_LIGHT_BYTES: Final = 128 * 1024
+"""Compressing more than this blocks the event loop for several milliseconds."""
+
+_HEADERS_AT_ONCE: Final = 1000
+
+
+def new_save_id() -> str:
+    """Return a random id, by which one save differs from every other."""
+    return platform_uuid.new_uuid().replace("-", "")
+
+
+class Version(NamedTuple):
+    """A stored state of a task, which a later save may require."""
+
+    update_time: str
+    pieces: Sequence[str]
+    """Paths of the pieces to remove with it."""
+
+
+class Listed(NamedTuple):
+    """A page of tasks."""
+
+    bodies: Sequence[bytes]
+    last: TaskHeader | None
+    """The last task of the page if there are more."""
+    total: int
+    """Tasks that were chosen, on all pages."""
+
+
+class TaskRecords:
+    """The tasks below one prefix of a database."""
+
+    def __init__(self, documents: Documents, layout: TaskLayout, *, ttl_seconds: float | None) -> None:
+        """Prepare; without I/O.
+
+        Raises:
+            InvalidInputError: *ttl_seconds* is not a number above 0, or is over a hundred years.
+        """
+        if ttl_seconds is not None:
+            Expiry.begin(ttl_seconds, now=0)  # refuses an invalid one
+        self._documents = documents
+        self._layout = layout
+        self._ttl_s = ttl_seconds
+
+    async def save(
+        self,
+        owner: str,
+        header: TaskHeader,
+        body: bytes,
+        *,
+        known: Version | None,
+        may_replace: Callable[[TaskHeader], bool],
+    ) -> Version:
+        """Store a task; return its version.
+
+        Args:
+            owner: Whose it is.
+            header: What listings read of it.
+            body: The task as protobuf.
+            known: The version that the task derives from; ``None`` if that is unknown.
+            may_replace: Whether a task of an unknown version may replace the stored one.
+
+        Raises:
+            TaskConflictError: the stored task is not of the version *known*, or may not be replaced.
+            InvalidInputError: an id or the task is too large.
+            OutcomeUnknownError: not answered before the deadline.
+        """
+        packed = await apart(lambda: Packed.of(body), light=len(body) <= _LIGHT_BYTES)
+        expiry = await self._expiry(self._layout.task(owner, header.id))
+        save_id = new_save_id()
+        put = partial(self._layout.put_task, owner, header, packed, save_id=save_id, expiry=expiry)
+        refused = RefusedError()
+        rereads = Rereads(self._documents.deadline_s)
+        stored = known
+        while True:
+            unanswered = refused.perhaps_own  # an earlier commit, which may still arrive
+            if stored is None:
+                writes = put(must=Must.BE_ABSENT)
+            else:
+                writes = put(must=stored.update_time, before=stored.pieces)
+            try:
+                with settling(refused):
+                    written = await self._documents.commit(writes, repeatable_when_unanswered=True)
+                return Version(written[0].update_time, self._pieces_of(owner, header, packed))
+            except RefusedError as exc:
+                exc.perhaps_own = exc.perhaps_own or unanswered
+                refused = exc
+            with settling(refused):
+                found = await self._find(owner, header.id)
+            if found is not None and found.save_id == save_id:
+                return Version(found.update_time, found.pieces)  # an earlier attempt, whose answer was lost
+            if refused.perhaps_own:
+                raise OutcomeUnknownError(
+                    "sent and not answered, and then changed by another writer; get the task before saving it"
+                ) from refused
+            if known is not None:
+                raise _conflict("deleted" if found is None else "changed") from refused
+            if found is not None and not found.has_expired:
+                if found.sha256 == packed.sha256 and expiry is None:
+                    return Version(found.update_time, found.pieces)  # it would replace a task by its equal
+                if not may_replace(found.header):
+                    raise _conflict("ended") from refused
+            stored = None if found is None else Version(found.update_time, found.pieces)
+            with settling(refused):
+                await rereads.again(refused)
+
+    async def get(self, owner: str, task_id: str) -> tuple[bytes, Version] | None:
+        """Return a task as protobuf and its version, ``None`` if it does not exist or has expired.
+
+        It takes 1 RPC, and 1 more for a large task.
+        """
+        rereads = Rereads(self._documents.deadline_s)
+        while True:
+            found = await self._find(owner, task_id)
+            if found is None or found.has_expired:
+                return None
+            body = await self._body(found)
+            if body is not None:
+                return body, Version(found.update_time, found.pieces)
+            again = await self._find(owner, task_id)
+            if again is not None and again.update_time == found.update_time:
+                raise StoredDataError(f"{found.path} lacks a part; delete the task or restore the part")
+            await rereads.again()
+
+    async def list(
+        self,
+        owner: str,
+        *,
+        chosen: Callable[[TaskHeader], bool],
+        after: Callable[[TaskHeader], bool],
+        limit: int,
+    ) -> Listed:
+        """Return the first *limit* tasks of those that are *chosen* and come *after* the page before.
+
+        It reads the headers of all tasks of the owner, a thousand in each RPC, then the tasks of the page.
+        """
+        page = Page(field=None, descending=False, limit=_HEADERS_AT_ONCE, after=None)
+        best: list[StoredTask] = []
+        total = 0
+        while True:
+            found = await self._documents.query(
+                self._layout.owner(owner), self._layout.tasks_collection, fields=HEADER_FIELDS, page=page
+            )
+            tasks = [self._layout.read_task(document) for document in found]
+            tasks = [task for task in tasks if not task.has_expired and chosen(task.header)]
+            total += len(tasks)
+            best = heapq.nlargest(
+                limit + 1,
+                [*best, *(task for task in tasks if after(task.header))],
+                key=lambda task: task.header.order,
+            )
+            if len(found) < page.limit:
+                break
+            page = replace(page, after=(0.0, found[-1].path))
+        shown = best[:limit]
+        documents = await self._documents.get([task.path for task in shown]) if shown else []
+        bodies = []
+        for document in documents:
+            if document is None:
+                continue  # deleted meanwhile
+            body = await self._body(self._layout.read_task(document))
+            if body is None:
+                newer = await self.get(owner, self._layout.read_task(document).header.id)
+                body = None if newer is None else newer[0]
+            if body is not None:
+                bodies.append(body)
+        return Listed(bodies, shown[-1].header if len(best) > limit else None, total)
+
+    async def delete(self, owner: str, task_id: str) -> None:
+        """Remove a task; a missing one is accepted.
+
+        Raises:
+            OutcomeUnknownError: not answered; calling again is safe.
+        """
+        refused = RefusedError()
+        rereads = Rereads(self._documents.deadline_s)
+        while True:
+            with settling(refused, advice="call it again"):
+                found = await self._find(owner, task_id)
+            if found is None:
+                return
+            deletes = [Delete(path=found.path, must=found.update_time)]
+            deletes += [Delete(path=piece) for piece in found.pieces]
+            try:
+                with settling(refused, advice="call it again"):
+                    await self._documents.commit(deletes, repeatable_when_unanswered=True)
+            except RefusedError as exc:
+                refused = exc  # saved meanwhile, or the answer to an earlier attempt was lost
+                with settling(refused, advice="call it again"):
+                    await rereads.again(refused)
+            else:
+                return
+
+    async def delete_all(self, owner: str) -> None:
+        """Remove all tasks of an owner, damaged ones too.
+
+        Raises:
+            OutcomeUnknownError, UnavailableError: as :func:`erase`.
+        """
+        await erase(
+            self._documents,
+            self._layout.owner(owner),
+            self._layout.tasks_collection,
+            fields=("pieces",),
+            remove=self._remove,
+        )
+
+    async def _remove(self, tasks: Sequence[Document]) -> None:
+        whole = [task for task in tasks if task.fields.get("pieces") == 0]
+        if whole:
+            await self._documents.commit(
+                [Delete(path=task.path, must=task.update_time) for task in whole],
+                repeatable_when_unanswered=True,
+            )
+        for task in tasks:
+            if task.fields.get("pieces") == 0:
+                continue
+            pieces = await self._documents.query(
+                task.path, self._layout.pieces_collection, fields=("format",)
+            )
+            await self._documents.commit(
+                [
+                    Delete(path=task.path, must=task.update_time),
+                    *(Delete(path=piece.path) for piece in pieces),
+                ],
+                repeatable_when_unanswered=True,
+            )
+
+    async def _expiry(self, path: str) -> Expiry | None:
+        if self._ttl_s is None:
+            return None
+        if not self._documents.clock.is_set:
+            # The first answer tells Firestore's time: once in a process, a read comes before the commit.
+            await self._documents.get([path], fields=("format",))
+        return Expiry.begin(self._ttl_s, now=self._documents.clock.now())
+
+    async def _find(self, owner: str, task_id: str) -> StoredTask | None:
+        (document,) = await self._documents.get([self._layout.task(owner, task_id)])
+        return None if document is None else self._layout.read_task(document)
+
+    async def _body(self, found: StoredTask) -> bytes | None:
+        data = found.packed
+        if data is None:
+            data = joined(await self._documents.get(found.pieces)) if found.pieces else b""
+            if data is None:
+                return None
+        return await apart(lambda: unpack_task(found, data), light=len(data) <= _LIGHT_BYTES)
+
+    def _pieces_of(self, owner: str, header: TaskHeader, packed: Packed) -> Sequence[str]:
+        return self._layout.pieces(self._layout.task(owner, header.id), packed.sha256, packed.pieces)
+
+
+def _conflict(what_others_did: str) -> TaskConflictError:
+    telemetry.count_conflict()
+    return TaskConflictError(
+        f"another writer {what_others_did} the task first; nothing was written: get it and decide again"
+    )

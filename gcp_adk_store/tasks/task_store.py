@@ -1,0 +1,330 @@
+"""Store A2A tasks, as the task store of ``a2a-sdk``."""
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final, Self
+
+from google.auth.credentials import Credentials
+
+from gcp_adk_store import settings
+from gcp_adk_store.cloud.auth.credentials import StoreCredentials
+from gcp_adk_store.cloud.firestore.channels import FirestoreClient
+from gcp_adk_store.cloud.firestore.documents import open_documents
+from gcp_adk_store.codec.tasks import TaskHeader, TaskLayout
+from gcp_adk_store.errors import StoredDataError, TaskConflictError
+from gcp_adk_store.operations import telemetry
+from gcp_adk_store.operations.bounds import Bounds, operation
+from gcp_adk_store.operations.closing import Closing
+from gcp_adk_store.operations.forks import OfOneProcess
+from gcp_adk_store.operations.limiter import Limiter
+from gcp_adk_store.operations.lru import Lru
+from gcp_adk_store.ports.documents import Documents
+from gcp_adk_store.settings import SessionLimits, StoreSettings
+from gcp_adk_store.tasks.records import TaskRecords, Version
+from gcp_adk_store.tasks.sdk import needs_a2a
+
+with needs_a2a():
+    from a2a.server.cluster import ConcurrentTaskModificationError
+    from a2a.server.context import ServerCallContext
+    from a2a.server.owner_resolver import OwnerResolver, resolve_user_scope
+    from a2a.server.tasks import TaskStore
+    from a2a.types import ListTasksRequest, ListTasksResponse, Task, TaskState
+    from a2a.utils.constants import DEFAULT_LIST_TASKS_PAGE_SIZE, MAX_LIST_TASKS_PAGE_SIZE
+    from a2a.utils.errors import InvalidParamsError
+    from a2a.utils.task import ListTasksCursor, decode_list_tasks_cursor, encode_list_tasks_cursor
+    from google.protobuf.message import DecodeError
+
+_ENDED: Final = frozenset(
+    {
+        TaskState.TASK_STATE_COMPLETED,
+        TaskState.TASK_STATE_CANCELED,
+        TaskState.TASK_STATE_FAILED,
+        TaskState.TASK_STATE_REJECTED,
+    }
+)
+
+_KNOWN_BYTES: Final = 64 * 1024 * 1024
+"""Memory for the tasks whose versions the store remembers; most of them are in use by a server anyway."""
+
+_NANOS: Final = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """A task object that this store returned or saved, and what is stored of it."""
+
+    task: Task
+    """Held, so that no other object gets its ``id()``."""
+    owner: str
+    version: Version
+    size: int
+
+
+class ConcurrentTaskError(TaskConflictError, ConcurrentTaskModificationError):
+    """The same for this library's callers and for the SDK, which reads the task again and goes on."""
+
+    def __init__(self, message: str, **about: Any) -> None:
+        super().__init__(message, **about)
+        self.args = (message,)  # the SDK's class takes an id, and makes a text of it
+        self.task_id = ""
+
+
+class FirestoreTaskStore(OfOneProcess, Closing, TaskStore):
+    """The task store of ``a2a-sdk`` on Firestore, or on a local store, for any number of processes.
+
+    Each owner, as the SDK's owner resolver names them, has tasks of their own. An acknowledged save is
+    durable and visible to every later read, and happens exactly once under retries and lost answers.
+
+    Every save has a condition. A :class:`~a2a.types.Task` object that this store returned or saved before has
+    a version: saving it again requires that version in storage. A save of another object replaces the stored
+    task, unless that has ended and the object has not. A refused save is a
+    :class:`~gcp_adk_store.TaskConflictError`. It is the SDK's ``ConcurrentTaskModificationError`` too: the
+    SDK's request handler then reads the task again and applies its event to it.
+
+    Every method may raise :class:`~gcp_adk_store.errors.UnavailableError`,
+    :class:`~gcp_adk_store.errors.AccessDeniedError`, :class:`~gcp_adk_store.errors.NotProvisionedError`
+    and :class:`~gcp_adk_store.errors.StoredDataError`, and :class:`~gcp_adk_store.errors.InvalidInputError`
+    for an id or an owner over 1,500 bytes as a Firestore name, in addition to the errors that it names.
+    """
+
+    def __init__(
+        self,
+        *,
+        project: str | None = None,
+        database: str = "(default)",
+        prefix: str = "adk",
+        client: FirestoreClient | None = None,
+        credentials: StoreCredentials | Credentials | None = None,
+        ttl_seconds: float | None = None,
+        owner_resolver: OwnerResolver = resolve_user_scope,
+        limits: SessionLimits | None = None,
+    ) -> None:
+        """Prepare the store; nothing is contacted before the first call.
+
+        Args:
+            project: Google Cloud project; by default ``GOOGLE_CLOUD_PROJECT``, then that of the credentials.
+            database: Firestore database id.
+            prefix: Start of the collections' names.
+            client: A ``google.cloud.firestore.AsyncClient`` to use; it stays open.
+            credentials: Credentials of ``google.auth``, or a :class:`~gcp_adk_store.StoreCredentials`; by
+                default those of the environment.
+            ttl_seconds: Seconds after its last save at which a task ends, by Firestore's clock: then it is
+                not found. At most 100 years; by default tasks stay for good.
+            owner_resolver: Returns the owner of a call; by default the name of its user. All callers without
+                authentication are one owner.
+            limits: Deadlines, and the number of operations at a time.
+
+        Raises:
+            InvalidInputError: a name or *ttl_seconds* is malformed.
+        """
+        place = StoreSettings(project=project, database=database, prefix=prefix)
+        limits = limits or SessionLimits()
+        documents = open_documents(
+            project=place.project,
+            database=place.database,
+            credentials=StoreCredentials.of(credentials),
+            client=client,
+            interceptors=(),
+            limits=limits,
+        )
+        self._begin(documents, place.prefix, ttl_seconds, owner_resolver, limits)
+
+    @classmethod
+    def over(
+        cls,
+        documents: Documents,
+        *,
+        prefix: str,
+        ttl_seconds: float | None = None,
+        owner_resolver: OwnerResolver = resolve_user_scope,
+        limits: SessionLimits | None = None,
+    ) -> Self:
+        """Return the store over other *documents* than Firestore's; :meth:`close` closes them.
+
+        Raises:
+            InvalidInputError: *ttl_seconds* is malformed.
+        """
+        store = cls.__new__(cls)
+        store._begin(documents, prefix, ttl_seconds, owner_resolver, limits or SessionLimits())  # noqa: SLF001  # its own class
+        return store
+
+    def _begin(
+        self,
+        documents: Documents,
+        prefix: str,
+        ttl_seconds: float | None,
+        owner_resolver: OwnerResolver,
+        limits: SessionLimits,
+    ) -> None:
+        self._documents = documents
+        self._records = TaskRecords(documents, TaskLayout(prefix), ttl_seconds=ttl_seconds)
+        self._owner_of = owner_resolver
+        self._known = Lru[int, _Known](_KNOWN_BYTES, size_of=lambda known: known.size)
+        limiter = partial(Limiter, max_waiting=limits.max_waiting, longest_wait_s=limits.deadline_s)
+        self.bounds = Bounds(
+            FirestoreTaskStore,
+            system=telemetry.FIRESTORE,
+            deadlines_s={},
+            limiter=limiter(at_once=limits.max_in_flight),
+            names_ids=settings.names_ids,
+        )
+
+    async def save(self, task: Task, context: ServerCallContext) -> None:
+        """Store *task* as a whole for the owner of *context*; 1 commit, of a large task too.
+
+        A task may take 9 MiB after compression, and 64 MiB before.
+
+        Raises:
+            TaskConflictError: another writer changed, deleted or ended the task first; nothing was written.
+            InvalidInputError: the task or an id is too large.
+            OutcomeUnknownError: not answered before the deadline; get the task before repeating.
+        """
+        owner = self._owner_of(context)
+        # What is sent is what the task is now: the caller may change it meanwhile.
+        body = task.SerializeToString(deterministic=True)
+        known = self._known.get(id(task))
+        version = known.version if known is not None and known.owner == owner else None
+        saved = await self.save_task(
+            task_id=task.id, owner=owner, header=_header_of(task), body=body, derived_from=version
+        )
+        self._remember(task, owner, saved, len(body))
+
+    async def get(self, task_id: str, context: ServerCallContext) -> Task | None:
+        """Return the owner's task, the caller's own object; 1 read, and 1 more of a large task."""
+        owner = self._owner_of(context)
+        found = await self.get_task(task_id=task_id, owner=owner)
+        if found is None:
+            return None
+        body, version = found
+        task = _task_of(body)
+        self._remember(task, owner, version, len(body))
+        return task
+
+    async def list(self, params: ListTasksRequest, context: ServerCallContext) -> ListTasksResponse:
+        """Return a page of the owner's tasks, filtered and ordered as the SDK's own stores do.
+
+        The latest status comes first; tasks of the same time are in descending order of their ids.
+        ``total_size`` counts all chosen tasks, so each call reads the headers of all tasks of the owner.
+
+        Raises:
+            InvalidParamsError: the SDK's: the page's size is not from 1 to 100, or the page token is none of
+                this method.
+        """
+        size = params.page_size or DEFAULT_LIST_TASKS_PAGE_SIZE
+        if not 1 <= size <= MAX_LIST_TASKS_PAGE_SIZE:
+            raise InvalidParamsError(f"page_size is {size}, it must be from 1 to {MAX_LIST_TASKS_PAGE_SIZE}")
+        return await self.list_tasks(owner=self._owner_of(context), params=params, size=size)
+
+    async def delete(self, task_id: str, context: ServerCallContext) -> None:
+        """Remove the owner's task; a missing one is accepted. 1 read and 1 commit.
+
+        Raises:
+            OutcomeUnknownError: not answered; calling again is safe.
+        """
+        await self.delete_task(task_id=task_id, owner=self._owner_of(context))
+
+    async def close(self) -> None:
+        """Close own connections; a later call opens them again."""
+        await self._documents.close()
+
+    @operation
+    async def delete_owner_tasks(self, *, owner: str) -> None:
+        """Remove all tasks of an owner, as the owner resolver names them; damaged tasks too.
+
+        It removes what was stored when it began. The owner's push notification configs are in the other
+        store: :meth:`~gcp_adk_store.tasks.FirestorePushNotificationConfigStore.delete_owner_configs`.
+        For 500 tasks it takes 1 query and 1 commit, and 1 of both for each task in pieces.
+
+        Raises:
+            OutcomeUnknownError: some tasks may be removed, and some not; calling again removes the rest.
+        """
+        await self._records.delete_all(owner)
+
+    @operation
+    async def save_task(
+        self, *, task_id: str, owner: str, header: TaskHeader, body: bytes, derived_from: Version | None
+    ) -> Version:
+        """Store a task as :meth:`save` does, by what the SDK's objects tell; return its new version."""
+        del task_id  # for errors
+        has_ended = header.state in _ENDED
+        try:
+            return await self._records.save(
+                owner,
+                header,
+                body,
+                known=derived_from,
+                may_replace=lambda stored: has_ended or stored.state not in _ENDED,
+            )
+        except TaskConflictError as exc:
+            raise ConcurrentTaskError(exc.args[0]) from exc
+
+    @operation
+    async def get_task(self, *, task_id: str, owner: str) -> tuple[bytes, Version] | None:
+        """Return a task as protobuf, and its version."""
+        return await self._records.get(owner, task_id)
+
+    @operation
+    async def list_tasks(self, *, owner: str, params: ListTasksRequest, size: int) -> ListTasksResponse:
+        """Return a page as :meth:`list` does."""
+        since = None
+        if params.HasField("status_timestamp_after"):
+            since = (params.status_timestamp_after.seconds, params.status_timestamp_after.nanos)
+
+        def is_chosen(task: TaskHeader) -> bool:
+            return (
+                (not params.context_id or task.context_id == params.context_id)
+                and (not params.status or task.state == params.status)
+                and (since is None or (task.time is not None and task.time >= since))
+            )
+
+        place = None if not params.page_token else _place_of(params.page_token)
+        listed = await self._records.list(
+            owner,
+            chosen=is_chosen,
+            after=lambda task: place is None or task.order < place,
+            limit=size,
+        )
+        return ListTasksResponse(
+            tasks=[_task_of(body) for body in listed.bodies],
+            total_size=listed.total,
+            next_page_token="" if listed.last is None else _token_of(listed.last),
+            page_size=size,
+        )
+
+    @operation
+    async def delete_task(self, *, task_id: str, owner: str) -> None:
+        """Remove a task."""
+        await self._records.delete(owner, task_id)
+
+    def _remember(self, task: Task, owner: str, version: Version, size: int) -> None:
+        # As an object of the SDK, a task takes several times its size as bytes.
+        self._known.put(id(task), _Known(task, owner, version, 1024 + 4 * size))
+
+
+def _token_of(task: TaskHeader) -> str:
+    nanos = None if task.time is None else task.time[0] * _NANOS + task.time[1]
+    return encode_list_tasks_cursor(ListTasksCursor(timestamp_ns=nanos, task_id=task.id))
+
+
+def _place_of(token: str) -> tuple[bool, tuple[int, int], str]:
+    cursor = decode_list_tasks_cursor(token)
+    if cursor is None:
+        raise InvalidParamsError("the page token does not come from this method; leave it out to start anew")
+    return cursor.timestamp_ns is not None, divmod(cursor.timestamp_ns or 0, _NANOS), cursor.task_id
+
+
+def _task_of(body: bytes) -> Task:
+    try:
+        return Task.FromString(body)
+    except DecodeError as exc:
+        raise StoredDataError("a stored task is no message of the SDK; upgrade a2a-sdk") from exc
+
+
+def _header_of(task: Task) -> TaskHeader:
+    time = task.status.timestamp if task.status.HasField("timestamp") else None
+    return TaskHeader(
+        id=task.id,
+        context_id=task.context_id,
+        state=task.status.state,
+        time=None if time is None else (time.seconds, time.nanos),
+    )

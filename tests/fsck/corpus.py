@@ -1,0 +1,229 @@
+"""Stored sessions of every shape, on a local store in memory."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from google.adk.events import Event, EventActions
+from google.genai import types
+
+from gcp_adk_store import FirestoreSessionService, SessionLimits
+from gcp_adk_store.codec.documents import Layout
+from gcp_adk_store.codec.stored import read_session
+from gcp_adk_store.codec.writes import Delete, Document, Write
+from gcp_adk_store.fsck.faults import Fault
+from gcp_adk_store.local.backend import open_backend
+from gcp_adk_store.sessions.payload_store import Payloads
+from gcp_adk_store.sessions.storage import SessionStorage
+from gcp_adk_store.settings import ArtifactLimits
+
+WHO: Final[dict[str, Any]] = {"app_name": "shop", "user_id": "ada", "session_id": "s1"}
+SEALING: Final = SessionLimits(seal_tail_bytes=700, segment_cache_bytes=0)
+SPILLING: Final = replace(SEALING, inline_bytes=10, event_text_bytes=600, state_value_bytes=40)
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A store in memory, and the way to its raw documents."""
+
+    storage: SessionStorage
+    service: FirestoreSessionService
+
+    @classmethod
+    def empty(
+        cls, limits: SessionLimits = SEALING, *, bucket: bool = False, path: str = ":memory:"
+    ) -> "Stored":
+        """Return an empty store, with payloads in chunks or in a *bucket*."""
+        backend = open_backend(path, limits, ArtifactLimits())
+        layout = Layout("adk")
+        objects = backend.objects if bucket else None
+        storage = SessionStorage(backend.documents, Payloads(backend.documents, objects, layout), layout)
+        return cls(storage, FirestoreSessionService.over(storage, limits=limits))
+
+    def other(self, **options: Any) -> FirestoreSessionService:
+        """Return another service on the same storage, as another process has it."""
+        return FirestoreSessionService.over(self.storage, **options)
+
+    async def documents(self) -> dict[str, Document]:
+        """Return all documents by their paths."""
+        layout = self.storage.layout
+        found = {}
+        for name in (
+            layout.apps_collection,
+            layout.users_collection,
+            layout.sessions_collection,
+            layout.segments_collection,
+            layout.deletions_collection,
+            layout.chunks_collection,
+        ):
+            for document in await self.storage.documents.query("", name, all_descendants=True):
+                found[document.path] = document
+        return found
+
+    async def put(self, path: str, fields: dict[str, Any] | None) -> None:
+        """Replace a document, or remove it."""
+        write = Delete(path=path) if fields is None else Write(path=path, fields=fields)
+        await self.storage.documents.commit([write], repeatable_when_unanswered=True)
+
+    async def faults(self, **options: Any) -> list[Fault]:
+        """Return what a check finds, also of payloads that were written just now."""
+        return [fault async for fault in self.service.check(**{"full": True, **options})]
+
+
+def event(number: int, text: str = "hello", **delta: Any) -> Event:
+    """Return an event at a time of its own."""
+    part = types.Part(text=f"{text} {number}")
+    return Event(
+        id=f"e{number}",
+        invocation_id=f"t{number}",
+        author="user",
+        timestamp=1000.0 + number,
+        content=types.Content(role="user", parts=[part]),
+        actions=EventActions(state_delta=delta),
+    )
+
+
+async def tail_only() -> Stored:
+    """All events are in the tail."""
+    stored = Stored.empty(SessionLimits())
+    held = await stored.service.create_session(
+        **WHO, state={"kept": "a", "changed": 1, "app:x": 1, "user:y": 2}
+    )
+    for number in range(3):
+        await stored.service.append_event(held, event(number, changed=number, mine=[number]))
+    return stored
+
+
+async def no_event() -> Stored:
+    """It was only created."""
+    stored = Stored.empty(SessionLimits())
+    await stored.service.create_session(**WHO, state={"kept": "a"})
+    return stored
+
+
+async def sealed() -> Stored:
+    """Segments and a tail."""
+    stored = Stored.empty()
+    held = await stored.service.create_session(**WHO, state={"kept": "a", "changed": 1})
+    for number in range(10):
+        await stored.service.append_event(held, event(number, changed=number))
+    return stored
+
+
+async def _spilled(stored: Stored, **options: Any) -> Stored:
+    held = await stored.service.create_session(**WHO, state={"kept": "a", "large": "l" * 100}, **options)
+    for number in range(6):
+        one = event(number, large="m" * (100 + number), **{"app:big": "a" * 90, "user:big": "u" * 90})
+        if number % 2:
+            assert one.content is not None
+            assert one.content.parts is not None
+            data = bytes([number]) * 50
+            one.content.parts.append(types.Part.from_bytes(data=data, mime_type="image/png"))
+        if number % 3 == 0:
+            one = one.model_copy(update={"error_message": "long " * 200})
+        await stored.service.append_event(held, one)
+    return stored
+
+
+async def in_chunks() -> Stored:
+    """Payloads in chunks."""
+    return await _spilled(Stored.empty(SPILLING))
+
+
+async def large_initial() -> Stored:
+    """The initial state is a payload."""
+    stored = Stored.empty(SessionLimits())
+    state = {"kept": "a" * 40_000, "changed": "b" * 40_000}
+    held = await stored.service.create_session(**WHO, state=state)
+    await stored.service.append_event(held, event(0, changed=1))
+    return stored
+
+
+async def in_bucket() -> Stored:
+    """Payloads in a bucket."""
+    return await _spilled(Stored.empty(SPILLING, bucket=True))
+
+
+async def expiring() -> Stored:
+    """With a time to live."""
+    return await _spilled(Stored.empty(SPILLING), ttl_seconds=30 * 86400)
+
+
+async def _as_format_1(stored: Stored) -> None:
+    """Rewrite everything as the first releases wrote it."""
+    later = {
+        "turns",
+        "last_turn",
+        "last_text",
+        "chain",
+        "chain_sealed",
+        "chain_from",
+        "initial",
+        "initial_payload",
+        "chain_begin",
+        "chain_end",
+    }
+    for path, document in (await stored.documents()).items():
+        if "_sessions" in path.split("/")[-2] or "_segments" in path:
+            fields = {name: value for name, value in document.fields.items() if name not in later}
+            await stored.put(path, {**fields, "format": 1})
+
+
+async def format_1() -> Stored:
+    """As the first releases wrote it."""
+    stored = await sealed()
+    await _as_format_1(stored)
+    return stored
+
+
+async def brought_up() -> Stored:
+    """From format 1, with appends and seals since."""
+    stored = await sealed()
+    await _as_format_1(stored)
+    held = await stored.service.get_session(**WHO)
+    assert held is not None
+    for number in range(10, 16):
+        await stored.service.append_event(held, event(number, changed=number, later=number))
+    return stored
+
+
+async def repeated() -> Stored:
+    """One event of the tail was appended twice, by two processes."""
+    stored = Stored.empty(SessionLimits())
+    first = await stored.service.create_session(**WHO, state={"kept": "a", "changed": 1})
+    other = stored.other(on_conflict="merge")
+    stale = await other.get_session(**WHO)
+    assert stale is not None
+    for number in range(3):
+        await stored.service.append_event(first, event(number, changed=number))
+    await other.append_event(stale, event(1, changed=1))
+    return stored
+
+
+async def deleted() -> Stored:
+    """A deletion was interrupted, and another session has the id."""
+    stored = await _spilled(Stored.empty(SPILLING))
+    (path,) = [path for path in await stored.documents() if path.endswith("adk_sessions/s1")]
+    (document,) = await stored.storage.documents.get([path])
+    assert document is not None
+    writes = stored.storage.layout.delete(read_session(document))
+    await stored.storage.documents.commit(writes, repeatable_when_unanswered=True)
+    held = await stored.service.create_session(**WHO, state={"kept": "a"})
+    for number in range(5):
+        await stored.service.append_event(held, event(number, changed=number))
+    return stored
+
+
+CORPUS: Final[dict[str, Callable[[], Awaitable[Stored]]]] = {
+    "no event": no_event,
+    "tail": tail_only,
+    "sealed": sealed,
+    "chunks": in_chunks,
+    "large initial": large_initial,
+    "bucket": in_bucket,
+    "expiring": expiring,
+    "format 1": format_1,
+    "brought up": brought_up,
+    "repeated": repeated,
+    "deleted": deleted,
+}

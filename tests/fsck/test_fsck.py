@@ -1,0 +1,369 @@
+"""A check finds what contradicts the format, nothing else, and mends what has one right answer."""
+
+import asyncio
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from google.adk.events import Event
+
+from gcp_adk_store import Fault, FirestoreSessionService, InvalidInputError, SessionLimits, Store
+from gcp_adk_store.cli.command import command
+from gcp_adk_store.codec.writes import Document
+from gcp_adk_store.fsck.faults import CODES
+from gcp_adk_store.sessions.checks import Checked
+from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE
+from gcp_adk_store.testing.faults.firestore_proxy import FirestoreProxy
+from gcp_adk_store.testing.firestore_meter import FirestoreMeter
+from tests.fsck.corpus import CORPUS, SEALING, WHO, Stored, event
+from tests.support.clock import in_days
+from tests.support.documents import ROOT, blocks
+
+HUSH = "hush"
+Change = Callable[[dict[str, Any]], dict[str, Any]]
+
+
+async def session_of(stored: Stored) -> Document:
+    """Return the session document."""
+    (path,) = [
+        path for path in await stored.documents() if path.endswith("shop/adk_users/ada/adk_sessions/s1")
+    ]
+    return (await stored.documents())[path]
+
+
+async def change(stored: Stored, document: Document, **fields: Any) -> None:
+    """Set fields of a document behind the store's back; ``...`` removes one."""
+    kept = {name: value for name, value in {**document.fields, **fields}.items() if value is not ...}
+    await stored.put(document.path, kept)
+
+
+@pytest.mark.parametrize("name", CORPUS)
+async def test_what_the_store_writes_has_no_fault(name: str) -> None:
+    """Not even while a deletion is under way."""
+    stored = await CORPUS[name]()
+
+    assert [] == await stored.faults()
+
+
+async def test_a_check_may_be_of_an_app_a_user_or_a_session() -> None:
+    """It finds the faults below, and not those beside it."""
+    stored = await CORPUS["sealed"]()
+    await stored.service.create_session(app_name="shop", user_id="bob", session_id="s2")
+    await stored.service.create_session(app_name="other", user_id="ada", session_id="s1")
+    await change(stored, await session_of(stored), rev=99)
+
+    async def found(**ids: str) -> list[str]:
+        return [fault.code for fault in await stored.faults(**ids)]
+
+    assert ["FSCK102"] == await found()
+    assert ["FSCK102"] == await found(app_name="shop")
+    assert ["FSCK102"] == await found(app_name="shop", user_id="ada")
+    assert ["FSCK102"] == await found(**WHO)
+    assert [] == await found(app_name="other")
+    assert [] == await found(app_name="shop", user_id="bob")
+    assert [] == await found(app_name="shop", user_id="bob", session_id="s2")
+    with pytest.raises(InvalidInputError, match="with its user"):
+        await found(app_name="shop", session_id="s1")
+
+
+async def test_a_check_tells_how_far_it_is() -> None:
+    """After each owner."""
+    stored = await CORPUS["sealed"]()
+    told: list[tuple[int, int]] = []
+
+    def on_progress(checked: Checked) -> None:
+        told.append((checked.sessions, checked.events))
+
+    await stored.faults(on_progress=on_progress)
+
+    assert (1, 10) == told[-1]
+
+
+@pytest.mark.parametrize(
+    ("code", "name", "changed"),
+    [
+        ("FSCK102", "sealed", {"rev": 40}),
+        ("FSCK103", "tail", {"tail_bytes": 0}),
+        ("FSCK104", "sealed", {"last_update_time": 5.0}),
+        ("FSCK105", "sealed", {"sealed_max": 5.0}),
+        ("FSCK105", "tail", {"sealed_max": 5.0}),
+        ("FSCK106", "tail", {"state": {"kept": "a", "changed": 5}}),
+        ("FSCK107", "sealed", {"chain_sealed": bytes(32)}),
+        ("FSCK108", "chunks", {"spilled": ...}),
+    ],
+)
+async def test_what_the_rest_proves_is_mended(code: str, name: str, changed: dict[str, Any]) -> None:
+    """The document is then as it was, and the session can be read."""
+    stored = await CORPUS[name]()
+    before = await session_of(stored)
+    await change(stored, before, **changed)
+    faults = await stored.faults()
+    assert code in {fault.code for fault in faults}
+
+    assert faults == await stored.service.repair(faults)
+
+    assert [] == await stored.faults()
+    assert before.fields == (await session_of(stored)).fields
+    assert await stored.service.get_session(**WHO)
+
+
+@pytest.mark.parametrize(
+    ("code", "part", "changed"),
+    [
+        ("FSCK203", "adk_segments", {"count": 9}),
+        ("FSCK204", "adk_segments", {"running_max": 9.0}),
+        ("FSCK208", "adk_segments", {"expire_at": ...}),
+        ("FSCK208", "adk_chunks", {"expire_at": ...}),
+    ],
+)
+async def test_parts_are_mended(code: str, part: str, changed: dict[str, Any]) -> None:
+    """Of a session with a time to live."""
+    stored = await CORPUS["expiring"]()
+    document = next(each for path, each in (await stored.documents()).items() if f"s1/{part}" in path)
+    await change(stored, document, **changed)
+    faults = await stored.faults()
+    assert [code] == [fault.code for fault in faults]
+
+    await stored.service.repair(faults)
+
+    assert [] == await stored.faults()
+
+
+async def test_a_note_that_would_remove_a_living_session_goes() -> None:
+    """Otherwise the next deletion or collector removes its segments."""
+    stored = await CORPUS["sealed"]()
+    session = await session_of(stored)
+    epoch = session.fields["epoch"]
+    await stored.put(f"{session.path}/adk_deletions/{epoch}", {"format": 1, "epoch": epoch, "sealed": 2})
+    faults = await stored.faults()
+    assert ["FSCK502"] == [fault.code for fault in faults]
+
+    await stored.service.repair(faults)
+
+    assert [] == await stored.faults()
+
+
+async def test_a_writer_that_was_faster_wins_over_a_repair() -> None:
+    """The repair changes nothing."""
+    stored = await CORPUS["tail"]()
+    await change(stored, await session_of(stored), rev=99)
+    faults = await stored.faults()
+    held = await stored.service.get_session(**WHO)
+    assert held is not None
+    await stored.service.append_event(held, event(7))
+    before = await session_of(stored)
+
+    assert [] == await stored.service.repair(faults)
+    assert before == await session_of(stored) or before.fields == (await session_of(stored)).fields
+
+
+async def test_several_faults_of_a_document_are_mended_at_once() -> None:
+    """One commit sets all their fields."""
+    stored = await CORPUS["tail"]()
+    before = await session_of(stored)
+    wrong = {"rev": 99, "tail_bytes": 1, "last_update_time": 1.0, "state": {"kept": "a", "changed": 7}}
+    await change(stored, before, **wrong)
+
+    faults = await stored.faults()
+    await stored.service.repair(faults)
+
+    assert len(wrong) < len(faults), "both keys of the state"
+    assert before.fields == (await session_of(stored)).fields
+
+
+async def test_nothing_is_mended_that_a_person_must_decide() -> None:
+    """Events that the chain does not cover, and a value that only the initial state has."""
+    stored = await CORPUS["tail"]()
+    session = await session_of(stored)
+    tail = [text.replace("hello", "other") for text in session.fields["tail"]]  # type: ignore[union-attr]
+    await change(stored, session, tail=tail, state={**session.fields["state"], "kept": "b"})  # type: ignore[dict-item]
+
+    faults = await stored.faults()
+
+    assert {"FSCK106", "FSCK107"} == {fault.code for fault in faults}
+    assert all(not fault.repair for fault in faults)
+    assert {"person"} == {fault.help.value for fault in faults}
+
+
+async def test_what_is_found_after_a_day_is_left_to_the_collector() -> None:
+    """Replaced values, and an interrupted deletion."""
+    stored = await CORPUS["deleted"]()
+    with in_days(2):
+        faults = await stored.faults()
+
+    assert {"FSCK305", "FSCK503"} >= {fault.code for fault in faults} > set()
+    assert {"gc"} == {fault.help.value for fault in faults}
+
+
+async def test_no_finding_has_content() -> None:
+    """Of damaged texts, values and keys' values."""
+    stored = Stored.empty(SEALING)
+    held = await stored.service.create_session(**WHO, state={"kept": HUSH})
+    for number in range(8):
+        await stored.service.append_event(held, event(number, HUSH, changed=HUSH * number))
+    session = await session_of(stored)
+    for name in session.fields:
+        for value in (HUSH, [HUSH], {"k": {HUSH: HUSH}}, {"k": {"json": HUSH}}):
+            await change(stored, session, **{name: value})
+            faults = await stored.faults()
+            assert all(HUSH not in fault.says for fault in faults), faults
+    await change(stored, session, tail=[f"{HUSH}{{"], state={"kept": HUSH * 2, "more": HUSH})
+    assert all(HUSH not in repr(fault.says) + fault.item for fault in await stored.faults())
+
+
+@pytest.mark.parametrize("seed", range(2))
+async def test_writers_cause_no_finding(seed: int, tmp_path: Path) -> None:
+    """They create, append, seal, replace large values and delete, in a folder that two services share."""
+    limits = SessionLimits(seal_tail_bytes=600, state_value_bytes=40, segment_cache_bytes=0)
+    stored = Stored.empty(limits, path=str(tmp_path), bucket=bool(seed))
+    other = Stored.empty(limits, path=str(tmp_path), bucket=bool(seed))
+    done = asyncio.Event()
+
+    async def write(service: FirestoreSessionService, number: int) -> None:
+        who = {**WHO, "session_id": f"s{number}"}
+        for turn in range(4):
+            held = await service.create_session(**who, state={"large": "x" * 50})
+            for place in range(12):
+                changes = {"large": f"{turn}{place}" * 30, "user:large": f"{place}" * 50}
+                await service.append_event(held, event(place, **changes))
+            await service.delete_session(**who)
+
+    async def check() -> list[Fault]:
+        found: list[Fault] = []
+        while not done.is_set():
+            found += await other.faults()
+        return found
+
+    checking = asyncio.create_task(check())
+    await asyncio.gather(*(write(stored.service, number) for number in range(3)))
+    done.set()
+
+    assert [] == await checking
+    await stored.storage.close()
+    await other.storage.close()
+
+
+@pytest.mark.emulators
+async def test_the_reads_of_a_check_are_counted(
+    project: str, firestore_proxy: FirestoreProxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As docs/fsck.md says: a session, twice its segments, its chunks, its app and user; empty queries."""
+    with FirestoreMeter(firestore_proxy.address) as meter:
+        monkeypatch.setenv(FIRESTORE_VARIABLE, meter.address)
+        limits = SessionLimits(seal_tail_bytes=700, segment_cache_bytes=0, state_value_bytes=40)
+        async with FirestoreSessionService(project=project, limits=limits) as service:
+            held = await service.create_session(**WHO, state={"large": "x" * 50, "user:a": 1, "app:a": 1})
+            for number in range(9):
+                await service.append_event(held, event(number))
+            documents = service._storage.documents  # what its own methods do not tell
+            segments = await documents.query("", "adk_segments", all_descendants=True, fields=("count",))
+            meter.take()
+
+            assert [] == [fault async for fault in service.check()]
+
+            empty = 1  # no deletion note
+            assert 3 + 2 * len(segments) + 1 + empty == meter.take().reads
+            assert [] == [fault async for fault in service.check(full=True)]
+            assert 3 + 2 * len(segments) + 2 + empty == meter.take().reads
+
+
+@pytest.mark.emulators
+async def test_writers_cause_no_finding_in_firestore(project: str) -> None:
+    """One appends and seals, another makes and deletes sessions, while a third checks."""
+    limits = SessionLimits(seal_tail_bytes=600, state_value_bytes=40, segment_cache_bytes=0)
+    async with (
+        FirestoreSessionService(project=project, limits=limits) as service,
+        FirestoreSessionService(project=project) as checking,
+    ):
+
+        async def write(number: int) -> None:
+            who = {**WHO, "session_id": f"s{number}"}
+            for _ in range(3):
+                held = await service.create_session(**who, state={"large": "x" * 50})
+                for place in range(8):
+                    await service.append_event(held, event(place, large=f"{place}" * 50))
+                await service.delete_session(**who)
+
+        writing = asyncio.gather(*(write(number) for number in range(3)))
+        found: list[Fault] = []
+        while not writing.done():
+            found += [fault async for fault in checking.check(full=True)]
+        await writing
+
+    assert [] == found
+
+
+def test_the_page_lists_each_code() -> None:
+    """With its invariant and who mends it, as the code has them."""
+    page = (ROOT / "docs/fsck.md").read_text()
+
+    assert [(code, of.invariant, of.help.value) for code, of in CODES.items()] == re.findall(
+        r"^\| (FSCK[0-9]{3}) \| (.+) \| (\w+) \|$", page, re.MULTILINE
+    )
+
+
+async def test_the_code_of_the_page_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In a folder with a fault, which it prints and mends."""
+    monkeypatch.chdir(tmp_path)
+    await _damage(tmp_path / "agent-data")
+    (code,) = blocks("docs/fsck.md", "python")
+    names: dict[str, Any] = {}
+    exec(code, names)  # noqa: S102  # the page's own
+
+    await names["check"]()
+
+    assert "FSCK102" in capsys.readouterr().out
+    async with Store.local(tmp_path / "agent-data") as store:
+        assert [] == [fault async for fault in store.check()]
+
+
+async def _damage(folder: Path) -> None:
+    stored = Stored.empty(SEALING, path=str(folder), bucket=True)
+    held = await stored.service.create_session(**WHO)
+    last: Event | None = None
+    for number in range(4):
+        last = await stored.service.append_event(held, event(number, changed=number))
+    assert last is not None
+    await change(stored, await session_of(stored), rev=9)
+    await stored.storage.close()
+
+
+def test_the_command_finds_and_mends(tmp_path: Path) -> None:
+    """It ends with 1 while a fault remains, says what it would do, and mends it."""
+    asyncio.run(_damage(tmp_path))
+    runner = CliRunner()
+
+    def run(*options: str) -> tuple[int, str]:
+        result = runner.invoke(command, ["fsck", "--local", str(tmp_path), *options])
+        return result.exit_code, result.stdout
+
+    status, text = run()
+    assert 1 == status
+    assert "FSCK102" in text
+    assert "--repair" in text
+    status, text = run("--json", "--repair", "--dry-run")
+    (fault,) = json.loads(text)["faults"]
+    assert (1, "FSCK102", "would be mended") == (status, fault["code"], fault["outcome"])
+    status, text = run("--repair")
+    assert 0 == status
+    assert "1 mended" in text
+    status, text = run("--full")
+    assert 0 == status
+    assert "no fault in 1 sessions" in text
+
+
+async def test_a_store_checks_and_mends(tmp_path: Path) -> None:
+    """By the methods of the same names."""
+    await _damage(tmp_path)
+    async with Store.local(tmp_path) as store:
+        faults = [fault async for fault in store.check(app_name="shop", full=True)]
+
+        assert ["FSCK102"] == [fault.code for fault in faults]
+        assert faults == await store.repair(faults)
+        assert [] == [fault async for fault in store.check()]

@@ -1,0 +1,194 @@
+"""Each mutation of each field of a stored session is found, or listed here with the reason why not."""
+
+from collections import defaultdict
+from typing import Final
+
+import pytest
+
+from gcp_adk_store.fsck.faults import CODES, Fault
+from tests.fsck.corpus import CORPUS
+from tests.fsck.mutations import mutations
+from tests.support.clock import in_days
+
+_UNKNOWN: Final = "a newer release, or the deployment, may add fields; readers ignore them"
+_SHOWN: Final = "nothing else in the store tells when the session was created"
+_SHARED: Final = "the history of all sessions would have to tell it, and deleted ones are gone"
+_OVERWRITTEN: Final = "an event changed the key; nothing else tells its first value"
+_NO_CHAIN: Final = "format 1 has no chain"
+_NO_INITIAL: Final = "the initial state is unknown in a session from format 1"
+_MARK: Final = "only changes the version that a collector compares"
+_UNUSED: Final = "nothing refers to the chunk any more"
+_SAME: Final = "names the same places"
+_LONGER: Final = "the session lives longer, or its parts do; no time that is stored contradicts it"
+_IGNORED: Final = "a reader of references ignores further keys"
+_EXPIRES: Final = "it expires, and Firestore removes it then"
+
+
+def each(place: str, hows: str, why: str) -> dict[str, str]:
+    """Return mutations of one place, which a comma divides, with their reason."""
+    return {f"{place}{how.strip()}": why for how in hows.split(",")}
+
+
+_UNCOUNTED: Final = each("session.", "turns: dropped, last_text: dropped", "absent means unknown")
+_SESSION: Final = {
+    **_UNCOUNTED,
+    **each("session.create_time: ", "earlier, later", _SHOWN),
+    "session: unknown field": _UNKNOWN,
+}
+_ALONE: Final = {"session: removed": "nothing is left of a session without segments and payloads"}
+_SEGMENTS: Final = {"segment 0: unknown field": _UNKNOWN, "segment: unknown field": _UNKNOWN}
+_CHANGED: Final = "another kind, dropped, null, one less, one more"
+_APP_AND_USER: Final = {
+    f"{scope}{how}": why
+    for scope in ("app", "user")
+    for how, why in {".state: key added": _SHARED, ": unknown field": _UNKNOWN}.items()
+}
+_SMALL_SHARED: Final = {
+    f"{place}{how}": _SHARED
+    for place, key in (("app", "x"), ("user", "y"))
+    for how in (
+        ": removed",
+        ": copied to another id",
+        ".state: dropped",
+        *(f".state: {key} {how}" for how in _CHANGED.split(", ")),
+    )
+}
+_SHARED_REFERENCES: Final = {
+    **_APP_AND_USER,
+    **each("app.state: big payload key ", "added, that no one spells so", _IGNORED),
+    **each("user.state: big payload key ", "added, that no one spells so", _IGNORED),
+}
+_REFERENCES: Final = {
+    **_SHARED_REFERENCES,
+    **each("session.state: large payload key ", "added, that no one spells so", _IGNORED),
+    **each("segment 0.initial: large payload key ", "added, that no one spells so", _IGNORED),
+    "session.spilled: first twice": _SAME,
+}
+_PUT_TIME: Final = "another kind, dropped, earlier, later, null"
+
+
+def chunks(*kinds: str) -> dict[str, str]:
+    """Return the harmless mutations of kinds of chunks."""
+    found = {f"{kind}: unknown field": _UNKNOWN for kind in kinds}
+    for kind in kinds:
+        found |= each(f"{kind}.put_time: ", _PUT_TIME, _MARK)
+    return found
+
+
+_FORMAT_1: Final = {
+    **each("session.create_time: ", "earlier, later", _SHOWN),
+    "session: unknown field": _UNKNOWN,
+    **_SEGMENTS,
+    **each(
+        "session.state: ", "kept another kind, kept dropped, kept empty, kept longer, kept null", _NO_INITIAL
+    ),
+    "session.state: key added": _NO_INITIAL,
+    **each("segment 0.body: ", "another author, another change, two events swapped", _NO_CHAIN),
+    **each("segment.body: ", "another author, another change, two events swapped", _NO_CHAIN),
+}
+HARMLESS: Final[dict[str, dict[str, str]]] = {
+    "no event": {**_UNCOUNTED, "session: unknown field": _UNKNOWN, **_ALONE},
+    "tail": {
+        **_SESSION,
+        **_ALONE,
+        **_APP_AND_USER,
+        **_SMALL_SHARED,
+        "user.state: y 0": _SHARED,
+        **each("session.initial: changed ", _CHANGED, _OVERWRITTEN),
+    },
+    "sealed": {**_SESSION, **_SEGMENTS, **each("segment 0.initial: changed ", _CHANGED, _OVERWRITTEN)},
+    "chunks": {
+        **_SESSION,
+        **_SEGMENTS,
+        **_REFERENCES,
+        **chunks("app's chunk", "user's chunk", "session's chunk", "unused session's chunk"),
+        **each("unused session's chunk.body: ", "another kind, dropped, null, one bit, shorter", _UNUSED),
+        **each("unused session's chunk.format: ", _CHANGED, _UNUSED),
+        "unused session's chunk: removed": _UNUSED,
+    },
+    "large initial": {
+        **_SESSION,
+        **chunks("session's chunk"),
+        **each("session.initial_payload: key ", "added, that no one spells so", _IGNORED),
+        "session.spilled: first twice": _SAME,
+    },
+    "bucket": {
+        **_SESSION,
+        **_SEGMENTS,
+        **_REFERENCES,
+        "session.spilled: one more": "a deletion looks in one place more",
+    },
+    "expiring": {
+        **_SESSION,
+        **_SEGMENTS,
+        **_REFERENCES,
+        **chunks("app's chunk", "user's chunk", "session's chunk"),
+        **each("session.ttl_s: ", "0, one less, one more", _LONGER),
+        "session.expire_at: a year earlier": "the last write of the document decides, too",
+        "segment 0.expire_at: a year later": _LONGER,
+        "segment.expire_at: a year later": _LONGER,
+        "session's chunk.expire_at: a year later": _LONGER,
+        **each("segment 0.initial: large ", "dropped, null", _OVERWRITTEN),
+        "session: removed": _EXPIRES,
+        "segment 0: copied to another life": _EXPIRES,
+        "segment: copied to another life": _EXPIRES,
+        "session's chunk: copied to another life": _EXPIRES,
+    },
+    "format 1": {**_FORMAT_1, "session.rev: one more": _NO_CHAIN},
+    "brought up": {**_FORMAT_1, "session.last_text: dropped": "absent means unknown"},
+    "repeated": {
+        **_SESSION,
+        **_ALONE,
+        **each("session.initial: changed ", _CHANGED, _OVERWRITTEN),
+    },
+    "deleted": {
+        **_SESSION,
+        **_SHARED_REFERENCES,
+        "segment 0: unknown field": _UNKNOWN,
+        **chunks("app's chunk", "user's chunk"),
+        "note: unknown field": _UNKNOWN,
+        "note.format: one more": "a note in format 2 is that of a fork, or the same without it",
+        "note.sealed: one more": "a deletion of one segment more that does not exist",
+        "note.spilled: one more": "a deletion looks in one place more",
+        "note.spilled: first twice": _SAME,
+    },
+}
+"""Stored session -> mutation -> why it is not found."""
+
+
+async def undetected_of(name: str) -> tuple[set[str], dict[str, set[str]]]:
+    """Return the mutations of a stored session that are not found, and the codes of the others."""
+    stored = await CORPUS[name]()
+
+    async def faults() -> list[Fault]:
+        with in_days(2):
+            return await stored.faults()
+
+    baseline = {fault.identity for fault in await faults()}
+    unused = {path for code, path, _ in baseline if code == "FSCK305"}
+    notes = [path for code, path, _ in baseline if code == "FSCK503"]
+    ended = notes[0].rpartition("/")[2] if notes else None
+    documents = await stored.documents()
+    undetected: set[str] = set()
+    found: dict[str, set[str]] = defaultdict(set)
+    for label, change in mutations(documents, unused=unused, ended=ended):
+        for path, fields in change.items():
+            await stored.put(path, fields)
+        new = [fault for fault in await faults() if fault.identity not in baseline]
+        if new:
+            found[label] |= {fault.code for fault in new}
+        else:
+            undetected.add(label)
+        for path in change:
+            await stored.put(path, dict(documents[path].fields) if path in documents else None)
+    assert {fault.identity for fault in await faults()} == baseline, "all is as it was"
+    return undetected, found
+
+
+@pytest.mark.parametrize("name", CORPUS)
+async def test_each_mutation_is_found_or_harmless(name: str) -> None:
+    """The list is exact: a mutation on it that is found fails, too."""
+    undetected, found = await undetected_of(name)
+
+    assert undetected == set(HARMLESS[name])
+    assert {code for codes in found.values() for code in codes} <= set(CODES)

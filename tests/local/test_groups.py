@@ -1,0 +1,263 @@
+"""Appends of one process that wait for each other go in one commit, and each has its own outcome."""
+
+import asyncio
+from typing import Any, Literal
+
+import pytest
+from google.adk.events import Event, EventActions
+from google.adk.sessions import Session
+from google.genai import types
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gcp_adk_store import (
+    FirestoreSessionService,
+    InvalidInputError,
+    SessionConflictError,
+    SessionLimits,
+    Store,
+    StoreError,
+)
+from gcp_adk_store.local.documents import LocalDocuments
+from gcp_adk_store.settings import MEMORY
+
+WHO: dict[str, Any] = {"app_name": "app", "user_id": "user", "session_id": "session"}
+
+
+@pytest.fixture
+def commits(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The number of events in each commit to a session, as they are sent."""
+    seen: list[int] = []
+    commit = LocalDocuments.commit
+
+    async def counted(self: LocalDocuments, writes: Any, **options: Any) -> Any:
+        seen.extend(len(write.union["tail"]) for write in writes if getattr(write, "union", {}).get("tail"))
+        return await commit(self, writes, **options)
+
+    monkeypatch.setattr(LocalDocuments, "commit", counted)
+    return seen
+
+
+def said(number: int, **delta: Any) -> Event:
+    """Return a small event."""
+    return Event(id=f"e{number}", author="user", actions=EventActions(state_delta=delta))
+
+
+async def stored(service: FirestoreSessionService) -> Session:
+    """Return the session as it is stored."""
+    found = await service.get_session(**WHO)
+    assert found is not None
+    return found
+
+
+async def outcomes(service: FirestoreSessionService, session: Session, *events: Event) -> list[Any]:
+    """Append *events* at once, and return what each call returns or raises."""
+    calls = (service.append_event(session, event) for event in events)
+    return await asyncio.gather(*calls, return_exceptions=True)
+
+
+async def test_appends_that_wait_for_each_other_go_in_one_commit(
+    adk_store_local: Store, commits: list[int]
+) -> None:
+    """In the order of their calls."""
+    service = adk_store_local.sessions
+    session = await service.create_session(**WHO)
+    events = [said(number, last=number, **{f"k{number}": number}) for number in range(32)]
+
+    assert events == await outcomes(service, session, *events)
+    assert [32] == commits
+    assert session == await stored(service)
+    assert [f"e{number}" for number in range(32)] == [event.id for event in session.events]
+    assert 31 == session.state["last"]
+    assert 33 == len(session.state)
+
+
+async def test_a_group_is_no_larger_than_one_event_may_be(adk_store_local: Store, commits: list[int]) -> None:
+    """256 KiB of events go together, and the tail is sealed after."""
+    service = adk_store_local.sessions
+    session = await service.create_session(**WHO)
+    events = [said(number) for number in range(40)]
+    for event in events:
+        event.content = types.Content(role="user", parts=[types.Part(text="x" * 20_000)])
+
+    assert events == await outcomes(service, session, *events)
+    assert [12, 12, 12, 4] == commits
+    assert session == await stored(service)
+
+
+async def test_an_event_that_cannot_be_stored_does_not_affect_the_others(
+    adk_store_local: Store, commits: list[int]
+) -> None:
+    """Its own call raises; the others are stored in their order, in one commit."""
+    service = adk_store_local.sessions
+    session = await service.create_session(**WHO)
+    events = [said(number) for number in range(6)]
+    loop: list[Any] = []
+    loop.append(loop)
+    events[3].actions.state_delta["round"] = loop
+    found = await outcomes(service, session, *events)
+
+    assert isinstance(found[3], InvalidInputError)
+    assert [event for event in events if event is not events[3]] == found[:3] + found[4:]
+    assert [5] == commits
+    assert session == await stored(service)
+
+
+async def test_events_that_are_too_large_together_are_stored_one_by_one(adk_store_local: Store) -> None:
+    """As far as the document has room; the calls beyond raise."""
+    service = adk_store_local.sessions
+    session = await service.create_session(**WHO)
+    events = [said(number, **{f"k{number}": "x" * 60_000}) for number in range(22)]
+    found = await outcomes(service, session, *events)
+    refused = [one for one in found if isinstance(one, Exception)]
+
+    assert refused
+    assert all(isinstance(one, InvalidInputError) for one in refused)
+    assert 15 <= len(found) - len(refused)
+    assert [one for one in found if not isinstance(one, Exception)] == session.events
+    whole = await stored(service)
+    assert (whole.events, whole.state) == (session.events, session.state)
+
+
+async def test_a_conflict_is_told_to_every_call_of_a_group(adk_store_local: Store) -> None:
+    """Nothing of it is written, and each call has an error of its own."""
+    service = adk_store_local.sessions
+    session = await service.create_session(**WHO)
+    other = await stored(service)
+    await service.append_event(other, said(100))
+    found = await outcomes(service, session, *(said(number) for number in range(8)))
+
+    assert [SessionConflictError] * 8 == [type(one) for one in found]
+    assert 8 == len({id(one) for one in found})
+    assert all("append_event app_name='app'" in str(one) for one in found)
+    assert other == await stored(service)
+    assert [] == session.events
+
+
+async def test_merging_handles_share_a_commit_and_learn_of_each_other(commits: list[int]) -> None:
+    """Each has all events afterwards, in the order of storage, and the state of all."""
+    async with Store.local(MEMORY, on_conflict="merge") as store:
+        service = store.sessions
+        handles = [await service.create_session(**WHO)]
+        handles += [await stored(service) for _ in range(3)]
+        calls = [
+            service.append_event(handles[number % 4], said(number, **{f"k{number}": number}))
+            for number in range(20)
+        ]
+        await asyncio.gather(*calls)
+
+        assert [20] == commits
+        whole = await stored(service)
+        assert [whole] * 4 == handles
+        assert 20 == len(handles[0].events)
+
+
+async def test_an_event_that_comes_twice_at_once_is_stored_once(adk_store_local: Store) -> None:
+    """Both calls succeed."""
+    service = adk_store_local.sessions
+    session = await service.create_session(**WHO)
+    made = [said(number) for number in range(4)]
+    events = [made[number] for number in (0, 1, 2, 1, 3, 2)]
+    found = await outcomes(service, session, *events)
+
+    assert not [one for one in found if isinstance(one, Exception)]
+    assert ["e0", "e1", "e2", "e3"] == [event.id for event in (await stored(service)).events]
+    assert session == await stored(service)
+
+
+async def test_a_call_that_is_cancelled_while_it_waits_stores_nothing(
+    adk_store_local: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The calls before and behind it are stored."""
+    service = adk_store_local.sessions
+    session = await service.create_session(**WHO)
+    begun, go_on = asyncio.Event(), asyncio.Event()
+    commit = LocalDocuments.commit
+
+    async def held(self: LocalDocuments, writes: Any, **options: Any) -> Any:
+        begun.set()
+        await go_on.wait()
+        return await commit(self, writes, **options)
+
+    monkeypatch.setattr(LocalDocuments, "commit", held)
+    calls = [asyncio.ensure_future(service.append_event(session, said(0)))]
+    await begun.wait()
+    calls += [asyncio.ensure_future(service.append_event(session, said(number))) for number in range(1, 5)]
+    await asyncio.wait(calls, timeout=0)  # until all of them wait
+    calls[2].cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await calls[2]
+    go_on.set()
+    await asyncio.gather(*calls[:2], *calls[3:])
+
+    assert ["e0", "e1", "e3", "e4"] == [event.id for event in (await stored(service)).events]
+    assert session == await stored(service)
+
+
+async def test_an_event_with_payloads_keeps_its_place(adk_store_local: Store, commits: list[int]) -> None:
+    """It goes alone, since its payloads are written before."""
+    service = adk_store_local.sessions
+    session = await service.create_session(**WHO)
+    events = [said(number) for number in range(7)]
+    events[3].content = types.Content(
+        role="user", parts=[types.Part.from_bytes(data=bytes(100_000), mime_type="image/png")]
+    )
+    await outcomes(service, session, *events)
+
+    assert [3, 1, 3] == commits
+    assert [event.id for event in events] == [event.id for event in session.events]
+    assert session == await stored(service)
+
+
+@st.composite
+def plans(draw: st.DrawFn) -> list[list[tuple[int, str, int]]]:
+    """Rounds of appends at once: the number of a handle, the kind of the event, and its number."""
+    kinds = st.sampled_from(["small", "small", "large", "refused", "twice"])
+    one = st.tuples(st.integers(0, 2), kinds, st.integers(0, 5))
+    return draw(st.lists(st.lists(one, max_size=8), max_size=4))
+
+
+@settings(deadline=None, max_examples=60)
+@given(plans(), st.sampled_from(["raise", "merge"]))
+def test_groups_store_what_single_appends_would(
+    plan: list[list[tuple[int, str, int]]], on_conflict: Literal["raise", "merge"]
+) -> None:
+    """Each acknowledged event once, in the order of its handle; nothing of what a call refused."""
+
+    async def run() -> None:
+        limits = SessionLimits(seal_tail_bytes=2000)
+        async with Store.local(MEMORY, session_limits=limits, on_conflict=on_conflict) as store:
+            service = store.sessions
+            first = await service.create_session(**WHO)
+            handles = [first, first if on_conflict == "raise" else await stored(service), first]
+            acknowledged: list[str] = []
+            newest = first
+            count = 0
+            for part in plan:
+                events: list[tuple[Session, Event]] = []
+                for handle, kind, key in part:
+                    count += 1
+                    event = said(count, **{f"k{key}": count})
+                    if kind == "large":
+                        event.actions.state_delta["large"] = "x" * 70_000
+                    elif kind == "refused":
+                        event.actions.state_delta["nan"] = {1: object()} if count % 2 else [float("nan")]
+                        event.timestamp = float("nan")
+                    events += [(handles[handle], event)] * (2 if kind == "twice" else 1)
+                found = await asyncio.gather(
+                    *(service.append_event(*each) for each in events), return_exceptions=True
+                )
+                for (session, event), one in zip(events, found, strict=True):
+                    assert isinstance(one, Event | StoreError)
+                    if isinstance(one, Event) and event.id not in acknowledged:
+                        acknowledged.append(event.id)
+                        newest = session
+            whole = await stored(service)
+            assert acknowledged == [event.id for event in whole.events]
+            assert (newest.events, newest.state) == (whole.events, whole.state)
+            expected = {
+                key: value for event in whole.events for key, value in event.actions.state_delta.items()
+            }
+            assert expected == whole.state
+
+    asyncio.run(run())

@@ -1,0 +1,214 @@
+"""Take the artifacts of a session back with it, also after a crash between the two."""
+
+from collections.abc import AsyncGenerator, AsyncIterator
+from typing import Any
+
+import pytest
+from google.adk.agents import BaseAgent
+from google.adk.agents.invocation_context import InvocationContext
+from google.adk.events import Event, EventActions
+from google.adk.runners import Runner
+from google.genai import types
+
+from gcp_adk_store import GarbageKind, OutcomeUnknownError, Point, Store, UnavailableError
+from tests.support.clock import in_days
+
+APP, USER, SESSION = "app", "user", "session"
+OWNER: dict[str, Any] = {"app_name": APP, "user_id": USER}
+WHO: dict[str, Any] = {**OWNER, "session_id": SESSION}
+
+
+@pytest.fixture
+async def store() -> AsyncIterator[Store]:
+    """A store in memory."""
+    async with Store.local(":memory:") as store:
+        yield store
+
+
+async def save(store: Store, filename: str, words: str) -> int:
+    """Save a version without an event, as an upload does."""
+    return await store.artifacts.save_artifact(
+        **WHO, filename=filename, artifact=types.Part(text=words), custom_metadata={"of": words}
+    )
+
+
+async def load(store: Store, filename: str) -> str | None:
+    """Return the latest version's text."""
+    part = await store.artifacts.load_artifact(**WHO, filename=filename)
+    return None if part is None else part.text
+
+
+async def turn(store: Store, session: Any, number: int, **files: str) -> None:
+    """Save *files* in a turn, and append its event."""
+    delta = {f"{name}.txt": await save(store, f"{name}.txt", words) for name, words in files.items()}
+    event = Event(
+        id=f"e{number}",
+        invocation_id=f"turn-{number}",
+        author="agent",
+        actions=EventActions(artifact_delta=delta),
+    )
+    await store.sessions.append_event(session, event)
+
+
+async def filled(store: Store) -> Any:
+    """Make a session of three turns that change files."""
+    session = await store.sessions.create_session(**WHO)
+    await turn(store, session, 0, changed="old", same="same")
+    await save(store, "upload", "before")
+    await turn(store, session, 1, changed="middle")
+    await turn(store, session, 2, changed="new", made="made")
+    await save(store, "upload", "after")
+    await store.artifacts.save_artifact(**OWNER, filename="user:f", artifact=types.Part(text="of all"))
+    return session
+
+
+async def test_the_latest_versions_are_those_of_the_point(store: Store) -> None:
+    """Copied with their metadata; what did not exist loads as absent, and all versions stay."""
+    await filled(store)
+    await store.restore_session(**WHO, at=Point.before_invocation("turn-1"))
+    (*_, copied) = await store.artifacts.list_artifact_versions(**WHO, filename="changed.txt")
+
+    assert ["old", "same", "before", None] == [
+        await load(store, name) for name in ("changed.txt", "same.txt", "upload", "made.txt")
+    ]
+    assert (3, {"of": "old"}) == (copied.version, copied.custom_metadata)
+    assert [0] == await store.artifacts.list_versions(**WHO, filename="same.txt")
+    assert [0, 1] == await store.artifacts.list_versions(**WHO, filename="made.txt")
+    assert [0] == await store.artifacts.list_versions(**OWNER, filename="user:f")
+    assert [] == [one async for one in store.sessions.find_garbage(older_than_s=3600)]
+
+
+async def test_the_session_service_alone_leaves_artifacts_as_they_are(store: Store) -> None:
+    """It does not know them."""
+    await filled(store)
+    await store.sessions.restore_session(**WHO, at=Point.position(0))
+
+    assert ["new", "made"] == [await load(store, name) for name in ("changed.txt", "made.txt")]
+
+
+async def test_a_restore_to_where_nothing_was_after_changes_no_file(store: Store) -> None:
+    """Nor does the same restore again."""
+    await filled(store)
+    await store.restore_session(**WHO, at=Point.position(3))
+    before = await store.artifacts.list_versions(**WHO, filename="changed.txt")
+    await store.restore_session(**WHO, at=Point.position(1))
+    await store.restore_session(**WHO, at=Point.position(1))
+
+    assert [0, 1, 2] == before
+    assert [0, 1, 2, 3] == await store.artifacts.list_versions(**WHO, filename="changed.txt")
+
+
+async def interrupted(store: Store) -> None:
+    """Restore a session, and fail before its artifacts are taken back."""
+    await filled(store)
+
+    async def fail(*_: Any) -> None:
+        raise UnavailableError("on purpose")
+
+    with pytest.raises(OutcomeUnknownError, match="restored, but perhaps not all of its artifacts"):
+        await store.sessions.restore_session(**WHO, at=Point.position(1), put_back=fail)
+
+
+async def test_the_next_restore_finishes_one_that_was_interrupted(store: Store) -> None:
+    """Once, whatever its own point, and after appends of others."""
+    await interrupted(store)
+    session = await store.sessions.get_session(**WHO)
+    assert session is not None
+    await turn(store, session, 7, same="newer")
+    await store.restore_session(**WHO, at=Point.position(2))
+    await store.restore_session(**WHO, at=Point.position(2))
+
+    assert ["old", "newer", "before", None] == [
+        await load(store, name) for name in ("changed.txt", "same.txt", "upload", "made.txt")
+    ]
+    assert [0, 1, 2, 3] == await store.artifacts.list_versions(**WHO, filename="changed.txt")
+
+
+async def test_the_collector_finishes_a_restore_that_was_interrupted(store: Store) -> None:
+    """The session service alone leaves it to the store, because it does not know the artifacts."""
+    await interrupted(store)
+    young = [one async for one in store.find_garbage(older_than_s=3600)]
+    with in_days(1):
+        (found,) = [one async for one in store.find_garbage(older_than_s=3600)]
+    alone = await store.sessions.remove_garbage(found)
+
+    assert ([], GarbageKind.RESTORE, False) == (young, found.kind, alone)
+    assert await store.remove_garbage(found)
+    assert ["old", None] == [await load(store, name) for name in ("changed.txt", "made.txt")]
+    assert [] == [one async for one in store.find_garbage(older_than_s=3600)]
+
+
+async def test_a_restore_of_a_session_that_is_gone_changes_no_artifact(store: Store) -> None:
+    """A later session of the id has its own."""
+    await interrupted(store)
+    await store.sessions.delete_session(**WHO)
+    session = await store.sessions.create_session(**WHO)
+    await turn(store, session, 0)
+    await store.restore_session(**WHO, at=Point.position(0))
+
+    assert ["new", "made"] == [await load(store, name) for name in ("changed.txt", "made.txt")]
+
+
+async def test_a_session_that_can_have_no_artifacts_is_restored(store: Store) -> None:
+    """ADK reserves its id for the user's own artifacts."""
+    who = {**WHO, "session_id": "user"}
+    session = await store.sessions.create_session(**who)
+    await store.sessions.append_event(session, Event(author="user"))
+
+    assert [] == (await store.restore_session(**who, at=Point.position(0))).events
+
+
+class Counting(BaseAgent):
+    """Saves a file in each turn, and counts in the state."""
+
+    async def _run_async_impl(self, ctx: InvocationContext) -> AsyncGenerator[Event, None]:
+        number = ctx.session.state.get("n", 0) + 1
+        version = await save_in(ctx, f"{number}")
+        yield Event(
+            invocation_id=ctx.invocation_id,
+            author=self.name,
+            actions=EventActions(state_delta={"n": number}, artifact_delta={"f": version}),
+        )
+
+
+async def save_in(ctx: InvocationContext, words: str) -> int:
+    """Save a file as a tool does."""
+    assert ctx.artifact_service is not None
+    return await ctx.artifact_service.save_artifact(
+        app_name=APP, user_id=USER, session_id=SESSION, filename="f", artifact=types.Part(text=words)
+    )
+
+
+async def test_adks_runner_goes_on_with_a_restored_session(store: Store) -> None:
+    """It takes the next turn from what was at the point, and ADK's own rewind works on it."""
+    await store.sessions.create_session(**WHO)
+    runner = Runner(
+        app_name=APP,
+        agent=Counting(name="counter"),
+        session_service=store.sessions,
+        artifact_service=store.artifacts,
+    )
+
+    async def take_turn() -> None:
+        said = types.Content(role="user", parts=[types.Part(text="count")])
+        async for _ in runner.run_async(user_id=USER, session_id=SESSION, new_message=said):
+            pass
+
+    for _ in range(3):
+        await take_turn()
+    session = await store.sessions.get_session(**WHO)
+    assert session is not None
+    second = session.events[2].invocation_id
+    restored = await store.restore_session(**WHO, at=Point.before_invocation(second))
+    at_point = restored.state["n"], await load(store, "f")
+    await take_turn()
+    again = await store.sessions.get_session(**WHO)
+    assert again is not None
+    last = again.events[-1].invocation_id
+    after_turn = again.state["n"], await load(store, "f")
+    await runner.rewind_async(user_id=USER, session_id=SESSION, rewind_before_invocation_id=last)
+    rewound = await store.sessions.get_session(**WHO)
+    assert rewound is not None
+
+    assert ((1, "1"), (2, "2")) == (at_point, after_turn)
+    assert (1, "1") == (rewound.state["n"], await load(store, "f"))

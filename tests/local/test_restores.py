@@ -1,0 +1,359 @@
+"""Take a session back to a point: who conflicts, what is left, what is refused."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from google.adk.events import Event, EventActions
+from google.genai import types
+
+from gcp_adk_store import (
+    InvalidInputError,
+    Point,
+    PointMissingError,
+    SessionConflictError,
+    SessionExistsError,
+    SessionLimits,
+    SessionMissingError,
+    Store,
+)
+from gcp_adk_store.model.history import fold, genesis
+from gcp_adk_store.model.keys import SessionKey
+
+APP, USER, SESSION = "app", "user", "session"
+WHO: dict[str, Any] = {"app_name": APP, "user_id": USER, "session_id": SESSION}
+KEY = SessionKey(app=APP, user=USER, session=SESSION)
+SMALL = SessionLimits(seal_tail_bytes=1000, inline_bytes=50, state_value_bytes=100)
+
+
+@pytest.fixture
+async def store() -> AsyncIterator[Store]:
+    """A store that seals often, and makes payloads of little."""
+    async with Store.local(":memory:", session_limits=SMALL) as store:
+        yield store
+
+
+def event(number: int, *, data: bytes = b"", delta: dict[str, Any] | None = None) -> Event:
+    """Return an event of a turn of its own."""
+    return Event(
+        id=f"e{number}",
+        invocation_id=f"turn-{number}",
+        author="user",
+        timestamp=1000.0 + number,
+        content=types.Content(parts=[types.Part(inline_data=types.Blob(data=data, mime_type="a/b"))]),
+        actions=EventActions(state_delta={"n": number} if delta is None else delta),
+    )
+
+
+async def fill(store: Store, count: int, **options: Any) -> Any:
+    """Make a session of *count* events."""
+    session = await store.sessions.create_session(**WHO, state={"initial": True, "user:u": 1}, **options)
+    for number in range(count):
+        await store.sessions.append_event(session, event(number))
+    return session
+
+
+def ids(session: Any) -> list[str]:
+    """Return the ids of a session's events."""
+    return [one.id for one in session.events]
+
+
+async def test_a_session_goes_back_to_before_a_turn(store: Store) -> None:
+    """What is returned is what a read returns, and what it was; the user's state is that of now."""
+    session = await fill(store, 5)
+    await store.sessions.append_event(session, event(5, delta={"user:u": 2, "new": 1}))
+    past = await store.sessions.get_session_at(**WHO, at=Point.before_invocation("turn-3"))
+    restored = await store.sessions.restore_session(**WHO, at=Point.before_invocation("turn-3"))
+
+    assert past is not None
+    assert ["e0", "e1", "e2"] == ids(restored)
+    assert {"initial": True, "n": 2, "user:u": 2} == restored.state
+    assert (past.events, past.state, past.last_update_time) == (
+        restored.events,
+        restored.state,
+        restored.last_update_time,
+    )
+    assert restored == await store.sessions.get_session(**WHO)
+
+
+@pytest.mark.parametrize("on_conflict", ["raise", "merge"])
+async def test_handles_from_before_conflict(on_conflict: Any) -> None:
+    """Also where conflicts merge, and also if the session has as many events again."""
+    async with Store.local(":memory:", session_limits=SMALL, on_conflict=on_conflict) as store:
+        session = await fill(store, 5)
+        restored = await store.sessions.restore_session(**WHO, at=Point.position(3))
+        for number in (10, 11):
+            await store.sessions.append_event(restored, event(number))
+        with pytest.raises(
+            SessionConflictError, match=r"was restored to an earlier point.*Read the session again"
+        ):
+            await store.sessions.append_event(session, event(12))
+        again = await store.sessions.get_session(**WHO)
+        assert again is not None
+        await store.sessions.append_event(again, event(12))
+
+        assert ["e0", "e1", "e2", "e10", "e11", "e12"] == ids(again)
+        assert again == await store.sessions.get_session(**WHO)
+
+
+async def test_an_event_that_was_cut_off_can_be_appended_again(store: Store) -> None:
+    """It is not taken for one that is stored."""
+    await fill(store, 5)
+    restored = await store.sessions.restore_session(**WHO, at=Point.position(3))
+    await store.sessions.append_event(restored, event(3))
+
+    assert ["e0", "e1", "e2", "e3"] == ids(await store.sessions.get_session(**WHO))
+
+
+async def test_a_point_that_keeps_everything_changes_nothing(store: Store) -> None:
+    """Handles stay valid."""
+    session = await fill(store, 5)
+    restored = await store.sessions.restore_session(**WHO, at=Point.after_event("e4"))
+    await store.sessions.append_event(session, event(5))
+
+    assert ["e0", "e1", "e2", "e3", "e4"] == ids(restored)
+    assert 6 == len(session.events)
+
+
+async def test_what_cannot_be_restored_is_told(store: Store) -> None:
+    """And nothing changes."""
+    with pytest.raises(SessionMissingError, match="not found"):
+        await store.sessions.restore_session(**WHO, at=Point.position(0))
+    session = await fill(store, 3)
+    with pytest.raises(PointMissingError, match="has 3 events, the point is after 4"):
+        await store.sessions.restore_session(**WHO, at=Point.position(4))
+    at: Any = 5
+    with pytest.raises(InvalidInputError, match="at must be a Point"):
+        await store.sessions.restore_session(**WHO, at=at)
+
+    assert session == await store.sessions.get_session(**WHO)
+
+
+async def test_what_is_cut_off_is_removed_with_its_payloads(store: Store) -> None:
+    """What the kept events and the state at the point refer to stays, whoever else refers to it."""
+    session = await fill(store, 5)
+    large = {"once": "x" * 200, "both": "y" * 200}
+    await store.sessions.append_event(session, event(5, data=b"kept" * 100, delta=large))
+    for number in range(6, 20):
+        data = b"kept" * 100 if number % 2 else b"%d" % number * 100
+        delta = {"once": "z" * 200, "later": "y" * 200}
+        await store.sessions.append_event(session, event(number, data=data, delta=delta))
+    storage = store.sessions._storage
+    before = await store.sessions._reader.stored(KEY)
+    assert before is not None
+    owner = storage.layout.session_payloads(KEY, before.epoch)
+    payloads = storage.payloads.at(storage.payloads.place)
+    restored = await store.sessions.restore_session(**WHO, at=Point.position(6))
+    after = await store.sessions._reader.stored(KEY)
+    assert after is not None
+    segments = await storage.documents.get(storage.layout.segments(KEY, after.epoch, range(after.sealed)))
+
+    assert {**large, "n": 4, "initial": True, "user:u": 1} == restored.state
+    assert 3 == len(await payloads.of(owner))
+    assert before.sealed > len(after.live)
+    assert len(after.live) == sum(one is not None for one in segments)
+    assert before.sealed + 1 == after.sealed
+    assert restored == await store.sessions.get_session(**WHO)
+
+
+async def test_cursors_go_on_in_what_is_where_it_was(store: Store) -> None:
+    """Cursors into segments that are live go on; others are refused."""
+    await fill(store, 30)
+    cursors = [seen.cursor async for seen in store.sessions.iter_events(**WHO)]
+    await store.sessions.restore_session(**WHO, at=Point.position(20))
+    rest = [seen.event.id async for seen in store.sessions.iter_events(**WHO, cursor=cursors[0])]
+    with pytest.raises(InvalidInputError, match="the session was restored"):
+        _ = [seen async for seen in store.sessions.iter_events(**WHO, cursor=cursors[25])]
+    back = store.sessions.iter_events(**WHO, cursor=cursors[25], direction="backward")
+    with pytest.raises(InvalidInputError, match="the session was restored"):
+        _ = [seen async for seen in back]
+
+    assert [f"e{number}" for number in range(1, 20)] == rest
+
+
+async def test_an_iteration_over_a_restored_session_is_told(store: Store) -> None:
+    """The events that it would come to are gone."""
+    await fill(store, 60)
+    reader = store.sessions.iter_events(**WHO)
+    first = await anext(reader)
+    store.sessions._reader._known_segments.forget(lambda _: True)
+    await store.sessions.restore_session(**WHO, at=Point.position(5))
+    store.sessions._reader._known_segments.forget(lambda _: True)
+    with pytest.raises(
+        SessionConflictError, match="restored the session to an earlier point during the read"
+    ):
+        _ = [seen async for seen in reader]
+
+    assert "e0" == first.event.id
+
+
+async def test_a_deleted_session_leaves_nothing_of_its_restores(store: Store) -> None:
+    """Neither segments nor notes."""
+    await fill(store, 40)
+    restored = await store.sessions.restore_session(**WHO, at=Point.position(20))
+    for number in range(40, 60):
+        await store.sessions.append_event(restored, event(number))
+    storage = store.sessions._storage
+    stored = await store.sessions._reader.stored(KEY)
+    assert stored is not None
+    await store.sessions.delete_session(**WHO)
+    segments = storage.layout.segments(KEY, stored.epoch, range(stored.sealed + 1))
+
+    assert not any(await storage.documents.get(segments))
+
+
+async def test_a_session_with_a_time_to_live_lives_on(store: Store) -> None:
+    """A restore renews it as an append does."""
+    await fill(store, 40, ttl_seconds=1000)
+    before = await store.sessions._reader.stored(KEY)
+    await store.sessions.restore_session(**WHO, at=Point.position(20))
+    after = await store.sessions._reader.stored(KEY)
+
+    assert before is not None
+    assert before.expiry is not None
+    assert after is not None
+    assert after.expiry is not None
+    assert before.expiry.at <= after.expiry.at <= (after.expiry.parts_at or 0)
+
+
+@pytest.fixture
+async def two(tmp_path: Path) -> AsyncIterator[tuple[Store, Store]]:
+    """Two stores in one folder, as two processes have them."""
+    async with (
+        Store.local(tmp_path, session_limits=SMALL) as one,
+        Store.local(tmp_path, session_limits=SMALL) as other,
+    ):
+        yield one, other
+
+
+async def chained(store: Store) -> bool:
+    """Return whether the chain is that of the events."""
+    reader = store.sessions._reader
+    stored = await reader.stored(KEY)
+    assert stored is not None
+    segments = await reader.segments(stored, stored.live)
+    assert segments is not None
+    texts = [*(text for segment in segments for text in segment.texts), *stored.tail]
+    return fold(genesis(stored.epoch), texts) == stored.chain and len(texts) == stored.revision
+
+
+async def test_appends_and_restores_at_once_leave_one_history(two: tuple[Store, Store]) -> None:
+    """An append comes before a restore, which cuts it off, or conflicts."""
+    one, other = two
+    await fill(one, 10)
+    appended: list[str] = []
+
+    async def append(store: Store) -> None:
+        for number in range(20, 40):
+            session = await store.sessions.get_session(**WHO)
+            assert session is not None
+            try:
+                await store.sessions.append_event(session, event(number))
+            except SessionConflictError:
+                continue
+            appended.append(f"e{number}")
+
+    async def restore(store: Store) -> None:
+        for _ in range(6):
+            await store.sessions.restore_session(**WHO, at=Point.position(8))
+
+    await asyncio.gather(append(one), restore(other))
+    found = ids(await other.sessions.get_session(**WHO))
+    stored = await other.sessions._reader.stored(KEY)
+
+    assert [f"e{number}" for number in range(8)] == found[:8]
+    assert found[8:] == appended[len(appended) - len(found[8:]) :]
+    assert stored is not None
+    assert 1 <= stored.restores <= 6
+    assert await chained(one)
+
+
+async def test_restores_at_once_leave_one_of_their_points(two: tuple[Store, Store]) -> None:
+    """The later one goes on from what the earlier one left, or is told that its point is gone."""
+    one, other = two
+    await fill(one, 30)
+    outcomes = await asyncio.gather(
+        *(
+            store.sessions.restore_session(**WHO, at=Point.position(count))
+            for store, count in ((one, 20), (other, 10), (one, 5), (other, 25))
+        ),
+        return_exceptions=True,
+    )
+    found = await one.sessions.get_session(**WHO)
+
+    assert 5 == len(ids(found))
+    assert all(isinstance(outcome, PointMissingError) or ids(outcome) for outcome in outcomes)
+    assert any(not isinstance(outcome, BaseException) for outcome in outcomes)
+    assert await chained(other)
+
+
+async def test_a_restore_and_a_deletion_at_once_leave_no_session(two: tuple[Store, Store]) -> None:
+    """And nothing that the collector does not find."""
+    one, other = two
+    for _ in range(3):
+        await fill(one, 30)
+        stored = await one.sessions._reader.stored(KEY)
+        assert stored is not None
+        _, outcome = await asyncio.gather(
+            one.sessions.delete_session(**WHO),
+            other.sessions.restore_session(**WHO, at=Point.position(3)),
+            return_exceptions=True,
+        )
+        storage = one.sessions._storage
+        segments = storage.layout.segments(KEY, stored.epoch, range(stored.sealed + 2))
+
+        assert not isinstance(outcome, BaseException) or isinstance(outcome, SessionMissingError)
+        assert await one.sessions.get_session(**WHO) is None
+        assert not any(await storage.documents.get(segments))
+
+
+async def test_what_is_cut_off_is_kept_as_a_fork(store: Store) -> None:
+    """The fork has all events, the state and the artifacts of before."""
+    session = await fill(store, 6)
+    await store.artifacts.save_artifact(**WHO, filename="a.txt", artifact=types.Part(text="first"))
+    back = await store.restore_session(**WHO, at=Point.position(2), keep_as="kept")
+    kept = await store.sessions.get_session(app_name=APP, user_id=USER, session_id="kept")
+
+    assert kept is not None
+    assert (session.events, session.state) == (kept.events, kept.state)
+    assert ["e0", "e1"] == ids(back)
+    assert types.Part(text="first") == await store.artifacts.load_artifact(
+        app_name=APP, user_id=USER, session_id="kept", filename="a.txt"
+    )
+
+
+async def test_a_session_is_kept_before_it_is_restored_or_nothing_happens(store: Store) -> None:
+    """If the id is taken, or the session does not have the point."""
+    session = await fill(store, 6)
+    await store.sessions.create_session(app_name=APP, user_id=USER, session_id="taken")
+    with pytest.raises(SessionExistsError):
+        await store.restore_session(**WHO, at=Point.position(2), keep_as="taken")
+    with pytest.raises(PointMissingError):
+        await store.restore_session(**WHO, at=Point.position(7), keep_as="kept")
+    with pytest.raises(SessionMissingError):
+        await store.restore_session(
+            app_name=APP, user_id=USER, session_id="never", at=Point.position(0), keep_as="kept"
+        )
+
+    assert session == await store.sessions.get_session(**WHO)
+    assert await store.sessions.get_session(app_name=APP, user_id=USER, session_id="kept") is None
+
+
+async def test_an_append_after_the_fork_is_not_cut_off(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error says what to do with the fork, which stays."""
+    session = await fill(store, 6)
+    fork = store.fork_session
+
+    async def fork_and_append(**options: Any) -> Any:
+        made = await fork(**options)
+        await store.sessions.append_event(session, event(6))
+        return made
+
+    monkeypatch.setattr(store, "fork_session", fork_and_append)
+    with pytest.raises(SessionConflictError, match="7 events now, and 6 were kept"):
+        await store.restore_session(**WHO, at=Point.position(2), keep_as="kept")
+
+    assert session == await store.sessions.get_session(**WHO)
+    assert await store.sessions.get_session(app_name=APP, user_id=USER, session_id="kept") is not None

@@ -1,0 +1,607 @@
+"""Fork sessions: what a fork takes over, what it leaves, and what both do afterwards."""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from google.adk.agents import BaseAgent
+from google.adk.agents.invocation_context import InvocationContext
+from google.adk.events import Event, EventActions
+from google.adk.runners import Runner
+from google.adk.sessions import Session
+from google.genai import types
+
+from gcp_adk_store import (
+    GarbageKind,
+    InvalidInputError,
+    PayloadMissingError,
+    Point,
+    PointMissingError,
+    SessionExistsError,
+    SessionLimits,
+    SessionMissingError,
+    Store,
+    UnavailableError,
+)
+from gcp_adk_store.model.history import fold, genesis
+from gcp_adk_store.model.keys import SessionKey
+from gcp_adk_store.model.sessions import Origin, StoredSession
+from tests.support.clock import in_days
+from tests.support.stores import STORES
+
+OWNER: dict[str, Any] = {"app_name": "app", "user_id": "user"}
+WHO: dict[str, Any] = {**OWNER, "session_id": "session"}
+GUEST: dict[str, Any] = {**WHO, "user_id": "guest"}
+LIMITS = SessionLimits(seal_tail_bytes=1000, inline_bytes=100, state_value_bytes=100, event_text_bytes=2000)
+
+
+@pytest.fixture(params=STORES)
+async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Store]:
+    """A store that seals often and spills early, with its payloads in a bucket."""
+    if request.param == "folder":
+        store = Store.local(tmp_path / "store", session_limits=LIMITS)
+    else:
+        bucket: str = request.getfixturevalue("adk_store_bucket")
+        project: str = request.getfixturevalue("project")
+        store = Store.connect(project=project, bucket=bucket, session_limits=LIMITS)
+    async with store:
+        yield store
+
+
+@pytest.fixture
+async def local() -> AsyncIterator[Store]:
+    """A store in memory."""
+    async with Store.local(":memory:", session_limits=LIMITS) as store:
+        yield store
+
+
+def said(number: int, *, data: int = 0, text: str = "", delta: dict[str, Any] | None = None) -> Event:
+    """Return an event that may have large content."""
+    parts = [types.Part(text=f"event {number} {text}")]
+    if data:
+        parts.append(types.Part(inline_data=types.Blob(data=b"%d" % number * data, mime_type="image/png")))
+    return Event(
+        id=f"e{number}",
+        invocation_id=f"turn-{number}",
+        author="user",
+        timestamp=1000.0 + number,
+        content=types.Content(role="user", parts=parts),
+        actions=EventActions(state_delta=delta or {}),
+    )
+
+
+async def fill(store: Store, count: int = 12, *, who: dict[str, Any] = WHO, first: int = 0) -> Session:
+    """Make a session with segments, payloads of every kind, and state that changes."""
+    large = {"n": -1, "was": "w" * 300, "stays": "s" * 300, "user:name": "Ada", "fill": "f" * 70_000}
+    session = await store.sessions.create_session(**who, state=large)
+    for number in range(first, count):
+        delta = {"n": number, "large": f"{number}" * 200}
+        if number == count - 1:
+            delta["was"] = None
+        event = said(
+            number,
+            data=200 if number % 3 == 0 else 0,
+            text="t" * 3000 if number == 4 else "",  # one event is a payload as a whole
+            delta=delta,
+        )
+        await store.sessions.append_event(session, event)
+    return session
+
+
+async def stored(store: Store, session: Session) -> StoredSession:
+    """Return the document of a session."""
+    key = SessionKey(app=session.app_name, user=session.user_id, session=session.id)
+    found = await store.sessions._reader.stored(key)  # what no reader of sessions shows
+    assert found is not None
+    return found
+
+
+async def required(store: Store, session: Session) -> Session:
+    """Return a session as another caller reads it."""
+    found = await store.sessions.get_session(
+        app_name=session.app_name, user_id=session.user_id, session_id=session.id
+    )
+    assert found is not None
+    return found
+
+
+async def save(store: Store, filename: str, text: str, **who: Any) -> int:
+    """Save a version of an artifact."""
+    return await store.artifacts.save_artifact(
+        **{**WHO, **who}, filename=filename, artifact=types.Part(text=text)
+    )
+
+
+async def texts_of(store: Store, session: Session) -> dict[str, dict[int, str | None]]:
+    """Return the artifacts of a session: filename -> version -> text."""
+    who: dict[str, Any] = {"app_name": session.app_name, "user_id": session.user_id, "session_id": session.id}
+    found: dict[str, dict[int, str | None]] = {}
+    for filename in await store.artifacts.list_artifact_keys(**who):
+        for version in await store.artifacts.list_versions(**who, filename=filename):
+            part = await store.artifacts.load_artifact(**who, filename=filename, version=version)
+            found.setdefault(filename, {})[version] = part.text if part else None
+    return found
+
+
+@pytest.mark.parametrize("kept", [None, 0, 1, 5, 11, 12])
+async def test_a_fork_is_the_session_as_it_was_at_the_point(store: Store, kept: int | None) -> None:
+    """Events, payloads and state; the caller gets what every reader gets."""
+    await fill(store)
+    at = None if kept is None else Point.position(kept)
+    past = await store.sessions.get_session_at(**WHO, at=at or Point.position(12))
+    source = await required(store, await required(store, past))  # type: ignore[arg-type]  # it exists
+    fork = await store.fork_session(**WHO, at=at, to_session_id="fork")
+
+    assert past is not None
+    assert (past.events, past.state) == (fork.events, fork.state)
+    assert fork == await required(store, fork)
+    assert source == await required(store, source)
+
+
+async def test_either_session_may_be_deleted(store: Store) -> None:
+    """Nothing is shared: payloads of parts, of whole events, of values, and of the initial state."""
+    await fill(store)
+    for first, second in (("session", "fork"), ("fork", "again")):
+        await store.fork_session(**OWNER, session_id=first, to_session_id=second)
+        expected = await store.sessions.get_session(**OWNER, session_id=second)
+        before = await store.sessions.get_session_at(
+            **OWNER, session_id=second, at=Point.before_invocation("turn-0")
+        )
+        await store.sessions.delete_session(**OWNER, session_id=first)
+
+        assert expected is not None
+        assert before is not None
+        assert expected == await store.sessions.get_session(**OWNER, session_id=second)
+        assert before == await store.sessions.get_session_at(**OWNER, session_id=second, at=Point.position(0))
+
+
+async def test_a_source_outlives_its_fork(store: Store) -> None:
+    """With all its payloads."""
+    source = await fill(store)
+    await store.fork_session(**WHO, to_session_id="fork")
+    await store.sessions.delete_session(**OWNER, session_id="fork")
+    assert source.model_dump() == (await required(store, source)).model_dump()
+
+
+async def test_both_go_on_by_themselves(store: Store) -> None:
+    """With handles that were there before, and the one that the fork returned."""
+    source = await fill(store)
+    fork = await store.fork_session(**WHO, at=Point.position(5), to_session_id="fork")
+    for number in range(20, 30):
+        await store.sessions.append_event(source, said(number, delta={"n": number}))
+        await store.sessions.append_event(fork, said(number + 20, delta={"n": number + 20}))
+
+    assert source == await required(store, source)
+    assert fork == await required(store, fork)
+    assert ([*range(12), *range(20, 30)], 29) == (_numbers(source), source.state["n"])
+    assert ([*range(5), *range(40, 50)], 49) == (_numbers(fork), fork.state["n"])
+
+
+def _numbers(session: Session) -> list[int]:
+    return [int(event.id[1:]) for event in session.events]
+
+
+@pytest.mark.parametrize("kept", [0, 3, 12])
+async def test_the_chain_of_a_fork_is_its_own_and_covers_all_its_events(local: Store, kept: int) -> None:
+    """It begins with the fork's epoch, so a check of the chain needs nothing of the source."""
+    await fill(local)
+    fork = await local.fork_session(**WHO, at=Point.position(kept), to_session_id="fork")
+    header = await stored(local, fork)
+    segments = await local.sessions._reader.segments(header, range(header.sealed))
+    head = genesis(header.epoch)
+    for segment in segments or ():
+        assert head == segment.chain_begin
+        head = fold(head, segment.texts)
+        assert head == segment.chain_end
+    assert (kept, head) == (header.revision, header.chain_sealed)
+    assert fold(head, header.tail) == header.chain
+
+
+async def test_a_tail_over_its_bound_is_sealed(local: Store) -> None:
+    """As an append does it, so that a fork's document is no larger than others'."""
+    await fill(local)
+    small = SessionLimits(seal_tail_bytes=1)
+    fork = await local.fork_session(**WHO, at=Point.position(1), to_session_id="fork")
+    local.sessions._forks._limits = small  # of a process with other limits
+    sealed = await local.fork_session(**WHO, at=Point.position(1), to_session_id="sealed")
+
+    first, second = await stored(local, fork), await stored(local, sealed)
+    assert (0, 1) == (first.sealed, len(first.tail))
+    assert (1, 0, 1000.0) == (second.sealed, len(second.tail), second.sealed_max)
+    assert sealed == await required(local, sealed)
+
+
+async def test_a_fork_knows_its_origin(store: Store) -> None:
+    """Also the one of a fork, whose origin is the fork."""
+    await fill(store)
+    source = await stored(store, await required(store, await fill(store, who={**WHO, "session_id": "x"})))
+    fork = await store.fork_session(**OWNER, session_id="x", at=Point.position(7), to_session_id="y")
+    again = await store.fork_session(**OWNER, session_id="y", to_session_id="z")
+
+    made = await stored(store, fork)
+    assert Origin(app="app", user="user", session="x", epoch=source.epoch, position=7) == made.origin
+    expected = Origin(app="app", user="user", session="y", epoch=made.epoch, position=7)
+    assert expected == (await stored(store, again)).origin
+    assert source.origin is None
+
+
+async def test_a_fork_of_a_guests_session_belongs_to_the_user_who_logged_in(store: Store) -> None:
+    """With the user's own state, and the guest's stays with the guest."""
+    await store.sessions.create_session(
+        **{**WHO, "session_id": "old"}, state={"user:name": "Ada", "user:known": True}
+    )
+    guest = await store.sessions.create_session(**GUEST, state={"user:name": "guest", "cart": ["book"]})
+    await store.sessions.append_event(guest, said(1, delta={"user:seen": 1}))
+    await save(store, "cart.txt", "book", user_id="guest")
+    await save(store, "user:face.png", "of the guest", user_id="guest")
+    fork = await store.fork_session(**GUEST, to_user_id="user")
+
+    assert {"cart": ["book"], "user:name": "Ada", "user:known": True} == fork.state
+    assert fork == await required(store, fork)
+    assert fork.id != guest.id
+    assert {"cart.txt": {0: "book"}} == await texts_of(store, fork)
+    assert {"name": "guest", "seen": 1} == await store.sessions.get_user_state(
+        app_name="app", user_id="guest"
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, {"f": {0: "f0", 1: "f1"}, "g": {0: "g0"}}),
+        ({"at": Point.position(2)}, {"f": {0: "f0", 1: "f1"}, "g": {0: "g0"}}),
+        ({"at": Point.position(1)}, {"f": {0: "f0"}}),
+        ({"at": Point.position(0)}, {}),
+        ({"at": Point.position(0), "artifacts": "all"}, {"f": {0: "f0", 1: "f1"}, "g": {0: "g0"}}),
+        ({"artifacts": "none"}, {}),
+    ],
+)
+async def test_artifacts_are_those_of_the_point(
+    store: Store, options: dict[str, Any], expected: dict[str, Any]
+) -> None:
+    """Under the same numbers, each with its own bytes; a save into the fork goes on from there."""
+    session = await store.sessions.create_session(**WHO)
+    for number, saved in enumerate([["f"], ["f", "g"]]):
+        named = {name: await save(store, name, f"{name}{number if name == 'f' else 0}") for name in saved}
+        event = said(number)
+        event.actions.artifact_delta = named
+        await store.sessions.append_event(session, event)
+    fork = await store.fork_session(**WHO, to_session_id="fork", **options)
+
+    assert expected == await texts_of(store, fork)
+    assert len(expected.get("f", ())) == await save(store, "f", "next", session_id="fork")
+    assert {0: "f0", 1: "f1"} == (await texts_of(store, session))["f"]
+
+
+async def test_a_reference_leads_to_the_copy_in_the_fork(store: Store) -> None:
+    """The original may be deleted."""
+    session = await store.sessions.create_session(**WHO)
+    await save(store, "f", "content")
+    uri = "artifact://apps/app/users/user/sessions/session/artifacts/f/versions/0"
+    part = types.Part(file_data=types.FileData(file_uri=uri, mime_type="text/plain"))
+    await store.artifacts.save_artifact(**WHO, filename="link", artifact=part)
+    fork = await store.fork_session(**WHO, to_session_id="fork", to_user_id="other")
+    await store.artifacts.delete_session_artifacts(**WHO)
+
+    assert {"f": {0: "content"}, "link": {0: "content"}} == await texts_of(store, fork)
+    assert {} == await texts_of(store, session)
+
+
+async def test_an_id_that_is_taken_is_refused(store: Store) -> None:
+    """By a session, or by artifacts that one left; neither is changed."""
+    await fill(store)
+    await save(store, "f", "content")
+    taken = await store.sessions.create_session(**OWNER, session_id="taken", state={"k": 1})
+    await save(store, "f", "of an earlier one", session_id="left")
+    for session_id in ("taken", "left", "session"):
+        with pytest.raises(SessionExistsError, match=r"^fork_session .*this id"):
+            await store.fork_session(**WHO, to_session_id=session_id)
+    with pytest.raises(SessionExistsError):
+        await store.fork_session(**WHO, to_session_id="taken", artifacts="none")
+
+    assert taken == await required(store, taken)
+    assert await store.sessions.get_session(**OWNER, session_id="left") is None
+    assert {} == await texts_of(store, taken)
+    assert ["f"] == await store.artifacts.list_artifact_keys(**OWNER, session_id="left")
+
+
+@pytest.mark.parametrize("where", STORES)
+async def test_an_expired_session_does_not_keep_its_id(
+    where: str, request: pytest.FixtureRequest, local: Store
+) -> None:
+    """As for create_session; nothing of the expired one is in the fork."""
+    store = local
+    if where == "emulators":
+        request.getfixturevalue("firestore_proxy")
+        store = Store.connect(project=request.getfixturevalue("project"), session_limits=LIMITS)
+    await fill(store)
+    await store.sessions.create_session(**OWNER, session_id="fork", ttl_seconds=1, state={"old": True})
+    with in_days(1):
+        fork = await store.fork_session(**WHO, to_session_id="fork")
+        assert "old" not in fork.state
+        assert fork == await required(store, fork)
+    await store.close()
+
+
+async def test_what_does_not_exist_is_not_forked(store: Store) -> None:
+    """Neither a session nor a point; nothing is made."""
+    for who in (WHO, {**WHO, "session_id": " "}):
+        with pytest.raises(SessionMissingError, match=r"^fork_session "):
+            await store.fork_session(**who, to_session_id="fork")
+    await fill(store, 2)
+    with pytest.raises(PointMissingError, match=r"^fork_session "):
+        await store.fork_session(**WHO, at=Point.position(3), to_session_id="fork")
+    assert await store.sessions.get_session(**OWNER, session_id="fork") is None
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"at": 5}, "at must be a Point"),
+        ({"artifacts": "some"}, "artifacts is 'some', it must be one of at_point, all, none"),
+        ({"unknown_initial": "x"}, "unknown_initial is 'x'"),
+        ({"to_user_id": 5}, "user_id must be a string"),
+    ],
+)
+async def test_what_is_not_an_option_is_refused(local: Store, options: dict[str, Any], told: str) -> None:
+    """Before anything is read."""
+    with pytest.raises(InvalidInputError, match=told):
+        await local.fork_session(**WHO, **options)
+
+
+@pytest.mark.parametrize("kept", [None, 0, 2, 5])
+async def test_a_session_that_was_restored_can_be_forked(local: Store, kept: int | None) -> None:
+    """What the restore cut off is not in the fork; turns and the last message are those of the point."""
+    await fill(local)
+    session = await local.restore_session(**WHO, at=Point.position(3))
+    for number in range(20, 30):
+        await local.sessions.append_event(session, said(number, delta={"n": number}))
+    at = None if kept is None else Point.position(kept)
+    past = await local.sessions.get_session_at(**WHO, at=at or Point.position(13))
+    fork = await local.fork_session(**WHO, at=at, to_session_id="fork")
+    count = 13 if kept is None else kept
+    listed = {one.session_id: one for one in (await local.sessions.list_sessions_page(**OWNER)).infos}
+
+    assert past is not None
+    assert (past.events, past.state) == (fork.events, fork.state)
+    assert fork == await required(local, fork)
+    assert count == listed["fork"].turns
+    origin = listed["fork"].origin
+    assert origin is not None
+    assert ("session", count) == (origin.session_id, origin.position)
+    assert [] == [fault async for fault in local.check(full=True)]
+
+
+class Counting(BaseAgent):
+    """An agent that counts its turns in the session's state."""
+
+    async def _run_async_impl(self, ctx: InvocationContext) -> AsyncGenerator[Event, None]:
+        turn = ctx.session.state.get("turns", 0) + 1
+        yield Event(
+            author=self.name,
+            invocation_id=ctx.invocation_id,
+            content=types.Content(role="model", parts=[types.Part(text=f"turn {turn}")]),
+            actions=EventActions(state_delta={"turns": turn}),
+        )
+
+
+async def test_adks_runner_goes_on_in_a_fork(store: Store) -> None:
+    """A message is said differently: the fork begins before its turn, the session stays as it is."""
+    session = await store.sessions.create_session(**WHO)
+    runner = Runner(app_name="app", agent=Counting(name="agent"), session_service=store.sessions)
+
+    async def say(text: str, session_id: str) -> Event:
+        message = types.Content(role="user", parts=[types.Part(text=text)])
+        run = runner.run_async(user_id="user", session_id=session_id, new_message=message)
+        return [event async for event in run][-1]
+
+    await say("one", "session")
+    last = await say("two", "session")
+    fork = await store.fork_session(**WHO, at=Point.before_invocation(last.invocation_id))
+    await say("three", fork.id)
+
+    fork, session = await required(store, fork), await required(store, session)
+    assert ["one", "turn 1", "three", "turn 2"] == [_text(event) for event in fork.events]
+    assert ["one", "turn 1", "two", "turn 2"] == [_text(event) for event in session.events]
+    assert 2 == fork.state["turns"]
+
+
+def _text(event: Event) -> str | None:
+    assert event.content is not None
+    assert event.content.parts is not None
+    return event.content.parts[0].text
+
+
+async def test_two_forks_to_one_id_make_one_session(store: Store) -> None:
+    """The other call is told so, and its artifacts are not among those of the first."""
+    await fill(store)
+    for name in ("f", "g", "h"):
+        await save(store, name, name)
+    results = await asyncio.gather(
+        store.fork_session(**WHO, to_session_id="fork"),
+        store.fork_session(**WHO, at=Point.position(5), to_session_id="fork", artifacts="all"),
+        return_exceptions=True,
+    )
+    won = [result for result in results if isinstance(result, Session)]
+    assert 1 == len(won)
+    assert 1 == len([result for result in results if isinstance(result, SessionExistsError)])
+    assert won[0] == await required(store, won[0])
+    assert {name: {0: name} for name in ("f", "g", "h")} == await texts_of(store, won[0])
+
+
+async def test_a_fork_beside_appends_holds_a_beginning_of_the_history(store: Store) -> None:
+    """The source as one moment saw it, with the state of that moment."""
+    session = await fill(store, 4)
+
+    async def go_on() -> None:
+        for number in range(4, 30):
+            await store.sessions.append_event(session, said(number, delta={"n": number}))
+
+    async def fork() -> None:
+        for _ in range(5):
+            made = await store.fork_session(**WHO)
+            numbers = _numbers(made)
+            assert list(range(len(numbers))) == numbers
+            assert numbers[-1] == made.state["n"]
+            assert made == await required(store, made)
+
+    await asyncio.gather(go_on(), fork())
+
+
+async def test_a_fork_beside_a_deletion_is_whole_or_absent(store: Store) -> None:
+    """The error says that the source is gone."""
+    for number in range(6):
+        who = {**WHO, "session_id": f"s{number}"}
+        expected = await fill(store, who=who)
+        await save(store, "f", "content", session_id=who["session_id"])
+        made, _ = await asyncio.gather(
+            store.fork_session(**who, to_session_id=f"fork{number}"),
+            store.sessions.delete_session(**who),
+            return_exceptions=True,
+        )
+        found = await store.sessions.get_session(**OWNER, session_id=f"fork{number}")
+        if isinstance(made, Session):
+            assert expected.events == made.events
+            assert made == found
+        else:
+            assert isinstance(made, SessionMissingError | PayloadMissingError), made
+            assert found is None
+
+
+async def test_a_fork_lives_as_new_sessions_of_its_store_do(project: str) -> None:
+    """By the service's own default, not by the source's."""
+    options: dict[str, Any] = {"session_limits": LIMITS, "project": project}
+    async with Store.connect(**options) as lasting, Store.connect(default_ttl_seconds=90, **options) as brief:
+        await fill(lasting)
+        assert (await stored(lasting, await lasting.fork_session(**WHO))).expiry is None
+        expiry = (await stored(brief, await brief.fork_session(**WHO, to_session_id="brief"))).expiry
+        assert expiry is not None
+        assert 90 == expiry.ttl_s
+        assert expiry.parts_at is not None
+        assert (await stored(lasting, await lasting.fork_session(**OWNER, session_id="brief"))).expiry is None
+
+
+async def test_chunks_are_copied_too(project: str) -> None:
+    """A store without a bucket keeps payloads in documents."""
+    async with Store.connect(project=project, session_limits=LIMITS) as store:
+        expected = await fill(store)
+        fork = await store.fork_session(**WHO, to_session_id="fork")
+        await store.sessions.delete_session(**WHO)
+        assert expected.events == (await required(store, fork)).events
+
+
+class Stopped(BaseException):
+    """A process that stops in the middle."""
+
+
+async def stopped(store: Store, monkeypatch: pytest.MonkeyPatch, *, after: int, **options: Any) -> None:
+    """Fork, and stop after so many commits."""
+    documents = store.sessions._storage.documents
+    commit, sent = documents.commit, 0
+
+    async def counted(writes: Any, **given: Any) -> Any:
+        nonlocal sent
+        sent += 1
+        if sent > after:
+            raise Stopped
+        return await commit(writes, **given)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(type(documents), "commit", lambda _, writes, **given: counted(writes, **given))
+        with pytest.raises(Stopped):
+            await store.fork_session(**WHO, **options)
+
+
+async def collected(store: Store) -> list[GarbageKind]:
+    """Remove all garbage in two days; return what it was."""
+    with in_days(2):
+        found = [garbage async for garbage in store.find_garbage()]
+        assert all([await store.remove_garbage(garbage) for garbage in found])
+    return [garbage.kind for garbage in found]
+
+
+async def test_the_collector_removes_what_a_stopped_fork_left(
+    local: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Segments, payloads and artifacts; the id is free again, and other artifacts stay."""
+    monkeypatch.setattr("gcp_adk_store.codec.forks.SEGMENTS_PER_COMMIT", 1)
+    await fill(local)
+    for name in ("f", "g"):
+        await save(local, name, name)
+    await collected(local)  # values that were replaced
+    await stopped(local, monkeypatch, after=3, to_session_id="fork")
+    assert [] == [fault async for fault in local.check(full=True)]
+    await save(local, "mine", "saved meanwhile", session_id="fork")
+    with pytest.raises(SessionExistsError):
+        await local.fork_session(**WHO, to_session_id="fork")
+    assert GarbageKind.DELETION in await collected(local)
+
+    assert [] == await collected(local)
+    assert ["mine"] == await local.artifacts.list_artifact_keys(**OWNER, session_id="fork")
+    await local.artifacts.delete_session_artifacts(**OWNER, session_id="fork")
+    fork = await local.fork_session(**WHO, to_session_id="fork")
+    assert fork == await required(local, fork)
+    assert {name: {0: name} for name in ("f", "g")} == await texts_of(local, fork)
+
+
+async def test_a_collector_without_the_artifacts_leaves_a_stopped_fork_alone(
+    local: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It says so; the store's own removes it."""
+    await fill(local, 1)
+    await save(local, "f", "f")
+    await stopped(local, monkeypatch, after=1, to_session_id="fork")
+    with in_days(2):
+        (garbage,) = [one async for one in local.sessions.find_garbage() if one.kind is GarbageKind.DELETION]
+        assert not await local.sessions.remove_garbage(garbage)
+        assert await local.remove_garbage(garbage)
+        assert await local.remove_garbage(garbage)
+
+
+async def test_a_fork_that_was_collected_cannot_be_completed(
+    local: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process that sleeps for two days in the middle is told; nothing of its fork is left."""
+    monkeypatch.setattr("gcp_adk_store.codec.forks.SEGMENTS_PER_COMMIT", 1)
+    await fill(local)
+    await collected(local)
+    documents = local.sessions._storage.documents
+    commit, sent = documents.commit, 0
+
+    async def sleeping(writes: Any, **given: Any) -> Any:
+        nonlocal sent
+        sent += 1
+        if sent == 3:
+            assert GarbageKind.DELETION in await collected(local)
+        return await commit(writes, **given)
+
+    monkeypatch.setattr(type(documents), "commit", lambda _, writes, **given: sleeping(writes, **given))
+    with pytest.raises(UnavailableError, match=r"^fork_session .*a collector removed this fork"):
+        await local.fork_session(**WHO, to_session_id="fork")
+    monkeypatch.undo()
+
+    assert await local.sessions.get_session(**OWNER, session_id="fork") is None
+    assert GarbageKind.DELETION not in await collected(local)
+
+
+async def test_a_deletion_of_the_id_leaves_a_running_fork_alone(
+    local: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The fork is made after it."""
+    monkeypatch.setattr("gcp_adk_store.codec.forks.SEGMENTS_PER_COMMIT", 1)
+    await fill(local)
+    documents = local.sessions._storage.documents
+    commit, sent = documents.commit, 0
+
+    async def interrupted(writes: Any, **given: Any) -> Any:
+        nonlocal sent
+        sent += 1
+        if sent == 3:
+            await local.sessions.delete_session(**OWNER, session_id="fork")
+        return await commit(writes, **given)
+
+    monkeypatch.setattr(type(documents), "commit", lambda _, writes, **given: interrupted(writes, **given))
+    fork = await local.fork_session(**WHO, to_session_id="fork")
+    assert fork == await required(local, fork)

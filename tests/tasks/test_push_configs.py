@@ -1,0 +1,96 @@
+"""Push notification configs are kept by task and owner."""
+
+import asyncio
+
+import pytest
+from a2a.server.tasks import InMemoryPushNotificationConfigStore, PushNotificationConfigStore
+from a2a.types import TaskPushNotificationConfig
+
+from gcp_adk_store import InvalidInputError
+from tests.tasks.conftest import ANN, Open, of
+
+BOB = of("bob")
+
+
+async def test_configs_are_set_read_and_deleted_as_in_the_store_of_the_sdk(opened: Open) -> None:
+    """Step by step, beside its store in memory."""
+    stores: list[PushNotificationConfigStore] = [
+        InMemoryPushNotificationConfigStore(),
+        opened().push_notification_configs,
+    ]
+    seen = []
+    for store in stores:
+        told: list[object] = []
+        given = TaskPushNotificationConfig(url="https://a.example/1", token="secret")  # noqa: S106  # an example
+        told.append(await store.set_info("t/1", given, ANN))
+        assert not given.task_id
+        for config_id in ("b", "a", "a"):
+            config = TaskPushNotificationConfig(id=config_id, url=f"https://a.example/{config_id}")
+            told.append(await store.set_info("t/1", config, ANN))
+        told.append(await store.set_info("t/1", given, BOB))
+
+        async def read(store: PushNotificationConfigStore = store) -> list[object]:
+            return [
+                sorted(map(str, found))
+                for found in (
+                    await store.get_info("t/1", ANN),
+                    await store.get_info("t/1", BOB),
+                    await store.get_info("t", ANN),
+                    await store.get_info_for_dispatch("t/1"),
+                )
+            ]
+
+        told.append(await read())
+        await store.delete_info("t/1", BOB, "a")
+        await store.delete_info("t/1", ANN, "a")
+        told.append(await read())
+        await store.delete_info("t/1", ANN)
+        await store.delete_info("t/1", ANN)
+        told.append(await read())
+        seen.append(told)
+
+    assert seen[0] == seen[1]
+
+
+async def test_a_config_that_no_document_takes_is_refused_with_its_size(opened: Open) -> None:
+    """By name."""
+    config = TaskPushNotificationConfig(url="u" * 1_000_000)
+    with pytest.raises(InvalidInputError, match=r"config takes 10\d+ bytes, the limit is 921600"):
+        await opened().push_notification_configs.set_info("t", config, ANN)
+
+
+async def test_all_configs_of_an_owner_are_erased(opened: Open) -> None:
+    """Of every task, existing or not; those of other owners stay, and so does what is set later."""
+    configs = opened().push_notification_configs
+    for context in (ANN, BOB):
+        for task_id in ("t/1", "t2"):
+            for config_id in ("a", "b"):
+                given = TaskPushNotificationConfig(id=config_id, url="https://a.example")
+                await configs.set_info(task_id, given, context)
+    await configs.delete_info("t2", ANN)
+    for _ in range(2):
+        await opened().push_notification_configs.delete_owner_configs(owner="ann")
+    left = [len(await configs.get_info_for_dispatch(task_id)) for task_id in ("t/1", "t2")]
+    await configs.set_info("t/1", TaskPushNotificationConfig(url="https://a.example"), ANN)
+
+    assert [2, 2] == left
+    assert 1 == len(await configs.get_info("t/1", ANN))
+
+
+async def test_a_config_that_is_set_during_an_erasure_is_found_by_the_next(opened: Open) -> None:
+    """Each has its note, whichever comes first."""
+    store = opened()
+    configs = store.push_notification_configs
+
+    async def set_on() -> None:
+        for _ in range(10):
+            await configs.set_info("t", TaskPushNotificationConfig(url="https://a.example"), ANN)
+
+    await asyncio.gather(
+        set_on(), *(opened().push_notification_configs.delete_owner_configs(owner="ann") for _ in range(2))
+    )
+    await configs.delete_owner_configs(owner="ann")
+    documents = store.sessions.storage.documents
+
+    assert [] == await configs.get_info_for_dispatch("t")
+    assert [] == await documents.query("", "adk_pushes", all_descendants=True)

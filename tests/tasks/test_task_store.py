@@ -1,0 +1,270 @@
+"""A2A tasks are kept by owner, whole, and never lose an update unnoticed."""
+
+import asyncio
+import contextlib
+import os
+import pickle
+import random
+
+import pytest
+from a2a.server.cluster import ConcurrentTaskModificationError
+from a2a.server.tasks import InMemoryTaskStore, TaskStore
+from a2a.types import ListTasksRequest, Message, Part, Task, TaskState
+from a2a.utils.errors import InvalidParamsError
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from gcp_adk_store import InvalidInputError, Store, TaskConflictError
+from gcp_adk_store.codec.tasks import MAX_PACKED_BYTES
+from gcp_adk_store.codec.writes import Write
+from tests.tasks.conftest import ANN, Open, of, task
+
+DONE = TaskState.TASK_STATE_COMPLETED
+WORKING = TaskState.TASK_STATE_WORKING
+
+HOSTILE = ["", ".", "..", "a/b", "%2F", "%", "__x__", "ann/adk_tasks/t1", "ü🦊", "\x00\n", "a" * 400]
+
+
+def large(kilobytes: int) -> Task:
+    """Return a task that no compression makes smaller."""
+    made = task("large")
+    made.artifacts.add(artifact_id="a").parts.add(raw=os.urandom(kilobytes * 1024))
+    return made
+
+
+async def test_a_task_comes_back_whole_in_another_process(opened: Open) -> None:
+    """History, artifacts, metadata and times."""
+    made = task(at=7, context_id="c", history=[Message(message_id="m", parts=[Part(text="hello")])])
+    made.artifacts.add(artifact_id="a").parts.add(raw=b"\x00\xff")
+    made.metadata.update({"n": float("inf"), "deep": {"list": [1, None]}})
+    await opened().tasks.save(made, ANN)
+
+    assert made == await opened().tasks.get("t1", ANN)
+
+
+async def test_no_owner_reads_changes_or_deletes_the_task_of_another(opened: Open) -> None:
+    """Even by the same id, and by names that look like paths."""
+    tasks = opened().tasks
+    owners = [name for name in HOSTILE if name] + ["ann", "Ann"]
+    for number, name in enumerate(owners):
+        await tasks.save(task("same", at=number), of(name))
+    await tasks.delete("same", of("somebody else"))
+    found = [await tasks.get("same", of(name)) for name in owners]
+    pages = [await tasks.list(ListTasksRequest(), of(name)) for name in owners]
+
+    assert list(range(len(owners))) == [each.status.timestamp.seconds for each in found if each]
+    assert [1] * len(owners) == [page.total_size for page in pages]
+    assert await tasks.get("same", of("somebody else")) is None
+
+
+async def test_ids_of_any_text_name_different_tasks(opened: Open) -> None:
+    """Each comes back, and only by its own id."""
+    tasks = opened().tasks
+    for number, name in enumerate(HOSTILE):
+        await tasks.save(task(name, at=number), ANN)
+    found = [await tasks.get(name, ANN) for name in HOSTILE]
+
+    assert HOSTILE == [each.id for each in found if each]
+    assert list(range(len(HOSTILE))) == [each.status.timestamp.seconds for each in found if each]
+
+
+async def test_a_lost_update_is_refused_and_the_reader_goes_on(opened: Open) -> None:
+    """By an error that the SDK knows too, and that survives a pickle."""
+    here, there = opened().tasks, opened().tasks
+    mine = task()
+    await here.save(mine, ANN)
+    theirs = await there.get("t1", ANN)
+    assert theirs is not None
+    theirs.metadata["who"] = "they"
+    await there.save(theirs, ANN)
+    mine.metadata["who"] = "me"
+    with pytest.raises(TaskConflictError, match="save_task task_id='t1': another writer changed") as caught:
+        await here.save(mine, ANN)
+    again = await here.get("t1", ANN)
+    assert again is not None
+    again.metadata["also"] = "me"
+    await here.save(again, ANN)
+    stored = await there.get("t1", ANN)
+
+    assert isinstance(caught.value, ConcurrentTaskModificationError)
+    assert str(caught.value) == str(pickle.loads(pickle.dumps(caught.value)))  # noqa: S301  # its own
+    assert stored is not None
+    assert {"who": "they", "also": "me"} == dict(stored.metadata)
+
+
+async def test_a_task_deleted_by_another_does_not_come_back(opened: Open) -> None:
+    """A save of what was read before is refused."""
+    here, there = opened().tasks, opened().tasks
+    mine = task()
+    await here.save(mine, ANN)
+    await there.delete("t1", ANN)
+    mine.metadata["late"] = True
+    with pytest.raises(TaskConflictError, match="deleted the task"):
+        await here.save(mine, ANN)
+
+    assert await there.get("t1", ANN) is None
+
+
+async def test_a_new_object_replaces_a_task_but_does_not_reopen_one_that_ended(opened: Open) -> None:
+    """The SDK's interface gives such an object no version."""
+    tasks = opened().tasks
+    await tasks.save(task(), ANN)
+    await tasks.save(task(state=DONE, at=1), ANN)
+    await tasks.save(task(state=DONE, at=2), ANN)
+    with pytest.raises(TaskConflictError, match="ended the task"):
+        await tasks.save(task(state=WORKING, at=3), ANN)
+    stored = await tasks.get("t1", ANN)
+
+    assert stored is not None
+    assert (DONE, 2) == (stored.status.state, stored.status.timestamp.seconds)
+
+
+async def test_saving_the_same_again_changes_nothing(opened: Open) -> None:
+    """Also from an object without a version, also after the end."""
+    tasks = opened().tasks
+    made = task(state=DONE, at=1)
+    for _ in range(2):
+        await tasks.save(made, ANN)
+        await opened().tasks.save(task(state=DONE, at=1), ANN)
+
+    assert made == await tasks.get("t1", ANN)
+
+
+async def test_of_two_writers_of_the_same_change_one_is_refused(opened: Open) -> None:
+    """Two that counted to the same number did not count twice."""
+    tasks = opened().tasks
+    await tasks.save(task(), ANN)
+    one, two = await tasks.get("t1", ANN), await tasks.get("t1", ANN)
+    assert one is not None
+    assert two is not None
+    for each in (one, two):
+        each.metadata["n"] = 1
+    await tasks.save(one, ANN)
+
+    with pytest.raises(TaskConflictError):
+        await tasks.save(two, ANN)
+
+
+async def test_a_large_task_comes_back_and_shrinks_and_goes_without_a_trace(opened: Open) -> None:
+    """Its pieces are written, replaced and removed with it."""
+    store = opened()
+    made = large(2500)
+    await store.tasks.save(made, ANN)
+    read = await opened().tasks.get("large", ANN)
+    counts = [await pieces(store)]
+    made.metadata["more"] = 1
+    await store.tasks.save(made, ANN)
+    counts.append(await pieces(store))
+    listed = await store.tasks.list(ListTasksRequest(), ANN)
+    unread = opened().tasks
+    await unread.save(task("large"), ANN)
+    counts.append(await pieces(store))
+    await unread.save(large(1000), ANN)
+    counts.append(await pieces(store))
+    await unread.delete("large", ANN)
+    counts.append(await pieces(store))
+
+    assert read is not None
+    assert read.artifacts == made.artifacts
+    assert [made] == list(listed.tasks)
+    assert [3, 3, 0, 2, 0] == counts
+
+
+async def pieces(store: Store) -> int:
+    """Return how many pieces are stored, of any task."""
+    return len(await store.sessions.storage.documents.query("", "adk_pieces", all_descendants=True))
+
+
+async def test_a_task_that_no_commit_takes_is_refused_with_its_size(opened: Open) -> None:
+    """Before anything is sent."""
+    with pytest.raises(InvalidInputError, match=rf"takes \d+ bytes after .* limit is {MAX_PACKED_BYTES}"):
+        await opened().tasks.save(large(9 * 1024 + 1), ANN)
+    with pytest.raises(InvalidInputError, match="context_id takes 1501 bytes, the limit is 1500"):
+        await opened().tasks.save(task(context_id="c" * 1501), ANN)
+    with pytest.raises(InvalidInputError, match="task_id takes 1501 bytes"):
+        await opened().tasks.get("t" * 1501, ANN)
+
+
+async def test_pages_filters_and_totals_are_those_of_the_sdk(opened: Open) -> None:
+    """Its store in memory is the oracle, page by page, over random tasks."""
+    chosen = random.Random(7)  # noqa: S311  # keeps no secret
+    oracle: TaskStore = InMemoryTaskStore()
+    ours: TaskStore = opened().tasks
+    for number in range(40):
+        made = task(
+            f"t{chosen.randrange(100)}-{number}",
+            chosen.choice([WORKING, DONE]),
+            context_id=chosen.choice(["c1", "c2"]),
+            at=chosen.choice([None, *range(5)]),
+        )
+        await oracle.save(made, ANN)
+        await ours.save(made, ANN)
+    filters = [
+        ListTasksRequest(page_size=7),
+        ListTasksRequest(page_size=3, context_id="c1"),
+        ListTasksRequest(page_size=100, status=DONE),
+        ListTasksRequest(page_size=4, status_timestamp_after=Timestamp(seconds=2)),
+        ListTasksRequest(context_id="c3"),
+    ]
+    for params in filters:
+        while True:
+            expected, found = await oracle.list(params, ANN), await ours.list(params, ANN)
+            assert expected == found
+            if not expected.next_page_token:
+                break
+            params.page_token = expected.next_page_token
+
+
+@pytest.mark.parametrize("wrong", [{"page_token": "x"}, {"page_token": "e30"}, {"page_size": 101}])
+async def test_a_page_that_cannot_be_is_refused_as_the_sdk_does(
+    opened: Open, wrong: dict[str, object]
+) -> None:
+    """By its error for clients."""
+    with pytest.raises(InvalidParamsError):
+        await opened().tasks.list(ListTasksRequest(**wrong), ANN)  # type: ignore[arg-type]  # one of two
+
+
+async def test_an_owner_resolver_decides_whose_a_task_is(opened: Open) -> None:
+    """For a tenant, say."""
+    tasks = opened(task_owner_resolver=lambda context: context.user.user_name[:1]).tasks
+    await tasks.save(task(), of("ann"))
+
+    assert await tasks.get("t1", of("alice")) is not None
+    assert await tasks.get("t1", of("bob")) is None
+
+
+async def test_all_tasks_of_an_owner_are_erased_with_their_pieces(opened: Open) -> None:
+    """Damaged ones too; those of other owners stay."""
+    store = opened()
+    for number in range(3):
+        await store.tasks.save(task(f"t{number}"), ANN)
+    await store.tasks.save(large(1000), ANN)
+    await store.tasks.save(task(), of("ann/adk_tasks/t1"))
+    await store.sessions.storage.documents.commit(
+        [Write(path="adk_owners/ann/adk_tasks/damaged", fields={"format": "none"})],
+        repeatable_when_unanswered=True,
+    )
+    for _ in range(2):
+        await opened().tasks.delete_owner_tasks(owner="ann")
+
+    left = await store.sessions.storage.documents.query("", "adk_tasks", all_descendants=True)
+    assert ["adk_owners/ann%2Fadk_tasks%2Ft1/adk_tasks/t1"] == [document.path for document in left]
+    assert 0 == await pieces(store)
+    assert 0 == (await store.tasks.list(ListTasksRequest(), ANN)).total_size
+
+
+async def test_what_is_saved_during_an_erasure_is_never_left_in_part(opened: Open) -> None:
+    """It is erased or whole: its pieces go with it."""
+    store = opened()
+    made = large(1000)
+    await store.tasks.save(made, ANN)
+
+    async def save_on() -> None:
+        for number in range(5):
+            made.metadata["n"] = number
+            with contextlib.suppress(TaskConflictError):
+                await store.tasks.save(made, ANN)
+
+    await asyncio.gather(save_on(), opened().tasks.delete_owner_tasks(owner="ann"))
+    found = await opened().tasks.get("large", ANN)
+
+    assert (0 if found is None else 2) == await pieces(store)

@@ -1,0 +1,90 @@
+"""Documents of A2A tasks are written as docs/data-model.md says, and damaged ones are refused by name."""
+
+import hashlib
+import zlib
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from gcp_adk_store.codec.tasks import Packed, TaskHeader, TaskLayout, read_config, unpack_task
+from gcp_adk_store.codec.writes import Document, Must, Write
+from gcp_adk_store.errors import StoredDataError
+from gcp_adk_store.model.expiry import Expiry
+
+BODY = b"a task"
+PATH = "adk_owners/a%2Fnn/adk_tasks/t1"
+FIELDS: dict[str, Any] = {
+    "format": 1,
+    "owner": "a/nn",
+    "id": "t1",
+    "context_id": "c",
+    "state": 2,
+    "save": "f" * 32,
+    "sha256": hashlib.sha256(BODY).hexdigest(),
+    "pieces": 0,
+    "body": zlib.compress(BODY),
+    "ttl_s": 60,
+    "expire_at": datetime.fromtimestamp(1060, UTC),
+    "seconds": 7,
+    "nanos": 8,
+}
+
+
+def document(fields: dict[str, Any], path: str = PATH) -> Document:
+    """Return a document that was written at 1000 and read then."""
+    return Document(path=path, fields=fields, update_time="1000.000000000", read_time=1000.0)
+
+
+def test_a_task_is_written_as_the_data_model_says_and_read_back() -> None:
+    """Every field, and its path."""
+    header = TaskHeader(id="t1", context_id="c", state=2, time=(7, 8))
+    writes = TaskLayout("adk").put_task(
+        "a/nn",
+        header,
+        Packed.of(BODY),
+        save_id="f" * 32,
+        must=Must.BE_ABSENT,
+        expiry=Expiry(ttl_s=60, at=1060),
+    )
+    stored = TaskLayout("adk").read_task(document(FIELDS))
+
+    assert [Write(path=PATH, fields=FIELDS, must=Must.BE_ABSENT)] == writes
+    assert header == stored.header
+    assert stored.packed is not None
+    assert BODY == unpack_task(stored, stored.packed)
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"format": 2}, "has format 2, this release reads 1; upgrade"),
+        ({"format": "secret"}, "has format str"),
+        ({"id": "other"}, "cannot be right: id"),
+        ({"state": "secret"}, "cannot be right: state"),
+        ({"pieces": 1_000_000}, "cannot be right: pieces"),
+        ({"sha256": "secret"}, "cannot be right: sha256"),
+        ({"nanos": -1}, "cannot be right: nanos"),
+    ],
+)
+def test_a_damaged_task_is_refused_by_the_name_of_its_field(change: dict[str, Any], says: str) -> None:
+    """And by its path, never by content."""
+    with pytest.raises(StoredDataError, match=says) as caught:
+        TaskLayout("adk").read_task(document(FIELDS | change))
+
+    assert PATH in str(caught.value)
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("body", [b"", b"secret", zlib.compress(b"secret"), zlib.compress(BODY)[:-1]])
+def test_a_damaged_body_is_refused(body: bytes) -> None:
+    """Whether it unpacks or not."""
+    stored = TaskLayout("adk").read_task(document(FIELDS))
+    with pytest.raises(StoredDataError, match=r"cannot be right: (body|sha256)"):
+        unpack_task(stored, body)
+
+
+def test_a_config_of_another_format_is_refused() -> None:
+    """As a task is."""
+    with pytest.raises(StoredDataError, match="has format 9"):
+        read_config(document({"format": 9, "body": b""}, "adk_pushes/t/adk_owners/o/adk_configs/c"))
