@@ -7,6 +7,9 @@
     ├── SessionMissingError      create the session      is ADK's SessionNotFoundError
     ├── SessionExistsError       pick another id         is ADK's AlreadyExistsError
     ├── SessionConflictError     reload, decide again    is ADK's StaleSessionError
+    │   └── TurnLostError        stop: another turn has begun
+    ├── SessionBusyError         try again later, or interrupt the turn that it names
+    ├── SessionInboxFullError    try again later
     ├── PointMissingError        choose a point that the session has
     ├── InitialStateUnknownError choose a later point, or leave out the keys that it names
     ├── TaskConflictError        get the task, decide again
@@ -78,6 +81,40 @@ class SessionExistsError(StoreError, AlreadyExistsError):
 
 class SessionConflictError(StoreError, StaleSessionError):
     """Another writer advanced the session first; nothing was written."""
+
+
+class TurnLostError(SessionConflictError):
+    """The turn that an append belongs to has ended, or another one took its place; nothing was written."""
+
+
+class SessionBusyError(StoreError):
+    """Another turn of the session runs; nothing was written.
+
+    Attributes:
+        holder: Names the one who runs it.
+        fence: Its number.
+        until: When it ends if its holder does not renew it, in Unix seconds of Firestore's clock.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        holder: str = "",
+        fence: int = 0,
+        until: float = 0.0,
+        operation: str = "",
+        key: str = "",
+        retry_after_s: float | None = None,
+    ) -> None:
+        super().__init__(message, operation=operation, key=key, retry_after_s=retry_after_s)
+        self.holder = holder
+        self.fence = fence
+        self.until = until
+
+
+class SessionInboxFullError(StoreError):
+    """As many messages wait for a turn of the session as may, or as many bytes; nothing was written."""
 
 
 class PointMissingError(StoreError):

@@ -234,6 +234,11 @@ class SessionOptions(TypedDict, total=False):
     """What reading an event does when large content of it is gone or damaged: ``raise`` (default) raises
     PayloadMissingError; ``placeholder`` puts a text in its place that names it, and logs a warning. A state
     value that is gone is always an error."""
+    durability: Literal["event", "turn"]
+    """When an append returns: ``event`` (default) once its event is stored; ``turn`` once the order of the
+    event is certain, except for the last event of a turn (ADK's final response), which waits until all before
+    it are stored. A process that is killed can lose the end of a turn that runs, never an end of a turn that
+    was acknowledged; what is stored is always the beginning of what was appended."""
     default_ttl_seconds: float | None
     """*ttl_seconds* of sessions that are made without one, such as those that ADK's servers make; ``None``
     (default) keeps them for good."""
@@ -246,6 +251,7 @@ class StoreOptions(TypedDict, total=False):
 
     on_conflict: Literal["raise", "merge"]
     on_missing_payload: Literal["raise", "placeholder"]
+    durability: Literal["event", "turn"]
     default_ttl_seconds: float | None
     session_limits: SessionLimits | None
     artifact_limits: ArtifactLimits | None
@@ -296,6 +302,11 @@ def names_ids() -> bool:
 def default_project() -> str | None:
     """Return ``GOOGLE_CLOUD_PROJECT``, which overrides the project of the credentials."""
     return os.environ.get("GOOGLE_CLOUD_PROJECT") or None
+
+
+def adk_default_app() -> str | None:
+    """Return ``ADK_DEFAULT_APP_NAME``, the app of requests to ADK's server that name none."""
+    return os.environ.get("ADK_DEFAULT_APP_NAME") or None
 
 
 def default_credentials_file() -> str | None:

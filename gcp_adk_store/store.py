@@ -28,6 +28,7 @@ from gcp_adk_store.settings import (
 )
 from gcp_adk_store.store_methods import StoreMethods
 from gcp_adk_store.tasks.sdk import needs_a2a
+from gcp_adk_store.turns.running import Turns
 
 if TYPE_CHECKING:
     from gcp_adk_store.memory.service import FirestoreMemoryService
@@ -55,6 +56,7 @@ class Store(StoreMethods, OfOneProcess, Closing):
             Expiry.begin(task_ttl_s, now=0)  # refuses an invalid one
         self._sessions = sessions
         self._artifacts = artifacts
+        self._turns = Turns(sessions)
         self._options = options
         extract = options.get("extract")
         if options.get("index_on_append"):
@@ -207,6 +209,11 @@ class Store(StoreMethods, OfOneProcess, Closing):
             limits=options.get("artifact_limits"),
         )
         return cls(sessions=sessions, artifacts=artifacts or None, **options)
+
+    @property
+    def turns(self) -> Turns:
+        """The turns of the sessions: one at a time in each, in all processes."""
+        return self._turns
 
     @cached_property
     def tasks(self) -> "FirestoreTaskStore":

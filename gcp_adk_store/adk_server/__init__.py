@@ -14,6 +14,7 @@ if TYPE_CHECKING:
         session_service,
         task_store,
     )
+    from gcp_adk_store.adk_server.turns import one_turn_at_a_time
 
 __all__ = [
     "answer_errors",
@@ -21,6 +22,7 @@ __all__ = [
     "lifespan",
     "memory_service",
     "missing_bucket",
+    "one_turn_at_a_time",
     "register",
     "session_service",
     "task_store",
@@ -39,5 +41,6 @@ __getattr__ = importer(
             "session_service",
             "task_store",
         ),
+        "turns": ("one_turn_at_a_time",),
     },
 )

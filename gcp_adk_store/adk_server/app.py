@@ -14,8 +14,10 @@ from gcp_adk_store.adk_server.services import close_services
 from gcp_adk_store.errors import (
     ArtifactConflictError,
     InvalidInputError,
+    SessionBusyError,
     SessionConflictError,
     SessionExistsError,
+    SessionInboxFullError,
     SessionMissingError,
     StoreError,
     TaskConflictError,
@@ -30,6 +32,8 @@ _STATUSES: Final[dict[type[StoreError], int]] = {
     SessionMissingError: 404,
     SessionExistsError: 409,
     SessionConflictError: 409,
+    SessionBusyError: 409,
+    SessionInboxFullError: 409,
     ArtifactConflictError: 409,
     TaskConflictError: 409,
     UnavailableError: 503,
@@ -53,6 +57,7 @@ def answer_errors(app: FastAPI) -> None:
     | ``InvalidInputError`` | 400 |
     | ``SessionMissingError`` | 404 |
     | ``SessionExistsError`` and the errors of conflicts: ``...ConflictError`` | 409 |
+    | ``SessionBusyError``, ``SessionInboxFullError`` | 409, the first with ``Retry-After`` |
     | ``UnavailableError``, ``OverloadedError`` | 503, with ``Retry-After`` |
 
     ADK answers most of them with 500, and all other errors keep that: a client cannot repair missing
@@ -65,8 +70,8 @@ def answer_errors(app: FastAPI) -> None:
     """
     if app.middleware_stack is not None:
         raise RuntimeError("answer_errors() comes after get_fast_api_app() and before it serves")
-    app.add_exception_handler(StoreError, _answer)
-    app.add_exception_handler(HTTPException, _answer)
+    app.add_exception_handler(StoreError, answer)
+    app.add_exception_handler(HTTPException, answer)
 
 
 def tune_gc() -> None:
@@ -84,7 +89,8 @@ def tune_gc() -> None:
     gc.set_threshold(2_000, 10, 100)
 
 
-async def _answer(request: Request, exc: Exception) -> Response:
+async def answer(request: Request, exc: Exception) -> Response:
+    """Return the answer to a request that *exc* ended."""
     # ADK's catch-all raises a 500 from the original error.
     told = exc.__cause__ if isinstance(exc, HTTPException) and exc.status_code == _FAILED else exc
     if isinstance(told, StoreError):
@@ -98,6 +104,8 @@ async def _answer(request: Request, exc: Exception) -> Response:
             logger.error("%s: %s", detail, told, exc_info=told)
         else:
             detail += f": {told}"
+            if told.retry_after_s is not None:
+                headers["Retry-After"] = str(max(1, math.ceil(told.retry_after_s)))
         exc = HTTPException(status, detail=detail, headers=headers)
     elif not isinstance(exc, HTTPException):
         raise exc

@@ -186,6 +186,21 @@ async def missing_bucket(*, session_uri: str | None, artifact_uri: str | None) -
     return None
 
 
+def only_session_service() -> FirestoreSessionService:
+    """Return the session service of the one URI that this process uses.
+
+    Raises:
+        InvalidInputError: it uses none, or several.
+    """
+    with _guard:
+        found = [service for _, service in _made if isinstance(service, FirestoreSessionService)]
+    if len(found) != 1:
+        raise InvalidInputError(
+            f"this process uses {len(found)} session services of URIs; pass turns=Turns(service) of one"
+        )
+    return found[0]
+
+
 async def close_services() -> None:
     """Close the connections of all services of URIs; a later call of a service opens its own again."""
     with _guard:

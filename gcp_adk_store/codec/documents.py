@@ -16,7 +16,7 @@ import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Final
 
 from gcp_adk_store.codec.fields import FORMAT, first_heads, kept_until, of_part, places, times, update
@@ -220,11 +220,19 @@ class Layout:
         ]
 
     def append(
-        self, key: SessionKey, append: Append, marker: Marker, expiry: Expiry | None = None
+        self,
+        key: SessionKey,
+        append: Append,
+        marker: Marker,
+        expiry: Expiry | None = None,
+        *,
+        turn_until: float | None = None,
+        inbox: Sequence[str] | None = None,
     ) -> list[Write]:
         """Return the writes that add events and their state delta, the session's first.
 
-        They require the session exactly as *marker* describes it.
+        They require the session exactly as *marker* describes it. *turn_until* moves the end of its turn, and
+        *inbox* replaces the messages that wait for one.
         """
         fields: dict[str, FieldValue] = {
             "last_update_time": append.timestamp,
@@ -236,6 +244,12 @@ class Layout:
         if expiry is not None:
             fields |= times(expiry)
         mask: list[FieldPath] = [(name,) for name in fields]
+        if turn_until is not None:
+            fields["turn"] = {"until": datetime.fromtimestamp(turn_until, UTC)}
+            mask.append(("turn", "until"))
+        if inbox is not None:
+            fields["inbox"] = list(inbox)
+            mask.append(("inbox",))
         union = {"tail": list(append.texts), **places(append.spilled)}
         state = encode_state(append.delta.session)
         if state:

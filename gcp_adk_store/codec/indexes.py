@@ -24,6 +24,8 @@ UNINDEXED_FIELDS: Final = {
         "cut",
         "expire_at",
         "parts_expire_at",
+        "turn",
+        "inbox",
         "turns",
         "last_turn",
         "title",

@@ -16,6 +16,7 @@ from gcp_adk_store.codec.fields import FORMAT, places, times, update
 from gcp_adk_store.codec.initial import initial_fields
 from gcp_adk_store.codec.packing import MAX_SEGMENTS
 from gcp_adk_store.codec.summaries import summary_fields
+from gcp_adk_store.codec.turns import ended
 from gcp_adk_store.codec.values import FieldValue, encode_state
 from gcp_adk_store.codec.writes import Delete, Write
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
@@ -94,6 +95,7 @@ def restore(
         "cut": _runs(rewound.cut),
         **summary_fields(summary),
         **places(stored.spilled),
+        **ended(stored.turn),
     }
     if expiry is not None:
         header |= times(expiry)

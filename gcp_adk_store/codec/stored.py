@@ -37,6 +37,7 @@ from gcp_adk_store.model.payloads import PayloadPlace, PayloadRef
 from gcp_adk_store.model.segment_numbers import Cut, are_runs, newest_live
 from gcp_adk_store.model.sessions import Origin, Segment, StoredSession
 from gcp_adk_store.model.summaries import Turns
+from gcp_adk_store.model.turns import MAX_HOLDER, Turn
 
 _EPOCH: Final = datetime.fromtimestamp(0, UTC)
 
@@ -56,6 +57,7 @@ HEADER_FIELDS: Final = (
     "expire_at",
     "parts_expire_at",
     "chain",
+    "turn",
     "restores",
     "cut",
     "turns",
@@ -64,6 +66,9 @@ HEADER_FIELDS: Final = (
 """The part of a session that a listing reads: everything but its events."""
 
 HEADER_WITHOUT_STATE: Final = tuple(field for field in HEADER_FIELDS if field != "state")
+
+TURN_FIELDS: Final = (*HEADER_WITHOUT_STATE, "inbox")
+"""What is read to take a turn."""
 
 
 class _Body(DocumentFields):
@@ -186,6 +191,22 @@ class _Expiry(DocumentFields):
     parts_expire_at: Annotated[datetime, Field(ge=_EPOCH)] | None = None
 
 
+class _TurnMap(BaseModel):
+    model_config = ConfigDict(strict=True)
+
+    fence: Count
+    holder: Annotated[str, Field(max_length=MAX_HOLDER)] = ""
+    until: Annotated[datetime, Field(ge=_EPOCH)] | None = None
+    abort: bool = False
+
+
+class _Turn(DocumentFields):
+    newest = FORMAT
+
+    turn: _TurnMap | None = None
+    inbox: list[str] = Field(default_factory=list)
+
+
 def read_session(document: Document) -> StoredSession:
     """Return the session in *document*."""
     fields = read_fields(_Session, document)
@@ -252,6 +273,8 @@ def read_chunk(document: Document) -> bytes:
 def _session(document: Document, fields: _Header, state: dict[str, Any]) -> StoredSession:
     head = read_fields(_Head, document) if has_chain(document) else None
     cut = head.runs if head else ()
+    has_turn = "turn" in document.fields or "inbox" in document.fields
+    turns = read_fields(_Turn, document) if has_turn and head else _Turn()
     if not are_runs(cut, sealed=fields.sealed):
         raise wrong(document, "cut")
     if (fields.sealed_max is None) != (newest_live(fields.sealed, cut) is None):
@@ -273,7 +296,14 @@ def _session(document: Document, fields: _Header, state: dict[str, Any]) -> Stor
         restores=head.restores if head else 0,
         cut=cut,
         turns=_turns(document, fields.rev),
+        turn=None if turns.turn is None else _turn(turns.turn),
+        inbox=tuple(turns.inbox),
     )
+
+
+def _turn(fields: _TurnMap) -> Turn:
+    until = None if fields.until is None else fields.until.timestamp()
+    return Turn(fence=fields.fence, holder=fields.holder, until=until, abort=fields.abort)
 
 
 def _turns(document: Document, revision: int) -> Turns | None:

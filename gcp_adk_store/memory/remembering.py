@@ -58,9 +58,14 @@ class Remembering:
             self._followed.forget(lambda known: known == key)
             logger.warning("%s waits for its next append to be remembered: too many wait already", key)
             return
-        new = [event] if self._followed.get(key) else list(session.events)
+        sessions = waiting.setdefault(key.owner, {})
+        if self._followed.get(key):
+            sessions.setdefault(key, []).append(event)
+        else:
+            stored = _up_to(event, session.events)
+            ids = {each.id for each in stored}
+            sessions[key] = stored + [each for each in sessions.get(key, []) if each.id not in ids]
         self._followed.put(key, value=True)
-        waiting.setdefault(key.owner, {}).setdefault(key, []).extend(new)
         # A fact may need the whole turn.
         if self._extract is None or (event.author != "user" and event.is_final_response()):
             self._start(loop, key.owner)
@@ -101,9 +106,7 @@ class Remembering:
         if self._extract is None:
             await self._memory.add_events_to_memory(**user, session_id=key.session, events=events)
             return
-        # Appends that shared a commit may have caught up with each other's events.
-        once = list({event.id: event for event in events}.values())
-        new = await self._memory.select_new_events(**user, events=once)
+        new = await self._memory.select_new_events(**user, events=events)
         if not new:
             return
         found = self._extract(new)
@@ -116,3 +119,9 @@ class Remembering:
             self._tasks.pop(loop, None)
             for sessions in self._waiting.pop(loop, {}).values():
                 self._followed.forget(lambda known, lost=sessions: known in lost)  # type: ignore[misc]
+
+
+def _up_to(event: Event, events: Sequence[Event]) -> list[Event]:
+    """Return *events* up to *event*: those behind it may not be stored yet."""
+    at = next((at for at in reversed(range(len(events))) if events[at].id == event.id), None)
+    return [*events[:at], event]

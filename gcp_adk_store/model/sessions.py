@@ -15,10 +15,11 @@ from gcp_adk_store.model.payloads import PayloadPlace, PayloadRef
 from gcp_adk_store.model.segment_numbers import Cut, live_numbers
 from gcp_adk_store.model.state import ScopedState, overlay
 from gcp_adk_store.model.summaries import Turns
+from gcp_adk_store.model.turns import Turn
 
 _MARKER: Final = re.compile(
     r"([^/]+)/([0-9]{1,18})/((?:[0-9]{1,18}\.[0-9]{9})?)(?:/([0-9]{1,12})/([0-9]{1,12})/([0-9]{1,12})?)?"
-    r"(?:#([0-9a-f]{64})(?::([0-9]{1,18}))?)?(?:!([0-9]{1,18})/((?:[0-9a-f]{16})?))?"
+    r"(?:#([0-9a-f]{64})(?::([0-9]{1,18}))?)?(?:!([0-9]{1,18})/((?:[0-9a-f]{16})?))?(?:@([0-9]{1,18}))?"
 )
 
 
@@ -48,6 +49,8 @@ class Marker:
     """The session's expiry, ``None`` without a time to live."""
     chain: bytes | None = None
     """The head of the session's chain; ``None`` for a session in format 1, which has no chain."""
+    fence: int = 0
+    """The number of the session's newest turn, 0 without one."""
     restores: int = 0
     """How often the session was restored: a restore takes the revision back, too."""
     turns: Turns | None = None
@@ -69,7 +72,9 @@ class Marker:
         match = _MARKER.fullmatch(text or "")
         if match is None:
             return None
-        epoch, revision, update_time, ttl_s, at, parts_at, chain, restores, turns, last = match.groups()
+        epoch, revision, update_time, ttl_s, at, parts_at, chain, restores, turns, last, fence = (
+            match.groups()
+        )
         expiry = None
         if ttl_s is not None:
             expiry = Expiry(ttl_s=int(ttl_s), at=int(at), parts_at=int(parts_at) if parts_at else None)
@@ -79,6 +84,7 @@ class Marker:
             update_time=update_time,
             expiry=expiry,
             chain=None if chain is None else bytes.fromhex(chain),
+            fence=int(fence or 0),
             restores=int(restores or 0),
             turns=None if turns is None else Turns(count=int(turns), last=last),
         )
@@ -106,7 +112,9 @@ class Marker:
             text += f"#{self.chain.hex()}"
         if self.restores:
             text += f":{self.restores}"
-        return text if self.turns is None else f"{text}!{self.turns.count}/{self.turns.last}"
+        if self.turns is not None:
+            text += f"!{self.turns.count}/{self.turns.last}"
+        return f"{text}@{self.fence}" if self.fence else text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,6 +160,10 @@ class StoredSession:
     """Its state at its creation or its payload; ``None`` if unknown or in its first live segment."""
     create_time: float | None = None
     """Unix time in seconds; ``None`` in a read without the tail."""
+    turn: Turn | None = None
+    """Its turn, ``None`` for one that never had any."""
+    inbox: Sequence[str] = ()
+    """The messages that wait for a turn, in order; empty in a listing."""
     origin: Origin | None = None
     """What the session is a fork of, ``None`` if it is no fork."""
     chain_from: int = 0
@@ -179,6 +191,7 @@ class StoredSession:
             update_time=self.update_time,
             expiry=self.expiry,
             chain=self.chain,
+            fence=self.turn.fence if self.turn is not None else 0,
             restores=self.restores,
             turns=self.turns,
         )
@@ -254,28 +267,39 @@ class Settlement(enum.Enum):
     MISSING = "the session is gone"
     RETRY = "it is not stored, and nothing stands against sending it again"
     STALE = "it is not stored, and another writer was first"
+    LOST = "it is not stored, and its turn has ended"
     RESTORED = "it is not stored, and the session was restored to an earlier point"
 
 
 def settle(
-    append: Append, *, marker: Marker, stored: StoredSession | None, newest: Sequence[str]
+    append: Append,
+    *,
+    marker: Marker,
+    stored: StoredSession | None,
+    newest: Sequence[str],
+    turn: tuple[str, int] | None = None,
 ) -> Settlement:
     """Return the outcome of *append*, which required *marker*, from the session as it is *stored* now.
 
     *newest* are its newest events, in append order: at least as many as :func:`events_to_settle` says. A
-    session that does not exist is ``None``.
+    session that does not exist is ``None``. *turn* is the epoch and the fence of the turn that the append is
+    part of, if any.
     """
     if stored is None or stored.epoch != marker.epoch:
         return Settlement.MISSING
-    if stored.restores != marker.restores:  # revisions before and after it do not compare
-        return Settlement.OVERTAKEN if append.texts[0] in newest else Settlement.RESTORED
-    if stored.revision == marker.revision:
-        return Settlement.RETRY  # another process only sealed the tail
+    is_lost = turn is not None and turn != (stored.epoch, stored.marker.fence)
     count = len(append.texts)
-    if stored.revision == marker.revision + count and [*append.texts] == [*newest[-count:]]:
-        return Settlement.LANDED
-    # One commit stores all of them or none.
-    return Settlement.OVERTAKEN if append.texts[0] in newest else Settlement.STALE
+    outcome = Settlement.STALE
+    if stored.restores != marker.restores:  # revisions before and after it do not compare
+        outcome = Settlement.OVERTAKEN if append.texts[0] in newest else Settlement.RESTORED
+    elif stored.revision == marker.revision:
+        outcome = Settlement.RETRY  # another process only sealed the tail
+    elif stored.revision == marker.revision + count and [*append.texts] == [*newest[-count:]]:
+        outcome = Settlement.LANDED
+    elif append.texts[0] in newest:  # one commit stores all of them or none
+        outcome = Settlement.OVERTAKEN
+    has_landed = outcome in (Settlement.LANDED, Settlement.OVERTAKEN)
+    return Settlement.LOST if is_lost and not has_landed else outcome
 
 
 def events_to_settle(marker: Marker, stored: StoredSession) -> int | None:

@@ -37,6 +37,7 @@ class Bounds:
         deadlines_s: Mapping[str, float],
         names_ids: Callable[[], bool],
         limiter: Limiter | None = None,
+        ready: Callable[[Operation], Coroutine[Any, Any, None]] | None = None,
     ) -> None:
         """Prepare bounds; without *limiter* any number of operations may run.
 
@@ -45,6 +46,7 @@ class Bounds:
             system: The service behind it, for telemetry.
             deadlines_s: Deadlines in seconds by the method's name.
             limiter: The permits that operations acquire.
+            ready: Waits for what an operation must see, before it begins; not for one that is not *limited*.
             names_ids: Whether spans tell the ids of users and sessions; asked for each operation.
 
         Raises:
@@ -58,6 +60,7 @@ class Bounds:
         self._system = system
         self._deadlines_s = dict(deadlines_s)
         self._limiter = limiter
+        self._ready = ready
         self._names_ids = names_ids
 
     def begin(
@@ -79,6 +82,11 @@ class Bounds:
         )
         telemetry.begin(operation, self._names_ids)
         return operation
+
+    async def ready(self, operation: Operation) -> None:
+        """Wait until *operation* may begin."""
+        if self._ready is not None:
+            await self._ready(operation)
 
     async def run(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Run *work* as one of those that may run at a time.
@@ -115,6 +123,7 @@ def operation(method: Method | None = None, /, *, limited: bool = True) -> Any:
         running = bounds.begin(method, args, kwargs)
         with Entered(running, ends=True):
             if limited:
+                await bounds.ready(running)
                 return await bounds.run(lambda: method(*args, **kwargs))
             return await method(*args, **kwargs)
 
@@ -123,6 +132,7 @@ def operation(method: Method | None = None, /, *, limited: bool = True) -> Any:
         running = args[0].bounds.begin(method, args, kwargs)
         items = method(*args, **kwargs)
         failure: BaseException | None = None
+        await args[0].bounds.ready(running)
         try:
             # Step by step: between two of them the caller's own code runs, in the same context.
             while True:

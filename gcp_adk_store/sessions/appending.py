@@ -1,10 +1,7 @@
 """Append events: those of one process that wait for each other on a session go in one commit."""
 
 import asyncio
-import copy
-from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import reduce
 from typing import Literal
 
@@ -15,7 +12,6 @@ from gcp_adk_store.errors import InvalidInputError, OverloadedError, StoreError
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.sessions import Append
 from gcp_adk_store.model.state import split_scopes
-from gcp_adk_store.operations import forks
 from gcp_adk_store.operations.bounds import Bounds, operation
 from gcp_adk_store.operations.limiter import Limiter
 from gcp_adk_store.operations.lru import Lru
@@ -30,85 +26,12 @@ from gcp_adk_store.sessions.appends import (
 )
 from gcp_adk_store.sessions.completion import Found
 from gcp_adk_store.sessions.handle import mark, marker_of
+from gcp_adk_store.sessions.queues import Behind, Queues, Waiting, again
 from gcp_adk_store.sessions.reader import SessionReader
 from gcp_adk_store.sessions.recorder import SessionRecorder
+from gcp_adk_store.sessions.storage import SessionStorage
+from gcp_adk_store.sessions.turn import held
 from gcp_adk_store.settings import SessionLimits
-
-
-@dataclass(eq=False, slots=True)
-class _Waiting:
-    """An append that waits for the permit of its session, or for the commit that it goes with."""
-
-    session: Session
-    event: Event
-    loop: asyncio.AbstractEventLoop
-    spelled: SpelledEvent | None = None
-    is_in_handle: bool = False
-    """Whether the handle held an event of this id before."""
-    held: Event | None = None
-    """The event in the handle, once it is there."""
-    outcome: "asyncio.Future[Event] | None" = None
-    """Set once a commit is to include it."""
-
-    @property
-    def is_rewind(self) -> bool:
-        """Whether ADK's rewind made the event: its state delta depends on what is stored."""
-        return self.event.actions.rewind_before_invocation_id is not None
-
-    @property
-    def may_share(self) -> bool:
-        """Whether other events may be in its commit: it has no payloads, which are written before."""
-        return self.spelled is not None and not self.spelled.change.has_payloads and not self.is_rewind
-
-    @property
-    def size(self) -> int:
-        """Bytes of its text, once it is spelled."""
-        return 0 if self.spelled is None else sum(len(text.encode()) for text in self.spelled.append.texts)
-
-    def begin(self) -> None:
-        """Let a commit include it."""
-        self.outcome = self.loop.create_future()
-
-    def end(self, failure: BaseException | None = None) -> None:
-        """Set its outcome, unless it has one."""
-        if self.outcome is None or self.outcome.done():
-            return
-        if failure is None:
-            self.outcome.set_result(self.event)
-        elif isinstance(failure, StoreError):
-            self.outcome.set_exception(failure)
-        else:
-            self.outcome.cancel()
-
-
-class Queues:
-    """Appends that wait, in their order, by event loop and session."""
-
-    def __init__(self) -> None:
-        forks.begin(self)
-
-    def begin(self) -> None:
-        """Start without appends; in a forked child, those of the parent do not run."""
-        self._queues: dict[tuple[asyncio.AbstractEventLoop, SessionKey], deque[_Waiting]] = {}
-
-    def add(self, key: SessionKey, waiting: _Waiting) -> None:
-        """Let *waiting* be the last."""
-        self._queues.setdefault((waiting.loop, key), deque()).append(waiting)
-
-    def first(self, key: SessionKey, loop: asyncio.AbstractEventLoop) -> _Waiting | None:
-        """Return the append that waits longest; ``None`` if none waits."""
-        queue = self._queues.get((loop, key))
-        return queue[0] if queue else None
-
-    def take(self, key: SessionKey, waiting: _Waiting) -> bool:
-        """Let *waiting* wait no longer; return whether it did until now."""
-        queue = self._queues.get((waiting.loop, key), deque())
-        if waiting not in queue:
-            return False
-        queue.remove(waiting)
-        if not queue:
-            del self._queues[waiting.loop, key]
-        return True
 
 
 class AppendMethods(BaseSessionService):
@@ -121,6 +44,7 @@ class AppendMethods(BaseSessionService):
     _on_conflict: Literal["raise", "merge"]
     _limits: SessionLimits
     _spelling: Spelling
+    _storage: SessionStorage
     _reader: SessionReader
     _recorder: SessionRecorder
     _limiter: Limiter
@@ -128,6 +52,8 @@ class AppendMethods(BaseSessionService):
     _held: HeldEvents
     _under_way: UnderWay
     _queues: Queues
+    _behind: Behind
+    _durability: Literal["event", "turn"]
     follower: Follower | None
     """Is told of each stored event once, in their order; what it does is no part of the append."""
 
@@ -144,6 +70,11 @@ class AppendMethods(BaseSessionService):
         that began, as long as its event loop runs: *session* stays equal to storage. Large content becomes
         payloads, which are written first.
 
+        With ``durability="turn"`` it returns when the order of the event is certain; commits go out behind
+        it; ADK's final response waits until all events before it are stored. An event that was not stored
+        after its append returned is an error of the next append through *session*, of the end of the turn, or
+        of :meth:`flush`; nothing more is stored through *session* then.
+
         An event of ADK's ``Runner.rewind_async`` is stored with the state delta that leaves the session's own
         state as :meth:`get_session_at` says; keys that it did not have become ``None``. This takes 1 read.
 
@@ -156,12 +87,18 @@ class AppendMethods(BaseSessionService):
                 or use ``on_conflict="merge"``.
             InvalidInputError: the event is not JSON, a piece of it is over
                 ``SessionLimits.max_payload_bytes``, or the state would exceed Firestore's limits.
+            TurnLostError: the append is a part of a turn, and the turn has ended; nothing was written.
             OutcomeUnknownError: not answered before the deadline; reload before repeating.
         """
         if event.partial:
             return event
         key = SessionKey(app=session.app_name, user=session.user_id, session=session.id)
-        mine = _Waiting(session, event, asyncio.get_running_loop())
+        hold = held(self._storage, key)
+        if hold is not None:
+            hold.require_running()
+        mine = Waiting(session, event, asyncio.get_running_loop(), hold=hold)
+        if self._durability == "turn":
+            return await self._append_behind(key, mine)
         self._queues.add(key, mine)
         return await self._wait(key, mine)
 
@@ -172,19 +109,67 @@ class AppendMethods(BaseSessionService):
         they are not.
 
         ADK's servers call it when they end, and do not close the service. Every acknowledged write is durable
-        before.
+        before, unless ``durability="turn"`` acknowledges it early.
+
+        Raises:
+            StoreError: with ``durability="turn"``, an append failed, and no later call has told it.
         """
+        await self._behind.stored(lambda _, __: True)
         await self._under_way.wait()
         if self.follower is not None:
             await self.follower.flush()
+        self._behind.require_all()
 
-    async def _wait(self, key: SessionKey, mine: _Waiting) -> Event:
+    async def flush_session(self, *, app_name: str, user_id: str, session_id: str) -> None:
+        """Wait until the appends of this event loop to one session are stored.
+
+        Raises:
+            StoreError: with ``durability="turn"``, one of them failed, and no later call has told it.
+        """
+        key = SessionKey(app=app_name, user=user_id, session=session_id)
+        await self._behind.stored(lambda other, _: other == key)
+        self._behind.require_all(key)
+
+    async def _append_behind(self, key: SessionKey, mine: Waiting) -> Event:
+        """Let *mine* be the next event of its handle; return before it is stored, unless it ends a turn."""
+        session, event = mine.session, mine.event
+        self._behind.require_whole(session)
+        answers = mine.hold is not None and mine.hold.answers  # its commit removes a message that waits
+        if not (mine.is_rewind or answers):
+            self._apply_temp_state(session, event)
+            mine.spelled = await self._spelling.of_event(event)
+        if mine.spelled is None or self._is_known(key, mine):
+            await self._behind.stored(lambda other, _: other == key)
+            self._behind.require_whole(session)
+            self._queues.add(key, mine)
+            return await self._wait(key, mine)
+        # Without an await, so that the order in the handle is that of the queue.
+        self._behind.require_whole(session)
+        self._apply(mine, mine.spelled)
+        self._queues.add(key, mine)
+        self._behind.add(key, mine, asyncio.create_task(self._wait(key, mine)))
+        if mine.event.is_final_response() or self._behind.is_full(
+            key, most_bytes=self._limits.event_text_bytes
+        ):
+            await self._behind.stored(lambda other, _: other == key)
+            self._behind.require_whole(session)
+        return mine.event
+
+    def _is_known(self, key: SessionKey, waiting: Waiting) -> bool:
+        """Return whether storage may hold the event already; not of one that is in its handle unstored."""
+        if waiting.held is not None:
+            return False
+        waiting.is_in_handle = self._held.holds(waiting.session, waiting.event.id)
+        return waiting.is_in_handle or bool(self._delivered.get((key, waiting.event.id)))
+
+    async def _wait(self, key: SessionKey, mine: Waiting) -> Event:
         """Wait until *mine* is stored: by another append's commit, or by its own once it has the permit."""
         try:
             permit = await self._limiter.acquire(key)
         except BaseException as exc:
             if mine.outcome is None:  # nothing was sent
                 self._queues.take(key, mine)
+                self._fail(key, [mine], exc)
                 raise
             if not isinstance(exc, OverloadedError):
                 mine.outcome.add_done_callback(report_unawaited)
@@ -201,12 +186,14 @@ class AppendMethods(BaseSessionService):
             mine.outcome.add_done_callback(report_unawaited)
             raise
 
-    async def _lead(self, key: SessionKey, first: _Waiting) -> Event:
+    async def _lead(self, key: SessionKey, first: Waiting) -> Event:
         """Store an append that has the permit, and those behind it that go in the same commit."""
-        self._apply_temp_state(first.session, first.event)
+        if first.held is None:
+            self._apply_temp_state(first.session, first.event)
+            if first.hold is not None:
+                first.event = first.hold.claimed(first.event)
         spelled = first.spelled or await self._spelling.of_event(first.event)
-        first.is_in_handle = self._held.holds(first.session, first.event.id)
-        known = first.is_in_handle or self._delivered.get((key, first.event.id))
+        known = self._is_known(key, first)
         if known and await self._recorder.holds(key, spelled.append):
             return self._trim_temp_delta_state(first.event)
         if first.is_rewind:
@@ -218,17 +205,26 @@ class AppendMethods(BaseSessionService):
         try:
             await self._gather(key, group)
             await self._store(key, group)
-        except StoreError as exc:
-            for member in group[1:]:
-                member.end(_again(exc))
-            raise
         except BaseException as exc:
+            self._fail(key, group, exc)
             for member in group[1:]:
-                member.end(exc)
+                member.end(again(exc) if isinstance(exc, StoreError) else exc)
             raise
         return first.event
 
-    async def _gather(self, key: SessionKey, group: list[_Waiting]) -> None:
+    def _require_whole(self, group: Sequence[Waiting]) -> None:
+        """Require that no event of the same handle before one of *group* failed, if it was left behind."""
+        for member in group:
+            if member.held is not None:
+                self._behind.require_whole(member.session)
+
+    def _fail(self, key: SessionKey, group: Sequence[Waiting], failure: BaseException) -> None:
+        """Let no event follow those of *group* that are in their handles and not stored."""
+        for member in group:
+            if member.held is not None and not member.is_stored:
+                self._behind.fail(key, member.session, failure)
+
+    async def _gather(self, key: SessionKey, group: list[Waiting]) -> None:
         """Add to *group* the appends behind its first that go in the same commit; spell them."""
         size = 0
         while following := self._queues.first(key, group[0].loop):
@@ -237,7 +233,7 @@ class AppendMethods(BaseSessionService):
                 return
             try:
                 following.spelled = following.spelled or await self._spelling.of_event(following.event)
-            except StoreError as exc:
+            except Exception as exc:  # noqa: BLE001  # it is its caller's, and not that of the first
                 if self._queues.take(key, following):
                     following.begin()
                     following.end(exc)
@@ -246,22 +242,25 @@ class AppendMethods(BaseSessionService):
                 return
             if self._queues.take(key, following):  # otherwise its caller was cancelled meanwhile
                 following.begin()
-                self._apply_temp_state(following.session, following.event)
+                if following.held is None:
+                    self._apply_temp_state(following.session, following.event)
                 group.append(following)
 
-    def _may_follow(self, key: SessionKey, group: Sequence[_Waiting], following: _Waiting) -> bool:
+    def _may_follow(self, key: SessionKey, group: Sequence[Waiting], following: Waiting) -> bool:
         """Return whether an append may go with *group*, before it is spelled."""
         first, event = group[0], following.event
+        if following.hold is not first.hold or (following.hold is not None and following.hold.answers):
+            return False
         if following.is_rewind or any(event.id == member.event.id for member in group):
             return False
-        if self._held.holds(following.session, event.id) or self._delivered.get((key, event.id)):
+        if self._is_known(key, following):
             return False  # storage is asked for it
         if following.session is first.session:
             return True
         markers = marker_of(first.session), marker_of(following.session)
         return self._on_conflict == "merge" and None not in markers
 
-    async def _store(self, key: SessionKey, group: Sequence[_Waiting]) -> None:
+    async def _store(self, key: SessionKey, group: Sequence[Waiting]) -> None:
         """Store *group*, together or else one by one, and set the outcomes of all but the first.
 
         Raises:
@@ -279,19 +278,26 @@ class AppendMethods(BaseSessionService):
             try:
                 await self._commit(key, [member])
             except StoreError as exc:
+                self._fail(key, [member], exc)
                 failure = failure or (exc if member is group[0] else None)
                 member.end(exc)
         if failure is not None:
             raise failure
 
-    async def _commit(self, key: SessionKey, group: Sequence[_Waiting]) -> None:
+    async def _commit(self, key: SessionKey, group: Sequence[Waiting]) -> None:
         """Store *group* in one commit, apply it to the handles, and set the outcomes."""
+        self._require_whole(group)
         spelled = [member.spelled for member in group if member.spelled is not None]
         append = reduce(Append.and_then, (one.append for one in spelled))
         handles = list({id(member.session): member.session for member in group}.values())
         markers = [marker_of(handle) for handle in handles]
         merging = self._on_conflict == "merge"
-        appended = await self._recorder.append(key, append, markers[0], spelled[0].change, merging=merging)
+        hold = group[0].hold
+        if hold is not None:
+            hold.commits([member.event.id for member in group])
+        appended = await self._recorder.append(
+            key, append, markers[0], spelled[0].change, merging=merging, hold=hold
+        )
         after = [appended.marker]
         missed: list[Found | None] = [None]
         if appended.merged or len(handles) > 1:
@@ -301,32 +307,42 @@ class AppendMethods(BaseSessionService):
         # Without an await, the callers' sessions become equal to storage.
         for member, one in zip(group, spelled, strict=True):
             self._delivered.put((key, member.event.id), value=True)
-            self._apply(member, one)
+            if member.held is None:
+                self._apply(member, one)
+            member.is_stored = True
         for handle, marker, found in zip(handles, after, missed, strict=True):
             mark(handle, marker)
             if found is not None:
-                learn(
-                    handle,
-                    found,
-                    [member.held for member in group if member.held and member.session is handle],
-                )
+                self._learn(key, handle, found, group)
         self._tell(group)
         if appended.tail_bytes >= self._limits.seal_tail_bytes:
-            before = marker_of(handles[0])
-            sealed = await self._recorder.seal(key, before)
-            for handle in handles:
-                if marker_of(handle) == before:
-                    mark(handle, sealed)
+            await self._seal(key, handles)
+        if hold is not None:
+            hold.follow(marker_of(handles[0]))
         for member in group:
             member.end()
 
-    def _tell(self, group: Sequence[_Waiting]) -> None:
+    def _tell(self, group: Sequence[Waiting]) -> None:
         """Tell the follower of the events of *group*, whose handles are equal to storage."""
         for member in group:
             if self.follower is not None and member.held is not None:
                 self.follower.appended(member.session, member.held)
 
-    def _apply(self, member: _Waiting, spelled: SpelledEvent) -> None:
+    def _learn(self, key: SessionKey, handle: Session, found: Found, group: Sequence[Waiting]) -> None:
+        """Add what others wrote to a handle, beside its own events of *group* and those that still wait."""
+        own = [member.held for member in group if member.held and member.session is handle]
+        unstored = [each.held for each in self._queues.of(key, handle) if each.held]
+        learn(handle, found, own, unstored)
+
+    async def _seal(self, key: SessionKey, handles: Sequence[Session]) -> None:
+        """Move the tail into a segment, and let the *handles* that know this very tail know it."""
+        before = marker_of(handles[0])
+        sealed = await self._recorder.seal(key, before)
+        for handle in handles:
+            if marker_of(handle) == before:
+                mark(handle, sealed)
+
+    def _apply(self, member: Waiting, spelled: SpelledEvent) -> None:
         """Make the handle of *member* equal to storage with its event."""
         session = member.session
         event = self._trim_temp_delta_state(member.event)
@@ -350,10 +366,3 @@ class AppendMethods(BaseSessionService):
         delta = {name: value for name, value in event.actions.state_delta.items() if name not in mine}
         delta.update((name, found.state.session.get(name)) for name in sorted(found.changed))
         return event.model_copy(update={"actions": event.actions.model_copy(update={"state_delta": delta})})
-
-
-def _again(failure: StoreError) -> StoreError:
-    """Return the same error for another call."""
-    again = copy.copy(failure)
-    again.__cause__ = failure.__cause__
-    return again

@@ -100,17 +100,21 @@ class Spelling:
         return kept, spill_scopes(scopes, limits=self._limits, place=self._place, light=light)
 
 
-def learn(session: Session, found: Found, mine: Sequence[Event]) -> None:
+def learn(session: Session, found: Found, mine: Sequence[Event], unstored: Sequence[Event] = ()) -> None:
     """Add to *session* the events and the state of others, in the order of storage.
 
-    *found* has the events since the marker of *session*; *mine* are those that *session* just stored.
+    *found* has the events since the marker of *session*; *mine* are those that *session* just stored, and
+    *unstored* those that it holds after them.
     """
     own = {event.id: event for event in mine}
-    before = [known for known in session.events if known.id not in own]
+    after = {id(event) for event in unstored}
+    before = [known for known in session.events if known.id not in own and id(known) not in after]
     known = {event.id for event in before}
     new = [event for event in found.events if event.id not in known]
-    session.events[:] = [*before, *(own.get(event.id, event) for event in new)]
+    session.events[:] = [*before, *(own.get(event.id, event) for event in new), *unstored]
     session.state.update(merge_scopes(found.state))
+    for event in unstored:
+        session.state.update(event.actions.state_delta)
     session.last_update_time = found.stored.last_update_time
     mark(session, found.stored.marker)
 

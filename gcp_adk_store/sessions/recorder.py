@@ -33,6 +33,7 @@ from gcp_adk_store.sessions.completion import Found
 from gcp_adk_store.sessions.parts import renew
 from gcp_adk_store.sessions.reader import NOT_FOUND, SessionReader, segment_missing
 from gcp_adk_store.sessions.storage import SessionStorage
+from gcp_adk_store.sessions.turn import Hold
 
 logger = logging.getLogger(__name__)
 
@@ -57,14 +58,23 @@ class SessionRecorder:
         self._lifetimes = Lifetimes(storage, reader)
 
     async def append(
-        self, key: SessionKey, append: Append, marker: Marker | None, change: Spilled, *, merging: bool
+        self,
+        key: SessionKey,
+        append: Append,
+        marker: Marker | None,
+        change: Spilled,
+        *,
+        merging: bool,
+        hold: Hold | None = None,
     ) -> Appended:
         """Store events and their change of state in one commit, exactly once.
 
-        Without a *marker*, or when *merging*, it follows all events that others appended.
+        Without a *marker*, or when *merging*, it follows all events that others appended. It is a part of the
+        turn *hold*, if any.
 
         Raises:
             SessionMissingError, SessionConflictError, OutcomeUnknownError: as the service's ``append_event``.
+            TurnLostError: the turn has ended; nothing was written.
             InvalidInputError: the document would exceed Firestore's limits even with its tail sealed.
             UnavailableError: Firestore refused until the deadline; nothing was written.
         """
@@ -82,59 +92,85 @@ class SessionRecorder:
             await self._storage.put(key, base.epoch, change, parts_at=parts_at)
         new_part = parts_at if change.session else None
         try:
-            appended = await self._append(key, append, base, merging=merging, new_part=new_part)
+            appended = await self._append(key, append, base, merging=merging, new_part=new_part, hold=hold)
         except InvalidInputError:
             # A full document may have events to seal; otherwise the same error comes again.
             base = await self.seal(key, base) or base
-            appended = await self._append(key, append, base, merging=merging, new_part=new_part)
+            appended = await self._append(key, append, base, merging=merging, new_part=new_part, hold=hold)
         return appended if marker is not None else replace(appended, marker=None)
 
     async def _append(
-        self, key: SessionKey, append: Append, base: Marker, *, merging: bool, new_part: int | None
+        self,
+        key: SessionKey,
+        append: Append,
+        base: Marker,
+        *,
+        merging: bool,
+        new_part: int | None,
+        hold: Hold | None,
     ) -> Appended:
         """Commit until the append is stored, or another write conflicts with it."""
         rereads = Rereads(self._storage.documents.deadline_s)
         merged = False
+        base = base if hold is None else hold.newest(base)
         while True:
             expiry = await self._lifetimes.extend(key, base, spilled=append.spilled, new_part=new_part)
-            writes = await self._spell(key, append, base, expiry)
+            writes = await self._spell(key, append, base, expiry, hold)
             try:
+                if hold is not None:
+                    hold.require(base)
                 # The update time moves with the write, so a second run is refused and settled.
                 written, *_ = await self._storage.documents.commit(writes, repeatable_when_unanswered=True)
             except RefusedError as exc:  # the document is not as *base* says, perhaps by this commit itself
                 refused = exc
             else:
-                return Appended(
-                    marker=base.advanced(append, written.update_time, expiry),
-                    tail_bytes=written.incremented["tail_bytes"],
-                    merged=merged,
-                )
+                marker = base.advanced(append, written.update_time, expiry)
+                if hold is not None:
+                    hold.appended(marker)
+                return Appended(marker=marker, tail_bytes=written.incremented["tail_bytes"], merged=merged)
             with settling(refused):
-                stored, settlement = await self._settle(key, append, base)
+                stored, settlement = await self._settle(key, append, base, hold)
+            if settlement is Settlement.LOST and hold is not None:
+                raise hold.lose() from refused
             resolved = resolve(stored, settlement, refused, append=append, base=base, merging=merging)
             if isinstance(resolved, Appended):
+                if hold is not None:
+                    hold.appended(resolved.marker)
                 return replace(resolved, merged=merged)
             merged = merged or settlement is Settlement.STALE
             base = resolved
             await rereads.again(refused)
 
     async def _settle(
-        self, key: SessionKey, append: Append, base: Marker
+        self, key: SessionKey, append: Append, base: Marker, hold: Hold | None
     ) -> tuple[StoredSession | None, Settlement]:
         """Read the session after a refusal; return it, and what became of the append."""
         stored = await self._reader.stored(key)
+        if hold is not None and stored is not None:
+            hold.learn(stored)
         looked_at = None if stored is None else events_to_settle(base, stored)
         newest = await self._reader.newest(stored, at_least=looked_at)
-        settlement = settle(append, marker=base, stored=stored, newest=newest)
+        turn = None if hold is None else (hold.epoch, hold.fence)
+        settlement = settle(append, marker=base, stored=stored, newest=newest, turn=turn)
         if settlement is Settlement.STALE:
             telemetry.count_conflict()
         return stored, settlement
 
     async def _spell(
-        self, key: SessionKey, append: Append, base: Marker, expiry: Expiry | None = None
+        self,
+        key: SessionKey,
+        append: Append,
+        base: Marker,
+        expiry: Expiry | None = None,
+        hold: Hold | None = None,
     ) -> list[Write]:
         light = append.delta.is_light
-        return await apart(lambda: self._storage.layout.append(key, append, base, expiry), light=light)
+        until = None if hold is None else hold.renewed(self._storage.documents.clock.now())
+        inbox = None if hold is None else hold.inbox_after
+        spell = self._storage.layout.append
+        return await apart(
+            lambda: spell(key, append, base, expiry, turn_until=until, inbox=inbox), light=light
+        )
 
     async def holds(self, key: SessionKey, append: Append) -> bool:
         """Return whether exactly these events are stored, since any time before."""

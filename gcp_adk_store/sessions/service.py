@@ -27,7 +27,8 @@ from gcp_adk_store.operations.closing import Closing
 from gcp_adk_store.operations.forks import OfOneProcess
 from gcp_adk_store.operations.limiter import Limiter
 from gcp_adk_store.operations.lru import Lru
-from gcp_adk_store.sessions.appending import AppendMethods, Queues
+from gcp_adk_store.operations.operation import Operation
+from gcp_adk_store.sessions.appending import AppendMethods
 from gcp_adk_store.sessions.appends import HeldEvents, Spelling, UnderWay
 from gcp_adk_store.sessions.arguments import require_either
 from gcp_adk_store.sessions.check_methods import CheckMethods
@@ -39,6 +40,7 @@ from gcp_adk_store.sessions.handle import made_session, to_session
 from gcp_adk_store.sessions.lifecycle import RemoveCopies, SessionLifecycle
 from gcp_adk_store.sessions.listings import ListingMethods
 from gcp_adk_store.sessions.payload_store import Payloads
+from gcp_adk_store.sessions.queues import Behind, Queues, Waiting
 from gcp_adk_store.sessions.reader import SessionReader
 from gcp_adk_store.sessions.recorder import SessionRecorder
 from gcp_adk_store.sessions.restores import PutBack, RestoreMethods, Restorer
@@ -148,15 +150,18 @@ class FirestoreSessionService(
         *,
         on_conflict: Literal["raise", "merge"] = "raise",
         on_missing_payload: Literal["raise", "placeholder"] = "raise",
+        durability: Literal["event", "turn"] = "event",
         default_ttl_seconds: float | None = None,
         limits: SessionLimits | None = None,
     ) -> None:
         require_either("on_conflict", on_conflict, "raise", "merge")
         require_either("on_missing_payload", on_missing_payload, "raise", "placeholder")
+        require_either("durability", durability, "event", "turn")
         if default_ttl_seconds is not None:
             Expiry.begin(default_ttl_seconds, now=0)  # refuses an invalid one
         self._default_ttl_s = default_ttl_seconds
         self._on_conflict = on_conflict
+        self._durability = durability
         self._limits = limits or SessionLimits()
         self._storage = storage
         self._spelling = Spelling(self._limits, self._storage.payloads.place)
@@ -184,6 +189,7 @@ class FirestoreSessionService(
             system=telemetry.FIRESTORE,
             deadlines_s=self._limits.deadlines_s,
             limiter=limiter(at_once=self._limits.max_in_flight),
+            ready=self._ready,
             names_ids=settings.names_ids,
         )
         # Tasks, threads and loops that share one handle do not conflict with each other.
@@ -194,6 +200,7 @@ class FirestoreSessionService(
         self._held = HeldEvents()
         self.follower = None
         self._queues = Queues()
+        self._behind = Behind()
         self._under_way = UnderWay(self._limiter)
 
     @property
@@ -315,7 +322,26 @@ class FirestoreSessionService(
         """
         return await self._collector.remove(garbage, put_back, remove_copies)
 
+    @property
+    def permits(self) -> Limiter:
+        """The permits by session that appends hold."""
+        return self._limiter
+
+    async def _ready(self, operation: Operation) -> None:
+        """Wait for the appends that *operation* must see: of the same user, and to the state of the app."""
+        if not self._behind:
+            return
+        app, user = operation.ids.get("app_name"), operation.ids.get("user_id")
+
+        def concerns(key: SessionKey, waiting: Waiting) -> bool:
+            of_app = waiting.spelled is not None and bool(waiting.spelled.append.delta.app)
+            return app in (None, key.app) and (of_app or user in (None, key.user))
+
+        await self._behind.stored(concerns)
+
     async def close(self) -> None:
-        """Wait as :meth:`flush` does, then close own connections."""
-        await self.flush()
-        await self._storage.close()
+        """Wait as :meth:`flush` does, then close own connections, also if an append failed."""
+        try:
+            await self.flush()
+        finally:
+            await self._storage.close()

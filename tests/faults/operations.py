@@ -1,6 +1,7 @@
 """The operations whose every step is failed: what comes before them, and what their callers do then."""
 
 import asyncio
+import contextlib
 import io
 import random
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from gcp_adk_store import (
     FirestoreSessionService,
     GcsArtifactService,
     Point,
+    SessionBusyError,
     SessionExistsError,
     Store,
 )
@@ -25,7 +27,9 @@ from gcp_adk_store.codec import forks
 from gcp_adk_store.codec.objects import upload_name
 from gcp_adk_store.local import objects
 from gcp_adk_store.model.keys import ArtifactKey
+from gcp_adk_store.sessions.turn import within
 from gcp_adk_store.tasks import FirestorePushNotificationConfigStore, FirestoreTaskStore
+from gcp_adk_store.turns import Turns
 from tests.faults.world import NOW, World
 from tests.tasks.conftest import of
 
@@ -195,6 +199,43 @@ class Append(Operation):
         await service.append_event(session, event(999))
         if not self._bare:
             assert session.model_dump() == (await service.get_session(**WHO)).model_dump()
+
+
+class AppendInTurn(Append):
+    """``append_event`` as a part of a turn."""
+
+    async def attach(self, world: World) -> Any:
+        service, session = await super().attach(world)
+        return service, session, await Turns(service).take(**WHO)
+
+    async def act(self, held: Any) -> Any:
+        service, session, hold = held
+        with within(hold):
+            return await service.append_event(session, self._make())
+
+    async def go_on(self, held: Any) -> None:
+        """Append in the turn to the session that the caller has."""
+        with within(held[2]):
+            await super().go_on(held[:2])
+
+
+class TakeTurn(Operation):
+    """The begin of ``store.turns.hold``."""
+
+    async def prepare(self, world: World) -> None:
+        """Make the session."""
+        await world.sessions().create_session(**WHO)
+
+    async def attach(self, world: World) -> Any:
+        return Turns(world.sessions(acting=True))
+
+    async def act(self, held: Any) -> Any:
+        return await held.take(**WHO, on_busy="reject")
+
+    async def recover(self, world: World) -> None:
+        """Take it, unless it was taken."""
+        with contextlib.suppress(SessionBusyError):
+            await super().recover(world)
 
 
 class Describe(Operation):
@@ -542,6 +583,9 @@ OPERATIONS: dict[str, Operation] = {
     "append without a marker": Append(bare=True, **LARGE_CHANGE),
     "append that renews chunks": Append(ttl_seconds=100, limits={"seal_tail_bytes": 1}),
     "append that renews objects": Append(ttl_seconds=100, bucket=True),
+    "append in a turn": AppendInTurn(**LARGE_CHANGE),
+    "append in a turn that merges": AppendInTurn(others=True, on_conflict="merge"),
+    "begin of a turn": TakeTurn(),
     "describe": Describe(),
     "delete": Delete(0),
     "delete with segments and chunks": Delete(2),

@@ -321,6 +321,8 @@ def normal(holdings: Holdings) -> dict[str, str]:
         if meant.get("metadata"):
             drawn = ("adkStoreSaveId", "adkStorePutTime")
             meant["metadata"] = {key: text for key, text in meant["metadata"].items() if key not in drawn}
+        if meant.get("turn"):
+            meant["turn"] = True  # who holds it, until when, and whether it was given back and taken again
         texts[name] = json.dumps(meant, sort_keys=True, default=repr)
     for epoch, path in epochs.items():
         texts = {

@@ -10,7 +10,13 @@ from google.adk.events import Event
 from google.adk.memory.memory_entry import MemoryEntry
 from google.genai import types
 
-from gcp_adk_store import FirestoreMemoryService, InvalidInputError, Store, UnavailableError
+from gcp_adk_store import (
+    FirestoreMemoryService,
+    InvalidInputError,
+    SessionConflictError,
+    Store,
+    UnavailableError,
+)
 from gcp_adk_store.local.documents import LocalDocuments
 
 USER: dict[str, Any] = {"app_name": "app", "user_id": "user"}
@@ -72,6 +78,26 @@ async def test_events_of_one_commit_are_remembered_once_in_their_order(*, has_ex
         await store.sessions.flush()
 
         assert [f"part {number}" for number in range(6)] == (seen if has_extract else await listed(store))
+
+
+async def test_events_are_remembered_in_their_order_when_appends_return_before_they_are_stored() -> None:
+    """Those of an append that failed are not: a later one would find them in the caller's session alone."""
+    async with Store.local(":memory:", index_on_append=True, durability="turn") as store:
+        held = await store.sessions.create_session(session_id="s", **USER)
+        for number in range(6):
+            await store.sessions.append_event(held, said(f"part {number}", "agent"))
+        await store.sessions.flush()
+        assert [f"part {number}" for number in range(6)] == await listed(store)
+
+        held = await store.sessions.create_session(session_id="gone", **USER)
+        other = await store.sessions.get_session(session_id="gone", **USER)
+        assert other is not None
+        await store.sessions.append_event(other, said("of another writer"))
+        await store.sessions.flush()
+        with pytest.raises(SessionConflictError):
+            await store.sessions.append_event(held, said("refused"))
+        await store.sessions.flush()
+        assert "refused" not in await listed(store)
 
 
 async def test_an_append_succeeds_when_it_cannot_be_remembered(

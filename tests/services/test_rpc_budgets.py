@@ -28,6 +28,7 @@ from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE
 from gcp_adk_store.testing.faults.firestore_proxy import FirestoreProxy
 from gcp_adk_store.testing.firestore_meter import FirestoreFigures, FirestoreMeter
 from gcp_adk_store.testing.storage_meter import MeteredSession
+from gcp_adk_store.turns import Turns
 from tests.services.conftest import APP, SESSION, USER, WHO, event
 from tests.support.clock import Clock, in_days
 
@@ -723,3 +724,36 @@ async def test_a_payload_that_is_put_again_is_marked(
     await service.append_event(held, event(delta={"large": "x" * 50}))
 
     assert {"upload": 1, "other": 1} == http.take().requests
+
+
+async def test_a_turn_is_two_writes_beside_its_appends(
+    service: FirestoreSessionService, meter: FirestoreMeter
+) -> None:
+    """And 1 read, unless this process had the session's last turn; a heartbeat is 1 write."""
+    held = await service.create_session(**WHO)
+    turns = Turns(service)
+    meter.take()
+    async with turns.hold(**WHO) as turn:
+        begun = meter.take()
+        await service.append_event(held, event())
+        await service.append_event(held, event())
+        appended = meter.take()
+        await turns._leases.renew(turn)
+        renewed = meter.take()
+    ended = meter.take()
+    again = await turns.take(**WHO)
+    begun_again = meter.take()
+    assert await turns.enqueue(**WHO, text="{}")
+    enqueued = meter.take()
+    assert await turns.request_abort(**WHO)
+    asked = meter.take()
+    await turns.refresh(again)
+    looked = meter.take()
+
+    one_write = ({"Commit": 1}, 0, 1, 0)
+    read_and_write = ({"BatchGetDocuments": 1, "Commit": 1}, 1, 1, 0)
+    assert read_and_write == cost(begun)
+    assert ({"Commit": 2}, 0, 2, 0) == cost(appended)
+    assert [one_write] * 3 == [cost(renewed), cost(ended), cost(begun_again)]
+    assert [read_and_write] * 2 == [cost(enqueued), cost(asked)]
+    assert ({"BatchGetDocuments": 1}, 1, 0, 0) == cost(looked)

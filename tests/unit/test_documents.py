@@ -24,6 +24,7 @@ from gcp_adk_store.codec.stored import (
     read_session,
     read_state,
 )
+from gcp_adk_store.codec.turns import WaitingMessage, ended, turn_fields, write_turn
 from gcp_adk_store.codec.writes import Delete, Document, Must, Write
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
 from gcp_adk_store.model.expiry import MAX_TTL_S, PARTS_GRACE_S, Expiry
@@ -33,6 +34,7 @@ from gcp_adk_store.model.payloads import Payload, PayloadPlace, PayloadRef
 from gcp_adk_store.model.sessions import Append, Marker, Segment, StoredSession
 from gcp_adk_store.model.state import ScopedState
 from gcp_adk_store.model.summaries import Turns
+from gcp_adk_store.model.turns import Turn
 
 LAYOUT = Layout("adk")
 KEY = SessionKey(app="shop", user="u/1", session="__s__")
@@ -71,8 +73,11 @@ STORED = StoredSession(
     restore_id="r3",
     cut=(range(1),),
     turns=Turns(count=3, last="ab" * 8),
+    turn=Turn(fence=3, holder="host-1-x", until=1767225600.0, abort=True),
 )
-IN_FORMAT_1 = replace(STORED, chain=None, chain_sealed=None, restores=0, restore_id=None, cut=(), turns=None)
+IN_FORMAT_1 = replace(
+    STORED, chain=None, chain_sealed=None, restores=0, restore_id=None, cut=(), turns=None, turn=None
+)
 LISTED = replace(STORED, tail=[], chain_sealed=None, create_time=None, restore_id=None)
 HEADER: dict[str, Any] = {
     "format": 2,
@@ -95,9 +100,10 @@ HEADER: dict[str, Any] = {
     "cut": [{"from": 0, "to": 0}],
     "turns": 3,
     "last_turn": "ab" * 8,
+    "turn": {"fence": 3, "holder": "host-1-x", "until": NEW_YEAR, "abort": True},
 }
 WHOLE = {**HEADER, "tail": ["x", "y"], "tail_bytes": 2, "chain_sealed": SEALED_HEAD, "restore_id": "r3"}
-OPTIONAL = ("format", "spilled", "ttl_s", "parts_expire_at", "restores", "cut", "turns")
+OPTIONAL = ("format", "spilled", "ttl_s", "parts_expire_at", "restores", "cut", "turns", "turn")
 BODY: dict[str, Any] = {
     "format": 2,
     "body": pack_segment(["x", "y"]),
@@ -666,6 +672,11 @@ def test_a_session_in_format_1_has_neither_chain_nor_initial_state() -> None:
             {"initial": {}, "initial_payload": {}},
             "has a field that cannot be right: initial_payload",
         ),
+        (read_session, WHOLE, {"turn": 3}, "has a field of a wrong kind: turn is int"),
+        (read_session, WHOLE, {"turn": {}}, "lacks turn"),
+        (read_session, WHOLE, {"turn": {"fence": -1}}, "has a field that cannot be right: turn"),
+        (read_session, WHOLE, {"turn": {"fence": 1, "until": 5}}, "has a field of a wrong kind: turn"),
+        (read_session, WHOLE, {"inbox": [1]}, "has a field of a wrong kind: inbox[0] is int"),
         (read_header, HEADER, {"restores": -1}, "has a field that cannot be right: restores"),
         (read_header, HEADER, {"cut": {}}, "has a field of a wrong kind: cut is dict"),
         (read_header, HEADER, {"cut": [{"from": 0}]}, "lacks cut[0][to]"),
@@ -692,6 +703,42 @@ def test_a_damaged_history_is_told(
 
     assert str(caught.value).startswith(SESSION)
     assert message in str(caught.value)
+
+
+def test_an_append_of_a_turn_moves_its_end_and_takes_its_message_out() -> None:
+    """The rest of the turn stays as it is."""
+    append = Append(texts=["x"], timestamp=2.5, delta=ScopedState())
+    marker = STORED.marker
+    (write,) = LAYOUT.append(KEY, append, marker, turn_until=1767225600.5, inbox=["later"])
+    (plain,) = LAYOUT.append(KEY, append, marker)
+
+    until = NEW_YEAR + timedelta(seconds=0.5)
+    assert {**plain.fields, "turn": {"until": until}, "inbox": ["later"]} == write.fields
+    assert [*(plain.mask or ()), ("turn", "until"), ("inbox",)] == write.mask
+
+
+def test_a_turn_is_written_as_it_is_read() -> None:
+    """The first turn of a session in format 1 brings it up."""
+    turn = Turn(fence=4, holder="h", until=1767225600.25)
+    write = write_turn(SESSION, STORED, turn)
+    assert {"turn": turn_fields(turn)} == write.fields
+    assert STORED.update_time == write.must
+    assert turn == read_header(document({**HEADER, **write.fields})).turn
+    assert {"fence": 4} == turn_fields(turn.released)
+    assert {"turn": {"fence": 5}} == ended(turn)
+
+    first = write_turn(SESSION, IN_FORMAT_1, turn)
+    assert {"turn", "format", "chain", "chain_from", "chain_sealed"} == set(first.fields)
+    assert genesis("e1", after=7) == first.fields["chain"] == first.fields["chain_sealed"]
+
+
+@given(st.text(), st.dictionaries(st.text(), st.integers()), st.floats(0, 1e10))
+def test_a_message_that_waits_is_read_as_it_was_written(id_: str, delta: dict[str, int], time: float) -> None:
+    """Another text is damage."""
+    message = WaitingMessage(id=id_, message={"role": "user"}, time=time, state_delta=delta or None)
+    assert message == WaitingMessage.parse(str(message))
+    with pytest.raises(StoredDataError):
+        WaitingMessage.parse(str(message)[:-1])
 
 
 def test_a_listed_session_has_no_tail() -> None:

@@ -29,12 +29,14 @@ BRANCHES = {
     "CredentialsError": errors.AccessDeniedError,
     "OverloadedError": UnavailableError,
     "PayloadMissingError": errors.StoredDataError,
+    "TurnLostError": SessionConflictError,
 }
 ADK_TWINS: list[tuple[type[StoreError], type[Exception]]] = [
     (InvalidInputError, InputValidationError),
     (SessionMissingError, SessionNotFoundError),
     (SessionExistsError, AlreadyExistsError),
     (SessionConflictError, StaleSessionError),
+    (errors.TurnLostError, StaleSessionError),
 ]
 
 

@@ -36,7 +36,7 @@ PREFIXES = st.from_regex(r"[A-Za-z][A-Za-z0-9-]{0,31}", fullmatch=True)
             "firestore://p?prefix=%61dk2&bucket=my-bucket",
             {"project": "p", "prefix": "adk2", "bucket": "my-bucket"},
         ),
-        ("firestore://?on_conflict=merge", {"on_conflict": "merge"}),
+        ("firestore://?on_conflict=merge&durability=turn", {"on_conflict": "merge", "durability": "turn"}),
         (
             "firestore://?on_missing_payload=placeholder&default_ttl_seconds=86400",
             {"on_missing_payload": "placeholder", "default_ttl_seconds": 86400.0},

@@ -8,7 +8,7 @@ locals {
     sessions = [
       "state", "initial", "initial_payload", "tail", "chain", "chain_sealed", "origin",
       "create_time", "sealed_max", "cut", "expire_at", "parts_expire_at", "turns",
-      "last_turn", "title", "labels", "label_set", "last_text",
+      "last_turn", "title", "labels", "label_set", "last_text", "turn", "inbox",
     ]
     segments = [
       "body", "initial", "initial_payload", "chain_begin", "chain_end",

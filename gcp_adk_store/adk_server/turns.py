@@ -1,0 +1,155 @@
+"""Let ADK's server run one turn of a session at a time."""
+
+import asyncio
+import json
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import parse_qs
+
+from fastapi import FastAPI, Request
+
+from gcp_adk_store import settings
+from gcp_adk_store.adk_server.app import answer
+from gcp_adk_store.adk_server.services import only_session_service
+from gcp_adk_store.errors import SessionMissingError, StoreError
+from gcp_adk_store.sessions.turn import Hold, enter, leave
+from gcp_adk_store.turns.running import Turns
+from gcp_adk_store.turns.service import LEASE_S, WAIT_S, OnBusy
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+_OF_MESSAGES: Final = ("/run", "/run_sse")
+_LIVE: Final = "/run_live"
+
+_IDS: Final = {"app_name": "appName", "user_id": "userId", "session_id": "sessionId"}
+
+_TRY_AGAIN_LATER: Final = 1013
+_RESTARTS: Final = 1012
+
+
+def one_turn_at_a_time(
+    app: FastAPI,
+    *,
+    on_busy: OnBusy = "reject",
+    wait_s: float = WAIT_S,
+    lease_s: float = LEASE_S,
+    turns: Turns | None = None,
+) -> None:
+    """Let *app*, from ``get_fast_api_app``, run one turn of a session at a time, in all its processes.
+
+    It holds the turn of the session for each request to ``/run``, ``/run_sse`` and ``/run_live``. While
+    another turn runs, the answer is 409 with ``Retry-After`` (``on_busy="reject"``), also after *wait_s*
+    seconds in vain (``wait``); ``/run_live`` closes with code 1013. With ``interrupt`` the other turn is
+    asked to stop: its server then treats its client as gone, so ADK aborts it. A request for a session that
+    is missing passes without a turn: ADK answers 404, or makes the session.
+
+    Args:
+        app: The app.
+        on_busy: As ``store.turns.hold``.
+        wait_s: As ``store.turns.hold``.
+        lease_s: As ``store.turns.hold``.
+        turns: The turns of the app's session service; by default those of the one that a URI named.
+
+    Raises:
+        RuntimeError: *app* serves already.
+    """
+    if app.middleware_stack is not None:
+        raise RuntimeError("one_turn_at_a_time() comes after get_fast_api_app() and before it serves")
+    app.add_middleware(
+        _OneTurn, turns=turns, options={"on_busy": on_busy, "wait_s": wait_s, "lease_s": lease_s}
+    )
+
+
+class _OneTurn:
+    """Holds the turn of a session while the app serves a request for it."""
+
+    def __init__(self, app: "ASGIApp", *, turns: Turns | None, options: dict[str, Any]) -> None:
+        self._app = app
+        self._turns = turns
+        self._options = options
+
+    async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
+        path = scope.get("path", "").removeprefix(scope.get("root_path", ""))
+        ids: dict[str, Any] | None = None
+        if scope["type"] == "http" and scope["method"] == "POST" and path in _OF_MESSAGES:
+            body, receive = await _read(receive)
+            ids = _ids_of(body)
+        elif scope["type"] == "websocket" and path == _LIVE:
+            query = parse_qs(scope.get("query_string", b"").decode())
+            ids = _chosen({name: values[0] for name, values in query.items()})
+        if ids is None:
+            await self._app(scope, receive, send)  # ADK says what is missing
+            return
+        try:
+            self._turns = self._turns or Turns(only_session_service())
+            hold = await self._turns.take(**ids, **self._options)
+        except SessionMissingError:
+            await self._app(scope, receive, send)
+            return
+        except StoreError as exc:
+            if scope["type"] == "websocket":
+                await receive()  # that it connects
+                reason = type(exc).__name__
+                await send({"type": "websocket.close", "code": _TRY_AGAIN_LATER, "reason": reason})
+            else:
+                await (await answer(Request(scope, receive), exc))(scope, receive, send)
+            return
+        async with self._turns.kept(hold):
+            enter(hold)
+            try:
+                await self._app(scope, _until_abort(hold, receive, scope["type"]), send)
+            finally:
+                leave(hold)
+
+
+async def _read(receive: "Receive") -> tuple[bytes, "Receive"]:
+    """Return the body of a request, and a function that receives it once more, and then what follows."""
+    parts: list[Message] = []
+    while True:
+        message = await receive()
+        parts.append(message)
+        if message["type"] != "http.request" or not message.get("more_body", False):
+            break
+    left = iter(parts)
+
+    async def again() -> "Message":
+        for message in left:
+            return message
+        return await receive()
+
+    return b"".join(part.get("body", b"") for part in parts), again
+
+
+def _ids_of(body: bytes) -> dict[str, Any] | None:
+    try:
+        fields = json.loads(body)
+    except (ValueError, RecursionError):
+        return None
+    return _chosen(fields) if isinstance(fields, dict) else None
+
+
+def _chosen(fields: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the ids among *fields*, spelled in either way; ``None`` if one is missing."""
+    found = {name: fields.get(name, fields.get(alias)) for name, alias in _IDS.items()}
+    found["app_name"] = found["app_name"] or settings.adk_default_app()
+    return found if all(isinstance(id_, str) and id_ for id_ in found.values()) else None
+
+
+def _until_abort(hold: Hold, receive: "Receive", kind: str) -> Callable[[], Any]:
+    """Return *receive*, which tells that the client is gone when the turn is asked to stop or lost."""
+    gone = (
+        {"type": "http.disconnect"} if kind == "http" else {"type": "websocket.disconnect", "code": _RESTARTS}
+    )
+
+    async def received() -> "Message":
+        receiving = asyncio.ensure_future(receive())
+        stopping = asyncio.ensure_future(hold.abort_signal.wait())
+        try:
+            await asyncio.wait({receiving, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            return receiving.result() if receiving.done() else gone
+        finally:
+            receiving.cancel()
+            stopping.cancel()
+
+    return received

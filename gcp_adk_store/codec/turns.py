@@ -1,0 +1,95 @@
+"""Spell the turn of a session and the messages that wait for one."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Self
+
+from gcp_adk_store.codec.fields import first_heads
+from gcp_adk_store.codec.values import FieldValue
+from gcp_adk_store.codec.writes import Write
+from gcp_adk_store.errors import InvalidInputError, StoredDataError
+from gcp_adk_store.model.sessions import StoredSession
+from gcp_adk_store.model.turns import MAX_WAITING_BYTES, Turn
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitingMessage:
+    """A message that waits in the inbox of a session."""
+
+    id: str
+    """The id that its event gets."""
+    message: Mapping[str, Any]
+    """ADK's ``Content``, as JSON."""
+    time: float
+    """When it was sent, in Unix seconds of Firestore's clock."""
+    state_delta: Mapping[str, Any] | None = None
+    """What its event changes."""
+
+    def __str__(self) -> str:
+        try:
+            return json.dumps(
+                {"id": self.id, "message": self.message, "time": self.time, "state_delta": self.state_delta},
+                allow_nan=False,
+            )
+        except (TypeError, ValueError, RecursionError) as exc:
+            raise InvalidInputError("the message or its state_delta holds what JSON cannot hold") from exc
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Return the message of :meth:`__str__`.
+
+        Raises:
+            StoredDataError: it is another text.
+        """
+        try:
+            fields = json.loads(text) if len(text) <= MAX_WAITING_BYTES else None
+        except (ValueError, RecursionError):
+            fields = None
+        match fields:
+            case {
+                "id": str(id_),
+                "message": dict(message),
+                "time": int() | float() as time,
+                "state_delta": None | dict() as delta,
+            }:
+                return cls(id=id_, message=message, time=time, state_delta=delta)
+        raise StoredDataError("a message in the inbox of the session is damaged")
+
+
+def turn_fields(turn: Turn) -> dict[str, FieldValue]:
+    """Return the map ``turn`` of a session document."""
+    fields: dict[str, FieldValue] = {"fence": turn.fence}
+    if turn.until is not None:
+        fields |= {"holder": turn.holder, "until": datetime.fromtimestamp(turn.until, UTC)}
+    if turn.abort:
+        fields["abort"] = True
+    return fields
+
+
+def ended(turn: Turn | None) -> dict[str, FieldValue]:
+    """Return the fields that end a session's *turn* in a commit that changes its history, as a restore does.
+
+    An append of its holder gets TurnLostError from then on. Without a turn it is no field.
+    """
+    return {} if turn is None else {"turn": turn_fields(turn.ended)}
+
+
+def write_turn(path: str, stored: StoredSession, turn: Turn) -> Write:
+    """Return the write that gives the session at *path* another *turn*, if it is as *stored*.
+
+    It brings a session in format 1 up, which older releases then refuse to write.
+    """
+    marker = stored.marker
+    heads = {} if stored.chain is not None else {**first_heads(marker), "chain": marker.head}
+    return _update(path, stored, {"turn": turn_fields(turn), **heads})
+
+
+def write_inbox(path: str, stored: StoredSession, inbox: Sequence[str]) -> Write:
+    """Return the write that gives the session at *path* another *inbox*, if it is as *stored*."""
+    return _update(path, stored, {"inbox": list(inbox)})
+
+
+def _update(path: str, stored: StoredSession, fields: Mapping[str, FieldValue]) -> Write:
+    return Write(path=path, fields=fields, mask=[(name,) for name in fields], must=stored.update_time)

@@ -1,0 +1,208 @@
+"""Appends that wait for the permit of their session, and those that their callers no longer wait for."""
+
+import asyncio
+import copy
+import weakref
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from google.adk.events import Event
+from google.adk.sessions import Session
+
+from gcp_adk_store.errors import SessionConflictError, StoreError
+from gcp_adk_store.model.keys import SessionKey
+from gcp_adk_store.operations import forks
+from gcp_adk_store.sessions.appends import SpelledEvent
+from gcp_adk_store.sessions.turn import Hold
+
+MOST_BEHIND: Final = 100
+"""Events of one session that appends may leave behind, with ``event_text_bytes`` together; then they wait."""
+
+
+@dataclass(eq=False, slots=True)
+class Waiting:
+    """An append that waits for the permit of its session, or for the commit that it goes with."""
+
+    session: Session
+    event: Event
+    loop: asyncio.AbstractEventLoop
+    hold: Hold | None = None
+    """The turn that it is a part of."""
+    spelled: SpelledEvent | None = None
+    is_in_handle: bool = False
+    """Whether the handle held an event of this id before."""
+    held: Event | None = None
+    """The event in the handle, once it is there."""
+    is_stored: bool = False
+    outcome: "asyncio.Future[Event] | None" = None
+    """Set once a commit is to include it."""
+
+    @property
+    def is_rewind(self) -> bool:
+        """Whether ADK's rewind made the event: its state delta depends on what is stored."""
+        return self.event.actions.rewind_before_invocation_id is not None
+
+    @property
+    def may_share(self) -> bool:
+        """Whether other events may be in its commit: it has no payloads, which are written before."""
+        return self.spelled is not None and not self.spelled.change.has_payloads and not self.is_rewind
+
+    @property
+    def size(self) -> int:
+        """Bytes of its text, once it is spelled."""
+        return 0 if self.spelled is None else sum(len(text.encode()) for text in self.spelled.append.texts)
+
+    def begin(self) -> None:
+        """Let a commit include it."""
+        self.outcome = self.loop.create_future()
+
+    def end(self, failure: BaseException | None = None) -> None:
+        """Set its outcome, unless it has one."""
+        if self.outcome is None or self.outcome.done():
+            return
+        if failure is None:
+            self.outcome.set_result(self.event)
+        elif isinstance(failure, Exception):
+            self.outcome.set_exception(failure)
+        else:
+            self.outcome.cancel()
+
+
+class Queues:
+    """Appends that wait, in their order, by event loop and session."""
+
+    def __init__(self) -> None:
+        forks.begin(self)
+
+    def begin(self) -> None:
+        """Start without appends; in a forked child, those of the parent do not run."""
+        self._queues: dict[tuple[asyncio.AbstractEventLoop, SessionKey], deque[Waiting]] = {}
+
+    def add(self, key: SessionKey, waiting: Waiting) -> None:
+        """Let *waiting* be the last."""
+        self._queues.setdefault((waiting.loop, key), deque()).append(waiting)
+
+    def of(self, key: SessionKey, session: Session) -> list[Waiting]:
+        """Return the appends of the handle *session* that wait in this event loop, in their order."""
+        queue = self._queues.get((asyncio.get_running_loop(), key), ())
+        return [waiting for waiting in queue if waiting.session is session]
+
+    def first(self, key: SessionKey, loop: asyncio.AbstractEventLoop) -> Waiting | None:
+        """Return the append that waits longest; ``None`` if none waits."""
+        queue = self._queues.get((loop, key))
+        return queue[0] if queue else None
+
+    def take(self, key: SessionKey, waiting: Waiting) -> bool:
+        """Let *waiting* wait no longer; return whether it did until now."""
+        queue = self._queues.get((waiting.loop, key), deque())
+        if waiting not in queue:
+            return False
+        queue.remove(waiting)
+        if not queue:
+            del self._queues[waiting.loop, key]
+        return True
+
+
+class Behind:
+    """Appends that returned before they were stored, and the failures of such appends, by their handles.
+
+    After a failure nothing else is appended through the handle: what is stored of it is always the beginning
+    of what was appended.
+    """
+
+    def __init__(self) -> None:
+        forks.begin(self)
+
+    def begin(self) -> None:
+        """Start without appends; in a forked child, those of the parent do not run."""
+        self._tasks: dict[asyncio.Task[Event], tuple[SessionKey, Waiting]] = {}
+        self._failures: dict[int, _Failure] = {}
+
+    def add(self, key: SessionKey, waiting: Waiting, task: "asyncio.Task[Event]") -> None:
+        """Remember that *task* stores *waiting*, which is in its handle."""
+        self._tasks[task] = key, waiting
+        task.add_done_callback(self._end)
+
+    def __bool__(self) -> bool:
+        return bool(self._tasks)
+
+    async def stored(self, concerns: Callable[[SessionKey, Waiting], bool]) -> None:
+        """Wait for the appends of this event loop that are chosen and have begun before this call."""
+        loop = asyncio.get_running_loop()
+        tasks = [
+            task
+            for task, (key, waiting) in self._tasks.items()
+            if waiting.loop is loop and concerns(key, waiting)
+        ]
+        if tasks:
+            await asyncio.wait(tasks)
+
+    def is_full(self, key: SessionKey, *, most_bytes: int) -> bool:
+        """Return whether appends to a session should wait for those before them."""
+        sizes = [waiting.size for other, waiting in self._tasks.values() if other == key]
+        return len(sizes) >= MOST_BEHIND or sum(sizes) >= most_bytes
+
+    def fail(self, key: SessionKey, session: Session, failure: BaseException) -> None:
+        """Remember that an event of the handle *session* is not stored, or perhaps not."""
+        if id(session) not in self._failures:
+            place = id(session)
+            alive = weakref.ref(session, lambda _: self._failures.pop(place, None))
+            self._failures[place] = _Failure(key, alive, failure)
+
+    def require_whole(self, session: Session) -> None:
+        """Require that no append through the handle *session* failed.
+
+        Raises:
+            StoreError: the failure.
+        """
+        failure = self._failures.get(id(session))
+        if failure is not None and failure.session() is session:
+            raise failure.told()
+
+    def require_all(self, key: SessionKey | None = None) -> None:
+        """Require that no append to a session, or to any, failed without being told so far.
+
+        Raises:
+            StoreError: the failure.
+        """
+        for failure in self._failures.copy().values():
+            if not failure.is_told and key in (None, failure.key):
+                raise failure.told()
+
+    def _end(self, task: "asyncio.Task[Event]") -> None:
+        key, waiting = self._tasks.pop(task)
+        if task.cancelled():
+            self.fail(key, waiting.session, asyncio.CancelledError())
+        elif (failure := task.exception()) is not None:
+            self.fail(key, waiting.session, failure)
+
+
+@dataclass(eq=False, slots=True)
+class _Failure:
+    key: SessionKey
+    session: "weakref.ref[Session]"
+    failure: BaseException
+    is_told: bool = False
+
+    def told(self) -> BaseException:
+        """Return the error for a later call."""
+        self.is_told = True
+        if not isinstance(self.failure, StoreError):
+            return SessionConflictError(
+                "an event that was appended before was cancelled; read the session again"
+            )
+        made = again(self.failure, "an event that was appended before failed, so read the session again: ")
+        key = self.key
+        made.operation = "append_event"
+        made.key = f"app_name={key.app!r} user_id={key.user!r} session_id={key.session!r}"
+        return made
+
+
+def again(failure: StoreError, before: str = "") -> StoreError:
+    """Return the same error for another call, with *before* its message."""
+    made = copy.copy(failure)
+    made.args = (f"{before}{Exception.__str__(failure)}", *failure.args[1:])
+    made.__cause__ = failure.__cause__
+    return made

@@ -1,0 +1,21 @@
+"""One turn of a session at a time, across processes."""
+
+from typing import TYPE_CHECKING
+
+from gcp_adk_store.lazy import importer
+
+if TYPE_CHECKING:
+    from gcp_adk_store.turns.plugin import TurnPlugin
+    from gcp_adk_store.turns.running import Turns
+    from gcp_adk_store.turns.service import TurnStatus
+
+__all__ = ["TurnPlugin", "TurnStatus", "Turns"]
+
+__getattr__ = importer(
+    __name__,
+    {
+        "plugin": ("TurnPlugin",),
+        "running": ("Turns",),
+        "service": ("TurnStatus",),
+    },
+)

@@ -1,0 +1,282 @@
+"""Take, renew and release the turn of a session: the writes and reads of its lease."""
+
+import asyncio
+import logging
+import os
+import platform
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final
+
+from google.adk.platform import uuid as platform_uuid
+
+from gcp_adk_store.codec.stored import TURN_FIELDS, read_header
+from gcp_adk_store.codec.turns import WaitingMessage, write_inbox, write_turn
+from gcp_adk_store.codec.writes import Write
+from gcp_adk_store.errors import (
+    OutcomeUnknownError,
+    SessionBusyError,
+    SessionMissingError,
+    StoreError,
+    UnavailableError,
+)
+from gcp_adk_store.model.keys import SessionKey
+from gcp_adk_store.model.sessions import StoredSession
+from gcp_adk_store.model.turns import MAX_HOLDER, Turn, require_room
+from gcp_adk_store.operations import telemetry
+from gcp_adk_store.operations.limiter import Limiter
+from gcp_adk_store.operations.lru import Lru
+from gcp_adk_store.operations.operation import part_of
+from gcp_adk_store.operations.rereads import Rereads
+from gcp_adk_store.ports.refusals import RefusedError, settling
+from gcp_adk_store.sessions.reader import NOT_FOUND
+from gcp_adk_store.sessions.storage import SessionStorage
+from gcp_adk_store.sessions.turn import Hold
+
+logger = logging.getLogger(__name__)
+
+_KNOWN_HEADERS: Final = 1024
+"""Sessions whose last turn was this process', and which are taken again without a read: some 500 kB."""
+
+RENEWALS: Final = 3
+"""Parts of a lease: a heartbeat renews it when nothing else has for one of them."""
+
+
+class Leases:
+    """The turns of the sessions below one prefix of a database."""
+
+    def __init__(self, storage: SessionStorage) -> None:
+        self._storage = storage
+        self._documents = storage.documents
+        self._layout = storage.layout
+        self._known = Lru[SessionKey, StoredSession](_KNOWN_HEADERS)
+
+    async def header(self, key: SessionKey) -> StoredSession:
+        """Return the header of a session with its turn and its inbox; 1 read.
+
+        Raises:
+            SessionMissingError: the session does not exist.
+        """
+        (document,) = await self._documents.get([self._layout.session(key)], fields=TURN_FIELDS)
+        stored = None if document is None else read_header(document, with_state=False)
+        if stored is None or stored.has_expired:
+            raise SessionMissingError(NOT_FOUND)
+        return stored
+
+    async def take(self, key: SessionKey, *, lease_s: float, by_force_from: int | None = None) -> Hold:
+        """Take the turn of a session; 1 write, and 1 read unless this process had its last turn.
+
+        *by_force_from* is the fence of a turn that is taken from its holder, if it still runs.
+
+        Raises:
+            SessionBusyError: another one runs; nothing was written.
+            SessionMissingError: the session does not exist.
+            OutcomeUnknownError: not answered; the turn may be taken until its lease expires.
+        """
+        holder = f"{platform.node()}-{os.getpid()}"[: MAX_HOLDER - 40] + f"-{platform_uuid.new_uuid()}"[:40]
+        rereads = Rereads(self._documents.deadline_s)
+        stored = self._remembered(key)
+        refused: RefusedError | None = None
+        while True:
+            if stored is None:
+                with settling(refused or RefusedError(), advice="the turn ends when its lease expires"):
+                    stored = await self.header(key)
+                if stored.turn is not None and stored.turn.holder == holder:
+                    return Hold(
+                        self._storage, key, stored, stored.turn, lease_s=lease_s
+                    )  # an attempt was not answered
+                turn = stored.turn
+                if turn is not None and turn.is_held(stored.read_time) and turn.fence != by_force_from:
+                    raise busy(stored, turn)
+            turn = (stored.turn or Turn()).taken(holder, self._documents.clock.now() + lease_s)
+            try:
+                written, *_ = await self._documents.commit(
+                    [write_turn(self._layout.session(key), stored, turn)], repeatable_when_unanswered=True
+                )
+            except RefusedError as exc:
+                refused, stored = exc, None
+                await rereads.again(exc)
+                continue
+            chain = stored.chain or stored.marker.head
+            taken = replace(stored, update_time=written.update_time, chain=chain)
+            return Hold(self._storage, key, taken, turn, lease_s=lease_s)
+
+    async def renew(self, hold: Hold) -> None:
+        """Move the end of a lease, and notice a request to stop; 1 write.
+
+        Raises:
+            TurnLostError: the turn has ended.
+            SessionMissingError: the session does not exist.
+        """
+
+        def change(stored: StoredSession) -> Write:
+            turn = replace(stored.turn or hold.turn, until=hold.renewed(self._documents.clock.now()))
+            return write_turn(self._layout.session(hold.key), stored, turn)
+
+        await self._change(hold, change)
+
+    async def release(self, hold: Hold, *, only_if_empty: bool = False) -> bool:
+        """End a turn; 1 write. Return whether it has ended.
+
+        With *only_if_empty* it goes on if a message waits, whose sender relies on its holder.
+        """
+
+        def change(stored: StoredSession) -> Write | None:
+            # The write requires the update time of the inbox that was seen, so none is overlooked.
+            if only_if_empty and hold.inbox:
+                return None
+            return write_turn(self._layout.session(hold.key), stored, hold.turn.released)
+
+        if not await self._change(hold, change):
+            return False
+        hold.has_ended = True
+        if hold.inbox_time == hold.known.update_time:
+            self._known.put(hold.key, replace(hold.known, turn=hold.turn.released, inbox=tuple(hold.inbox)))
+        return True
+
+    async def _change(self, hold: Hold, change: Callable[[StoredSession], Write | None]) -> bool:
+        """Commit what *change* makes of the header, read again if others changed it; ``None`` is nothing."""
+        rereads = Rereads(self._documents.deadline_s)
+        while True:
+            hold.require_running()
+            stored = hold.known
+            try:
+                hold.require(stored.marker)
+                write = change(stored)
+                if write is None:
+                    return False
+                written, *_ = await self._documents.commit([write], repeatable_when_unanswered=True)
+            except RefusedError as refused:
+                with settling(refused):
+                    seen = await self.header(hold.key)
+                if refused.perhaps_own and seen.epoch == hold.epoch and seen.turn == hold.turn.released:
+                    hold.has_ended = True  # released by an attempt that was not answered
+                    return True
+                hold.learn(seen)
+                await rereads.again(refused)
+                continue
+            turn = stored.turn or hold.turn
+            hold.wrote(written.update_time, turn)
+            return True
+
+    async def request_abort(self, key: SessionKey) -> bool:
+        """Ask the holder of a session's turn to stop; return whether there is one. 1 read and 1 write."""
+        rereads = Rereads(self._documents.deadline_s)
+        while True:
+            stored = await self.header(key)
+            turn = stored.turn
+            if turn is None or not turn.is_held(stored.read_time):
+                return False
+            if turn.abort:
+                return True
+            try:
+                await self._documents.commit(
+                    [write_turn(self._layout.session(key), stored, turn.aborted)],
+                    repeatable_when_unanswered=True,
+                )
+            except RefusedError as refused:
+                with settling(refused):
+                    await rereads.again(refused)
+                continue
+            return True
+
+    async def enqueue(self, key: SessionKey, text: str) -> bool:
+        """Add the message *text* to the inbox if a turn runs; return whether it does. 1 read and 1 write.
+
+        Raises:
+            SessionInboxFullError, InvalidInputError: it does not fit; nothing was written.
+            SessionMissingError: the session does not exist.
+            OutcomeUnknownError: not answered; the message may wait.
+        """
+        rereads = Rereads(self._documents.deadline_s)
+        refused = RefusedError()
+        while True:
+            with settling(refused):
+                stored = await self.header(key)
+            if text in stored.inbox:
+                return True  # an attempt was not answered
+            if refused.perhaps_own:
+                raise OutcomeUnknownError(
+                    "sent and not answered, and it does not wait now; it was answered, or never arrived"
+                ) from refused
+            if stored.turn is None or not stored.turn.is_held(stored.read_time):
+                return False
+            require_room(stored.inbox, text)
+            try:
+                await self._documents.commit(
+                    [write_inbox(self._layout.session(key), stored, [*stored.inbox, text])],
+                    repeatable_when_unanswered=True,
+                )
+            except RefusedError as exc:
+                refused = exc
+                with settling(refused):
+                    await rereads.again(exc)
+                continue
+            return True
+
+    async def withdraw(self, key: SessionKey, message_id: str) -> bool:
+        """Remove a message from the inbox; return whether it was there. 1 read and 1 write."""
+        rereads = Rereads(self._documents.deadline_s)
+        refused = RefusedError()
+        while True:
+            with settling(refused):
+                stored = await self.header(key)
+            left = [text for text in stored.inbox if WaitingMessage.parse(text).id != message_id]
+            if len(left) == len(stored.inbox):
+                return refused.perhaps_own
+            try:
+                await self._documents.commit(
+                    [write_inbox(self._layout.session(key), stored, left)], repeatable_when_unanswered=True
+                )
+            except RefusedError as exc:
+                refused = exc
+                with settling(refused):
+                    await rereads.again(exc)
+                continue
+            return True
+
+    def _remembered(self, key: SessionKey) -> StoredSession | None:
+        """Return the header after the last turn of this process, if it may still be right."""
+        stored = self._known.get(key)
+        if stored is None or not self._documents.clock.is_set:
+            return None
+        return None if stored.marker.has_expired(self._documents.clock.now()) else stored
+
+
+async def keep(leases: Leases, hold: Hold, appends: Limiter) -> None:
+    """Renew the lease of *hold* until it ends; appends renew it, too, and have the permits of *appends*."""
+    part_s = hold.lease_s / RENEWALS
+    pause_s = part_s
+    while True:
+        await asyncio.sleep(pause_s)
+        if hold.is_lost or hold.has_ended:
+            return
+        left_s = hold.renewed_at + part_s - time.monotonic()
+        if left_s > 0:
+            pause_s = left_s
+            continue
+        pause_s = part_s
+        try:
+            with part_of(part_s):
+                async with appends.permit(hold.key):
+                    await leases.renew(hold)
+        except (UnavailableError, OutcomeUnknownError) as exc:
+            telemetry.warn(logger, "the lease of a turn could not be renewed yet", exc)
+            pause_s = part_s / 4
+        except StoreError:
+            return  # lost, which the next append tells
+
+
+def busy(stored: StoredSession, turn: Turn) -> SessionBusyError:
+    """Return the error for a session whose *turn* runs."""
+    until = turn.until or 0.0
+    left_s = max(0.0, until - stored.read_time)
+    return SessionBusyError(
+        f"turn {turn.fence} of the session runs, held by {turn.holder}; its lease ends in {left_s:.1f} s "
+        "unless it is renewed",
+        holder=turn.holder,
+        fence=turn.fence,
+        until=until,
+        retry_after_s=left_s,
+    )

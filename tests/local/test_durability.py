@@ -1,0 +1,320 @@
+"""With durability="turn" an append returns before its event is stored, and a turn ends when all of it is."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+from google.adk.events import Event, EventActions
+from google.adk.sessions import Session
+from google.genai import types
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gcp_adk_store import (
+    FirestoreSessionService,
+    InvalidInputError,
+    SessionConflictError,
+    SessionMissingError,
+    Store,
+    UnavailableError,
+)
+from gcp_adk_store.local.documents import LocalDocuments
+from gcp_adk_store.sessions.queues import MOST_BEHIND
+from gcp_adk_store.settings import MEMORY
+
+WHO: dict[str, Any] = {"app_name": "app", "user_id": "user", "session_id": "session"}
+
+
+class Commits:
+    """The commits of events to a local store: how many each holds, held back or failing on demand."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.events: list[int] = []
+        self.fails: Callable[[int], bool] = lambda _: False
+        self.may_go = asyncio.Event()
+        self.may_go.set()
+        commit = LocalDocuments.commit
+
+        async def watched(documents: LocalDocuments, writes: Any, **options: Any) -> Any:
+            tails = [write.union["tail"] for write in writes if getattr(write, "union", {}).get("tail")]
+            await self.may_go.wait()
+            if tails:
+                self.events.append(len(tails[0]))
+                if self.fails(len(self.events)):
+                    raise UnavailableError("refused for now; nothing was written")
+            return await commit(documents, writes, **options)
+
+        monkeypatch.setattr(LocalDocuments, "commit", watched)
+
+
+@pytest.fixture
+async def commits(monkeypatch: pytest.MonkeyPatch) -> Commits:
+    """The commits of this test."""
+    return Commits(monkeypatch)
+
+
+@pytest.fixture
+async def service() -> AsyncIterator[FirestoreSessionService]:
+    """The sessions of a store that waits for the ends of turns alone."""
+    async with Store.local(MEMORY, durability="turn") as store:
+        yield store.sessions
+
+
+def step(number: int, **delta: Any) -> Event:
+    """Return an event within a turn: a call of a tool."""
+    call = types.Part(function_call=types.FunctionCall(name="look", id=f"call{number}"))
+    return Event(
+        id=f"e{number}",
+        author="agent",
+        content=types.Content(role="model", parts=[call]),
+        actions=EventActions(state_delta=delta),
+    )
+
+
+def final(number: int) -> Event:
+    """Return the last event of a turn."""
+    content = types.Content(role="model", parts=[types.Part(text="done")])
+    return Event(id=f"e{number}", author="agent", content=content)
+
+
+def ids(session: Session | None) -> list[str]:
+    """Return the ids of a session's events."""
+    assert session is not None
+    return [event.id for event in session.events]
+
+
+async def test_a_turn_takes_few_commits_and_ends_when_all_of_it_is_stored(
+    service: FirestoreSessionService, commits: Commits
+) -> None:
+    """Here the first event goes alone, and all others together."""
+    session = await service.create_session(**WHO)
+    commits.may_go.clear()
+    for number in range(5):
+        await service.append_event(session, step(number, **{f"k{number}": number}))
+    assert 5 == len(session.events)
+    end = asyncio.ensure_future(service.append_event(session, final(5)))
+    await asyncio.wait([end], timeout=0)
+    assert not end.done()
+    commits.may_go.set()
+    await end
+
+    assert 6 == sum(commits.events)
+    assert len(commits.events) <= 2
+    assert session == await service.get_session(**WHO)
+
+
+async def test_reads_of_the_same_process_see_what_was_appended(service: FirestoreSessionService) -> None:
+    """Of the session, of its user's state, and of listings."""
+    session = await service.create_session(**WHO)
+    await service.append_event(session, step(0, **{"user:k": 1, "app:k": 2}))
+
+    assert {"k": 1} == await service.get_user_state(app_name="app", user_id="user")
+    await service.append_event(session, step(1))
+    assert session == await service.get_session(**WHO)
+    await service.append_event(session, step(2, **{"app:k": 3}))
+    other = await service.create_session(app_name="app", user_id="another")
+    assert 3 == other.state["app:k"]
+
+
+async def test_a_commit_that_fails_is_told_by_the_next_append_and_nothing_follows(
+    service: FirestoreSessionService, commits: Commits
+) -> None:
+    """What is stored is the beginning of what was appended; a new handle goes on."""
+    session = await service.create_session(**WHO)
+    await service.append_event(session, step(0))
+    await service.flush_session(**WHO)
+    commits.fails = lambda _: True
+    await service.append_event(session, step(1))
+    await asyncio.wait([asyncio.ensure_future(service.get_session(**WHO))])
+    commits.fails = lambda _: False
+    for event in (step(2), final(3)):
+        with pytest.raises(UnavailableError, match="an event that was appended before failed, so read the"):
+            await service.append_event(session, event)
+    again = await service.get_session(**WHO)
+    assert ["e0"] == ids(again)
+    assert again is not None
+    await service.append_event(again, final(4))
+
+    assert ["e0", "e4"] == ids(await service.get_session(**WHO))
+
+
+async def test_a_failure_is_told_by_the_end_of_the_turn(
+    service: FirestoreSessionService, commits: Commits
+) -> None:
+    """That is where an agent's caller learns of it."""
+    session = await service.create_session(**WHO)
+    commits.fails = lambda _: True
+    for number in range(3):
+        await service.append_event(session, step(number))
+    with pytest.raises(UnavailableError):
+        await service.append_event(session, final(3))
+    commits.fails = lambda _: False
+
+    assert [] == ids(await service.get_session(**WHO))
+    await service.flush()  # it was told already
+
+
+async def test_a_failure_that_no_append_told_is_told_by_flush_once(
+    service: FirestoreSessionService, commits: Commits
+) -> None:
+    """A server that ends learns of it there."""
+    session = await service.create_session(**WHO)
+    commits.fails = lambda _: True
+    await service.append_event(session, step(0))
+    with pytest.raises(
+        UnavailableError,
+        match="append_event app_name='app' user_id='user' session_id='session': an event that was",
+    ):
+        await service.flush()
+    await service.flush()
+    await service.flush_session(**WHO)
+
+
+async def test_another_writer_is_told_at_the_end_of_the_turn(service: FirestoreSessionService) -> None:
+    """Nothing of the turn is stored after that writer's event."""
+    session = await service.create_session(**WHO)
+    other = await service.get_session(**WHO)
+    assert other is not None
+    await service.append_event(other, final(9))
+    await service.append_event(session, step(0))
+    with pytest.raises(SessionConflictError):
+        await service.append_event(session, final(1))
+
+    assert ["e9"] == ids(await service.get_session(**WHO))
+
+
+async def test_merging_keeps_the_order_of_the_handle_and_of_storage() -> None:
+    """Events of others come between what is stored and what is not."""
+    async with Store.local(MEMORY, durability="turn", on_conflict="merge") as store:
+        one = await store.sessions.create_session(**WHO)
+        two = await store.sessions.get_session(**WHO)
+        assert two is not None
+        for number in range(10):
+            await store.sessions.append_event((one, two)[number % 2], step(number, k=number))
+        await store.sessions.append_event(one, final(10))
+        await store.sessions.append_event(two, final(11))
+        whole = await store.sessions.get_session(**WHO)
+
+        assert whole is not None
+        assert whole.events == two.events
+        assert whole.state == two.state
+        assert ids(one) == ids(whole)[: len(one.events)]
+        assert {f"e{number}" for number in range(12)} == set(ids(whole))
+
+
+async def test_an_event_that_cannot_be_stored_is_refused_at_once(service: FirestoreSessionService) -> None:
+    """The turn goes on without it."""
+    session = await service.create_session(**WHO)
+    await service.append_event(session, step(0))
+    wrong = step(1)
+    loop: list[Any] = []
+    loop.append(loop)
+    wrong.actions.state_delta["loop"] = loop
+    with pytest.raises(InvalidInputError):
+        await service.append_event(session, wrong)
+    await service.append_event(session, final(2))
+
+    assert ["e0", "e2"] == ids(await service.get_session(**WHO))
+
+
+async def test_an_event_that_comes_again_is_stored_once(service: FirestoreSessionService) -> None:
+    """Also while it is on its way."""
+    session = await service.create_session(**WHO)
+    event = step(0)
+    for _ in range(3):
+        await service.append_event(session, event)
+    await service.append_event(session, final(1))
+
+    assert ["e0", "e1"] == ids(await service.get_session(**WHO))
+    assert session == await service.get_session(**WHO)
+
+
+async def test_appends_wait_when_too_many_are_on_their_way(
+    service: FirestoreSessionService, commits: Commits
+) -> None:
+    """A hundred events, or the bytes of one largest event."""
+    session = await service.create_session(**WHO)
+    commits.may_go.clear()
+
+    for number in range(MOST_BEHIND - 1):
+        await service.append_event(session, step(number))
+    last = asyncio.ensure_future(service.append_event(session, step(MOST_BEHIND)))
+    await asyncio.wait([last], timeout=0)
+    assert not last.done()
+    commits.may_go.set()
+    await last
+
+    assert session == await service.get_session(**WHO)
+
+
+async def test_a_turn_that_is_held_ends_when_all_of_it_is_stored(commits: Commits) -> None:
+    """Its end tells a failure, and releases the turn all the same."""
+    async with Store.local(MEMORY, durability="turn") as store:
+        session = await store.sessions.create_session(**WHO)
+        async with store.turns.hold(**WHO):
+            for number in range(3):
+                await store.sessions.append_event(session, step(number))
+        assert ["e0", "e1", "e2"] == ids(session)
+
+        async def failing_turn() -> None:
+            async with store.turns.hold(**WHO):
+                session = await store.sessions.get_session(**WHO)
+                assert session is not None
+                commits.fails = lambda _: True
+                await store.sessions.append_event(session, step(3))
+
+        with pytest.raises(UnavailableError):
+            await failing_turn()
+        commits.fails = lambda _: False
+        async with store.turns.hold(**WHO, on_busy="reject"):
+            assert ["e0", "e1", "e2"] == ids(await store.sessions.get_session(**WHO))
+
+
+async def test_a_session_that_is_gone_is_told(service: FirestoreSessionService) -> None:
+    """By the next append, and not by its deletion."""
+    session = await service.create_session(**WHO)
+    await service.append_event(session, step(0))
+    await service.delete_session(**WHO)
+    await service.append_event(session, step(1))
+    with pytest.raises(SessionMissingError):
+        await service.append_event(session, final(2))
+
+
+@settings(deadline=None, max_examples=50)
+@given(
+    st.lists(st.lists(st.booleans(), min_size=1, max_size=6), min_size=1, max_size=5),
+    st.sets(st.integers(1, 12)),
+)
+def test_what_is_stored_is_the_beginning_of_what_was_appended(
+    turns: list[list[bool]], failing: set[int]
+) -> None:
+    """Whatever commits fail; an acknowledged turn is stored as a whole."""
+
+    async def run() -> None:
+        with pytest.MonkeyPatch.context() as monkeypatch:
+            commits = Commits(monkeypatch)
+            async with Store.local(MEMORY, durability="turn") as store:
+                session = await store.sessions.create_session(**WHO)
+                commits.fails = lambda number: number in failing
+                appended: list[str] = []
+                acknowledged = 0
+                try:
+                    for turn in turns:
+                        for pause in turn:
+                            made = step(len(appended))
+                            await store.sessions.append_event(session, made)
+                            appended.append(made.id)
+                            if pause:
+                                await asyncio.sleep(0)
+                        made = final(len(appended))
+                        appended.append(made.id)
+                        await store.sessions.append_event(session, made)
+                        acknowledged = len(appended)
+                except UnavailableError:
+                    pass
+                found = ids(await store.sessions.get_session(**WHO))
+                assert appended[: len(found)] == found
+                assert acknowledged <= len(found)
+
+    asyncio.run(run())

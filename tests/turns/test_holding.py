@@ -1,0 +1,370 @@
+"""Hold the turn of a session: who gets it, what an append in it requires, and what it costs."""
+
+import asyncio
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pytest
+from google.adk.sessions import Session
+
+from gcp_adk_store import (
+    InvalidInputError,
+    SessionBusyError,
+    SessionConflictError,
+    SessionLimits,
+    SessionMissingError,
+    Store,
+    TurnLostError,
+)
+from gcp_adk_store.codec.turns import ended
+from gcp_adk_store.codec.writes import Write
+from gcp_adk_store.model.keys import SessionKey
+from gcp_adk_store.sessions.turn import Hold
+from tests.turns.conftest import WHO, Calls, Passes, event, texts
+
+
+async def made(store: Store) -> Session:
+    """Make the session of the test."""
+    return await store.sessions.create_session(**WHO)
+
+
+async def stored_texts(store: Store) -> list[str | None]:
+    """Return what the stored session says."""
+    found = await store.sessions.get_session(**WHO)
+    assert found is not None
+    return texts(found.events)
+
+
+async def test_a_turn_takes_a_read_and_a_write_and_its_end_a_write(store: Store, calls: Calls) -> None:
+    """The appends between cost what they cost without a turn."""
+    await made(store)
+    calls.take()
+    async with store.turns.hold(**WHO) as turn:
+        assert (1, 1) == calls.take()
+        assert 1 == turn.fence
+        held = await store.sessions.get_session(**WHO)
+        assert held is not None
+        assert (1, 0) == calls.take()
+        for number in range(5):
+            await store.sessions.append_event(held, event(str(number)))
+        assert (0, 5) == calls.take()
+    assert (0, 1) == calls.take()
+
+
+async def test_the_next_turn_of_a_process_takes_no_read(store: Store, calls: Calls) -> None:
+    """Its header is as its last turn left it."""
+    await made(store)
+    async with store.turns.hold(**WHO):
+        pass
+    calls.take()
+    async with store.turns.hold(**WHO) as turn:
+        assert (0, 1) == calls.take()
+        assert 2 == turn.fence
+
+
+async def test_a_handle_from_before_the_turn_appends_without_a_read(store: Store, calls: Calls) -> None:
+    """The turn knows the update time that its begin gave the session."""
+    held = await made(store)
+    async with store.turns.hold(**WHO):
+        calls.take()
+        await store.sessions.append_event(held, event("one"))
+        assert (0, 1) == calls.take()
+
+
+async def test_a_second_turn_is_refused_with_the_holder_and_the_end_of_its_lease(
+    store: Store, other: Store, passes: Passes
+) -> None:
+    """Nothing was written, and the error pickles."""
+    await made(store)
+    async with store.turns.hold(**WHO, lease_s=60) as turn:
+        with pytest.raises(SessionBusyError) as caught:
+            async with other.turns.hold(**WHO, on_busy="reject"):
+                pytest.fail("two turns at once")
+        assert turn.turn.holder == caught.value.holder
+        assert 1 == caught.value.fence
+        assert turn.turn.until == pytest.approx(caught.value.until, abs=0.001)
+        assert 0 < (caught.value.retry_after_s or 0) <= 60
+        again = pickle.loads(pickle.dumps(caught.value))  # noqa: S301  # its own
+        assert (caught.value.holder, caught.value.until) == (again.holder, again.until)
+        passes(1)
+        with pytest.raises(SessionBusyError):
+            async with other.turns.hold(**WHO, wait_s=0.1):
+                pytest.fail("two turns at once")
+    async with other.turns.hold(**WHO, on_busy="reject") as turn:
+        assert 2 == turn.fence
+
+
+async def test_who_waits_gets_the_turn_at_its_end(store: Store, other: Store) -> None:
+    """The second begins after the first has ended."""
+    await made(store)
+    order = []
+    began = asyncio.Event()
+
+    async def second() -> None:
+        began.set()
+        async with other.turns.hold(**WHO, wait_s=20):
+            order.append("second")
+
+    async with store.turns.hold(**WHO):
+        waiting = asyncio.create_task(second())
+        await began.wait()
+        order.append("first")
+    await waiting
+    assert ["first", "second"] == order
+
+
+async def test_the_turn_of_a_process_that_is_gone_is_free_when_its_lease_has_expired(
+    store: Store, other: Store, passes: Passes
+) -> None:
+    """By the time of the read."""
+    await made(store)
+    await store.turns.take(**WHO, lease_s=60)
+    passes(59)
+    with pytest.raises(SessionBusyError):
+        await other.turns.take(**WHO, on_busy="reject")
+    passes(2)
+    assert 2 == (await other.turns.take(**WHO, on_busy="reject")).fence
+
+
+@pytest.mark.parametrize("merges", [False, True])
+@pytest.mark.parametrize("reads_again", [False, True])
+async def test_an_append_after_the_turn_was_lost_writes_nothing(
+    folder: Path, other: Store, passes: Passes, *, merges: bool, reads_again: bool
+) -> None:
+    """Also through a handle that is read after the loss, and with appends that follow those of others."""
+    store = Store.local(folder, on_conflict="merge" if merges else "raise")
+    held = await made(store)
+    async with store.turns.hold(**WHO, lease_s=60) as turn:
+        await store.sessions.append_event(held, event("before"))
+        passes(61)
+        taken = await other.turns.take(**WHO, on_busy="reject")
+        if reads_again:
+            found = await store.sessions.get_session(**WHO)
+            assert found is not None
+            held = found
+        with pytest.raises(TurnLostError) as caught:
+            await store.sessions.append_event(held, event("late", delta={"late": 1, "app:late": 1}))
+        assert isinstance(caught.value, SessionConflictError)
+        assert turn.is_lost
+        await asyncio.wait_for(turn.abort_signal.wait(), 5)
+        with pytest.raises(TurnLostError):
+            await store.sessions.append_event(held, event("later"))
+    found = await other.sessions.get_session(**WHO)
+    assert found is not None
+    assert ["before"] == texts(found.events)
+    assert {} == found.state
+    status = await other.turns.status(**WHO)
+    assert (taken.fence, True) == (status.fence, status.is_running)
+
+
+async def test_a_lease_that_expired_and_nobody_took_goes_on(store: Store, passes: Passes) -> None:
+    """Its fence is still the stored one."""
+    held = await made(store)
+    async with store.turns.hold(**WHO, lease_s=60):
+        passes(600)
+        await store.sessions.append_event(held, event("late"))
+        status = await store.turns.status(**WHO)
+        assert status.is_running
+    assert ["late"] == await stored_texts(store)
+
+
+async def test_an_append_renews_the_lease(store: Store, other: Store, passes: Passes) -> None:
+    """In its own commit."""
+    held = await made(store)
+    async with store.turns.hold(**WHO, lease_s=60):
+        passes(59)
+        await store.sessions.append_event(held, event("one"))
+        passes(59)
+        with pytest.raises(SessionBusyError):
+            await other.turns.take(**WHO, on_busy="reject")
+
+
+async def test_a_turn_without_appends_is_renewed_by_heartbeats(store: Store, other: Store) -> None:
+    """A third of a second passes several times; who waits for the turn waits in vain."""
+    held = await made(store)
+    async with store.turns.hold(**WHO, lease_s=0.6):
+        with pytest.raises(SessionBusyError):
+            await other.turns.take(**WHO, wait_s=1.5)
+        await store.sessions.append_event(held, event("one"))
+    assert ["one"] == await stored_texts(store)
+
+
+async def test_appends_after_a_heartbeat_take_no_read(store: Store, calls: Calls) -> None:
+    """The handle does not know the update time after the heartbeat; the turn does."""
+    held = await made(store)
+    async with store.turns.hold(**WHO) as turn:
+        await store.turns._leases.renew(turn)  # what the heartbeat calls
+        calls.take()
+        await store.sessions.append_event(held, event("one"))
+        assert (0, 1) == calls.take()
+
+
+async def test_a_writer_outside_of_the_turn_conflicts_or_merges_as_ever(
+    store: Store, other: Store, folder: Path
+) -> None:
+    """A webhook that changes state, for example."""
+    held = await made(store)
+    merging = Store.local(folder, on_conflict="merge")
+    webhook = await merging.sessions.get_session(**WHO)
+    assert webhook is not None
+    async with store.turns.hold(**WHO):
+        await merging.sessions.append_event(webhook, event("webhook", delta={"paid": True}))
+        with pytest.raises(SessionConflictError) as caught:
+            await store.sessions.append_event(held, event("mine"))
+        assert not isinstance(caught.value, TurnLostError)
+        found = await store.sessions.get_session(**WHO)
+        assert found is not None
+        await store.sessions.append_event(found, event("mine"))
+    await merging.sessions.append_event(webhook, event("after"))
+    assert ["webhook", "mine", "after"] == await stored_texts(other)
+
+
+async def test_tasks_of_a_turn_belong_to_it_and_those_that_outlive_it_are_refused(store: Store) -> None:
+    """They have a copy of its context."""
+    held = await made(store)
+    go_on = asyncio.Event()
+
+    async def late() -> None:
+        await go_on.wait()
+        await store.sessions.append_event(held, event("late"))
+
+    async with store.turns.hold(**WHO):
+        task = asyncio.create_task(late())
+        await store.sessions.append_event(held, event("in time"))
+    go_on.set()
+    with pytest.raises(TurnLostError, match="its block has ended"):
+        await task
+    assert ["in time"] == await stored_texts(store)
+    found = await store.sessions.get_session(**WHO)
+    assert found is not None
+    await store.sessions.append_event(found, event("outside"))
+
+
+async def test_an_interrupted_turn_is_told_and_gives_way(store: Store, other: Store) -> None:
+    """Nobody takes it before its end."""
+    await made(store)
+    taken: list[Hold] = []
+
+    async def interrupt() -> None:
+        async with other.turns.hold(**WHO, on_busy="interrupt", wait_s=30) as turn:
+            taken.append(turn)
+
+    async with store.turns.hold(**WHO, lease_s=0.6) as turn:
+        task = asyncio.create_task(interrupt())
+        await asyncio.wait_for(turn.abort_signal.wait(), 10)
+        assert not turn.is_lost
+        assert not taken
+    await task
+    assert 2 == taken[0].fence
+
+
+async def test_an_interrupted_turn_that_goes_on_loses_it_after_the_wait(store: Store, other: Store) -> None:
+    """What it appends from then on is refused."""
+    held = await made(store)
+    async with store.turns.hold(**WHO):
+        async with other.turns.hold(**WHO, on_busy="interrupt", wait_s=0.2) as second:
+            assert 2 == second.fence
+        with pytest.raises(TurnLostError):
+            await store.sessions.append_event(held, event("late"))
+
+
+async def test_an_append_notices_a_request_to_stop_and_is_stored(store: Store, other: Store) -> None:
+    """To stop is up to the holder."""
+    held = await made(store)
+    assert not await other.turns.request_abort(**WHO)
+    async with store.turns.hold(**WHO) as turn:
+        assert await other.turns.request_abort(**WHO)
+        assert not turn.abort_signal.is_set()
+        await store.sessions.append_event(held, event("one"))
+        await asyncio.wait_for(turn.abort_signal.wait(), 5)
+        status = await other.turns.status(**WHO)
+        assert (True, True, turn.turn.holder) == (status.is_running, status.abort, status.holder)
+    status = await other.turns.status(**WHO)
+    assert (False, False, "", None) == (status.is_running, status.abort, status.holder, status.until)
+
+
+async def test_a_request_to_stop_is_noticed_through_a_handle_that_was_read_after_it(
+    store: Store, other: Store
+) -> None:
+    """And a renewal keeps the request."""
+    await made(store)
+    async with store.turns.hold(**WHO) as turn:
+        await other.turns.request_abort(**WHO)
+        held = await store.sessions.get_session(**WHO)
+        assert held is not None
+        await store.sessions.append_event(held, event("one"))
+        await store.turns._leases.renew(turn)
+        await asyncio.wait_for(turn.abort_signal.wait(), 5)
+        assert (await other.turns.status(**WHO)).abort
+
+
+async def test_a_restore_ends_a_turn(store: Store, other: Store) -> None:
+    """What another engineer's commit writes: the fence is raised, and nobody holds the turn."""
+    held = await made(store)
+    storage = other.sessions.storage
+    async with store.turns.hold(**WHO):
+        stored = await other.turns._leases.header(store_key(held))  # what a restore reads
+        path = storage.layout.session(store_key(held))
+        fields = ended(stored.turn)
+        write = Write(path=path, fields=fields, mask=[(name,) for name in fields], must=stored.update_time)
+        await storage.documents.commit([write], repeatable_when_unanswered=False)
+        with pytest.raises(TurnLostError):
+            await store.sessions.append_event(held, event("late"))
+    assert {} == ended(None)
+    async with other.turns.hold(**WHO, on_busy="reject") as turn:
+        assert 3 == turn.fence
+
+
+def store_key(held: Session) -> SessionKey:
+    """Return the key of a session."""
+    return SessionKey(app=held.app_name, user=held.user_id, session=held.id)
+
+
+async def test_a_session_that_is_deleted_during_a_turn_is_missing(store: Store, other: Store) -> None:
+    """As for any append."""
+    held = await made(store)
+    async with store.turns.hold(**WHO):
+        await other.sessions.delete_session(**WHO)
+        with pytest.raises(SessionMissingError):
+            await store.sessions.append_event(held, event("late"))
+    with pytest.raises(SessionMissingError):
+        await store.turns.take(**WHO)
+
+
+async def test_a_turn_does_not_write_to_a_later_session_of_the_id(store: Store, other: Store) -> None:
+    """Its turn may even have the same number."""
+    await made(store)
+    async with store.turns.hold(**WHO):
+        await other.sessions.delete_session(**WHO)
+        await made(other)
+        await other.turns.take(**WHO)
+        held = await store.sessions.get_session(**WHO)
+        assert held is not None
+        with pytest.raises(TurnLostError):
+            await store.sessions.append_event(held, event("late"))
+    assert [] == await stored_texts(other)
+
+
+async def test_a_seal_keeps_the_turn(folder: Path, other: Store) -> None:
+    """It changes other fields."""
+    store = Store.local(folder, session_limits=SessionLimits(seal_tail_bytes=600))
+    held = await made(store)
+    async with store.turns.hold(**WHO) as turn:
+        for number in range(6):
+            await store.sessions.append_event(held, event(str(number)))
+        status = await other.turns.status(**WHO)
+        assert (turn.fence, True) == (status.fence, status.is_running)
+    assert [str(number) for number in range(6)] == await stored_texts(other)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"on_busy": "never"}, {"wait_s": -1}, {"wait_s": float("inf")}, {"lease_s": 0}, {"lease_s": 1e9}],
+)
+async def test_arguments_that_cannot_be_right_are_refused(store: Store, options: dict[str, Any]) -> None:
+    """Before anything is read."""
+    await made(store)
+    with pytest.raises(InvalidInputError):
+        async with store.turns.hold(**WHO, **options):
+            pytest.fail("it began")

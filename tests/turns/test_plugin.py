@@ -1,0 +1,74 @@
+"""Take turns in runners that somebody else makes and runs."""
+
+import asyncio
+
+import pytest
+from google.adk.apps import App
+from google.adk.runners import Runner
+
+from gcp_adk_store import InvalidInputError, SessionBusyError, Store
+from gcp_adk_store.turns import TurnPlugin
+from tests.turns.conftest import WHO, texts
+from tests.turns.test_running import WHERE, Echo, Gate, history, says, whole
+
+
+def runner_of(store: Store, gate: Gate | None = None, **options: object) -> Runner:
+    """Return a runner with the plugin; its agent waits at the message "one"."""
+    agent = Echo(name="echo", **({} if gate is None else gate.of("one")))
+    plugin = TurnPlugin(store.turns, **options)  # type: ignore[arg-type]  # as the test gives them
+    return Runner(app=App(name="app", root_agent=agent, plugins=[plugin]), session_service=store.sessions)
+
+
+async def told(runner: Runner, text: str) -> list[str | None]:
+    """Run *runner* on a message as its owner does; return what it answered."""
+    return texts([event async for event in runner.run_async(**WHERE, new_message=says(text))])
+
+
+async def test_runs_follow_each_other_with_the_events_before(store: Store, other: Store) -> None:
+    """The second waits, and its runner gets the session as the first left it."""
+    await store.sessions.create_session(**WHO)
+    gate = Gate()
+    first = asyncio.create_task(told(runner_of(store, gate), "one"))
+    await gate.came.wait()
+    with pytest.raises(RuntimeError) as caught:
+        await told(runner_of(other, on_busy="reject"), "two")
+    assert isinstance(caught.value.__cause__, SessionBusyError)
+    second = asyncio.create_task(told(runner_of(other), "two"))
+    gate.may_go_on.set()
+    await first
+    assert ["hears two", "answers two"] == await second
+    assert whole("one", "two") == await history(store)
+    assert not (await store.turns.status(**WHO)).is_running
+
+
+async def test_a_run_that_fails_or_is_cancelled_ends_its_turn(store: Store) -> None:
+    """The next one begins at once."""
+    await store.sessions.create_session(**WHO)
+    with pytest.raises(RuntimeError, match="the model is down"):
+        await told(runner_of(store), "fail")
+    assert not (await store.turns.status(**WHO)).is_running
+    gate = Gate()
+    running = asyncio.create_task(told(runner_of(store, gate), "one"))
+    await gate.came.wait()
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert 2 == len(await told(runner_of(store), "two"))
+
+
+async def test_a_run_within_a_turn_is_a_part_of_it(store: Store) -> None:
+    """The plugin takes none."""
+    await store.sessions.create_session(**WHO)
+    async with store.turns.hold(**WHO) as turn:
+        assert 2 == len(await told(runner_of(store), "two"))
+        assert turn.fence == (await store.turns.status(**WHO)).fence
+
+
+async def test_a_plugin_refuses_a_runner_of_another_session_service(store: Store, other: Store) -> None:
+    """Its appends would not belong to the turn."""
+    await store.sessions.create_session(**WHO)
+    runner = runner_of(store)
+    runner.session_service = other.sessions
+    with pytest.raises(RuntimeError, match="another session service") as caught:
+        await told(runner, "two")
+    assert isinstance(caught.value.__cause__, InvalidInputError)

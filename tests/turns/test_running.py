@@ -1,0 +1,306 @@
+"""Run agents in turns: one at a time, and each message that waits once and in order."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from typing import Any
+
+import pytest
+from google.adk.agents import BaseAgent
+from google.adk.agents.invocation_context import InvocationContext
+from google.adk.events import Event
+from google.adk.runners import Runner
+from google.genai import types
+from pydantic import Field
+
+from gcp_adk_store import (
+    InvalidInputError,
+    SessionBusyError,
+    SessionInboxFullError,
+    SessionMissingError,
+    Store,
+    TurnLostError,
+)
+from tests.turns.conftest import WHO, Calls, Passes, texts
+
+WHERE: dict[str, Any] = {"user_id": "user", "session_id": "session"}
+
+
+class Echo(BaseAgent):
+    """Answers twice, and may wait between."""
+
+    gates: dict[str, Any] = Field(default_factory=dict)
+    """Text of a message -> two asyncio events: that it came there, and that it may go on."""
+
+    async def _run_async_impl(self, ctx: InvocationContext) -> AsyncGenerator[Event, None]:
+        assert ctx.user_content
+        assert ctx.user_content.parts
+        said = ctx.user_content.parts[0].text or ""
+        if said == "fail":
+            raise RuntimeError("the model is down")
+        yield self._says(ctx, f"hears {said}")
+        if said in self.gates:
+            came, may_go_on = self.gates[said]
+            came.set()
+            await may_go_on.wait()
+        yield self._says(ctx, f"answers {said}")
+
+    def _says(self, ctx: InvocationContext, text: str) -> Event:
+        content = types.Content(role="model", parts=[types.Part(text=text)])
+        return Event(author=self.name, invocation_id=ctx.invocation_id, content=content)
+
+
+def runner_of(store: Store, **options: Any) -> Runner:
+    """Return a runner of the agent on *store*."""
+    return Runner(app_name="app", agent=Echo(name="echo", **options), session_service=store.sessions)
+
+
+def says(text: str) -> types.Content:
+    """Return the message of a user."""
+    return types.Content(role="user", parts=[types.Part(text=text)])
+
+
+async def told(store: Store, runner: Runner, text: str, **options: Any) -> list[str | None]:
+    """Run *runner* on a message; return what it answered."""
+    return texts(
+        [event async for event in store.turns.run(runner, **WHERE, new_message=says(text), **options)]
+    )
+
+
+async def history(store: Store) -> list[str | None]:
+    """Return what the stored session says."""
+    found = await store.sessions.get_session(**WHO)
+    assert found is not None
+    return texts(found.events)
+
+
+def whole(*messages: str) -> list[str]:
+    """Return the history of messages that were answered one after the other."""
+    return [text for said in messages for text in (said, f"hears {said}", f"answers {said}")]
+
+
+class Gate:
+    """Where an agent waits."""
+
+    def __init__(self) -> None:
+        self.came, self.may_go_on = asyncio.Event(), asyncio.Event()
+
+    def of(self, said: str) -> dict[str, Any]:
+        """Return the option of an agent that waits here at the message *said*."""
+        return {"gates": {said: (self.came, self.may_go_on)}}
+
+
+async def test_a_turn_of_a_runner_takes_two_writes_and_a_read_more(store: Store, calls: Calls) -> None:
+    """Its three events and the session's read are those of a run without a turn."""
+    await store.sessions.create_session(**WHO)
+    calls.take()
+    assert ["hears hi", "answers hi"] == await told(store, runner_of(store), "hi")
+    assert (2, 5) == calls.take()
+    await told(store, runner_of(store), "again")
+    assert (1, 5) == calls.take()
+    assert whole("hi", "again") == await history(store)
+
+
+async def test_two_runs_of_one_session_do_not_interleave(store: Store, other: Store) -> None:
+    """The second begins when the first has ended, with its events."""
+    await store.sessions.create_session(**WHO)
+    gate = Gate()
+    first = asyncio.create_task(told(store, runner_of(store, **gate.of("one")), "one"))
+    await gate.came.wait()
+    with pytest.raises(SessionBusyError):
+        await told(other, runner_of(other), "two", on_busy="reject")
+    second = asyncio.create_task(told(other, runner_of(other), "two"))
+    gate.may_go_on.set()
+    await first
+    await second
+    assert whole("one", "two") == await history(store)
+
+
+async def test_messages_that_wait_are_answered_by_the_holder_in_order(store: Store, other: Store) -> None:
+    """Each event has the id under which its message waited; the holder's caller sees all answers."""
+    await store.sessions.create_session(**WHO)
+    gate = Gate()
+    first = asyncio.create_task(told(store, runner_of(store, **gate.of("one")), "one", on_busy="enqueue"))
+    await gate.came.wait()
+    assert [] == await told(other, runner_of(other), "two", on_busy="enqueue", state_delta={"two": 2})
+    assert [] == await told(other, runner_of(other), "three", on_busy="enqueue")
+    waiting = (await other.turns.status(**WHO)).waiting
+    assert 2 == len(waiting)
+    gate.may_go_on.set()
+    answers = [f"{does} {said}" for said in ("one", "two", "three") for does in ("hears", "answers")]
+    assert answers == await first
+    assert whole("one", "two", "three") == await history(other)
+    found = await other.sessions.get_session(**WHO)
+    assert found is not None
+    assert waiting == (found.events[3].id, found.events[6].id)
+    assert {"two": 2} == found.state
+    status = await other.turns.status(**WHO)
+    assert (False, ()) == (status.is_running, status.waiting)
+
+
+async def test_a_message_that_waits_takes_no_write_more_than_its_events(
+    store: Store, other: Store, calls: Calls
+) -> None:
+    """It leaves the inbox in the commit of its event."""
+    await store.sessions.create_session(**WHO)
+    hold = await store.turns.take(**WHO)
+    await told(other, runner_of(other), "one", on_busy="enqueue")
+    await told(other, runner_of(other), "two", on_busy="enqueue")
+    await store.turns.release_if_empty(hold)
+    assert not hold.has_ended
+    calls.take()
+    async with store.turns.kept(hold):
+        events = store.turns._answer_waiting(hold, runner_of(store), None)
+        assert 4 == len([event async for event in events])
+        assert (2, 6) == calls.take()  # each run reads the session
+    assert (0, 1) == calls.take()
+    assert whole("one", "two") == await history(other)
+
+
+async def test_the_next_turn_answers_first_what_a_killed_holder_left(
+    store: Store, other: Store, passes: Passes
+) -> None:
+    """Each once, in order, and before its own message."""
+    await store.sessions.create_session(**WHO)
+    await store.turns.take(**WHO)  # by a process that ends here
+    for said in ("one", "two"):
+        await told(other, runner_of(other), said, on_busy="enqueue")
+    passes(61)
+    assert 6 == len(await told(other, runner_of(other), "three", on_busy="reject"))
+    assert whole("one", "two", "three") == await history(store)
+
+
+async def test_what_waits_can_be_answered_without_a_message(
+    store: Store, other: Store, passes: Passes
+) -> None:
+    """Nothing happens while a turn runs."""
+    await store.sessions.create_session(**WHO)
+    await store.turns.take(**WHO)
+    await told(other, runner_of(other), "one", on_busy="enqueue")
+
+    async def drained() -> list[str | None]:
+        return texts([event async for event in other.turns.drain(runner_of(other), **WHERE)])
+
+    assert [] == await drained()
+    passes(61)
+    assert ["hears one", "answers one"] == await drained()
+    assert [] == await drained()
+    assert whole("one") == await history(store)
+
+
+async def test_a_message_stays_if_its_turn_is_lost_before_its_event(
+    store: Store, other: Store, passes: Passes
+) -> None:
+    """The present holder answers it, once."""
+    await store.sessions.create_session(**WHO)
+    hold = await store.turns.take(**WHO)
+    await told(other, runner_of(other), "one", on_busy="enqueue")
+    await store.turns.refresh(hold)
+    passes(61)
+    taken = await other.turns.take(**WHO, on_busy="reject")
+    events = store.turns._answer_waiting(hold, runner_of(store), None)
+    with pytest.raises(TurnLostError):
+        await anext(events)
+    assert [] == await history(other)
+    async with other.turns.kept(taken):
+        assert 2 == len([one async for one in other.turns._answer_waiting(taken, runner_of(other), None)])
+    assert whole("one") == await history(other)
+
+
+async def test_a_message_that_arrives_during_a_renewal_stays(store: Store, other: Store) -> None:
+    """An append that takes one message out keeps those that came since the last read."""
+    await store.sessions.create_session(**WHO)
+    hold = await store.turns.take(**WHO)
+    await told(other, runner_of(other), "one", on_busy="enqueue")
+    await store.turns.refresh(hold)
+    events = store.turns._answer_waiting(hold, runner_of(store), None)
+    await told(other, runner_of(other), "two", on_busy="enqueue")
+    async with store.turns.kept(hold):
+        assert 4 == len([event async for event in events])
+    assert whole("one", "two") == await history(other)
+
+
+async def test_an_interrupted_run_ends_and_the_next_begins(store: Store, other: Store) -> None:
+    """The holder is told within a third of its lease."""
+    await store.sessions.create_session(**WHO)
+    gate = Gate()
+    runner = runner_of(store, **gate.of("one"))
+    first = asyncio.create_task(told(store, runner, "one", lease_s=0.9))
+    await gate.came.wait()
+    second = asyncio.create_task(told(other, runner_of(other), "two", on_busy="interrupt"))
+    status = await store.turns.status(**WHO)
+    while not status.abort:
+        status = await store.turns.status(**WHO)
+    gate.may_go_on.set()
+    await first
+    await second
+    said = await history(store)
+    assert ["one", "hears one"] == said[:2]
+    assert whole("two") == said[-3:]
+
+
+async def test_a_caller_that_stops_early_ends_the_turn(store: Store, other: Store) -> None:
+    """What waits is left to the next one."""
+    await store.sessions.create_session(**WHO)
+    events = store.turns.run(runner_of(store), **WHERE, new_message=says("one"))
+    await anext(events)
+    await told(other, runner_of(other), "two", on_busy="enqueue")
+    await events.aclose()
+    status = await other.turns.status(**WHO)
+    assert (False, 1) == (status.is_running, len(status.waiting))
+    await told(other, runner_of(other), "three", on_busy="reject")
+    assert ["one", "hears one", *whole("two", "three")] == await history(store)
+
+
+async def test_a_failing_run_ends_the_turn(store: Store, other: Store) -> None:
+    """Its error is the caller's."""
+    await store.sessions.create_session(**WHO)
+    with pytest.raises(RuntimeError, match="the model is down"):
+        await told(store, runner_of(store), "fail")
+    assert ["hears on", "answers on"] == await told(other, runner_of(other), "on", on_busy="reject")
+
+
+async def test_a_full_inbox_refuses_a_message(store: Store, other: Store) -> None:
+    """And a message that could never wait; one of those that wait can be withdrawn."""
+    await store.sessions.create_session(**WHO)
+    await store.turns.take(**WHO)
+    runner = runner_of(other)
+    with pytest.raises(InvalidInputError, match="bytes as JSON"):
+        await told(other, runner, "x" * 300_000, on_busy="enqueue")
+    await told(other, runner, "x" * 200_000, on_busy="enqueue")
+    with pytest.raises(SessionInboxFullError):
+        await told(other, runner, "y" * 100_000, on_busy="enqueue")
+    (waiting,) = (await other.turns.status(**WHO)).waiting
+    assert await other.turns.withdraw(**WHO, message_id=waiting)
+    assert not await other.turns.withdraw(**WHO, message_id=waiting)
+    await told(other, runner, "y" * 100_000, on_busy="enqueue")
+
+
+async def test_a_runner_of_another_session_service_is_refused(store: Store, other: Store) -> None:
+    """Its appends would not belong to the turn."""
+    with pytest.raises(InvalidInputError, match="another session service"):
+        await told(store, runner_of(other), "one")
+
+
+async def test_a_missing_session_is_made_if_the_runner_makes_them(store: Store) -> None:
+    """As without a turn."""
+    with pytest.raises(SessionMissingError):
+        await told(store, runner_of(store), "one")
+    runner = runner_of(store)
+    runner.auto_create_session = True
+    await told(store, runner, "one", on_busy="enqueue")
+    assert whole("one") == await history(store)
+
+
+async def test_a_message_with_a_file_waits_and_comes_back(store: Store, other: Store, passes: Passes) -> None:
+    """Its bytes are those that were sent."""
+    await store.sessions.create_session(**WHO)
+    await store.turns.take(**WHO)
+    blob = types.Blob(data=bytes(range(256)), mime_type="image/png")
+    content = types.Content(role="user", parts=[types.Part(text="see"), types.Part(inline_data=blob)])
+    sent = other.turns.run(runner_of(other), **WHERE, new_message=content, on_busy="enqueue")
+    assert [] == [event async for event in sent]
+    passes(61)
+    await told(other, runner_of(other), "two")
+    found = await other.sessions.get_session(**WHO)
+    assert found is not None
+    assert content == found.events[0].content

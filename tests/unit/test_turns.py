@@ -1,0 +1,88 @@
+"""Show what an append of a turn comes to, and what may wait for one."""
+
+from dataclasses import replace
+
+import pytest
+
+from gcp_adk_store.errors import InvalidInputError, SessionInboxFullError
+from gcp_adk_store.model.keys import SessionKey
+from gcp_adk_store.model.sessions import Append, Marker, Settlement, StoredSession, settle
+from gcp_adk_store.model.state import ScopedState
+from gcp_adk_store.model.turns import MAX_WAITING, MAX_WAITING_BYTES, Turn, require_room
+
+MINE = Append(texts=["mine"], timestamp=1.0, delta=ScopedState())
+STORED = StoredSession(
+    key=SessionKey(app="a", user="u", session="s"),
+    epoch="e1",
+    revision=4,
+    last_update_time=1.0,
+    state={},
+    tail=[],
+    sealed=0,
+    sealed_max=None,
+    spilled=frozenset(),
+    update_time="5.000000000",
+    read_time=5.0,
+    turn=Turn(fence=2, holder="h", until=60.0),
+)
+SEEN = STORED.marker
+
+
+@pytest.mark.parametrize(
+    ("stored", "newest", "turn", "expected"),
+    [
+        pytest.param(STORED, [], ("e1", 2), Settlement.RETRY, id="mine still"),
+        pytest.param(STORED, [], ("e1", 1), Settlement.LOST, id="nothing appended, another turn"),
+        pytest.param(STORED, [], None, Settlement.RETRY, id="no part of a turn"),
+        pytest.param(STORED, [], ("e0", 2), Settlement.LOST, id="a turn of an earlier session"),
+        pytest.param(replace(STORED, turn=None), [], ("e1", 1), Settlement.LOST, id="never had a turn"),
+        pytest.param(replace(STORED, revision=5), ["b"], ("e1", 1), Settlement.LOST, id="another was first"),
+        pytest.param(replace(STORED, revision=5), ["b"], ("e1", 2), Settlement.STALE, id="from outside"),
+        pytest.param(replace(STORED, revision=5), ["mine"], ("e1", 1), Settlement.LANDED, id="landed before"),
+        pytest.param(
+            replace(STORED, revision=6),
+            ["mine", "b"],
+            ("e1", 1),
+            Settlement.OVERTAKEN,
+            id="landed, overtaken",
+        ),
+        pytest.param(replace(STORED, epoch="e2"), [], ("e1", 2), Settlement.MISSING, id="made anew"),
+        pytest.param(None, [], ("e1", 2), Settlement.MISSING, id="deleted"),
+    ],
+)
+def test_an_append_of_a_turn_requires_the_fence_unless_it_landed_before(
+    stored: StoredSession | None, newest: list[str], turn: tuple[str, int] | None, expected: Settlement
+) -> None:
+    """Whatever became of the revision."""
+    assert expected is settle(MINE, marker=SEEN, stored=stored, newest=newest, turn=turn)
+
+
+def test_a_marker_carries_the_fence_as_text() -> None:
+    """A session without turns has the text that it always had."""
+    assert "e1/4/5.000000000@2" == str(SEEN)
+    assert SEEN == Marker.parse(str(SEEN))
+    plain = replace(STORED, turn=None).marker
+    assert ("e1/4/5.000000000", plain) == (str(plain), Marker.parse(str(plain)))
+    assert 2 == SEEN.advanced(MINE, "6.000000000", None).fence
+
+
+def test_a_turn_is_held_until_its_lease_expires() -> None:
+    """By the time that is given."""
+    turn = Turn().taken("h", 10.0)
+    assert (True, False) == (turn.is_held(9.99), turn.is_held(10.0))
+    assert not turn.released.is_held(1.0)
+    assert (1, 1, 2, 2) == (turn.fence, turn.released.fence, turn.ended.fence, turn.taken("i", 1.0).fence)
+    assert turn.aborted.abort
+    assert not turn.aborted.released.abort
+
+
+def test_what_waits_is_bounded_in_number_and_bytes() -> None:
+    """One message over the limit can never wait; one too many can later."""
+    require_room(["x"] * (MAX_WAITING - 1), "y")
+    require_room([], "y" * MAX_WAITING_BYTES)
+    with pytest.raises(SessionInboxFullError, match="100 messages"):
+        require_room(["x"] * MAX_WAITING, "y")
+    with pytest.raises(SessionInboxFullError, match="bytes"):
+        require_room(["x"], "y" * MAX_WAITING_BYTES)
+    with pytest.raises(InvalidInputError, match="at most 262144"):
+        require_room([], "y" * (MAX_WAITING_BYTES + 1))
