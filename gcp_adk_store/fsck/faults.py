@@ -48,7 +48,8 @@ CODES: Final[Mapping[str, Code]] = {
     ),
     "FSCK108": Code("`spilled` names each place where a payload of the session is", Help.REPAIR),
     "FSCK109": Code(
-        "the initial state is in the session document until the first seal, then in segment 0", Help.REPAIR
+        "the initial state is in the session document until the first seal, then in the first live segment",
+        Help.REPAIR,
     ),
     "FSCK110": Code(
         "`parts_expire_at` is set with the first part, and never before `expire_at`", Help.PERSON
@@ -56,8 +57,15 @@ CODES: Final[Mapping[str, Code]] = {
     "FSCK111": Code("each event is the JSON of an ADK event with a timestamp", Help.UPGRADE),
     "FSCK112": Code("`turns`, `last_turn` and `last_text` follow from the events", Help.REPAIR),
     "FSCK113": Code("`label_set` has each of `labels`, as `name=value`", Help.REPAIR),
+    "FSCK114": Code(
+        "`restores` counts at most the numbers in `cut`, and comes with `cut` and `restore_id`", Help.PERSON
+    ),
+    "FSCK115": Code(
+        "`origin` names another session of the app, and no more events than the fork took over", Help.PERSON
+    ),
+    "FSCK116": Code("`title` and `labels` are within their limits", Help.PERSON),
     # Segments
-    "FSCK201": Code("segments have all numbers from 0 to `sealed`", Help.BACKUP),
+    "FSCK201": Code("segments have all numbers below `sealed` that `cut` does not name", Help.BACKUP),
     "FSCK202": Code("a segment has a known format, all its fields, and a body that unpacks", Help.UPGRADE),
     "FSCK203": Code("`count` is the number of a segment's events", Help.REPAIR),
     "FSCK204": Code("`running_max` is the newest timestamp up to the end of a segment", Help.REPAIR),
@@ -69,6 +77,7 @@ CODES: Final[Mapping[str, Code]] = {
     ),
     "FSCK207": Code("a segment ends with a session, or a deletion note names it", Help.PERSON),
     "FSCK208": Code("a part expires if its session does, and never before `parts_expire_at`", Help.REPAIR),
+    "FSCK209": Code("a segment that a restore cut off is gone, or a note of a restore names it", Help.PERSON),
     # Payloads
     "FSCK301": Code("each reference has its payload", Help.BACKUP),
     "FSCK302": Code("a payload has the size that its reference says", Help.BACKUP),
@@ -78,10 +87,15 @@ CODES: Final[Mapping[str, Code]] = {
     "FSCK306": Code("a payload that is a value, an event or an initial state unpacks to one", Help.BACKUP),
     # Shared state
     "FSCK401": Code("the document of an app or a user has a known format and a state", Help.UPGRADE),
-    # Deletion notes
-    "FSCK501": Code("a deletion note has a known format and all its fields", Help.PERSON),
-    "FSCK502": Code("a deletion note names no living session: its segments would be removed", Help.REPAIR),
-    "FSCK503": Code("a deletion is complete after a day", Help.GC),
+    # Notes of deletions, forks and restores
+    "FSCK501": Code("a note of a deletion or a fork has a known format and all its fields", Help.PERSON),
+    "FSCK502": Code("such a note names no living session: its segments would be removed", Help.REPAIR),
+    "FSCK503": Code("a deletion or a fork is complete after a day", Help.GC),
+    "FSCK504": Code(
+        "a note of a restore has a known format, all its fields, and something to do", Help.PERSON
+    ),
+    "FSCK505": Code("such a note names no live segment: it would be removed", Help.PERSON),
+    "FSCK506": Code("a restore is complete after a day", Help.GC),
 }
 """All kinds of faults by their codes, which never change their meaning."""
 

@@ -1,6 +1,7 @@
 """Decide what is wrong with the document of a session, and with its segments."""
 
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -18,7 +19,10 @@ from gcp_adk_store.model.history import fold
 from gcp_adk_store.model.payloads import PayloadPlace, PayloadRef
 from gcp_adk_store.model.sessions import Segment, StoredSession
 
-_OF_FORMAT_2: Final = ("chain", "chain_sealed", "chain_from", "initial", "initial_payload")
+_OF_FORMAT_2: Final = (
+    *("chain", "chain_sealed", "chain_from", "initial", "initial_payload"),
+    *("restores", "restore_id", "cut", "origin"),
+)
 _SHOWN: Final = 40  # characters of a state key
 
 
@@ -166,8 +170,11 @@ def header_faults(header: Header, *, place: PayloadPlace) -> list[Fault]:
     return found
 
 
-def missing_segments(header: Header, there: Sequence[int]) -> list[Fault]:
-    """Return the segments that a session lacks, and those that it does not count, of the numbers *there*."""
+def missing_segments(header: Header, there: Sequence[int], *, named: AbstractSet[int]) -> list[Fault]:
+    """Return the segments that a session lacks, and those that it does not count, of the numbers *there*.
+
+    Notes of restores say that those *named* are to be removed.
+    """
     found = []
     expected = frozenset(header.numbers)
     for number in sorted(expected - set(there)):
@@ -176,6 +183,9 @@ def missing_segments(header: Header, there: Sequence[int]) -> list[Fault]:
     for number in sorted(set(there) - expected - header.cut):
         says = f"is there; the session counts {header.stored.sealed}"
         found.append(Fault(code="FSCK206", path=header.path, item=f"segment {number}", says=says))
+    for number in sorted(set(there) & header.cut - named):
+        says = "is there, and no note of a restore names it"
+        found.append(Fault(code="FSCK209", path=header.path, item=f"segment {number}", says=says))
     return found
 
 

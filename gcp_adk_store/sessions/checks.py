@@ -10,14 +10,14 @@ from gcp_adk_store.codec.stored import read_state
 from gcp_adk_store.errors import InvalidInputError, StoredDataError
 from gcp_adk_store.fsck import payloads
 from gcp_adk_store.fsck.faults import Fault, merged
-from gcp_adk_store.fsck.sessions import read_header
+from gcp_adk_store.fsck.notes import deletion_faults, restore_faults
+from gcp_adk_store.fsck.sessions import Header, read_header
 from gcp_adk_store.model.payloads import PayloadOwner, PayloadRef
 from gcp_adk_store.ports.refusals import RefusedError
 from gcp_adk_store.sessions.held import Held, Holdings, Scope
 from gcp_adk_store.sessions.session_check import (
     Reading,
     SessionLook,
-    note_faults,
     orphan_faults,
     read_all,
 )
@@ -99,26 +99,28 @@ class Checker:
             return [Fault(code="FSCK101", path=path, says=str(exc))]
         if key is None:
             return await self._shared(path, held, full=full, before=before)
-        living: str | None = None
+        header = None if held.document is None else read_header(held.document)
+        living: object = None
+        cut: AbstractSet[int] | None = None
+        if isinstance(header, Header):
+            living, cut = header.stored.epoch, header.cut
+        elif held.document is not None:
+            living = held.document.fields.get("epoch")
+        notes, named = deletion_faults(held.notes, living=living, before=before)
+        restores, removed = restore_faults(held.restores, living=living, cut=cut, before=before)
+        if isinstance(header, Fault):
+            # Its epoch may be wrong: nothing below it can be told to belong to no session.
+            return [header, *notes, *restores]
         faults: list[Fault] = []
-        if held.document is not None:
-            header = read_header(held.document)
-            if isinstance(header, Fault):
-                # Its epoch may be wrong: nothing below it can be told to belong to no session.
-                epoch = held.document.fields.get("epoch")
-                notes, _ = note_faults(held, living=epoch if isinstance(epoch, str) else None, before=before)
-                return [header, *notes]
-            living = header.stored.epoch
-            if not header.stored.has_expired:  # otherwise Firestore may have removed some of it
-                look = SessionLook(self._storage, header, full=full, before=before)
-                faults = await look.look(held)
-                if checked is not None:
-                    checked.sessions += 1
-                    checked.segments += len(header.numbers)
-                    checked.events += look.history.events
-                    checked.payloads += len(look.history.references)
-        notes, named = note_faults(held, living=living, before=before)
-        return [*faults, *notes, *orphan_faults(held, named, living=living, before=before)]
+        if header is not None and not header.stored.has_expired:  # or Firestore may have removed some of it
+            look = SessionLook(self._storage, header, full=full, before=before)
+            faults = await look.look(held, named=removed)
+            if checked is not None:
+                checked.sessions += 1
+                checked.segments += len(header.numbers)
+                checked.events += look.history.events
+                checked.payloads += len(look.history.references)
+        return [*faults, *notes, *restores, *orphan_faults(held, named, living=living, before=before)]
 
     async def _shared(self, path: str, held: Held, *, full: bool, before: float) -> list[Fault]:
         """Return what is wrong with the document of an app or a user and its payloads."""
@@ -126,7 +128,7 @@ class Checker:
         if layout.level_of(path) is None:
             return [
                 Fault(code="FSCK304", path=part.path, says="it is not below an app, a user or a session")
-                for part in (*held.segments, *held.notes, *held.chunks)
+                for part in (*held.segments, *held.notes, *held.restores, *held.chunks)
             ]
         try:
             state = read_state(held.document)

@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from gcp_adk_store.codec.restores import restores_collection
 from gcp_adk_store.codec.writes import Document
 from gcp_adk_store.fsck.payloads import CHUNK_FIELDS
 from gcp_adk_store.model.keys import SessionKey, UserKey
@@ -33,7 +34,9 @@ class Held:
     segments: list[Document] = field(default_factory=list)
     """Its segments, without their bodies."""
     notes: list[Document] = field(default_factory=list)
-    """Its deletion notes."""
+    """Its notes of deletions and forks."""
+    restores: list[Document] = field(default_factory=list)
+    """Its notes of restores."""
     chunks: list[Document] = field(default_factory=list)
     """Its chunks, without their bodies."""
 
@@ -56,8 +59,10 @@ class Holdings:
         self._documents = storage.documents
         self._layout = layout
         self._parts = (
-            _Listing(layout.segments_collection, "segments", ("expire_at",), _LISTED_AT_ONCE),
+            # Notes come before what they name, which the commit that removes them removes.
             _Listing(layout.deletions_collection, "notes", None, _LISTED_AT_ONCE),
+            _Listing(restores_collection(layout), "restores", None, _WHOLE_AT_ONCE),
+            _Listing(layout.segments_collection, "segments", ("expire_at",), _LISTED_AT_ONCE),
             _Listing(layout.chunks_collection, "chunks", CHUNK_FIELDS, _LISTED_AT_ONCE),
         )
 
@@ -76,7 +81,7 @@ class Holdings:
         """Return what is stored at and below one document: first itself, so that its parts are no older."""
         held = Held()
         (held.document,) = await self._documents.get([path])
-        for listing in (self._parts[1], self._parts[0], self._parts[2]):
+        for listing in self._parts:
             async for found, _ in pages(
                 self._documents,
                 listing.collection,

@@ -1,6 +1,7 @@
 """Look at one session: read its events from the first to the last, and judge what is found."""
 
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from functools import partial
 from typing import Any, Final
 
@@ -8,11 +9,9 @@ from gcp_adk_store.codec.documents import Deletion
 from gcp_adk_store.codec.event_payloads import WHOLE, references
 from gcp_adk_store.codec.events import StoredEvent, complete_event, decode_event
 from gcp_adk_store.codec.initial import unpack_initial
-from gcp_adk_store.codec.notes import read_deletions
 from gcp_adk_store.codec.spilling import unpack_value
-from gcp_adk_store.codec.writes import Delete
 from gcp_adk_store.errors import StoredDataError
-from gcp_adk_store.fsck import payloads, sessions
+from gcp_adk_store.fsck import lineage, payloads, sessions
 from gcp_adk_store.fsck.faults import Fault
 from gcp_adk_store.fsck.history import History, Run, digest
 from gcp_adk_store.fsck.sessions import Header
@@ -67,11 +66,15 @@ class SessionLook:
         self.history = History(epoch=header.stored.epoch, chain_from=header.chain_from)
         self.faults: list[Fault] = []
 
-    async def look(self, held: Held) -> list[Fault]:
-        """Return what is wrong with the session, of which *held* is stored."""
+    async def look(self, held: Held, *, named: AbstractSet[int]) -> list[Fault]:
+        """Return what is wrong with the session, of which *held* is stored.
+
+        Notes of restores say that the segments *named* are to be removed.
+        """
         header, faults = self._header, self.faults
         stored, epoch = header.stored, header.stored.epoch
         faults += sessions.header_faults(header, place=self._storage.payloads.place)
+        faults += lineage.lineage_faults(header)
         there = []
         for document in held.segments:
             life, _, number = document.path.rpartition("/")[2].rpartition("-")
@@ -79,7 +82,7 @@ class SessionLook:
                 there.append(int(number))
                 if int(number) in header.numbers:
                     faults += sessions.part_expiry_faults(stored.expiry, document)
-        faults += sessions.missing_segments(header, there)
+        faults += sessions.missing_segments(header, there, named=named)
         numbers = header.numbers
         for start in range(0, len(numbers), _SEGMENTS_AT_ONCE):
             await self._segments(numbers[start : start + _SEGMENTS_AT_ONCE])
@@ -237,32 +240,7 @@ async def read_all(reading: Reading, references_: Mapping[PayloadRef, str]) -> N
         await reading.get(ref, references_[ref])
 
 
-def note_faults(held: Held, *, living: str | None, before: float) -> tuple[list[Fault], dict[str, Deletion]]:
-    """Return what is wrong with deletion notes, and the deletions that they name by their epochs.
-
-    *living* is the epoch of the session that has the id now.
-    """
-    found: list[Fault] = []
-    named: dict[str, Deletion] = {}
-    for note in held.notes:
-        try:
-            (deletion,) = read_deletions([note])
-        except StoredDataError as exc:
-            found.append(Fault(code="FSCK501", path=note.path, says=str(exc)))
-            continue
-        named[deletion.epoch] = deletion
-        if deletion.epoch == living:
-            says = "its epoch is that of the living session"
-            repair = Delete(path=note.path, must=note.update_time)
-            found.append(Fault(code="FSCK502", path=note.path, says=says, repair=(repair,)))
-        elif float(note.update_time) < before:
-            found.append(Fault(code="FSCK503", path=note.path, says="the deletion was interrupted"))
-    return found, named
-
-
-def orphan_faults(
-    held: Held, named: Mapping[str, Deletion], *, living: str | None, before: float
-) -> list[Fault]:
+def orphan_faults(held: Held, named: Mapping[str, Deletion], *, living: object, before: float) -> list[Fault]:
     """Return the parts that belong to no session and no deletion; those with an expiry remove themselves."""
     found: list[Fault] = []
     for segment in held.segments:

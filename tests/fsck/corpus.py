@@ -7,12 +7,17 @@ from typing import Any, Final
 from google.adk.events import Event, EventActions
 from google.genai import types
 
-from gcp_adk_store import FirestoreSessionService, SessionLimits
+from gcp_adk_store import FirestoreSessionService, Point, SessionLimits
 from gcp_adk_store.codec.documents import Layout
+from gcp_adk_store.codec.forks import note_write
+from gcp_adk_store.codec.restores import pack_artifacts, restores_collection
 from gcp_adk_store.codec.stored import read_session
 from gcp_adk_store.codec.writes import Delete, Document, Write
 from gcp_adk_store.fsck.faults import Fault
 from gcp_adk_store.local.backend import open_backend
+from gcp_adk_store.model.artifact_points import ArtifactsAt
+from gcp_adk_store.model.payloads import PayloadPlace
+from gcp_adk_store.model.segment_numbers import runs_of
 from gcp_adk_store.sessions.payload_store import Payloads
 from gcp_adk_store.sessions.storage import SessionStorage
 from gcp_adk_store.settings import ArtifactLimits
@@ -54,6 +59,7 @@ class Stored:
             layout.sessions_collection,
             layout.segments_collection,
             layout.deletions_collection,
+            restores_collection(layout),
             layout.chunks_collection,
         ):
             for document in await self.storage.documents.query("", name, all_descendants=True):
@@ -214,6 +220,88 @@ async def deleted() -> Stored:
     return stored
 
 
+async def restored() -> Stored:
+    """It was taken back into a segment, has gone on since, and is called something."""
+    stored = await sealed()
+    held = await stored.service.restore_session(**WHO, at=Point.position(5))
+    await stored.service.update_session_info(**WHO, title="Trip", labels={"team": "x"})
+    for number in range(5, 8):
+        await stored.service.append_event(held, event(number, changed=number))
+    return stored
+
+
+async def restored_format_1() -> Stored:
+    """From format 1, and taken back to before its chain."""
+    stored = await format_1()
+    held = await stored.service.get_session(**WHO)
+    assert held is not None
+    await stored.service.append_event(held, event(10, changed=10))
+    held = await stored.service.restore_session(**WHO, at=Point.position(9))
+    for number in range(9, 12):
+        await stored.service.append_event(held, event(number, changed=number))
+    return stored
+
+
+async def restore_note() -> Stored:
+    """A restore was interrupted after its commit."""
+    stored = await sealed()
+    (path,) = [path for path in await stored.documents() if path.endswith("adk_sessions/s1")]
+    before = await stored.documents()
+    await stored.service.restore_session(**WHO, at=Point.position(5))
+    for gone in before.keys() - (await stored.documents()).keys():
+        await stored.put(gone, dict(before[gone].fields))
+    (document,) = await stored.storage.documents.get([path])
+    assert document is not None
+    header = read_session(document)
+    sealed_before = {int(gone.rpartition("-")[2]) for gone in before if "adk_segments" in gone}
+    removed = runs_of(sorted(sealed_before - set(header.live)))
+    artifacts = ArtifactsAt(kept={"a.txt": 0}, later={"a.txt": 1}, until=1005.0)
+    note = {
+        "format": 1,
+        "epoch": header.epoch,
+        "restore_id": header.restore_id,
+        "segments": [{"from": run.start, "to": run.stop - 1} for run in removed],
+        "artifacts": pack_artifacts(artifacts),
+    }
+    await stored.put(f"{path}/{restores_collection(stored.storage.layout)}/{header.restore_id}", note)
+    return stored
+
+
+async def fork() -> Stored:
+    """It began in another session, which is gone, and has gone on since."""
+    stored = await sealed()
+    await stored.service.fork_session(**WHO, at=Point.position(7), to_session_id="s2")
+    await stored.service.delete_session(**WHO)
+    held = await stored.service.get_session(**{**WHO, "session_id": "s2"})
+    assert held is not None
+    for number in range(10, 13):
+        await stored.service.append_event(held, event(number, changed=number))
+    return stored
+
+
+async def fork_note() -> Stored:
+    """A fork was interrupted before its last commit."""
+    stored = await sealed()
+    made = await stored.service.fork_session(**WHO, to_session_id="s2")
+    (path,) = [path for path in await stored.documents() if path.endswith("adk_sessions/s2")]
+    (document,) = await stored.storage.documents.get([path])
+    assert document is not None
+    session = read_session(document)
+    write = note_write(
+        stored.storage.layout,
+        session.key,
+        session.epoch,
+        sealed=session.sealed,
+        spilled=frozenset({PayloadPlace.CHUNKS}),
+        artifacts=True,
+        before=None,
+    )
+    await stored.put(path, None)
+    await stored.put(write.path, dict(write.fields))
+    assert made.id == "s2"
+    return stored
+
+
 CORPUS: Final[dict[str, Callable[[], Awaitable[Stored]]]] = {
     "no event": no_event,
     "tail": tail_only,
@@ -226,4 +314,9 @@ CORPUS: Final[dict[str, Callable[[], Awaitable[Stored]]]] = {
     "brought up": brought_up,
     "repeated": repeated,
     "deleted": deleted,
+    "restored": restored,
+    "restored format 1": restored_format_1,
+    "restore note": restore_note,
+    "fork": fork,
+    "fork note": fork_note,
 }

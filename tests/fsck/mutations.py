@@ -17,8 +17,13 @@ Change = dict[str, Fields | None]
 """Documents by path; ``None`` removes one."""
 
 _LEVELS: Final = {"adk_apps": "app", "adk_users": "user", "adk_sessions": "session"}
-_NAMES: Final = {"adk_segments": "segment", "adk_deletions": "note", "adk_chunks": "chunk"}
-_SWAPPED: Final = {"session", "segment 0", "note"}
+_NAMES: Final = {
+    "adk_segments": "segment",
+    "adk_deletions": "note",
+    "adk_restores": "restore note",
+    "adk_chunks": "chunk",
+}
+_SWAPPED: Final = {"session", "segment 0", "note", "restore note"}
 _OTHER_KIND: Final = {
     int: "1",
     float: "1.0",
@@ -32,21 +37,23 @@ _OTHER_KIND: Final = {
 
 
 def mutations(
-    documents: Mapping[str, Document], *, unused: AbstractSet[str], ended: str | None
+    documents: Mapping[str, Document], *, unused: AbstractSet[str], leaving: AbstractSet[str]
 ) -> Iterator[tuple[str, Change]]:
     """Yield each mutation of *documents* with its name: the kind of document, the field, what is done.
 
-    Of each kind it takes one document; nothing refers to the *unused* ones, and *ended* is the epoch of a
-    session that was deleted, whose parts only wait for their removal.
+    Of each kind it takes one document; nothing refers to the *unused* ones. Those that a
+    note names are *leaving*: they only wait for their removal, and stay as they are.
     """
-    segments = [path for path in documents if "adk_segments" in path and f"/{ended}-" not in path]
+    segments = [path for path in documents if "adk_segments" in path and path not in leaving]
     seen: Counter[str] = Counter()
     for path, document in documents.items():
+        if path in leaving:
+            continue
         kind = kind_of(path)
         if path in unused:
             kind = f"unused {kind}"
         seen[kind] += 1
-        if seen[kind] > 1 or f"/{ended}-" in path:
+        if seen[kind] > 1:
             continue
         fields = dict(document.fields)
         yield f"{kind}: removed", {path: None}
@@ -102,6 +109,9 @@ def _of_list(value: list[Any]) -> Iterator[tuple[str, Any]]:
     if value:
         yield "one less", value[:-1]
         yield "first twice", [value[0], *value]
+    if value and isinstance(value[0], dict):
+        for how, changed in _of_map(value[0]):
+            yield how, [changed, *value[1:]]
 
 
 def _of_map(value: dict[str, Any]) -> Iterator[tuple[str, Any]]:

@@ -1,10 +1,13 @@
 """Each mutation of each field of a stored session is found, or listed here with the reason why not."""
 
+import re
 from collections import defaultdict
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 import pytest
 
+from gcp_adk_store.codec.writes import Document
 from gcp_adk_store.fsck.faults import CODES, Fault
 from tests.fsck.corpus import CORPUS
 from tests.fsck.mutations import mutations
@@ -75,7 +78,19 @@ def chunks(*kinds: str) -> dict[str, str]:
     return found
 
 
-_FORMAT_1: Final = {
+_SEALED: Final = {
+    **_SESSION,
+    **_SEGMENTS,
+    **each("segment 0.initial: changed ", _CHANGED, _OVERWRITTEN),
+}
+_REPEATS: Final = "events that were appended again, and cut off, may count"
+_TAKEN_BACK: Final = {
+    "session.rev: one more": _REPEATS,
+    "session.restores: one more": "each of two restores may have cut off some of the numbers",
+}
+_RESTORED: Final = {**_SEALED, **_TAKEN_BACK}
+_SOURCE: Final = "the source may be gone; nothing in the fork tells its ids or its length"
+_FORMAT_1_NOW: Final = {
     **each("session.create_time: ", "earlier, later", _SHOWN),
     "session: unknown field": _UNKNOWN,
     **_SEGMENTS,
@@ -83,6 +98,9 @@ _FORMAT_1: Final = {
         "session.state: ", "kept another kind, kept dropped, kept empty, kept longer, kept null", _NO_INITIAL
     ),
     "session.state: key added": _NO_INITIAL,
+}
+_FORMAT_1: Final = {
+    **_FORMAT_1_NOW,
     **each("segment 0.body: ", "another author, another change, two events swapped", _NO_CHAIN),
     **each("segment.body: ", "another author, another change, two events swapped", _NO_CHAIN),
 }
@@ -96,7 +114,7 @@ HARMLESS: Final[dict[str, dict[str, str]]] = {
         "user.state: y 0": _SHARED,
         **each("session.initial: changed ", _CHANGED, _OVERWRITTEN),
     },
-    "sealed": {**_SESSION, **_SEGMENTS, **each("segment 0.initial: changed ", _CHANGED, _OVERWRITTEN)},
+    "sealed": _SEALED,
     "chunks": {
         **_SESSION,
         **_SEGMENTS,
@@ -147,9 +165,44 @@ HARMLESS: Final[dict[str, dict[str, str]]] = {
         "segment 0: unknown field": _UNKNOWN,
         **chunks("app's chunk", "user's chunk"),
         "note: unknown field": _UNKNOWN,
-        "note.format: one more": "a note in format 2 is that of a fork, or the same without it",
         "note.sealed: one more": "a deletion of one segment more that does not exist",
         "note.spilled: one more": "a deletion looks in one place more",
+        "note.spilled: first twice": _SAME,
+    },
+    "restored": {
+        **_RESTORED,
+        **each("session.title: ", "dropped, longer", "nothing else tells what it was called"),
+    },
+    "restored format 1": {
+        **_FORMAT_1_NOW,
+        **each("segment 0.body: ", "another change, two events swapped", _NO_CHAIN),
+        **each("segment.body: ", "another change, two events swapped", _NO_CHAIN),
+        **_UNCOUNTED,
+        "session.rev: one more": _REPEATS,
+    },
+    "restore note": {
+        **_SESSION,
+        **_TAKEN_BACK,
+        "segment 0: unknown field": _UNKNOWN,
+        **each("segment 0.initial: changed ", _CHANGED, _OVERWRITTEN),
+        "restore note: unknown field": _UNKNOWN,
+        **each("restore note.artifacts: ", "dropped, null", "the restore may have been without artifacts"),
+        "restore note.segments: to one more": "the number that the tail had, and no segment has",
+        "restore note.segments: first twice": _SAME,
+    },
+    "fork": {
+        **_SEALED,
+        **each("session.origin: ", "dropped, epoch longer, session longer, user empty, user longer", _SOURCE),
+        **each("session.origin: position ", "0, one less, one more", _SOURCE),
+        **each("session.origin: key ", "added, that no one spells so", _IGNORED),
+    },
+    "fork note": {
+        **_SEALED,
+        "note: unknown field": _UNKNOWN,
+        "note.making: flipped": "the collector may have begun to remove the fork",
+        "note.artifacts: flipped": "nothing else tells whether artifacts were copied",
+        "note.sealed: one more": "a deletion of one segment more that does not exist",
+        **each("note.spilled: ", "dropped, one less, one more", "the fork has no payload yet"),
         "note.spilled: first twice": _SAME,
     },
 }
@@ -166,12 +219,11 @@ async def undetected_of(name: str) -> tuple[set[str], dict[str, set[str]]]:
 
     baseline = {fault.identity for fault in await faults()}
     unused = {path for code, path, _ in baseline if code == "FSCK305"}
-    notes = [path for code, path, _ in baseline if code == "FSCK503"]
-    ended = notes[0].rpartition("/")[2] if notes else None
     documents = await stored.documents()
+    leaving = {path for path in documents if _is_leaving(path, documents)}
     undetected: set[str] = set()
     found: dict[str, set[str]] = defaultdict(set)
-    for label, change in mutations(documents, unused=unused, ended=ended):
+    for label, change in mutations(documents, unused=unused, leaving=leaving):
         for path, fields in change.items():
             await stored.put(path, fields)
         new = [fault for fault in await faults() if fault.identity not in baseline]
@@ -183,6 +235,23 @@ async def undetected_of(name: str) -> tuple[set[str], dict[str, set[str]]]:
             await stored.put(path, dict(documents[path].fields) if path in documents else None)
     assert {fault.identity for fault in await faults()} == baseline, "all is as it was"
     return undetected, found
+
+
+def _is_leaving(path: str, documents: Mapping[str, Document]) -> bool:
+    """Return whether a note of a deletion, a fork or a restore names a part."""
+    part = re.fullmatch(r"(.+)/adk_(?:segments|chunks)/([^/-]+)(?:-[0-9a-f]{64})?-([0-9]+)", path)
+    if part is None:
+        return False
+    owner, epoch, number = part.groups()
+    for note, document in documents.items():
+        fields: Mapping[str, Any] = document.fields
+        if not note.startswith(f"{owner}/") or fields.get("epoch") != epoch:
+            continue
+        if "/adk_deletions/" in note or any(
+            run["from"] <= int(number) <= run["to"] for run in fields.get("segments", [])
+        ):
+            return True
+    return False
 
 
 @pytest.mark.parametrize("name", CORPUS)

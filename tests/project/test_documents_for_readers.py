@@ -119,16 +119,24 @@ async def test_the_copy_of_sessions_keeps_all_of_them(adk_store: Store) -> None:
 
 
 async def test_the_example_of_a_restore_undoes_a_turn(adk_store_local: Store) -> None:
-    """The turns before it stay."""
+    """The turns before it stay, all of them in the fork that is kept; a look at the past changes nothing."""
     who: dict[str, Any] = {"app_name": "app", "user_id": "ada", "session_id": "s1"}
-    session = await adk_store_local.sessions.create_session(**who)
-    for turn in ("first", "second"):
-        await adk_store_local.sessions.append_event(session, Event(author="user", invocation_id=turn))
+    session = await adk_store_local.sessions.create_session(**who, state={"n": 0})
+    for number, turn in enumerate(("first", "second")):
+        actions = EventActions(state_delta={"n": number + 1})
+        event = Event(author="user", invocation_id=turn, actions=actions)
+        await adk_store_local.sessions.append_event(session, event)
     names: dict[str, Any] = {}
-    exec(blocks("docs/points.md", "python")[0], names)  # noqa: S102  # as above
-    restored = await names["undo"](adk_store_local, session, "second")
+    for code in blocks("docs/points.md", "python"):
+        exec(code, names)  # noqa: S102  # as above
+    before = await names["state_before"](adk_store_local, session, "second")
+    restored = await names["undo"](adk_store_local, session, "second", keep_as="kept")
+    kept = await adk_store_local.sessions.get_session(**{**who, "session_id": "kept"})
 
+    assert {"n": 1} == before == restored.state
     assert session.events[:1] == restored.events
+    assert kept is not None
+    assert session.events == kept.events
 
 
 async def test_the_examples_of_templates_run(adk_store: Store) -> None:
@@ -216,7 +224,7 @@ def test_every_link_and_path_in_the_documents_exists() -> None:
 async def test_the_code_of_the_page_about_points_and_forks_runs() -> None:
     """A message is said differently in a fork, and a guest's conversation goes to the user who logged in."""
     names: dict[str, Any] = {}
-    for code in blocks("docs/histories.md", "python"):
+    for code in blocks("docs/points.md", "python"):
         exec(code, names)  # noqa: S102  # as above
     async with Store.local(":memory:") as store:
         agent = LlmAgent(name="agent", model=Told())
