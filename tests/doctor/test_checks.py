@@ -140,6 +140,8 @@ RIGHT: list[tuple[str, Callable[[Any], object], str]] = [
                         "labels",
                         "label_set",
                         "last_text",
+                        "turn",
+                        "inbox",
                     )
                 ),
             ]
