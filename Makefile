@@ -11,7 +11,7 @@ export PYTHONDONTWRITEBYTECODE :=
 
 # One after the other, as they are listed, however many jobs make is given.
 .NOTPARALLEL:
-.PHONY: demo test quick test-core ready unit every-step test-oldest bare-machine check lint format bench bench-local bench-sandbox bench-templates chaos emulators python clean
+.PHONY: demo test quick test-core ready unit every-step test-oldest bare-machine check lint format bench bench-local bench-memory bench-sandbox bench-templates chaos emulators python clean
 .DEFAULT_GOAL := test
 
 # The main job: a real agent on a local store, then a second process that goes on where it stopped. With CLOUD=1
@@ -79,6 +79,11 @@ bench:
 # Instructions beside ADK's own and Jinja; needs no emulator.
 bench-templates: python
 	$(BIN)/python -W ignore -m benchmarks.templates --json benchmarks/results/templates.json
+
+# What searches of memories find, beside ADK's two services, and what a search takes.
+bench-memory:
+	$(SETUP) emulators
+	$(BIN)/python -W ignore -m benchmarks.memory --json benchmarks/results/memory.json $(OPTIONS)
 
 # The local store beside ADK's own services on SQLite; needs no emulator. `make bench-local OPTIONS=--quick`
 bench-local: python

@@ -39,6 +39,8 @@ if TYPE_CHECKING:
         UploadMissingError,
     )
     from gcp_adk_store.fsck.faults import Fault
+    from gcp_adk_store.memory.searches import FoundMemory, MemoryPage
+    from gcp_adk_store.memory.service import FirestoreMemoryService
     from gcp_adk_store.model.garbage import Garbage, GarbageKind
     from gcp_adk_store.model.history import Point
     from gcp_adk_store.model.session_info import SessionInfo, SessionOrigin
@@ -47,7 +49,7 @@ if TYPE_CHECKING:
     from gcp_adk_store.sessions.iterations import SessionEvent
     from gcp_adk_store.sessions.listings import SessionPage
     from gcp_adk_store.sessions.service import FirestoreSessionService
-    from gcp_adk_store.settings import ArtifactLimits, SessionLimits, StoreSettings
+    from gcp_adk_store.settings import ArtifactLimits, MemoryLimits, SessionLimits, StoreSettings
     from gcp_adk_store.store import Store
     from gcp_adk_store.templates.inputs import PromptTask, resolve_agent, resolve_tasks, resolve_template
     from gcp_adk_store.templates.state import TemplateSettings, inject_session_state, session_instruction
@@ -60,13 +62,17 @@ __all__ = [
     "CloudLoggingFormatter",
     "CredentialsError",
     "Fault",
+    "FirestoreMemoryService",
     "FirestoreSessionService",
     "ForkedProcessError",
+    "FoundMemory",
     "Garbage",
     "GarbageKind",
     "GcsArtifactService",
     "InitialStateUnknownError",
     "InvalidInputError",
+    "MemoryLimits",
+    "MemoryPage",
     "ModelUsage",
     "NotProvisionedError",
     "OutcomeUnknownError",
@@ -125,6 +131,8 @@ __getattr__ = importer(
         "artifacts.methods": ("StoredArtifactVersion",),
         "cloud.auth.credentials": ("StoreCredentials",),
         "fsck.faults": ("Fault",),
+        "memory.searches": ("FoundMemory", "MemoryPage"),
+        "memory.service": ("FirestoreMemoryService",),
         "model.garbage": ("Garbage", "GarbageKind"),
         "model.history": ("Point",),
         "model.session_info": ("SessionInfo", "SessionOrigin"),
@@ -133,7 +141,7 @@ __getattr__ = importer(
         "sessions.iterations": ("SessionEvent",),
         "sessions.listings": ("SessionPage",),
         "sessions.service": ("FirestoreSessionService",),
-        "settings": ("ArtifactLimits", "SessionLimits", "StoreSettings"),
+        "settings": ("ArtifactLimits", "MemoryLimits", "SessionLimits", "StoreSettings"),
         "store": ("Store",),
         "templates.inputs": ("PromptTask", "resolve_agent", "resolve_tasks", "resolve_template"),
         "templates.state": ("TemplateSettings", "inject_session_state", "session_instruction"),

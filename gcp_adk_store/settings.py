@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Final, Literal, NamedTuple, Self, TypedDict
 from urllib.parse import quote
@@ -203,6 +203,27 @@ class ArtifactLimits:
         )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryLimits:
+    """Bounds of memory operations."""
+
+    max_results: int = 10
+    """Memories that ``search_memory`` returns at most, as many as ADK's own service in memory."""
+    max_memories: int = 100_000
+    """Memories of one user: each process that searches them holds all, some 250 MB of them."""
+    cache_bytes: int = 128 * 1024 * 1024
+    """Memory for the memories of users and the indexes over them; 10,000 memories take about 25 MB."""
+    deadlines_s: Mapping[str, float] = field(default_factory=dict, hash=False)
+    """Deadlines of whole operations by the method's name, as ``{"search_memory": 2}``; none by default."""
+    max_in_flight: int = 64
+    """Operations of one service that run at a time; further ones wait for a permit."""
+    max_waiting: int = 10_000
+    """Operations that may wait for a permit, each 30 seconds at most; one more is an OverloadedError."""
+
+    def __post_init__(self) -> None:
+        _require_sizes(self, at_least_one=("max_results", "max_memories", "max_in_flight"), above_zero=())
+
+
 class SessionOptions(TypedDict, total=False):
     """Options of every session service, on every backend."""
 
@@ -226,7 +247,7 @@ class SessionOptions(TypedDict, total=False):
 
 
 class StoreOptions(TypedDict, total=False):
-    """Options of every store: those of :class:`SessionOptions`, the limits of both services, and of tasks."""
+    """Options of every store: those of :class:`SessionOptions`, and those of its other services."""
 
     on_conflict: Literal["raise", "merge"]
     on_missing_payload: Literal["raise", "placeholder"]
@@ -234,6 +255,14 @@ class StoreOptions(TypedDict, total=False):
     default_ttl_seconds: float | None
     session_limits: SessionLimits | None
     artifact_limits: ArtifactLimits | None
+    memory_limits: MemoryLimits | None
+    memory_ttl_seconds: float | None
+    """Seconds after its time at which a memory ends; ``None`` (default) keeps memories for good."""
+    index_on_append: bool
+    """Whether what the session service appends becomes a memory of its user, beside the append."""
+    extract: Callable[[Sequence[Any]], Any] | None
+    """With *index_on_append*: returns ADK's memory entries to keep of a turn's events, instead of the events
+    themselves; a function or a coroutine function. It runs after the append, and may call a model."""
     task_ttl_seconds: float | None
     """Seconds after its last save at which an A2A task ends; ``None`` (default) keeps tasks for good."""
     task_owner_resolver: Callable[[Any], str] | None

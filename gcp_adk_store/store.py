@@ -1,9 +1,8 @@
 """Own the services of one deployment and their connections."""
 
 import os
-from collections.abc import Callable
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack, cast
+from typing import TYPE_CHECKING, Any, Self, Unpack, cast
 
 from google.auth.credentials import Credentials
 
@@ -20,17 +19,24 @@ from gcp_adk_store.operations.forks import OfOneProcess
 from gcp_adk_store.sessions.payload_store import Payloads
 from gcp_adk_store.sessions.service import FirestoreSessionService
 from gcp_adk_store.sessions.storage import SessionStorage
-from gcp_adk_store.settings import ArtifactLimits, SessionLimits, SessionOptions, StoreOptions, StoreSettings
+from gcp_adk_store.settings import (
+    ArtifactLimits,
+    SessionLimits,
+    SessionOptions,
+    StoreOptions,
+    StoreSettings,
+)
 from gcp_adk_store.store_methods import StoreMethods
 from gcp_adk_store.tasks.sdk import needs_a2a
 from gcp_adk_store.turns.running import Turns
 
 if TYPE_CHECKING:
+    from gcp_adk_store.memory.service import FirestoreMemoryService
     from gcp_adk_store.tasks import FirestorePushNotificationConfigStore, FirestoreTaskStore
 
 
 class Store(StoreMethods, OfOneProcess, Closing):
-    """Sessions, artifacts and A2A tasks of one deployment; ``async with`` closes their connections.
+    """Sessions, artifacts, memories and A2A tasks of one deployment; ``async with`` closes their connections.
 
     ::
 
@@ -43,18 +49,24 @@ class Store(StoreMethods, OfOneProcess, Closing):
         *,
         sessions: FirestoreSessionService,
         artifacts: GcsArtifactService | None,
-        session_limits: SessionLimits | None = None,
-        task_ttl_seconds: float | None = None,
-        task_owner_resolver: Callable[[Any], str] | None = None,
+        **options: Unpack[StoreOptions],
     ) -> None:
-        if task_ttl_seconds is not None:
-            Expiry.begin(task_ttl_seconds, now=0)  # refuses an invalid one
+        task_ttl_s = options.get("task_ttl_seconds")
+        if task_ttl_s is not None:
+            Expiry.begin(task_ttl_s, now=0)  # refuses an invalid one
         self._sessions = sessions
         self._artifacts = artifacts
         self._turns = Turns(sessions)
-        self._task_limits = session_limits
-        self._task_ttl_s = task_ttl_seconds
-        self._task_owner_of = task_owner_resolver
+        self._options = options
+        extract = options.get("extract")
+        if options.get("index_on_append"):
+            from gcp_adk_store.memory.remembering import Remembering  # noqa: PLC0415  # of an extra
+
+            sessions.follower = Remembering(self.memory, extract)
+        elif extract is not None:
+            raise InvalidInputError(
+                "extract= makes memories of appended events; pass index_on_append=True, too"
+            )
 
     @classmethod
     def connect(
@@ -118,7 +130,7 @@ class Store(StoreMethods, OfOneProcess, Closing):
             artifacts=GcsArtifactService.over(
                 backend.objects, backend.uploads, backend.signer, artifact_limits
             ),
-            **_of_tasks(**options),
+            **options,
         )
 
     @classmethod
@@ -196,7 +208,7 @@ class Store(StoreMethods, OfOneProcess, Closing):
             credentials=credentials,
             limits=options.get("artifact_limits"),
         )
-        return cls(sessions=sessions, artifacts=artifacts or None, **_of_tasks(**options))
+        return cls(sessions=sessions, artifacts=artifacts or None, **options)
 
     @property
     def turns(self) -> Turns:
@@ -215,6 +227,22 @@ class Store(StoreMethods, OfOneProcess, Closing):
         return FirestoreTaskStore.over(self._sessions.storage.documents, **self._for_tasks)
 
     @cached_property
+    def memory(self) -> "FirestoreMemoryService":
+        """The memory service, for ``Runner(memory_service=...)``; it shares the connections of the sessions.
+
+        Raises:
+            ModuleNotFoundError: the extra ``memory`` is not installed; the message has the command.
+            InvalidInputError: ``memory_ttl_seconds`` is invalid.
+        """
+        from gcp_adk_store.memory.service import FirestoreMemoryService  # noqa: PLC0415  # of an extra
+
+        return FirestoreMemoryService(
+            self._sessions.storage,
+            limits=self._options.get("memory_limits"),
+            default_ttl_seconds=self._options.get("memory_ttl_seconds"),
+        )
+
+    @cached_property
     def push_notification_configs(self) -> "FirestorePushNotificationConfigStore":
         """The store of receivers of A2A tasks' news, for ``DefaultRequestHandler(push_config_store=...)``.
 
@@ -229,11 +257,12 @@ class Store(StoreMethods, OfOneProcess, Closing):
 
     @property
     def _for_tasks(self) -> dict[str, Any]:
-        chosen = {} if self._task_owner_of is None else {"owner_resolver": self._task_owner_of}
+        owner_of = self._options.get("task_owner_resolver")
+        chosen = {} if owner_of is None else {"owner_resolver": owner_of}
         return {
             "prefix": self._sessions.storage.layout.prefix,
-            "ttl_seconds": self._task_ttl_s,
-            "limits": self._task_limits,
+            "ttl_seconds": self._options.get("task_ttl_seconds"),
+            "limits": self._options.get("session_limits"),
             **chosen,
         }
 
@@ -242,21 +271,6 @@ class Store(StoreMethods, OfOneProcess, Closing):
         await self._sessions.close()
         if self._artifacts is not None:
             await self._artifacts.close()
-
-
-class _TaskOptions(TypedDict, total=False):
-    session_limits: SessionLimits | None
-    task_ttl_seconds: float | None
-    task_owner_resolver: Callable[[Any], str] | None
-
-
-def _of_tasks(**options: Unpack[StoreOptions]) -> _TaskOptions:
-    """Return a store's options of tasks."""
-    return {
-        "session_limits": options.get("session_limits"),
-        "task_ttl_seconds": options.get("task_ttl_seconds"),
-        "task_owner_resolver": options.get("task_owner_resolver"),
-    }
 
 
 def _of_sessions(**options: Unpack[StoreOptions]) -> SessionOptions:

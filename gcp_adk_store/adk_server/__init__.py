@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from gcp_adk_store.adk_server.app import answer_errors, lifespan, tune_gc
     from gcp_adk_store.adk_server.services import (
         artifact_service,
+        memory_service,
         missing_bucket,
         register,
         session_service,
@@ -19,6 +20,7 @@ __all__ = [
     "answer_errors",
     "artifact_service",
     "lifespan",
+    "memory_service",
     "missing_bucket",
     "one_turn_at_a_time",
     "register",
@@ -31,7 +33,14 @@ __getattr__ = importer(
     __name__,
     {
         "app": ("answer_errors", "lifespan", "tune_gc"),
-        "services": ("artifact_service", "missing_bucket", "register", "session_service", "task_store"),
+        "services": (
+            "artifact_service",
+            "memory_service",
+            "missing_bucket",
+            "register",
+            "session_service",
+            "task_store",
+        ),
         "turns": ("one_turn_at_a_time",),
     },
 )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from gcp_adk_store.adk_server.uris import (
     artifact_service_arguments,
+    memory_service_arguments,
     require_known,
     session_service_arguments,
     task_store_arguments,
@@ -26,6 +27,7 @@ from gcp_adk_store.tasks.sdk import needs_a2a
 if TYPE_CHECKING:
     from google.adk.cli.service_registry import ServiceRegistry
 
+    from gcp_adk_store.memory.service import FirestoreMemoryService
     from gcp_adk_store.tasks import FirestoreTaskStore
 
 Service = TypeVar("Service", bound=Closing)
@@ -39,10 +41,11 @@ _as_whom: dict[StoreSettings, StoreCredentials] = {}
 
 
 def register(registry: "ServiceRegistry | None" = None) -> None:
-    """Register ``firestore://PROJECT/DATABASE?...`` for sessions and ``gs://BUCKET?...`` for artifacts.
+    """Register ``firestore://PROJECT/DATABASE?...`` for sessions and memories, and ``gs://BUCKET?...``.
 
-    Also ``firestore+local:///PATH`` and ``gs+local:///PATH``, for a store in a folder, and both schemes of
-    sessions for stores of A2A tasks, where ADK takes their URIs: ``get_fast_api_app(task_store_uri=...)``.
+    The latter is for artifacts. ``firestore+local:///PATH`` and ``gs+local:///PATH`` are a store in a folder.
+    The schemes of sessions serve stores of A2A tasks, too, where ADK takes their URIs:
+    ``get_fast_api_app(task_store_uri=...)``.
 
     Call it before ``adk web``, ``adk api_server``, ``adk run`` or ``get_fast_api_app``, in their process; a
     repeated call is harmless. It replaces ADK's own factory for ``gs://``; each service loads what the other
@@ -60,6 +63,8 @@ def register(registry: "ServiceRegistry | None" = None) -> None:
     registry.register_artifact_service("gs", artifact_service)
     registry.register_session_service("firestore+local", session_service)
     registry.register_artifact_service("gs+local", artifact_service)
+    registry.register_memory_service("firestore", memory_service)
+    registry.register_memory_service("firestore+local", memory_service)
     # ADK's own name; its services.yaml offers the same as `type: task_store`.
     register_task_store = getattr(registry, "_register_task_store_service", None)
     if register_task_store is not None:
@@ -106,6 +111,28 @@ def artifact_service(
         InvalidInputError: as for :func:`session_service`.
     """
     return _service(GcsArtifactService, _artifacts_of, artifact_service_arguments(uri), options)
+
+
+def memory_service(
+    uri: str,
+    *,
+    agents_dir: str | None = None,  # noqa: ARG001  # ADK's
+    **options: Any,
+) -> "FirestoreMemoryService":
+    """Return the memory service of a URI; also a ``class:`` of ADK's ``services.yaml``.
+
+    *uri* is as :func:`~gcp_adk_store.adk_server.uris.memory_service_arguments` reads it. *options* are
+    *default_ttl_seconds*, *limits* and arguments of :meth:`~gcp_adk_store.Store.connect`; ADK passes none.
+
+    Raises:
+        InvalidInputError: as for :func:`session_service`.
+        ModuleNotFoundError: the extra ``memory`` is not installed; the message has the command.
+    """
+    # Imported here: only those who use it need the extra.
+    from gcp_adk_store.memory.service import FirestoreMemoryService  # noqa: PLC0415
+
+    names = _arguments(Store.connect) | {"limits", "default_ttl_seconds"}
+    return _service(FirestoreMemoryService, _memories_of, memory_service_arguments(uri), options, names)
 
 
 def task_store(
@@ -192,8 +219,9 @@ def _service(
     make: Callable[[dict[str, Any]], Service],
     arguments: dict[str, Any],
     options: dict[str, Any],
+    names: set[str] | None = None,
 ) -> Service:
-    require_known(options, _arguments(kind), of=kind.__name__)
+    require_known(options, names or _arguments(kind), of=kind.__name__)
     for name in options:
         if name in arguments:
             raise InvalidInputError(f"{name} is in the URI and in an option; say it once")
@@ -223,6 +251,13 @@ def _artifacts_of(asked: dict[str, Any]) -> GcsArtifactService:
     return Store.local(asked["local"], artifact_limits=asked.get("limits")).artifacts
 
 
+def _memories_of(asked: dict[str, Any]) -> "FirestoreMemoryService":
+    open_store = Store.local if "local" in asked else Store.connect
+    place = {"path" if name == "local" else name: value for name, value in asked.items()}
+    limits, ttl_s = place.pop("limits", None), place.pop("default_ttl_seconds", None)
+    return open_store(memory_limits=limits, memory_ttl_seconds=ttl_s, **place).memory
+
+
 def _tasks_of(asked: dict[str, Any]) -> "FirestoreTaskStore":
     if "local" not in asked:
         from gcp_adk_store.tasks.task_store import FirestoreTaskStore  # noqa: PLC0415  # of an extra
@@ -237,9 +272,10 @@ def _tasks_of(asked: dict[str, Any]) -> "FirestoreTaskStore":
     return Store.local(asked["local"], **named).tasks
 
 
-def _arguments(kind: type[Any]) -> set[str]:
-    shared = SessionOptions.__annotations__.keys() if kind is FirestoreSessionService else set()
-    return (inspect.signature(kind).parameters.keys() | shared) - {"options"}
+def _arguments(makes: Callable[..., Any]) -> set[str]:
+    """Return the names of the arguments of what makes a service."""
+    shared = SessionOptions.__annotations__.keys() if makes is FirestoreSessionService else set()
+    return (inspect.signature(makes).parameters.keys() | shared) - {"options"}
 
 
 def _credentials() -> StoreCredentials:

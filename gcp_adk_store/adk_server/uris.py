@@ -4,11 +4,23 @@ import difflib
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
-from typing import Any, Final, NamedTuple, Self
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple, Self, TypeAlias
 from urllib.parse import unquote
 
 from gcp_adk_store.errors import InvalidInputError
-from gcp_adk_store.settings import FORMS, ArtifactLimits, Form, SessionLimits, StoreSettings, require_forms
+from gcp_adk_store.settings import (
+    FORMS,
+    ArtifactLimits,
+    Form,
+    MemoryLimits,
+    SessionLimits,
+    StoreSettings,
+    require_forms,
+)
+
+_Options: TypeAlias = Mapping[str, Callable[[str], Any]]
+"""Name -> what converts its text."""
 
 _ARTIFACT_FORMS: Final = {
     "kms_key_name": Form(
@@ -33,23 +45,14 @@ def session_service_arguments(uri: str) -> dict[str, Any]:
     Raises:
         InvalidInputError: a part of it is unknown, repeated, empty or malformed.
     """
-    parts = _ServiceUri.parse(uri, "firestore")
-    options: dict[str, Callable[[str], Any]] = {
+    options: _Options = {
         "prefix": str,
         "on_conflict": str,
         "on_missing_payload": str,
         "durability": str,
         "default_ttl_seconds": _decimal,
     }
-    if parts.is_local:
-        named = {"local": parts.path}
-        given = parts.typed(options, SessionLimits)
-    else:
-        named = {"project": parts.authority, "database": parts.path.removeprefix("/")}
-        given = parts.typed({**options, "bucket": str}, SessionLimits)
-    arguments = {name: value for name, value in named.items() if value} | given
-    StoreSettings(**{name: value for name, value in arguments.items() if name in FORMS})
-    return arguments
+    return _firestore_arguments(uri, options, SessionLimits, of_cloud={"bucket": str})
 
 
 def artifact_service_arguments(uri: str) -> dict[str, Any]:
@@ -79,6 +82,19 @@ def artifact_service_arguments(uri: str) -> dict[str, Any]:
     return {"bucket_name": parts.authority} | given
 
 
+def memory_service_arguments(uri: str) -> dict[str, Any]:
+    """Parse ``firestore://PROJECT/DATABASE?...`` into arguments of a store, for its memory service.
+
+    ``firestore+local:///PATH?...`` gives a *local* path. Parameters: *prefix*, *bucket*,
+    *default_ttl_seconds* and the numbers of :class:`MemoryLimits`, by their names.
+
+    Raises:
+        InvalidInputError: as for :func:`session_service_arguments`.
+    """
+    options: _Options = {"prefix": str, "default_ttl_seconds": _decimal}
+    return _firestore_arguments(uri, options, MemoryLimits, of_cloud={"bucket": str})
+
+
 def task_store_arguments(uri: str) -> dict[str, Any]:
     """Parse ``firestore://PROJECT/DATABASE?...`` into arguments of the store of A2A tasks.
 
@@ -88,14 +104,24 @@ def task_store_arguments(uri: str) -> dict[str, Any]:
     Raises:
         InvalidInputError: as for :func:`session_service_arguments`.
     """
+    return _firestore_arguments(uri, {"prefix": str, "ttl_seconds": _decimal}, SessionLimits)
+
+
+def _firestore_arguments(
+    uri: str,
+    options: _Options,
+    limits: type[Any],
+    *,
+    of_cloud: _Options = MappingProxyType({}),
+) -> dict[str, Any]:
+    """Return the place, the options and the limits that *uri* names; the options *of_cloud* only there."""
     parts = _ServiceUri.parse(uri, "firestore")
-    named = (
-        {"local": parts.path}
-        if parts.is_local
-        else {"project": parts.authority, "database": parts.path.removeprefix("/")}
-    )
-    given = parts.typed({"prefix": str, "ttl_seconds": _decimal}, SessionLimits)
-    arguments = {name: value for name, value in named.items() if value} | given
+    if parts.is_local:
+        named = {"local": parts.path}
+    else:
+        named = {"project": parts.authority, "database": parts.path.removeprefix("/")}
+        options = {**options, **of_cloud}
+    arguments = {name: value for name, value in named.items() if value} | parts.typed(options, limits)
     StoreSettings(**{name: value for name, value in arguments.items() if name in FORMS})
     return arguments
 
@@ -153,7 +179,7 @@ class _ServiceUri(NamedTuple):
     def is_local(self) -> bool:
         return self.scheme.endswith("+local")
 
-    def typed(self, parameters: Mapping[str, Callable[[str], Any]], limits: type[Any]) -> dict[str, Any]:
+    def typed(self, parameters: _Options, limits: type[Any]) -> dict[str, Any]:
         """Return the converted parameters, with all limits in one ``limits`` object."""
         numbers = {
             each.name: _whole if each.type is int else _decimal

@@ -75,6 +75,27 @@ def decode_user_event_cursor(text: str, *, listing: str) -> tuple[float, str, st
     return time, session, epoch, EventPlace(segment=segment, offset=offset)
 
 
+def encode_memory_cursor(listing: str, time: float, memory_id: str) -> str:
+    """Encode the place after a memory in *listing*."""
+    return encode_cursor((_named(listing), time, memory_id))
+
+
+def decode_memory_cursor(text: str, *, listing: str) -> tuple[float, str]:
+    """Return the time and the id of the last memory on a page of *listing*.
+
+    Raises:
+        InvalidInputError: *text* belongs to another listing, where it would skip memories.
+    """
+    name, time, memory_id = _decoded(text, str, float, str)
+    if not math.isfinite(time):
+        raise _refused(text)
+    if name != _named(listing):
+        raise InvalidInputError(
+            f"cursor {text[:_SHOWN]!r} is of memories of another user or filter; leave it out to start anew"
+        )
+    return time, memory_id
+
+
 def _named(listing: str) -> str:
     return hashlib.sha256(listing.encode()).hexdigest()[:16]
 

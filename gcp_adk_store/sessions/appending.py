@@ -16,6 +16,7 @@ from gcp_adk_store.operations.bounds import Bounds, operation
 from gcp_adk_store.operations.limiter import Limiter
 from gcp_adk_store.operations.lru import Lru
 from gcp_adk_store.sessions.appends import (
+    Follower,
     HeldEvents,
     SpelledEvent,
     Spelling,
@@ -53,6 +54,8 @@ class AppendMethods(BaseSessionService):
     _queues: Queues
     _behind: Behind
     _durability: Literal["event", "turn"]
+    follower: Follower | None
+    """Is told of each stored event once, in their order; what it does is no part of the append."""
 
     @operation(limited=False)
     async def append_event(self, session: Session, event: Event) -> Event:
@@ -74,6 +77,9 @@ class AppendMethods(BaseSessionService):
 
         An event of ADK's ``Runner.rewind_async`` is stored with the state delta that leaves the session's own
         state as :meth:`get_session_at` says; keys that it did not have become ``None``. This takes 1 read.
+
+        A store with ``index_on_append=True`` remembers the event afterwards, beside the caller; that never
+        fails the append. :meth:`flush` waits for it.
 
         Raises:
             SessionMissingError: the session does not exist; nothing was written.
@@ -99,6 +105,9 @@ class AppendMethods(BaseSessionService):
     async def flush(self) -> None:
         """Wait for the running appends of this event loop, also those whose caller was cancelled.
 
+        Of a store with ``index_on_append=True``, also until their memories are stored, or the log says that
+        they are not.
+
         ADK's servers call it when they end, and do not close the service. Every acknowledged write is durable
         before, unless ``durability="turn"`` acknowledges it early.
 
@@ -107,6 +116,8 @@ class AppendMethods(BaseSessionService):
         """
         await self._behind.stored(lambda _, __: True)
         await self._under_way.wait()
+        if self.follower is not None:
+            await self.follower.flush()
         self._behind.require_all()
 
     async def flush_session(self, *, app_name: str, user_id: str, session_id: str) -> None:
@@ -303,12 +314,19 @@ class AppendMethods(BaseSessionService):
             mark(handle, marker)
             if found is not None:
                 self._learn(key, handle, found, group)
+        self._tell(group)
         if appended.tail_bytes >= self._limits.seal_tail_bytes:
             await self._seal(key, handles)
         if hold is not None:
             hold.follow(marker_of(handles[0]))
         for member in group:
             member.end()
+
+    def _tell(self, group: Sequence[Waiting]) -> None:
+        """Tell the follower of the events of *group*, whose handles are equal to storage."""
+        for member in group:
+            if self.follower is not None and member.held is not None:
+                self.follower.appended(member.session, member.held)
 
     def _learn(self, key: SessionKey, handle: Session, found: Found, group: Sequence[Waiting]) -> None:
         """Add what others wrote to a handle, beside its own events of *group* and those that still wait."""

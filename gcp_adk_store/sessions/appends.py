@@ -8,7 +8,7 @@ import logging
 import weakref
 from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from google.adk.events import Event
 from google.adk.sessions import Session
@@ -117,6 +117,18 @@ def learn(session: Session, found: Found, mine: Sequence[Event], unstored: Seque
         session.state.update(event.actions.state_delta)
     session.last_update_time = found.stored.last_update_time
     mark(session, found.stored.marker)
+
+
+class Follower(Protocol):
+    """Follows the appends of a session service."""
+
+    def appended(self, session: Session, event: Event) -> None:
+        """Take note of *event*, which is stored and in *session*; return at once, without an error."""
+        ...
+
+    async def flush(self) -> None:
+        """Wait for what was begun in this event loop."""
+        ...
 
 
 class HeldEvents:

@@ -198,6 +198,7 @@ class FirestoreSessionService(
         # hold them. A known id is only a reason to ask storage for the event.
         self._delivered = Lru[tuple[SessionKey, str], bool](self._limits.delivered_events)
         self._held = HeldEvents()
+        self.follower = None
         self._queues = Queues()
         self._behind = Behind()
         self._under_way = UnderWay(self._limiter)

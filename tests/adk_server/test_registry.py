@@ -10,14 +10,26 @@ from fastapi import FastAPI
 from google.adk.cli.service_registry import ServiceRegistry, load_services_module
 from google.adk.cli.utils.service_factory import (
     create_artifact_service_from_options,
+    create_memory_service_from_options,
     create_session_service_from_options,
 )
+from google.adk.events import Event
 from google.genai import types
 
 import gcp_adk_store
-from gcp_adk_store import FirestoreSessionService, GcsArtifactService, InvalidInputError
+from gcp_adk_store import (
+    FirestoreMemoryService,
+    FirestoreSessionService,
+    GcsArtifactService,
+    InvalidInputError,
+)
 from gcp_adk_store.adk_server.app import lifespan
-from gcp_adk_store.adk_server.services import artifact_service, close_services, session_service
+from gcp_adk_store.adk_server.services import (
+    artifact_service,
+    close_services,
+    memory_service,
+    session_service,
+)
 from gcp_adk_store.cli.command import command
 from tests.support.documents import blocks
 
@@ -56,6 +68,23 @@ async def test_registered_uris_lead_to_services_that_store(
     assert {"n": 1} == found.state
     assert loaded is not None
     assert "saved" == loaded.text
+
+
+async def test_registered_uris_lead_to_memories(registry: ServiceRegistry, tmp_path: Path) -> None:
+    """In a folder; the same URI is the same service."""
+    gcp_adk_store.register()
+    uri = f"firestore+local://{tmp_path}/store?prefix=uri&default_ttl_seconds=3600&max_results=1"
+    memories = create_memory_service_from_options(base_dir=tmp_path, memory_service_uri=uri)
+    said = [Event(author="user", content=types.Content(parts=[types.Part(text="tea")])) for _ in range(2)]
+    await memories.add_events_to_memory(app_name="app", user_id="user", events=said)
+    found = await memories.search_memory(app_name="app", user_id="user", query="tea")
+
+    assert isinstance(memories, FirestoreMemoryService)
+    assert memories is registry.create_memory_service(uri)
+    assert memories is memory_service(uri)
+    assert 1 == len(found.memories)
+    with pytest.raises(InvalidInputError, match="max_result"):
+        registry.create_memory_service("firestore://?max_result=1")
 
 
 def test_a_registry_of_ones_own_is_taught_alone(registry: ServiceRegistry) -> None:

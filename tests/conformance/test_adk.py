@@ -8,10 +8,15 @@ from typing import ClassVar
 
 import pytest
 from google.adk.artifacts import GcsArtifactService, InMemoryArtifactService
+from google.adk.memory import InMemoryMemoryService
 from google.adk.sessions import InMemorySessionService
 from google.auth.credentials import AnonymousCredentials
 
-from gcp_adk_store.testing.conformance import ArtifactServiceConformance, SessionServiceConformance
+from gcp_adk_store.testing.conformance import (
+    ArtifactServiceConformance,
+    MemoryServiceConformance,
+    SessionServiceConformance,
+)
 from tests.conformance.conftest import Divergence, Divergences, unknown_names
 
 _NO_REVISION = "it keeps no revision: whoever appends last is accepted"
@@ -52,6 +57,16 @@ class TestInMemorySessionService(SessionServiceConformance):
     @pytest.fixture
     async def session_service(self) -> InMemorySessionService:
         return InMemorySessionService()
+
+
+class TestInMemoryMemoryService(MemoryServiceConformance):
+    """ADK's memories in memory."""
+
+    DIVERGENCES: ClassVar[Divergences] = {}
+
+    @pytest.fixture
+    def memory_service(self) -> InMemoryMemoryService:
+        return InMemoryMemoryService()
 
 
 class TestInMemoryArtifactService(ArtifactServiceConformance):

@@ -5,8 +5,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from gcp_adk_store import FirestoreSessionService, GcsArtifactService, Store
-from gcp_adk_store.testing.conformance import ArtifactServiceConformance, SessionServiceConformance
+from gcp_adk_store import FirestoreMemoryService, FirestoreSessionService, GcsArtifactService, Store
+from gcp_adk_store.testing.conformance import (
+    ArtifactServiceConformance,
+    MemoryServiceConformance,
+    SessionServiceConformance,
+)
 from tests.support.temporary import temporary_folder
 
 
@@ -33,3 +37,11 @@ class TestLocalArtifacts(ArtifactServiceConformance):
     @pytest.fixture
     def artifact_service(self, store: Store) -> GcsArtifactService:
         return store.artifacts
+
+
+class TestLocalMemories(MemoryServiceConformance):
+    """Memories in SQLite."""
+
+    @pytest.fixture
+    def memory_service(self, store: Store) -> FirestoreMemoryService:
+        return store.memory

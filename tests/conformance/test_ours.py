@@ -2,8 +2,12 @@
 
 import pytest
 
-from gcp_adk_store import FirestoreSessionService, GcsArtifactService, Store
-from gcp_adk_store.testing.conformance import ArtifactServiceConformance, SessionServiceConformance
+from gcp_adk_store import FirestoreMemoryService, FirestoreSessionService, GcsArtifactService, Store
+from gcp_adk_store.testing.conformance import (
+    ArtifactServiceConformance,
+    MemoryServiceConformance,
+    SessionServiceConformance,
+)
 
 
 class TestFirestoreSessionService(SessionServiceConformance):
@@ -20,3 +24,11 @@ class TestGcsArtifactService(ArtifactServiceConformance):
     @pytest.fixture
     def artifact_service(self, adk_store: Store) -> GcsArtifactService:
         return adk_store.artifacts
+
+
+class TestFirestoreMemoryService(MemoryServiceConformance):
+    """On the Firestore emulator."""
+
+    @pytest.fixture
+    def memory_service(self, adk_store: Store) -> FirestoreMemoryService:
+        return adk_store.memory

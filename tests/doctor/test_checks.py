@@ -114,7 +114,10 @@ RIGHT: list[tuple[str, Callable[[Any], object], str]] = [
         FIELDS,
         with_(
             fields=[
-                *(configured(name, "*") for name in ("apps", "users", "segments", "chunks")),
+                *(
+                    configured(collection, "*")
+                    for collection in ("apps", "users", "segments", "chunks", "memories", "shards")
+                ),
                 *(configured(name, "*") for name in ("tasks", "pieces", "configs", "pushes")),
                 *(
                     configured("sessions", name)
@@ -137,6 +140,8 @@ RIGHT: list[tuple[str, Callable[[Any], object], str]] = [
                         "labels",
                         "label_set",
                         "last_text",
+                        "turn",
+                        "inbox",
                     )
                 ),
             ]

@@ -13,6 +13,7 @@ from google.adk.sessions import Session
 from google.genai import types
 
 from gcp_adk_store import (
+    FirestoreMemoryService,
     FirestoreSessionService,
     GcsArtifactService,
     Point,
@@ -436,6 +437,52 @@ class Artifacts(Operation):
             await self._call(service)
 
 
+class Memories(Operation):
+    """Any call of the memory service, after four events were remembered, three of them in a shard."""
+
+    def __init__(
+        self,
+        call: Callable[[FirestoreMemoryService], Any],
+        *,
+        writes: bool = True,
+        atomic: bool = True,
+        bucket: bool = False,
+    ) -> None:
+        self._call = call
+        self.writes = writes
+        self.atomic = atomic
+        self._bucket = bucket
+
+    async def prepare(self, world: World) -> None:
+        """Remember three events, which become a shard, and one more; and one of another user."""
+        service = world.memories(bucket=self._bucket)
+        await service.add_events_to_memory(**OWNER, events=[memorable(n, words=3000) for n in (0, 1, 4)])
+        await service.add_events_to_memory(**OWNER, events=[memorable(2)])
+        await service.add_events_to_memory(app_name="app", user_id="stays", events=[memorable(3)])
+
+    async def attach(self, world: World) -> Any:
+        return world.memories(bucket=self._bucket, acting=True)
+
+    async def act(self, held: Any) -> Any:
+        return await self._call(held)
+
+
+def memorable(number: int, *, words: int = 2) -> Event:
+    """Return an event with bytes that become a payload."""
+    made = event(number)
+    text = " ".join(f"word{number}" for number in range(words))
+    picture = types.Blob(data=b"picture %d" % number * 500, mime_type="image/png")
+    made.content = types.Content(parts=[types.Part(text=text), types.Part(inline_data=picture)])
+    return made
+
+
+async def remembered(service: FirestoreMemoryService) -> list[str | None]:
+    """Return the ids of what a search and a listing find."""
+    found = await service.search_memory(**OWNER, query="word1")
+    listed = await service.list_memories(**OWNER)
+    return [memory.id for memory in (*found.memories, *listed.memories)]
+
+
 class A2aTasks(Operation):
     """Any call of a store of A2A tasks or of their configs, after an owner and another have some of both."""
 
@@ -575,6 +622,22 @@ OPERATIONS: dict[str, Operation] = {
         lambda service: service.copy_artifact(**FILE, version=1, to_session_id="session"), saves=3
     ),
     "finalize": Artifacts(lambda service: service.finalize_upload(upload_id=UPLOAD_ID, **FILE)),
+    "remember": Memories(
+        lambda service: service.add_events_to_memory(**OWNER, events=[memorable(0), memorable(9)])
+    ),
+    "remember in a bucket": Memories(
+        lambda service: service.add_events_to_memory(**OWNER, events=[memorable(9)]), bucket=True
+    ),
+    "remember so much that it seals and merges": Memories(
+        lambda service: service.add_events_to_memory(
+            **OWNER, events=[memorable(n, words=3000) for n in (7, 8, 9)]
+        )
+    ),
+    "forget a memory": Memories(
+        lambda service: service.delete_memory(**OWNER, memory_id=memorable(0).id), atomic=False
+    ),
+    "forget a user": Memories(lambda service: service.delete_user_memory(**OWNER), atomic=False),
+    "search and list memories": Memories(remembered, writes=False),
     "delete artifact": Artifacts(lambda service: service.delete_artifact(**FILE), atomic=False),
     "delete session artifacts": Artifacts(
         lambda service: service.delete_session_artifacts(**WHO), atomic=False

@@ -23,6 +23,7 @@ from google.cloud.firestore_v1.services.firestore.transports import FirestoreGrp
 
 from gcp_adk_store import (
     ArtifactLimits,
+    FirestoreMemoryService,
     FirestoreSessionService,
     GarbageKind,
     GcsArtifactService,
@@ -109,6 +110,10 @@ class World:
         service = self._open_sessions(SessionLimits(**given), bucket=bucket, acting=acting, options=options)
         self._opened.append(service)
         return service
+
+    def memories(self, *, bucket: bool = False, acting: bool = False) -> FirestoreMemoryService:
+        """Return a memory service that knows nothing yet."""
+        return FirestoreMemoryService(self.sessions(bucket=bucket, acting=acting).storage)
 
     def artifacts(self, *, acting: bool = False) -> GcsArtifactService:
         """Return an artifact service that knows nothing yet; one that is *acting* may be a hasty one."""
@@ -261,6 +266,9 @@ def meaning(documents: dict[str, dict[str, Any]]) -> Holdings:
     """Return documents without what says nothing of content: where events lie, when parts were written."""
     meant = {path: dict(fields) for path, fields in documents.items()}
     for path, fields in documents.items():
+        if path.endswith("/adk_memories/head"):
+            _gather_memories(path, fields, meant)
+            continue
         if "tail" not in fields:
             continue
         texts: list[str] = []
@@ -286,12 +294,30 @@ def meaning(documents: dict[str, dict[str, Any]]) -> Holdings:
     return meant
 
 
+def _gather_memories(path: str, fields: dict[str, Any], meant: dict[str, dict[str, Any]]) -> None:
+    """Put the texts of all shards into the head at *path*, without what says where they lie."""
+    lines: list[str] = []
+    for shard in fields["shards"]:
+        body = meant.pop(f"{path}/adk_shards/{fields['epoch']}-{shard['n']}")["body"]
+        lines += zlib.decompress(body).decode().split("\n")
+    lines += [line for text in fields["tail"] for line in text.split("\n")]
+    heads = [json.loads(line) for line in lines[::2]]
+    meant[path] = {
+        "memories": lines,
+        "user": fields["user"],
+        "lives": {head["life"]: head["id"] for head in heads if "life" in head},
+    }
+
+
 def normal(holdings: Holdings) -> dict[str, str]:
     """Return *holdings* so that those of two runs are equal if they mean the same."""
     epochs = {fields["epoch"]: path for path, fields in holdings.items() if "events" in fields}
+    for fields in holdings.values():
+        epochs |= fields.get("lives", {})
     texts = {}
     for name, fields in holdings.items():
         meant = dict(fields)
+        meant.pop("lives", None)
         if meant.get("metadata"):
             drawn = ("adkStoreSaveId", "adkStorePutTime")
             meant["metadata"] = {key: text for key, text in meant["metadata"].items() if key not in drawn}

@@ -96,6 +96,7 @@ PYTHON = {
     "docs/credentials.md": 1,
     "docs/deploying.md": 1,
     "docs/fsck.md": 1,
+    "docs/memory.md": 3,
     "docs/migrating.md": 1,
     "docs/performance.md": 1,
     "docs/points.md": 4,
@@ -105,8 +106,8 @@ PYTHON = {
     "docs/testing.md": 4,
     "docs/turns.md": 5,
 }
-"""How many blocks of Python a document has: tests/telemetry runs those of telemetry.md, tests/ces those
-of the runtime, tests/tasks that of tasks.md, tests/turns those of turns.md, and
+"""How many blocks of Python a document has: tests/telemetry runs those of telemetry.md, tests/memory those of
+memory.md, tests/ces those of the runtime, tests/tasks that of tasks.md, tests/turns those of turns.md, and
 test_documents_for_readers.py all others."""
 
 CONFIGURATION = {
@@ -213,6 +214,7 @@ def test_commands_within_the_text_can_be_given(document: str) -> None:
     ("target", "module"),
     [
         ("bench", "benchmarks"),
+        ("bench-memory", "benchmarks.memory"),
         ("bench-templates", "benchmarks.templates"),
         ("chaos", "tests.chaos"),
         ("demo", "examples.demo"),

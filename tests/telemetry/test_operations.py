@@ -10,11 +10,20 @@ from typing import Any
 import pytest
 import requests
 from google.adk.events import Event, EventActions
+from google.adk.memory.memory_entry import MemoryEntry
 from google.adk.sessions import Session
 from google.genai import types
 from opentelemetry.trace import SpanKind, StatusCode
 
-from gcp_adk_store import FirestoreSessionService, Garbage, GcsArtifactService, Point, SessionLimits, Store
+from gcp_adk_store import (
+    FirestoreMemoryService,
+    FirestoreSessionService,
+    Garbage,
+    GcsArtifactService,
+    Point,
+    SessionLimits,
+    Store,
+)
 from gcp_adk_store.model.artifact_points import ArtifactsAt
 from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE
 from gcp_adk_store.testing.faults.firestore_proxy import FirestoreProxy
@@ -95,6 +104,31 @@ class Tour:
         yield "delete_session_artifacts", lambda: artifacts.delete_session_artifacts(**WHO)
         yield "delete_user_artifacts", lambda: artifacts.delete_user_artifacts(**OWNER)
         yield "find_garbage", lambda: listed(artifacts.find_garbage())
+        yield from self._of_memories()
+
+    def _of_memories(self) -> Iterator[tuple[str, Callable[[], Coroutine[Any, Any, object]]]]:
+        memory = self.store.memory
+        new = Session(id="remembered", events=[said("tea")], **OWNER)
+        yield "add_session_to_memory", lambda: memory.add_session_to_memory(new)
+        yield "add_events_to_memory", lambda: memory.add_events_to_memory(**OWNER, events=[said("rum")])
+        entry = MemoryEntry(id="fact", content=types.Content(parts=[types.Part(text="likes tea")]))
+        yield "add_memory", lambda: memory.add_memory(**OWNER, memories=[entry])
+        yield "search_memory", lambda: memory.search_memory(**OWNER, query="tea")
+        yield "search_memories", lambda: memory.search_memories(**OWNER, query="tea")
+        yield "list_memories", lambda: memory.list_memories(**OWNER)
+        changed = types.Content(parts=[types.Part(text="likes coffee")])
+        yield "update_memory", lambda: memory.update_memory(**OWNER, memory_id="fact", content=changed)
+        source, another = said("source"), FirestoreMemoryService(self.store.sessions.storage)
+        yield "select_new_events", lambda: another.select_new_events(**OWNER, events=[said()])
+        yield (
+            "add_extracted",
+            lambda: memory.add_extracted(
+                **WHO, events=[source], memories=[entry.model_copy(update={"id": None})]
+            ),
+        )
+        yield "delete_memory", lambda: memory.delete_memory(**OWNER, memory_id="fact")
+        yield "delete_session_memory", lambda: memory.delete_session_memory(**OWNER, session_id="remembered")
+        yield "delete_user_memory", lambda: memory.delete_user_memory(**OWNER)
 
     async def _restore_artifacts(self) -> object:
         who = {name: FILE[name] for name in ("app_name", "user_id", "session_id")}
@@ -185,12 +219,14 @@ async def test_every_operation_has_a_span_with_the_counts_of_the_meters(
         if not sent.total():
             assert figures.sent_bytes == counts["sent.bytes"]
             assert figures.received_bytes == counts["received.bytes"]
-        is_of_sessions = operation != "find_garbage" and hasattr(FirestoreSessionService, operation)
-        system = "gcp.firestore" if is_of_sessions else "gcp.storage"
+        services = (FirestoreSessionService, FirestoreMemoryService)
+        is_of_documents = operation != "find_garbage" and any(hasattr(each, operation) for each in services)
+        system = "gcp.firestore" if is_of_documents else "gcp.storage"
         assert (operation, system) == (operation, attributes_of(span)["db.system.name"])
         assert (None if operation == "find_garbage" else "app") == counts.get("app")
 
-    theirs = operations_of(FirestoreSessionService) | operations_of(GcsArtifactService)
+    kinds = (FirestoreSessionService, FirestoreMemoryService, GcsArtifactService)
+    theirs = {name for kind in kinds for name in operations_of(kind)}
     assert theirs == seen | {"remove_garbage"}
 
 

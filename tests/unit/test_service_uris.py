@@ -6,9 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gcp_adk_store.adk_server.uris import artifact_service_arguments, session_service_arguments
+from gcp_adk_store.adk_server.uris import (
+    artifact_service_arguments,
+    memory_service_arguments,
+    session_service_arguments,
+)
 from gcp_adk_store.errors import InvalidInputError
-from gcp_adk_store.settings import ArtifactLimits, SessionLimits, StoreSettings
+from gcp_adk_store.settings import ArtifactLimits, MemoryLimits, SessionLimits, StoreSettings
 
 PROJECTS = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9.:_-]{0,127}", fullmatch=True)
 DATABASES = st.just("(default)") | st.from_regex(r"[a-z][a-z0-9-]{2,61}[a-z0-9]", fullmatch=True)
@@ -167,3 +171,29 @@ def test_settings_without_a_bucket_have_no_uri_of_artifacts() -> None:
     """A server without one would keep artifacts in memory, so that is an error."""
     with pytest.raises(InvalidInputError, match="ADK_STORE_BUCKET"):
         StoreSettings().artifact_service_uri()
+
+
+@pytest.mark.parametrize(
+    ("uri", "expected"),
+    [
+        ("firestore://", {}),
+        ("firestore://p/data?bucket=my-bucket", {"project": "p", "database": "data", "bucket": "my-bucket"}),
+        ("firestore+local:///data/store?prefix=adk2", {"local": "/data/store", "prefix": "adk2"}),
+        (
+            "firestore://?default_ttl_seconds=60&max_results=5",
+            {"default_ttl_seconds": 60.0, "limits": MemoryLimits(max_results=5)},
+        ),
+    ],
+)
+def test_the_uri_of_memories_is_that_of_sessions(uri: str, expected: dict[str, Any]) -> None:
+    """With options of its own."""
+    assert expected == memory_service_arguments(uri)
+
+
+@pytest.mark.parametrize(
+    "uri", ["gs://bucket", "firestore://?on_conflict=merge", "firestore://?max_results=x"]
+)
+def test_a_uri_that_memories_do_not_have_is_refused(uri: str) -> None:
+    """The error names what is unknown."""
+    with pytest.raises(InvalidInputError):
+        memory_service_arguments(uri)

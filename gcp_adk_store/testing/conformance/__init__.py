@@ -6,6 +6,7 @@ import pytest
 pytest.register_assert_rewrite(__name__)
 
 from gcp_adk_store.testing.conformance.artifacts import ArtifactServiceConformance  # noqa: E402
+from gcp_adk_store.testing.conformance.memories import MemoryServiceConformance  # noqa: E402
 from gcp_adk_store.testing.conformance.sessions import SessionServiceConformance  # noqa: E402
 
-__all__ = ["ArtifactServiceConformance", "SessionServiceConformance"]
+__all__ = ["ArtifactServiceConformance", "MemoryServiceConformance", "SessionServiceConformance"]

@@ -7,6 +7,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, ParamSpec
 
 from google.adk.artifacts import BaseArtifactService
+from google.adk.memory import BaseMemoryService
 from google.adk.sessions import BaseSessionService
 
 P = ParamSpec("P")
@@ -34,7 +35,7 @@ async def _opened(
             # A service may be a context manager as well: that one is for its fixture to leave.
             name: await stack.enter_async_context(value)
             if isinstance(value, contextlib.AbstractAsyncContextManager)
-            and not isinstance(value, BaseSessionService | BaseArtifactService)
+            and not isinstance(value, BaseSessionService | BaseArtifactService | BaseMemoryService)
             else value
             for name, value in given.items()
         }

@@ -14,11 +14,13 @@ locals {
       "body", "initial", "initial_payload", "chain_begin", "chain_end",
       "running_max", "expire_at",
     ]
-    chunks  = ["body", "put_time", "expire_at"]
-    tasks   = ["owner", "context_id", "state", "seconds", "nanos", "save", "sha256", "body", "expire_at"]
-    pieces  = ["body", "expire_at"]
-    configs = ["body", "expire_at"]
-    pushes  = ["save", "expire_at"]
+    chunks   = ["body", "put_time", "expire_at"]
+    memories = ["tail", "gone", "shards", "until", "expire_at"]
+    shards   = ["body", "ids", "expire_at"]
+    tasks    = ["owner", "context_id", "state", "seconds", "nanos", "save", "sha256", "body", "expire_at"]
+    pieces   = ["body", "expire_at"]
+    configs  = ["body", "expire_at"]
+    pushes   = ["save", "expire_at"]
   }
 
   # Firestore deletes a document some time after the time in this field.
@@ -26,6 +28,8 @@ locals {
     sessions = "expire_at"
     segments = "expire_at"
     chunks   = "expire_at"
+    memories = "expire_at"
+    shards   = "expire_at"
     tasks    = "expire_at"
     pieces   = "expire_at"
     configs  = "expire_at"

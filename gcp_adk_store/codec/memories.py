@@ -1,0 +1,142 @@
+"""Encode memories as texts, and read them.
+
+A memory is two lines of text: the JSON of what a search must know, and its content as the JSON of an event,
+whose large parts are payloads as in sessions.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Final
+
+from google.adk.events import Event
+from google.genai import types
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic_core import from_json
+
+from gcp_adk_store.codec.events import StoredEvent, decode_event, encode_event
+from gcp_adk_store.errors import InvalidInputError, StoredDataError
+from gcp_adk_store.model.memories import (
+    Memory,
+)
+from gcp_adk_store.model.payloads import Payload, PayloadPlace
+from gcp_adk_store.model.weights import Bounds, is_light, weigh
+from gcp_adk_store.settings import SessionLimits
+
+MAX_METADATA_BYTES: Final = 16 * 1024
+"""The metadata of one memory as JSON: it stays in memory, with the index."""
+
+_METADATA: Final = Bounds(
+    size=MAX_METADATA_BYTES,
+    size_named="the limit for metadata",
+    way_out="keep what is larger in the content",
+)
+_METADATA_DEPTH: Final = 20
+
+_INLINE_BYTES: Final = 4 * 1024
+"""Inline data over this size is a payload: a search never looks at it."""
+_TEXT_BYTES: Final = 32 * 1024
+"""A content over this size as JSON is a payload as a whole."""
+_EXCERPT: Final = 16 * 1024
+"""Characters of a text in a payload that a search looks at."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EncodedMemory:
+    """The stored form of a memory."""
+
+    memory: Memory
+    text: str
+    payloads: Sequence[Payload]
+
+
+class _Envelope(BaseModel):
+    model_config = ConfigDict(strict=True)
+
+    id: str
+    time: Annotated[float, Field(allow_inf_nan=False)]
+    session: str | None = None
+    author: str | None = None
+    until: Annotated[float, Field(allow_inf_nan=False)] | None = None
+    stamp: str | None = None
+    metadata: dict[str, Any] = {}
+    life: str | None = None
+    excerpt: str | None = None
+
+
+def encode_memory(memory: Memory, content: types.Content, *, place: PayloadPlace, life: str) -> EncodedMemory:
+    """Return *memory* with its *content* as it is stored; payloads, if any, get the name *life*.
+
+    Raises:
+        InvalidInputError: the content or the metadata is not JSON, or over a limit.
+    """
+    event = Event(id="memory", author=memory.author or "", content=content, timestamp=memory.time)
+    limits = SessionLimits(inline_bytes=_INLINE_BYTES, event_text_bytes=_TEXT_BYTES)
+    encoded = encode_event(event, state_delta={}, limits=limits, place=place, light=is_light(event))
+    if encoded.payloads:
+        memory = replace(memory, life=life)
+    if encoded.is_payload:
+        memory = replace(memory, excerpt=text_in(content)[:_EXCERPT])
+    return EncodedMemory(
+        memory=memory, text=f"{_envelope(memory)}\n{encoded.text}", payloads=encoded.payloads
+    )
+
+
+def decode_memory(text: str) -> Memory:
+    """Return what a search must know of the memory in *text*."""
+    try:
+        return Memory(**dict(_Envelope.model_validate(json.loads(text[: text.index("\n")]))))
+    except (ValueError, RecursionError):
+        pass
+    raise StoredDataError(f"a stored memory of {len(text)} characters is damaged")
+
+
+def has_id(text: str, memory_id: str) -> bool:
+    """Return whether the memory in *text* has this id, which comes first in it."""
+    return text.startswith(f'{{"id":{json.dumps(memory_id)},')
+
+
+def decode_content(text: str) -> StoredEvent:
+    """Return the event that holds the content of the memory in *text*, without its payloads."""
+    return decode_event(content_text(text))
+
+
+def content_text(text: str) -> str:
+    """Return the JSON of the content of the memory in *text*."""
+    return text[text.index("\n") + 1 :]
+
+
+def searchable_text(text: str, memory: Memory) -> str:
+    """Return what a search compares with a query, of the *memory* that is stored as *text*."""
+    if memory.excerpt is not None:
+        return memory.excerpt
+    try:
+        content: Any = from_json(content_text(text))["content"]
+        return text_in(types.Content.model_construct(parts=content.get("parts")))
+    except (ValueError, KeyError, AttributeError, TypeError) as exc:
+        raise StoredDataError(f"a stored memory of {len(text)} characters is damaged") from exc
+
+
+def text_in(content: types.Content) -> str:
+    """Return the words of *content*, without the thoughts of a model."""
+    said = (_said(part) for part in content.parts or [])
+    return " ".join(text for text in said if text)
+
+
+def _said(part: Any) -> str | None:
+    found = part if isinstance(part, dict) else {"text": part.text, "thought": part.thought}
+    return None if found.get("thought") else found.get("text")
+
+
+def _envelope(memory: Memory) -> str:
+    fields = {
+        name: value
+        for name in Memory.__dataclass_fields__
+        if (value := getattr(memory, name)) not in (None, {})
+    }
+    fields["time"] = float(memory.time)
+    weigh(memory.metadata, bounds=_METADATA, what="the metadata of a memory", max_depth=_METADATA_DEPTH)
+    try:
+        return json.dumps(fields, allow_nan=False, separators=(",", ":"))
+    except (TypeError, ValueError, RecursionError) as exc:
+        raise InvalidInputError("the metadata of a memory holds what JSON cannot hold") from exc

@@ -1,0 +1,260 @@
+"""Lay out the documents of a user's memories: paths, fields and writes of format 1.
+
+::
+
+    {user document}/{prefix}_memories/head                  tail, and what shards there are
+      .../{prefix}_memories/head/{prefix}_shards/{epoch}-{n}
+
+docs/data-model.md lists every field.
+"""
+
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from math import ceil
+from typing import Final
+
+from pydantic import BaseModel, ConfigDict
+
+from gcp_adk_store.codec.documents import UNCHANGED_FORMAT, Layout, ids_of
+from gcp_adk_store.codec.kinds import Count, DocumentFields, Epoch, read_fields, wrong
+from gcp_adk_store.codec.packing import unpack
+from gcp_adk_store.codec.values import FieldValue
+from gcp_adk_store.codec.writes import Delete, Document, FieldPath, Must, Write
+from gcp_adk_store.errors import StoredDataError
+from gcp_adk_store.model.expiry import PARTS_GRACE_S
+from gcp_adk_store.model.keys import UserKey
+from gcp_adk_store.model.memories import DIGEST_BYTES, FULL_BYTES, Memory, MemoryHead, Shard, end_of
+from gcp_adk_store.model.payloads import PayloadOwner
+
+_MAX_UNPACKED: Final = 2 * FULL_BYTES
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShardContent:
+    """What a shard holds; it never changes."""
+
+    texts: tuple[str, ...]
+    ids: bytes
+    """Digests of all ids that the shard, or those it was made of, took in, also of removed memories."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewShard:
+    """A shard to be written."""
+
+    shard: Shard
+    content: ShardContent
+    body: bytes
+
+
+class _Shard(BaseModel):
+    model_config = ConfigDict(strict=True)
+
+    n: Count
+    count: Count
+    bytes: Count
+    packed: Count
+    until: float | None = None
+
+
+class _Head(DocumentFields):
+    epoch: Epoch
+    app: str
+    user: str
+    rev: Count
+    tail: list[str]
+    gone: bytes
+    next: Count
+    shards: list[_Shard]
+    spilled: bool
+    until: float | None = None
+    ending: bool = False
+
+
+class _Body(DocumentFields):
+    body: bytes
+    count: Count
+    ids: bytes
+
+
+class MemoryLayout:
+    """Paths and writes of memories below one prefix."""
+
+    def __init__(self, layout: Layout) -> None:
+        self._layout = layout
+        self._prefix = layout.prefix
+
+    def head(self, key: UserKey) -> str:
+        """Path of the head of a user's memories."""
+        return f"{self._layout.user(key)}/{self._prefix}_memories/head"
+
+    def shard(self, head: str, epoch: str, number: int) -> str:
+        """Path of a shard below the *head*."""
+        return f"{head}/{self._prefix}_shards/{epoch}-{number}"
+
+    def owns(self, path: str) -> bool:
+        """Return whether *path* is that of a head."""
+        user, _, rest = path.rpartition(f"/{self._prefix}_memories/")
+        return rest == "head" and self._layout.level_of(user) == 2  # noqa: PLR2004  # a user's document
+
+    def payloads(self, head: str, life: str) -> PayloadOwner:
+        """Owner of the payloads of one memory: they go with it."""
+        return PayloadOwner(path=head, life=life)
+
+    def put(
+        self,
+        key: UserKey,
+        before: MemoryHead | None,
+        after: MemoryHead,
+        added: Sequence[NewShard],
+    ) -> list[Write | Delete]:
+        """Return the writes that turn *before*, which they require, into *after* with the shards *added*.
+
+        Shards that *after* does not name are removed.
+        """
+        path = self.head(key)
+        kept = {shard.number for shard in after.shards}
+        return [
+            self._head(key, before, after),
+            *(
+                Write(
+                    path=self.shard(path, after.epoch, new.shard.number),
+                    fields=_shard_fields(new),
+                    must=Must.BE_ABSENT,
+                )
+                for new in added
+            ),
+            *(
+                Delete(path=self.shard(path, before.epoch, shard.number))
+                for shard in (before.shards if before else ())
+                if before and not (shard.number in kept and before.epoch == after.epoch)
+            ),
+        ]
+
+    def remove(self, key: UserKey, head: MemoryHead) -> list[Write | Delete]:
+        """Return the deletes of a head, which they require as it is, and of its shards."""
+        path = self.head(key)
+        shards = [Delete(path=self.shard(path, head.epoch, shard.number)) for shard in head.shards]
+        return [Delete(path=path, must=head.update_time), *shards]
+
+    def _head(self, key: UserKey, before: MemoryHead | None, after: MemoryHead) -> Write:
+        path = self.head(key)
+        fields: dict[str, FieldValue] = {
+            "format": UNCHANGED_FORMAT,
+            "epoch": after.epoch,
+            "app": key.app,
+            "user": key.user,
+            "rev": after.revision,
+            "tail": list(after.tail),
+            "gone": after.gone,
+            "next": after.next_number,
+            "shards": [_of_shard(shard) for shard in after.shards],
+            "spilled": after.spilled,
+            "until": after.until,
+            "ending": after.is_ending,
+        }
+        if after.until is not None:
+            fields["expire_at"] = _time(after.until)
+        if before is None:
+            return Write(path=path, fields=fields, must=Must.BE_ABSENT)
+        if (
+            replace(before, tail=(), revision=0, until=None)
+            != replace(after, tail=(), revision=0, until=None, update_time=before.update_time)
+            or after.tail[: len(before.tail)] != before.tail
+        ):
+            return Write(path=path, fields=fields, must=before.update_time)
+        # The tail only grows: what is there already is not sent again.
+        mask: list[FieldPath] = [("rev",), ("until",), ("expire_at",)]
+        return Write(
+            path=path,
+            fields={name: fields[name] for (name,) in mask if name in fields},
+            mask=mask,
+            union={"tail": list(after.tail[len(before.tail) :])},
+            must=before.update_time,
+        )
+
+
+def new_shard(number: int, texts: Sequence[str], ids: bytes, memories: Sequence[Memory]) -> NewShard:
+    """Return the shard of *texts*, which are those of *memories*, as it is written."""
+    body = zlib.compress("\n".join(texts).encode())
+    shard = Shard(
+        number=number,
+        count=len(texts),
+        size=sum(len(text.encode()) for text in texts),
+        packed=len(body) + len(ids),
+        # The ids of removed memories never end: they keep these from being added again.
+        until=end_of(memories) if texts and len(ids) == len(texts) * DIGEST_BYTES else None,
+    )
+    return NewShard(shard=shard, content=ShardContent(texts=tuple(texts), ids=ids), body=body)
+
+
+def read_memory_head(document: Document) -> MemoryHead:
+    """Return the head in *document*, which says whose it is.
+
+    Raises:
+        StoredDataError: it has another format, lacks a field or is damaged.
+    """
+    fields = read_fields(_Head, document)
+    if [fields.app, fields.user] != ids_of(document.path.rsplit("/", 2)[0]):
+        raise wrong(document, "app or user")
+    if len(fields.gone) % DIGEST_BYTES:
+        raise wrong(document, "gone")
+    return MemoryHead(
+        epoch=fields.epoch,
+        revision=fields.rev,
+        tail=tuple(fields.tail),
+        gone=fields.gone,
+        next_number=fields.next,
+        shards=tuple(
+            Shard(number=each.n, count=each.count, size=each.bytes, packed=each.packed, until=each.until)
+            for each in fields.shards
+        ),
+        spilled=fields.spilled,
+        until=fields.until,
+        is_ending=fields.ending,
+        update_time=document.update_time,
+        read_time=document.read_time,
+    )
+
+
+def read_shard(document: Document) -> ShardContent:
+    """Return what a shard holds.
+
+    Raises:
+        StoredDataError: as :func:`read_memory_head`.
+    """
+    fields = read_fields(_Body, document)
+    try:
+        lines = unpack(fields.body, limit=_MAX_UNPACKED).decode().split("\n")
+    except ValueError as exc:
+        raise StoredDataError(f"{document.path}: the body is damaged") from exc
+    texts = tuple(f"{lines[at]}\n{lines[at + 1]}" for at in range(0, len(lines) - 1, 2))
+    if len(texts) != fields.count or len(fields.ids) % DIGEST_BYTES:
+        raise StoredDataError(f"{document.path} holds {len(texts)} memories, not {fields.count}")
+    return ShardContent(texts=texts, ids=fields.ids)
+
+
+def _shard_fields(new: NewShard) -> dict[str, FieldValue]:
+    return {
+        "format": UNCHANGED_FORMAT,
+        "body": new.body,
+        "count": new.shard.count,
+        "ids": new.content.ids,
+        **({} if new.shard.until is None else {"expire_at": _time(new.shard.until)}),
+    }
+
+
+def _of_shard(shard: Shard) -> dict[str, FieldValue]:
+    return {
+        "n": shard.number,
+        "count": shard.count,
+        "bytes": shard.size,
+        "packed": shard.packed,
+        **({} if shard.until is None else {"until": shard.until}),
+    }
+
+
+def _time(seconds: float) -> datetime:
+    return datetime.fromtimestamp(ceil(seconds) + PARTS_GRACE_S, UTC)

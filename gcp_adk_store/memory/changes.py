@@ -1,0 +1,181 @@
+"""Decide what a change of a user's memories writes: pure functions from one snapshot to the next."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from gcp_adk_store.codec.memories import EncodedMemory
+from gcp_adk_store.codec.memory_documents import NewShard, ShardContent, new_shard
+from gcp_adk_store.errors import InvalidInputError
+from gcp_adk_store.memory.contents import Snapshot, decoded
+from gcp_adk_store.model.memories import (
+    DIGEST_BYTES,
+    SEAL_BYTES,
+    Memory,
+    MemoryHead,
+    Shard,
+    digests_in,
+    end_of_all,
+    merged_with,
+)
+
+_GONE_BYTES: Final = 1000 * DIGEST_BYTES
+"""Digests of removed memories that the head holds before they go into a shard."""
+_REWRITTEN_BYTES: Final = 2 * 1024 * 1024
+"""Bytes of new shards in one commit: the emulator takes 4 MiB."""
+
+Rewrite = Callable[[str], str | None]
+"""Returns the text of a memory, changed or not, or ``None`` to remove it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """The next state of a user's memories."""
+
+    head: MemoryHead
+    added: Sequence[NewShard] = ()
+    is_all: bool = True
+    """Whether a further change of the same kind would find nothing to do."""
+
+    def shards_after(self, before: Snapshot | None) -> dict[int, ShardContent]:
+        """Return the shards of the next snapshot."""
+        kept = before.shards if before is not None and before.head.epoch == self.head.epoch else {}
+        added = {new.shard.number: new.content for new in self.added}
+        both = {**kept, **added}
+        return {shard.number: both[shard.number] for shard in self.head.shards if shard.number in both}
+
+
+def taking_in(
+    before: Snapshot | None,
+    encoded: Sequence[EncodedMemory],
+    *,
+    epoch: str,
+    at_most: int,
+    sources: Sequence[bytes] = (),
+) -> Change | None:
+    """Return the change that adds the memories that were never taken in; ``None`` without any.
+
+    A user without memories gets a new life, *epoch*. *sources* are digests of ids that count as taken in from
+    then on; memories whose sources were all taken in before are not added.
+
+    Raises:
+        InvalidInputError: the user would have more than *at_most* memories.
+    """
+    is_new = before is None or before.is_empty
+    head = MemoryHead(epoch=epoch) if before is None or is_new else before.head
+    known = set() if before is None else set(before.known)
+    new: list[EncodedMemory] = []
+    for each in encoded:
+        if each.memory.digest not in known:
+            known.add(each.memory.digest)
+            new.append(each)
+    unseen = [digest for digest in sources if digest not in known]
+    if (sources and not unseen) or not (new or unseen):
+        return None
+    tail = (*head.tail, *(each.text for each in new))
+    count = len(tail) + sum(shard.count for shard in head.shards)
+    if count > at_most:
+        raise InvalidInputError(
+            f"the user would have {count} memories, MemoryLimits.max_memories is {at_most}; raise it, delete "
+            "memories, or give them a time to live"
+        )
+    head = replace(
+        head,
+        revision=head.revision + 1,
+        tail=tail,
+        gone=head.gone + b"".join(unseen),
+        spilled=head.spilled or any(each.payloads for each in new),
+        update_time="",
+    )
+    if head.tail_bytes <= SEAL_BYTES and len(head.gone) <= _GONE_BYTES:
+        return Change(head=_with_end(head, decoded(tail)))
+    return _sealed(head, {} if before is None or is_new else before.shards)
+
+
+def rewriting(before: Snapshot, rewrite: Rewrite) -> Change | None:
+    """Return the change of each memory's text by *rewrite*; ``None`` if it changes nothing.
+
+    A change of many shards takes several commits: then the result has not ``is_all``.
+    """
+    if before.is_empty:
+        return None
+    head = before.head
+    shards: list[Shard] = []
+    added: list[NewShard] = []
+    number, size, is_all = head.next_number, 0, True
+    for shard in head.shards:
+        content = before.shards.get(shard.number)
+        kept = None if content is None else _rewritten(content.texts, rewrite)
+        if content is None or kept is None:
+            shards.append(shard)
+        elif size > _REWRITTEN_BYTES:
+            shards.append(shard)
+            is_all = False
+        else:
+            new = new_shard(number, kept, content.ids, decoded(kept))
+            added.append(new)
+            shards.append(new.shard)
+            number += 1
+            size += new.shard.packed
+    tail = _rewritten(head.tail, rewrite)
+    if not added and tail is None:
+        return None
+    gone = head.gone
+    if tail is not None:
+        left = {memory.digest for memory in decoded(tail)}
+        gone += b"".join(memory.digest for memory in decoded(head.tail) if memory.digest not in left)
+    changed = [*decoded(tail or ()), *(memory for new in added for memory in decoded(new.content.texts))]
+    after = replace(
+        head,
+        revision=head.revision + 1,
+        spilled=head.spilled or any(memory.life is not None for memory in changed),
+        tail=head.tail if tail is None else tuple(tail),
+        gone=gone,
+        shards=tuple(shards),
+        next_number=number,
+        update_time="",
+    )
+    return Change(head=_with_end(after, decoded(after.tail)), added=added, is_all=is_all)
+
+
+def _sealed(head: MemoryHead, contents: Mapping[int, ShardContent]) -> Change:
+    """Return the change that moves the tail of *head* into a new shard, with neighbours that are small.
+
+    It leaves out what has ended.
+    """
+    now = head.read_time
+    shards = [shard for shard in head.shards if shard.until is None or shard.until > now]
+    memories = decoded(head.tail)
+    ids = head.gone + b"".join(memory.digest for memory in memories)
+    alone = new_shard(head.next_number, head.tail, ids, memories)
+    kept_shards = len(shards) - merged_with(shards, size=alone.shard.size, packed=alone.shard.packed)
+    older = [contents[shard.number] for shard in shards[kept_shards:]]
+    texts = [text for content in older for text in content.texts] + list(head.tail)
+    kept, ended = [], set()
+    for text, memory in zip(texts, decoded(texts), strict=True):
+        if memory.has_ended(now):
+            ended.add(memory.digest)  # too old to be added again
+        else:
+            kept.append(text)
+    known = digests_in(b"".join(each.ids for each in older) + ids) - ended
+    new = new_shard(head.next_number, kept, b"".join(sorted(known)), decoded(kept))
+    after = replace(
+        head,
+        tail=(),
+        gone=b"",
+        shards=(*shards[:kept_shards], new.shard),
+        next_number=head.next_number + 1,
+    )
+    return Change(head=_with_end(after, []), added=[new])
+
+
+def _rewritten(texts: Sequence[str], rewrite: Rewrite) -> list[str] | None:
+    """Return *texts* after *rewrite*; ``None`` if it changes none of them."""
+    after = [rewrite(text) for text in texts]
+    if after == list(texts):
+        return None
+    return [text for text in after if text is not None]
+
+
+def _with_end(head: MemoryHead, tail: Sequence[Memory]) -> MemoryHead:
+    return replace(head, until=end_of_all(tail, head.shards, head.gone))

@@ -1,0 +1,193 @@
+"""Rank texts by BM25, in memory.
+
+The index grows text by text: a text that moves from one stored document to another stays indexed.
+"""
+
+import heapq
+import math
+from array import array
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final
+
+from gcp_adk_store.memory.terms import is_part, terms_of
+
+_K1: Final = 1.2
+"""How fast repetitions of a term stop to count."""
+_B: Final = 0.6
+"""How much a long text counts less."""
+_PART_WEIGHT: Final = 0.35
+"""Weight of a part of a word; a word has 1. Some parts of one word count together."""
+_DEAD_SHARE: Final = 0.25
+"""Share of removed texts from which the index is built anew."""
+_SCORED: Final = 10_000
+"""Occurrences that one search scores, which take some milliseconds, rare terms first. The more frequent terms
+only reorder the best texts that these find."""
+_FEW: Final = 200
+"""Texts of a term that is always scored."""
+_COMPLETED: Final = 300
+"""Best texts that the frequent terms reorder."""
+_BYTES_PER_TERM: Final = 180
+_BYTES_PER_POSTING: Final = 5
+_BYTES_PER_TEXT: Final = 120
+
+
+class Ranking:
+    """An index of texts by number; calls must not overlap."""
+
+    def __init__(self) -> None:
+        # A term of one text is by far the most frequent kind: its number alone takes a tenth of the memory.
+        self._once: dict[str, array[int] | int] = {}
+        self._more: dict[str, list[tuple[int, int]]] = {}
+        self._lengths: list[float] = []
+        self._alive = bytearray()
+        self._removed = 0
+        self._total = 0.0
+        self._postings = 0
+        self._norms: list[float] = []
+
+    def __len__(self) -> int:
+        """Return how many texts can be found."""
+        return len(self._lengths) - self._removed
+
+    @property
+    def size(self) -> int:
+        """Bytes of memory, estimated."""
+        terms = len(self._once) + len(self._more)
+        return (
+            terms * _BYTES_PER_TERM
+            + self._postings * _BYTES_PER_POSTING
+            + len(self._lengths) * _BYTES_PER_TEXT
+        )
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether so many texts were removed that a new index is better."""
+        return self._removed > _DEAD_SHARE * len(self._lengths)
+
+    def add(self, text: str) -> int:
+        """Index *text*; return its number, which counts from 0."""
+        number = len(self._lengths)
+        length = 0.0
+        for term, count in terms_of(text).items():
+            length += count * (_PART_WEIGHT if is_part(term) else 1.0)
+            self._postings += 1
+            if count > 1:
+                self._more.setdefault(term, []).append((number, count))
+                continue
+            known = self._once.get(term)
+            if known is None:
+                self._once[term] = number
+            elif isinstance(known, int):
+                self._once[term] = array("I", (known, number))
+            else:
+                known.append(number)
+        self._lengths.append(length)
+        self._alive.append(1)
+        self._total += length
+        self._norms = []
+        return number
+
+    def remove(self, number: int) -> None:
+        """Let no search find the text of this *number*."""
+        if self._alive[number]:
+            self._alive[number] = 0
+            self._removed += 1
+            self._total -= self._lengths[number]
+            self._norms = []
+
+    def search(
+        self, query: str, *, limit: int, accepts: Callable[[int], bool], min_score: float = 0.0
+    ) -> list[tuple[float, int]]:
+        """Return scores and numbers of the best texts that *accepts* takes, the best first.
+
+        A score is the share of the query's weight that the text has: above 0 and below 1. Rare terms weigh
+        more. Of equal scores, the newer text comes first.
+        """
+        norms = self._norms = self._norms or self._new_norms()
+        weighed = [(self._holders(term), term) for term in terms_of(query)]
+        weights = {term: self._weight(term, holders) for holders, term in weighed}
+        whole = sum(weights.values()) * (_K1 + 1)
+        rare, frequent = _split(sorted(weighed))
+        scores = self._scores({term: weights[term] for term in rare}, norms)
+        self._complete(scores, {term: weights[term] for term in frequent}, norms)
+        ranked = [(score / whole, number) for number, score in scores.items() if self._alive[number]]
+        found: list[tuple[float, int]] = []
+        for score, number in _descending(ranked, limit):
+            if score < min_score or len(found) == limit:
+                break
+            if accepts(number):
+                found.append((score, number))
+        return found
+
+    def _holders(self, term: str) -> int:
+        """Return how many texts hold *term*, removed ones included."""
+        once = self._once.get(term, ())
+        return (1 if isinstance(once, int) else len(once)) + len(self._more.get(term, ()))
+
+    def _weight(self, term: str, holders: int) -> float:
+        idf = math.log(1 + (max(len(self), holders) - holders + 0.5) / (holders + 0.5))
+        return idf * (_PART_WEIGHT if is_part(term) else 1.0)
+
+    def _scores(self, weights: Mapping[str, float], norms: Sequence[float]) -> dict[int, float]:
+        """Return the scores of all texts that hold a term of *weights*."""
+        scores: dict[int, float] = {}
+        get = scores.get
+        for term, weight in weights.items():
+            once = self._once.get(term, ())
+            top = weight * (_K1 + 1)
+            for number in (once,) if isinstance(once, int) else once:
+                scores[number] = get(number, 0.0) + top / (1 + norms[number])
+            for number, count in self._more.get(term, ()):
+                scores[number] = get(number, 0.0) + top * count / (count + norms[number])
+        return scores
+
+    def _complete(
+        self, scores: dict[int, float], weights: Mapping[str, float], norms: Sequence[float]
+    ) -> None:
+        """Add to the best of *scores* what the frequent terms of *weights* give them."""
+        if not weights:
+            return
+        best = heapq.nlargest(_COMPLETED, scores, key=scores.__getitem__)
+        for term, weight in weights.items():
+            once, more = self._once.get(term, ()), self._more.get(term, ())
+            numbers = (once,) if isinstance(once, int) else once
+            for number in best:
+                count = 0
+                at = bisect_left(numbers, number)
+                if at < len(numbers) and numbers[at] == number:
+                    count = 1
+                else:
+                    at = bisect_left(more, (number, 0))
+                    if at < len(more) and more[at][0] == number:
+                        count = more[at][1]
+                scores[number] += weight * (_K1 + 1) * count / (count + norms[number])
+
+    def _new_norms(self) -> list[float]:
+        average = self._total / max(1, len(self)) or 1.0
+        return [_K1 * (1 - _B + _B * length / average) for length in self._lengths]
+
+
+def _split(weighed: Sequence[tuple[int, str]]) -> tuple[list[str], list[str]]:
+    """Return the terms whose texts are all scored, and those that only add to the best of these.
+
+    *weighed* has the number of texts of each term, in ascending order.
+    """
+    rare: list[str] = []
+    texts = 0
+    for holders, term in weighed:
+        texts += holders
+        if texts > _SCORED and rare and holders > _FEW:
+            break
+        if holders:
+            rare.append(term)
+    known = [term for holders, term in weighed if holders]
+    return rare, known[len(rare) :]
+
+
+def _descending(ranked: list[tuple[float, int]], limit: int) -> Iterable[tuple[float, int]]:
+    """Yield *ranked* from the best down; the sort of all is needed only if a filter refuses many."""
+    first = heapq.nlargest(limit, ranked)
+    yield from first
+    if len(first) < len(ranked):
+        yield from sorted(ranked, reverse=True)[len(first) :]

@@ -1,0 +1,127 @@
+"""Remember what the session service appends, after the append and beside it."""
+
+import asyncio
+import contextvars
+import inspect
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Final, TypeAlias
+
+from google.adk.events import Event
+from google.adk.memory.memory_entry import MemoryEntry
+from google.adk.sessions import Session
+
+from gcp_adk_store.memory.service import FirestoreMemoryService
+from gcp_adk_store.model.keys import SessionKey, UserKey
+from gcp_adk_store.operations import forks, telemetry
+from gcp_adk_store.operations.lru import Lru
+from gcp_adk_store.operations.operation import Operation, enter
+
+logger = logging.getLogger(__name__)
+
+Extract: TypeAlias = Callable[[Sequence[Event]], Sequence[MemoryEntry] | Awaitable[Sequence[MemoryEntry]]]
+"""Returns the memories to keep of events of one session; a function or a coroutine function."""
+
+_FOLLOWED: Final = 8192
+"""Sessions that this process knows to be remembered up to their last append."""
+_WAITING: Final = 10_000
+"""Events that may wait for their commit; beyond that, sessions catch up with their next append."""
+
+
+class Remembering:
+    """Adds what was appended to the memories of its user, one commit at a time for each user.
+
+    It never fails an append. What could not be remembered is logged, and caught up with: the next append of
+    the session adds all events that the caller's session holds, and those that are remembered already change
+    nothing. So does the first append of a session in each process, for one that ended too early.
+    """
+
+    def __init__(self, memory: FirestoreMemoryService, extract: Extract | None) -> None:
+        """Prepare; with *extract*, what it returns is remembered instead of the events."""
+        self._memory = memory
+        self._extract = extract
+        self._followed = Lru[SessionKey, bool](_FOLLOWED)
+        forks.begin(self)
+
+    def begin(self) -> None:
+        """Start without work; in a forked child, that of the parent does not run."""
+        self._waiting: dict[asyncio.AbstractEventLoop, dict[UserKey, dict[SessionKey, list[Event]]]] = {}
+        self._tasks: dict[asyncio.AbstractEventLoop, dict[UserKey, asyncio.Task[None]]] = {}
+
+    def appended(self, session: Session, event: Event) -> None:
+        """Have *event*, which is in *session*, remembered; it returns at once."""
+        loop = asyncio.get_running_loop()
+        self._let_go()
+        key = SessionKey(app=session.app_name, user=session.user_id, session=session.id)
+        waiting = self._waiting.setdefault(loop, {})
+        if sum(len(events) for sessions in waiting.values() for events in sessions.values()) >= _WAITING:
+            self._followed.forget(lambda known: known == key)
+            logger.warning("%s waits for its next append to be remembered: too many wait already", key)
+            return
+        sessions = waiting.setdefault(key.owner, {})
+        if self._followed.get(key):
+            sessions.setdefault(key, []).append(event)
+        else:
+            stored = _up_to(event, session.events)
+            ids = {each.id for each in stored}
+            sessions[key] = stored + [each for each in sessions.get(key, []) if each.id not in ids]
+        self._followed.put(key, value=True)
+        # A fact may need the whole turn.
+        if self._extract is None or (event.author != "user" and event.is_final_response()):
+            self._start(loop, key.owner)
+
+    async def flush(self) -> None:
+        """Wait until what was appended in this event loop is remembered, or is logged as not."""
+        loop = asyncio.get_running_loop()
+        for user in [*self._waiting.get(loop, {})]:
+            self._start(loop, user)
+        while running := [task for task in self._tasks.get(loop, {}).values() if not task.done()]:
+            await asyncio.wait(running)
+
+    def _start(self, loop: asyncio.AbstractEventLoop, user: UserKey) -> None:
+        tasks = self._tasks.setdefault(loop, {})
+        if user in tasks and not tasks[user].done():
+            return  # it takes what waits when its commit is done
+        context = contextvars.copy_context()
+        context.run(enter, Operation(""))  # neither the deadline nor the span of the append
+        tasks[user] = loop.create_task(self._work(loop, user), context=context)
+        tasks[user].add_done_callback(lambda done: self._end(loop, user, done))
+
+    def _end(self, loop: asyncio.AbstractEventLoop, user: UserKey, done: asyncio.Task[None]) -> None:
+        tasks = self._tasks.get(loop, {})
+        if tasks.get(user) is done:
+            del tasks[user]
+
+    async def _work(self, loop: asyncio.AbstractEventLoop, user: UserKey) -> None:
+        while sessions := self._waiting.get(loop, {}).pop(user, None):
+            for key, events in sessions.items():
+                try:
+                    await self._remember(key, events)
+                except Exception as exc:  # noqa: BLE001  # also of the caller's function: the append is done
+                    self._followed.forget(lambda known, failed=key: known == failed)  # type: ignore[misc]
+                    telemetry.warn(logger, f"{key} waits for its next append to be remembered", exc)
+
+    async def _remember(self, key: SessionKey, events: Sequence[Event]) -> None:
+        user: dict[str, Any] = {"app_name": key.app, "user_id": key.user}
+        if self._extract is None:
+            await self._memory.add_events_to_memory(**user, session_id=key.session, events=events)
+            return
+        new = await self._memory.select_new_events(**user, events=events)
+        if not new:
+            return
+        found = self._extract(new)
+        entries = await found if inspect.isawaitable(found) else found
+        await self._memory.add_extracted(**user, session_id=key.session, events=new, memories=entries)
+
+    def _let_go(self) -> None:
+        """Drop the work of loops that have ended: nothing runs it any more."""
+        for loop in [loop for loop in {*self._tasks, *self._waiting} if loop.is_closed()]:
+            self._tasks.pop(loop, None)
+            for sessions in self._waiting.pop(loop, {}).values():
+                self._followed.forget(lambda known, lost=sessions: known in lost)  # type: ignore[misc]
+
+
+def _up_to(event: Event, events: Sequence[Event]) -> list[Event]:
+    """Return *events* up to *event*: those behind it may not be stored yet."""
+    at = next((at for at in reversed(range(len(events))) if events[at].id == event.id), None)
+    return [*events[:at], event]

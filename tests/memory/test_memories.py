@@ -1,0 +1,506 @@
+"""The memory service on both backends: what is added, found, changed and removed."""
+
+import asyncio
+import json
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from google.adk.events import Event
+from google.adk.memory.memory_entry import MemoryEntry
+from google.adk.sessions import Session
+from google.genai import types
+
+from gcp_adk_store import GarbageKind, InvalidInputError, MemoryLimits, Store, StoredDataError
+from gcp_adk_store.codec.memory_documents import MemoryLayout
+from gcp_adk_store.codec.writes import Write
+from gcp_adk_store.memory.service import FirestoreMemoryService
+from gcp_adk_store.model.keys import UserKey
+from gcp_adk_store.model.payloads import Payload, PayloadOwner
+
+USER: dict[str, Any] = {"app_name": "app", "user_id": "user"}
+KEY = UserKey(app="app", user="user")
+
+
+@pytest.fixture(params=["memory", pytest.param("emulators", marks=pytest.mark.emulators)])
+def store(request: pytest.FixtureRequest) -> Store:
+    """A new store."""
+    found: Store = request.getfixturevalue("adk_store_local" if request.param == "memory" else "adk_store")
+    return found
+
+
+@pytest.fixture
+def memory(store: Store) -> FirestoreMemoryService:
+    """Its memory service."""
+    return store.memory
+
+
+def another(store: Store) -> FirestoreMemoryService:
+    """Return a memory service that knows nothing yet, as in another process."""
+    return FirestoreMemoryService(store.sessions.storage)
+
+
+def said(text: str, *, at: float | None = None, author: str = "user", **fields: Any) -> Event:
+    """Return an event with *text*."""
+    made = Event(author=author, content=content(text), **fields)
+    if at is not None:
+        made.timestamp = at
+    return made
+
+
+def content(text: str) -> types.Content:
+    """Return *text* as content."""
+    return types.Content(role="user", parts=[types.Part(text=text)])
+
+
+def session(*events: Event, id_: str = "session") -> Session:
+    """Return a session with *events*."""
+    return Session(id=id_, events=list(events), **USER)
+
+
+def texts(entries: Sequence[MemoryEntry]) -> list[str | None]:
+    """Return what *entries* say."""
+    return [entry.content.parts[0].text for entry in entries if entry.content.parts]
+
+
+async def search(memory: FirestoreMemoryService, query: str, **options: Any) -> list[str | None]:
+    """Return what a search finds."""
+    return texts([found.memory for found in await memory.search_memories(query=query, **USER, **options)])
+
+
+async def listed(memory: FirestoreMemoryService, **options: Any) -> list[str | None]:
+    """Return all that is remembered, the oldest first."""
+    return texts((await memory.list_memories(page_size=1000, **USER, **options)).memories)[::-1]
+
+
+async def test_what_was_said_is_found_by_every_process(store: Store, memory: FirestoreMemoryService) -> None:
+    """With its id, author and time, and a score."""
+    events = [said("My dog is called Rex", at=1e9), said("I live in Berlin", at=2e9, author="agent")]
+    await memory.add_session_to_memory(session(*events))
+
+    for reader in (memory, another(store)):
+        (found,) = (await reader.search_memory(query="what is the name of my dog", **USER)).memories[:1]
+        assert ("My dog is called Rex", events[0].id, "user") == (
+            *texts([found]),
+            found.id,
+            found.author,
+        )
+        assert found.timestamp is not None
+        assert "2001-09-0" in found.timestamp
+        assert "session" == found.custom_metadata["adk_store_session"]
+        assert 0 < found.custom_metadata["adk_store_score"] < 1
+
+
+async def test_a_session_that_is_added_after_every_turn_is_remembered_once(
+    store: Store, memory: FirestoreMemoryService
+) -> None:
+    """Also by other processes, and by parts of it."""
+    events = [said(f"turn {number}") for number in range(5)]
+    for number in range(5):
+        service = another(store) if number % 2 else memory
+        await service.add_session_to_memory(session(*events[: number + 1]))
+        await service.add_events_to_memory(events=events[number : number + 1], session_id="session", **USER)
+
+    assert [f"turn {number}" for number in range(5)] == await listed(memory)
+
+
+async def test_only_what_has_text_is_remembered(memory: FirestoreMemoryService) -> None:
+    """Neither calls of functions, nor parts of a stream, nor thoughts, nor events without content."""
+    call = types.Part(function_call=types.FunctionCall(name="f", args={"dog": 1}))
+    events = [
+        Event(author="agent", content=types.Content(parts=[call])),
+        Event(author="agent", content=types.Content(parts=[types.Part(text="dog thought", thought=True)])),
+        Event(author="agent"),
+        said("dog in part", partial=True),
+        said(" \n"),
+    ]
+    await memory.add_session_to_memory(session(*events))
+    await memory.add_session_to_memory(session())
+
+    assert [] == await listed(memory)
+
+
+async def test_users_and_apps_remember_apart(memory: FirestoreMemoryService) -> None:
+    """Whatever their ids are."""
+    for app, user in (("app", "a/b"), ("app/a", "b"), ("", ""), ("app", "__x__")):
+        await memory.add_events_to_memory(app_name=app, user_id=user, events=[said(f"tea {app!r} {user!r}")])
+
+    for app, user in (("app", "a/b"), ("app/a", "b"), ("", ""), ("app", "__x__")):
+        found = await memory.search_memory(app_name=app, user_id=user, query="tea")
+        assert [f"tea {app!r} {user!r}"] == texts(found.memories)
+
+
+async def test_a_deleted_memory_does_not_come_back(store: Store, memory: FirestoreMemoryService) -> None:
+    """From the tail and from shards, when its session is added again by any process."""
+    many = [said(f"note {number} {'x' * 300}", at=float(number + 1)) for number in range(400)]
+    few = [said("dog", at=1000.0), said("cat", at=1001.0)]
+    await memory.add_session_to_memory(session(*many))
+    await memory.add_session_to_memory(session(*many, *few))
+    for event in (many[7], many[399], few[0]):
+        await memory.delete_memory(memory_id=event.id, **USER)
+        await memory.delete_memory(memory_id=event.id, **USER)
+    for service in (memory, another(store)):
+        await service.add_session_to_memory(session(*many, *few))
+
+    left = await listed(another(store))
+    assert 399 == len(left)
+    assert ["note 398", "cat"] == [str(text)[:8] for text in left[-2:]]
+    assert [] == await search(memory, "dog")
+
+
+async def test_what_is_deleted_is_not_stored_any_more(store: Store, memory: FirestoreMemoryService) -> None:
+    """Not only hidden: no document holds its text."""
+    await memory.add_session_to_memory(
+        session(*(said(f"note {number} {'x' * 300}") for number in range(300)), said("secret" * 20000))
+    )
+    secret = (await memory.list_memories(page_size=1, **USER)).memories[0]
+    assert await stored_documents(store)
+    before = await stored_documents(store)
+    await memory.delete_memory(memory_id=secret.id, **USER)
+    after = await stored_documents(store)
+
+    assert not any("chunks" in path for path in after)
+    assert len(after) < len(before) or store.has_artifacts
+
+
+async def stored_documents(store: Store) -> list[str]:
+    """Return the paths of all documents that memories have."""
+    documents = store.sessions.storage.documents
+    found = []
+    for collection in ("adk_memories", "adk_shards", "adk_chunks"):
+        found += await documents.query("", collection, all_descendants=True, fields=("__name__",))
+    return [document.path for document in found]
+
+
+async def test_a_session_is_forgotten(store: Store, memory: FirestoreMemoryService) -> None:
+    """And stays so, while others of the user stay."""
+    await memory.add_session_to_memory(session(said("mine 1"), id_="a"))
+    await memory.add_session_to_memory(session(said("yours"), id_="b"))
+    again = session(said("mine 2"), id_="a")
+    await memory.add_session_to_memory(again)
+    await memory.delete_session_memory(session_id=" a ", **USER)
+    await another(store).add_session_to_memory(again)
+
+    assert ["yours"] == await listed(memory)
+
+
+async def test_a_user_is_forgotten_for_good(store: Store, memory: FirestoreMemoryService) -> None:
+    """Nothing is left, large content included; adding a session starts anew in every process."""
+    kept = session(*(said(f"note {number} {'x' * 300}") for number in range(400)), said("large" * 20000))
+    other = another(store)
+    await memory.add_session_to_memory(kept)
+    await other.add_session_to_memory(kept)
+    await memory.add_events_to_memory(app_name="app", user_id="other", events=[said("stays")])
+    await memory.delete_user_memory(**USER)
+    await memory.delete_user_memory(**USER)
+
+    assert ["adk_apps/app/adk_users/other/adk_memories/head"] == await stored_documents(store)
+    assert [] == await listed(other)
+    await other.add_session_to_memory(kept)
+    assert 401 == len(await listed(memory))
+
+
+async def test_large_content_comes_back_whole(store: Store, memory: FirestoreMemoryService) -> None:
+    """Bytes, long texts, and halves of surrogate pairs; a long text is found by its beginning."""
+    picture = types.Part(inline_data=types.Blob(mime_type="image/png", data=b"\x89" * 100_000))
+    long = "begin " + "lorem ipsum " * 20000
+    entries = [
+        types.Content(role="user", parts=[types.Part(text="a picture"), picture]),
+        types.Content(role="user", parts=[types.Part(text=long), picture]),
+        content("half \ud800 of a pair"),
+    ]
+    await memory.add_memory(
+        memories=[MemoryEntry(content=each, id=f"{n}") for n, each in enumerate(entries)], **USER
+    )
+    for reader in (memory, another(store)):
+        for query, expected in zip(("picture", "begin", "half"), entries, strict=True):
+            (found,) = (await reader.search_memory(query=query, **USER)).memories
+            assert expected == found.content
+
+
+async def test_memories_are_added_as_they_are(store: Store, memory: FirestoreMemoryService) -> None:
+    """With their own ids, times and metadata, which filters compare; ids are used once."""
+    entries = [
+        MemoryEntry(
+            id="a", content=content("likes tea"), author="extractor", timestamp="2026-01-02T03:04:05Z"
+        ),
+        MemoryEntry(
+            id="b", content=content("likes rum"), custom_metadata={"kind": "drink", "n": [1, {"x": None}]}
+        ),
+        MemoryEntry(content=content("likes ham"), timestamp="yesterday"),
+    ]
+    await memory.add_memory(memories=entries, custom_metadata={"kind": "taste"}, **USER)
+    await memory.add_memory(memories=entries[:2], **USER)
+    other = another(store)
+    found = {texts([one])[0]: one for one in (await other.list_memories(**USER)).memories}
+
+    assert {"likes tea", "likes rum", "likes ham"} == set(found)
+    assert ("a", "extractor", "2026-01-02T03:04:05Z", {"kind": "taste"}) == (
+        found["likes tea"].id,
+        found["likes tea"].author,
+        found["likes tea"].timestamp,
+        found["likes tea"].custom_metadata,
+    )
+    assert {"kind": "drink", "n": [1, {"x": None}]} == found["likes rum"].custom_metadata
+    assert "yesterday" == found["likes ham"].timestamp
+    assert found["likes ham"].id
+    assert ["likes rum"] == await search(other, "likes", metadata={"kind": "drink"})
+    assert [] == await search(other, "likes", metadata={"kind": "drink", "m": None})
+
+
+async def test_a_search_is_filtered(memory: FirestoreMemoryService) -> None:
+    """By session, author, time, score and number; the best first."""
+    await memory.add_session_to_memory(
+        session(said("green tea", at=10.0), said("tea", at=20.0, author="agent"), id_="a")
+    )
+    await memory.add_session_to_memory(session(said("black tea with milk and sugar", at=30.0), id_="b"))
+
+    assert ["tea", "green tea"] == (await search(memory, "tea"))[:2]
+    assert ["tea"] == await search(memory, "tea", limit=1)
+    assert ["black tea with milk and sugar"] == await search(memory, "tea", session_id="b")
+    assert ["tea"] == await search(memory, "tea", author="agent")
+    assert ["tea"] == await search(memory, "tea", after=20.0, before=30.0)
+    assert ["green tea"] == await search(memory, "green tea", min_score=0.3)
+    assert [] == await search(memory, "coffee")
+    assert [] == await search(memory, "  ")
+    assert ["black tea with milk and sugar"] == await listed(memory, session_id="b")
+
+
+@pytest.mark.parametrize(
+    ("method", "arguments", "words"),
+    [
+        ("search_memories", {"query": "x", "limit": 0}, "limit is 0"),
+        ("search_memories", {"query": "x", "limit": 1001}, "limit is 1001"),
+        ("search_memories", {"query": "x", "min_score": 2}, "min_score is 2"),
+        ("list_memories", {"page_size": 0}, "page_size is 0"),
+        ("list_memories", {"cursor": "?"}, "cursor '?'"),
+        ("add_events_to_memory", {"events": [], "custom_metadata": {"ttl_seconds": -1}}, None),
+        (
+            "add_events_to_memory",
+            {"events": [said("x")], "custom_metadata": {"ttl_seconds": -1}},
+            "ttl_seconds is -1",
+        ),
+        ("add_events_to_memory", {"events": [said("x")], "custom_metadata": {"a": object()}}, "JSON"),
+        ("add_events_to_memory", {"events": [said("x")], "custom_metadata": {"a": "x" * 20000}}, "16384"),
+        ("add_events_to_memory", {"events": [said("x")], "custom_metadata": {"a": float("nan")}}, "JSON"),
+    ],
+)
+async def test_invalid_arguments_are_refused(
+    adk_store_local: Store, method: str, arguments: dict[str, Any], words: str | None
+) -> None:
+    """The error names the argument, its value and its limit; nothing is stored."""
+    memory = adk_store_local.memory
+    if words is None:
+        await getattr(memory, method)(**USER, **arguments)
+    else:
+        with pytest.raises(InvalidInputError, match=words):
+            await getattr(memory, method)(**USER, **arguments)
+
+    assert [] == await listed(memory)
+
+
+async def test_pages_list_all_memories_once(memory: FirestoreMemoryService) -> None:
+    """The newest first, also those of one time; a cursor belongs to its listing."""
+    await memory.add_session_to_memory(session(*(said(f"{n}", at=float(n // 3 + 1)) for n in range(20))))
+    seen: list[str | None] = []
+    cursor = None
+    while True:
+        page = await memory.list_memories(page_size=7, cursor=cursor, **USER)
+        seen += texts(page.memories)
+        if page.next_cursor is None:
+            break
+        cursor = page.next_cursor
+
+    assert 20 == len(seen)
+    assert {f"{n}" for n in range(20)} == set(seen)
+    assert sorted((int(str(text)) // 3 for text in seen), reverse=True) == [
+        int(str(text)) // 3 for text in seen
+    ]
+    with pytest.raises(InvalidInputError, match="leave it out"):
+        await memory.list_memories(cursor=cursor, author="user", **USER)
+
+
+async def test_a_memory_is_changed_in_its_place(store: Store, memory: FirestoreMemoryService) -> None:
+    """In the tail and in shards: its content or its metadata; id, session and time stay."""
+    events = [said(f"note {number} {'x' * 300}", at=float(number + 1)) for number in range(300)]
+    await memory.add_session_to_memory(session(*events))
+    await memory.add_session_to_memory(session(said("tea", at=1000.0, id="tail")))
+    for id_ in (events[3].id, "tail"):
+        assert await memory.update_memory(memory_id=id_, content=content(f"coffee {id_}"), **USER)
+        assert await memory.update_memory(memory_id=id_, custom_metadata={"seen": True}, **USER)
+        assert await memory.update_memory(memory_id=id_, custom_metadata={"seen": True}, **USER)
+    assert not await memory.update_memory(memory_id="unknown", content=content("x"), **USER)
+
+    other = another(store)
+    assert [f"coffee {events[3].id}", "coffee tail"] == await listed(other, metadata={"seen": True})
+    assert {f"coffee {events[3].id}", "coffee tail"} == set(await search(other, "coffee"))
+    assert [] == await search(memory, "tea")
+    page = await other.list_memories(metadata={"seen": True}, **USER)
+    assert [{"seen": True, "adk_store_session": "session"}] * 2 == [m.custom_metadata for m in page.memories]
+
+
+async def test_a_memory_ends_after_its_time_to_live(store: Store, memory: FirestoreMemoryService) -> None:
+    """It counts from the event's time, so an event that is over is not remembered again."""
+    now = time.time()
+    old, young = said("old tea", at=now - 100), said("young tea", at=now)
+    await memory.add_events_to_memory(events=[old, young], custom_metadata={"ttl_seconds": 50}, **USER)
+    await memory.add_events_to_memory(events=[said("lasting tea")], **USER)
+
+    assert {"young tea", "lasting tea"} == set(await search(another(store), "tea"))
+    service = FirestoreMemoryService(store.sessions.storage, default_ttl_seconds=50)
+    await service.add_events_to_memory(events=[old], **USER)
+    assert {"young tea", "lasting tea"} == set(await listed(memory))
+
+
+async def test_memories_that_all_ended_make_way(store: Store, memory: FirestoreMemoryService) -> None:
+    """Even if their documents are still there; the documents have a time at which Firestore removes them."""
+    now = time.time()
+    ending = [said(f"tea {number} {'x' * 300}", at=now) for number in range(300)]
+    await memory.add_events_to_memory(events=ending, custom_metadata={"ttl_seconds": 2}, **USER)
+    documents = store.sessions.storage.documents
+    for path in await stored_documents(store):
+        (document,) = await documents.get([path])
+        assert document is not None
+        assert "expire_at" in document.fields
+    deadline = time.monotonic() + 30
+    while await listed(another(store)):
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0.2)
+    await memory.add_events_to_memory(events=[said("coffee")], **USER)
+
+    assert ["coffee"] == await listed(another(store))
+
+
+async def test_writers_at_once_lose_nothing(store: Store, memory: FirestoreMemoryService) -> None:
+    """Neither what they add nor what they remove, over many seals and merges."""
+    services = [memory, another(store), another(store)]
+    events = [said(f"note {number} {'x' * 2000}") for number in range(120)]
+
+    async def write(service: FirestoreMemoryService, mine: list[Event]) -> None:
+        for event in mine:
+            await service.add_events_to_memory(events=[event], session_id="s", **USER)
+            if event is mine[5]:
+                await service.delete_memory(memory_id=event.id, **USER)
+
+    await asyncio.gather(*(write(service, events[number::3]) for number, service in enumerate(services)))
+
+    expected = sorted(events[n].content.parts[0].text for n in range(120) if n not in (15, 16, 17))  # type: ignore[union-attr, index, type-var]
+    for service in (*services, another(store)):
+        assert expected == sorted(str(text) for text in await listed(service))
+    assert 117 == len(await search(services[0], "note", limit=1000))
+
+
+async def test_ten_thousand_memories_lie_in_few_documents(adk_store_local: Store) -> None:
+    """A search that knows nothing reads 12 at most."""
+    memory = adk_store_local.memory
+    for first in range(0, 10_000, 500):
+        events = [said(f"note {number} about a topic of no interest") for number in range(first, first + 500)]
+        await memory.add_events_to_memory(events=events, **USER)
+    documents = await stored_documents(adk_store_local)
+
+    assert len(documents) <= 12
+    assert ["note 4711 about a topic of no interest"] == await search(memory, "4711")
+
+
+async def test_users_beyond_the_cache_are_searched_all_the_same(adk_store_local: Store) -> None:
+    """They are read each time."""
+    memory = FirestoreMemoryService(adk_store_local.sessions.storage, limits=MemoryLimits(cache_bytes=1))
+    await memory.add_events_to_memory(events=[said("tea")], **USER)
+
+    assert ["tea"] == await search(memory, "tea")
+    assert ["tea"] == await search(memory, "tea")
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("format", 2),
+        ("tail", ["damaged"]),
+        ("tail", [json.dumps({"id": "x"}) + "\n{}"]),
+        ("gone", b"123"),
+        ("shards", [{"n": 7, "count": 1, "bytes": 1, "packed": 1}]),
+        ("user", "another"),
+        ("epoch", "a/b"),
+    ],
+)
+async def test_damaged_memories_are_an_error(adk_store_local: Store, field: str, value: Any) -> None:
+    """It names the document; nothing is overwritten."""
+    memory = adk_store_local.memory
+    await memory.add_events_to_memory(events=[said("tea")], **USER)
+    storage = adk_store_local.sessions.storage
+    path = MemoryLayout(storage.layout).head(KEY)
+    await storage.documents.commit(
+        [Write(path=path, fields={field: value}, mask=[(field,)])], repeatable_when_unanswered=True
+    )
+    other = another(adk_store_local)
+
+    with pytest.raises(StoredDataError):
+        await other.search_memories(query="tea", **USER)
+    with pytest.raises(StoredDataError):
+        await other.add_events_to_memory(events=[said("x")], **USER)
+
+
+async def test_large_content_that_nothing_refers_to_is_garbage(
+    store: Store, memory: FirestoreMemoryService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That of memories stays, in the tail and in shards; that of a writer that ended early goes."""
+    large = [said(f"note {number} {'x ' * 20000}") for number in range(3)]
+    await memory.add_session_to_memory(session(*large, *(said(f"n {n} {'x' * 300}") for n in range(300))))
+    await memory.add_session_to_memory(session(said("tail " * 20000)))
+    storage = store.sessions.storage
+    path = MemoryLayout(storage.layout).head(KEY)
+    lost = Payload.of(b"of a writer that ended", place=storage.payloads.place)
+    await storage.payloads.put(PayloadOwner(path=path, life="f" * 32), [lost], parts_at=None)
+    clock = type(storage.documents.clock)
+    monkeypatch.setattr(clock, "now", lambda _: time.time() + 2 * 24 * 3600)
+    garbage = [found async for found in store.find_garbage()]
+
+    assert [GarbageKind.PAYLOAD] == [found.kind for found in garbage]
+    assert "f" * 32 in garbage[0].name
+    assert await store.remove_garbage(garbage[0])
+    assert 304 == len(await listed(another(store)))
+
+
+async def test_a_user_has_a_limited_number_of_memories(adk_store_local: Store) -> None:
+    """The error names the limit and the way out; what is there stays."""
+    memory = FirestoreMemoryService(adk_store_local.sessions.storage, limits=MemoryLimits(max_memories=3))
+    await memory.add_events_to_memory(events=[said("a"), said("b")], **USER)
+    with pytest.raises(InvalidInputError, match="max_memories is 3"):
+        await memory.add_events_to_memory(events=[said("c"), said("d")], **USER)
+
+    assert ["a", "b"] == await listed(memory)
+
+
+async def test_a_deleted_memory_stays_away_after_others_of_its_shard_ended(adk_store_local: Store) -> None:
+    """The documents that know its id do not end with them."""
+    memory = adk_store_local.memory
+    lasting = said("lasting", at=1.0)
+    await memory.add_events_to_memory(events=[lasting], **USER)
+    await memory.delete_memory(memory_id=lasting.id, **USER)
+    ending = [said(f"note {number} {'x' * 300}", at=time.time() - 98) for number in range(300)]
+    await memory.add_events_to_memory(events=ending, custom_metadata={"ttl_seconds": 100}, **USER)
+    deadline = time.monotonic() + 30
+    while await listed(memory):
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0.2)
+    other = another(adk_store_local)
+    await other.add_events_to_memory(events=[lasting, *ending], **USER)
+    await memory.add_events_to_memory(
+        events=[said(f"{n} {'y' * 300}", at=float(n)) for n in range(300)], **USER
+    )
+    await other.add_events_to_memory(events=[lasting], **USER)
+
+    assert 300 == len(await listed(another(adk_store_local)))
+
+
+async def test_a_session_is_added_whole_after_another_process_forgot_its_user(
+    store: Store, memory: FirestoreMemoryService
+) -> None:
+    """Also what this process knew to be remembered before."""
+    first, second = said("first"), said("second")
+    await memory.add_session_to_memory(session(first))
+    await another(store).delete_user_memory(**USER)
+    await memory.add_session_to_memory(session(first, second))
+
+    assert {"first", "second"} == set(await listed(another(store)))

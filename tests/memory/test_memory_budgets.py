@@ -1,0 +1,67 @@
+"""Count what operations on memories take: RPCs and billed operations. One more than agreed fails."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from google.adk.events import Event
+from google.adk.sessions import Session
+from google.genai import types
+
+from gcp_adk_store import FirestoreMemoryService, Store
+from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, Emulator
+from gcp_adk_store.testing.firestore_meter import FirestoreFigures, FirestoreMeter
+
+USER: dict[str, Any] = {"app_name": "app", "user_id": "user"}
+
+
+@pytest.fixture
+def meter(firestore_emulator: Emulator, monkeypatch: pytest.MonkeyPatch) -> Iterator[FirestoreMeter]:
+    """A meter that the store of the test talks through."""
+    with FirestoreMeter(firestore_emulator.address) as meter:
+        monkeypatch.setenv(FIRESTORE_VARIABLE, meter.address)
+        yield meter
+
+
+def cost(figures: FirestoreFigures) -> tuple[dict[str, int], int, int, int]:
+    """Return RPCs by name, documents read, written and deleted."""
+    return dict(figures.rpcs), figures.reads, figures.writes, figures.deletes
+
+
+def said(text: str) -> Event:
+    """Return a user's event."""
+    return Event(author="user", content=types.Content(role="user", parts=[types.Part(text=text)]))
+
+
+@pytest.mark.emulators
+async def test_what_memories_take(meter: FirestoreMeter, project: str) -> None:
+    """A turn is 1 commit of 1 write, and a warm search 1 read, however many memories there are."""
+    one, few = ({"Commit": 1}, 0, 1, 0), {"BatchGetDocuments": 1}
+    async with Store.connect(project=project) as store:
+        memory = store.memory
+        turns = [said("first"), said("second")]
+        await memory.add_session_to_memory(Session(id="s", events=turns[:1], **USER))
+        assert ({"BatchGetDocuments": 2, "Commit": 1}, 2, 1, 0) == cost(meter.take())
+        await memory.add_session_to_memory(Session(id="s", events=turns, **USER))
+        assert one == cost(meter.take())
+        await memory.add_session_to_memory(Session(id="s", events=turns, **USER))
+        assert (few, 1, 0, 0) == cost(meter.take())
+        await memory.search_memory(query="second", **USER)
+        assert (few, 1, 0, 0) == cost(meter.take())
+        await memory.delete_memory(memory_id=turns[0].id, **USER)
+        assert one == cost(meter.take())
+        many = [said(f"note {number} {'x' * 300}") for number in range(1200)]
+        await memory.add_events_to_memory(events=many, **USER)
+        meter.take()
+        await memory.search_memory(query="second", **USER)
+        assert (few, 1, 0, 0) == cost(meter.take())
+        await memory.delete_memory(memory_id=many[0].id, **USER)
+        assert ({"Commit": 1}, 0, 2, 1) == cost(meter.take())
+        cold = FirestoreMemoryService(store.sessions.storage)
+        await cold.search_memory(query="second", **USER)
+        figures = meter.take()
+        assert {"BatchGetDocuments": 2} == dict(figures.rpcs)
+        assert figures.reads <= 12
+        await memory.delete_user_memory(**USER)
+        figures = meter.take()
+        assert (dict(figures.rpcs), figures.writes) == ({"BatchGetDocuments": 2, "Commit": 1}, 0)

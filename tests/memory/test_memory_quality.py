@@ -1,0 +1,32 @@
+"""What searches find, on a part of the benchmark's conversations."""
+
+from google.adk.memory import BaseMemoryService, InMemoryMemoryService
+
+from benchmarks.memory import compare
+from benchmarks.memory_talk import LANGUAGES, conversations
+from gcp_adk_store import Store
+
+SOME = ("English", "German", "Hindi", "Japanese", "Thai")
+
+
+def test_there_are_questions_in_many_languages() -> None:
+    """Each with one answer, and each answer with others that share its words."""
+    questions = [question for name in LANGUAGES for question in conversations(name)[1]]
+
+    assert len(questions) >= 300
+    assert len(LANGUAGES) >= 10
+    assert len({question.answer for question in questions}) == len(questions)
+
+
+async def test_answers_are_found_far_more_often_than_by_counting_words(adk_store_local: Store) -> None:
+    """At least one and a half times as often as by ADK's service in memory, in every script."""
+    services: dict[str, BaseMemoryService] = {
+        "ours": adk_store_local.memory,
+        "ADK's": InMemoryMemoryService(),
+    }
+    found = await compare(services, 40, languages=SOME)
+
+    assert found["ours"]["recall_at_10"] >= 0.9
+    assert found["ours"]["recall_at_10"] >= 1.5 * found["ADK's"]["recall_at_10"]
+    assert found["ours"]["mrr"] >= 1.5 * found["ADK's"]["mrr"]
+    assert all(recall >= 0.75 for recall, _ in found["ours"]["languages"].values())

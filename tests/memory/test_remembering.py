@@ -1,0 +1,201 @@
+"""What the session service appends is remembered without a call."""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from google.adk.events import Event
+from google.adk.memory.memory_entry import MemoryEntry
+from google.genai import types
+
+from gcp_adk_store import (
+    FirestoreMemoryService,
+    InvalidInputError,
+    SessionConflictError,
+    Store,
+    UnavailableError,
+)
+from gcp_adk_store.local.documents import LocalDocuments
+
+USER: dict[str, Any] = {"app_name": "app", "user_id": "user"}
+
+
+def said(text: str, author: str = "user") -> Event:
+    """Return an event with *text*."""
+    return Event(author=author, content=types.Content(role="user", parts=[types.Part(text=text)]))
+
+
+async def listed(store: Store) -> list[str | None]:
+    """Return what a process that knows nothing yet finds remembered, the oldest first."""
+    service = FirestoreMemoryService(store.sessions.storage)
+    page = await service.list_memories(page_size=1000, **USER)
+    return [memory.content.parts[0].text for memory in page.memories if memory.content.parts][::-1]
+
+
+async def test_what_is_appended_is_remembered() -> None:
+    """Once, with its session; also what a process that did not remember appended before."""
+    async with Store.local(":memory:", index_on_append=True) as store:
+        follower, store.sessions.follower = store.sessions.follower, None
+        held = await store.sessions.create_session(session_id="s", **USER)
+        await store.sessions.append_event(held, said("before"))
+        store.sessions.follower = follower
+        for number in range(5):
+            await store.sessions.append_event(held, said(f"turn {number}"))
+        await store.sessions.append_event(held, held.events[-1])
+        await store.sessions.flush()
+
+        assert ["before", *(f"turn {number}" for number in range(5))] == await listed(store)
+        found = await store.memory.search_memories(query="turn 3", session_id="s", **USER)
+        assert "turn 3" == found[0].memory.content.parts[0].text  # type: ignore[index]
+
+
+async def test_appends_of_many_sessions_share_commits() -> None:
+    """While one is under way, the others wait for the next."""
+    async with Store.local(":memory:", index_on_append=True) as store:
+        held = [await store.sessions.create_session(session_id=f"{n}", **USER) for n in range(20)]
+        await asyncio.gather(*(store.sessions.append_event(one, said(f"in {one.id}")) for one in held))
+        await store.sessions.flush()
+
+        assert {f"in {n}" for n in range(20)} == set(await listed(store))
+
+
+@pytest.mark.parametrize("has_extract", [False, True])
+async def test_events_of_one_commit_are_remembered_once_in_their_order(*, has_extract: bool) -> None:
+    """Appends of one session that wait for each other go in one commit."""
+    seen: list[str] = []
+
+    def extract(events: Sequence[Event]) -> list[MemoryEntry]:
+        seen.extend(event.content.parts[0].text for event in events)  # type: ignore[union-attr,index,misc]
+        return []
+
+    options: dict[str, Any] = {"extract": extract} if has_extract else {}
+    async with Store.local(":memory:", index_on_append=True, **options) as store:
+        held = await store.sessions.create_session(session_id="s", **USER)
+        events = [said(f"part {number}", "agent") for number in range(6)]
+        await asyncio.gather(*(store.sessions.append_event(held, event) for event in events))
+        await store.sessions.flush()
+
+        assert [f"part {number}" for number in range(6)] == (seen if has_extract else await listed(store))
+
+
+async def test_events_are_remembered_in_their_order_when_appends_return_before_they_are_stored() -> None:
+    """Those of an append that failed are not: a later one would find them in the caller's session alone."""
+    async with Store.local(":memory:", index_on_append=True, durability="turn") as store:
+        held = await store.sessions.create_session(session_id="s", **USER)
+        for number in range(6):
+            await store.sessions.append_event(held, said(f"part {number}", "agent"))
+        await store.sessions.flush()
+        assert [f"part {number}" for number in range(6)] == await listed(store)
+
+        held = await store.sessions.create_session(session_id="gone", **USER)
+        other = await store.sessions.get_session(session_id="gone", **USER)
+        assert other is not None
+        await store.sessions.append_event(other, said("of another writer"))
+        await store.sessions.flush()
+        with pytest.raises(SessionConflictError):
+            await store.sessions.append_event(held, said("refused"))
+        await store.sessions.flush()
+        assert "refused" not in await listed(store)
+
+
+async def test_an_append_succeeds_when_it_cannot_be_remembered(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is logged, and the next append of the session catches up."""
+    async with Store.local(":memory:", index_on_append=True) as store:
+        held = await store.sessions.create_session(session_id="s", **USER)
+        commit = LocalDocuments.commit
+
+        async def refuse(self: LocalDocuments, writes: Any, **options: Any) -> Any:
+            if any("memories" in write.path for write in writes):
+                raise UnavailableError("down")
+            return await commit(self, writes, **options)
+
+        with monkeypatch.context() as patch, caplog.at_level(logging.WARNING):
+            patch.setattr(LocalDocuments, "commit", refuse)
+            await store.sessions.append_event(held, said("first"))
+            await store.sessions.append_event(held, said("second"))
+            await store.sessions.flush()
+        assert [] == await listed(store)
+        assert any(
+            "waits for its next append to be remembered" in record.message for record in caplog.records
+        )
+        assert not any("first" in record.getMessage() for record in caplog.records)
+        await store.sessions.append_event(held, said("third"))
+        await store.sessions.flush()
+
+        assert ["first", "second", "third"] == await listed(store)
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+async def test_facts_are_extracted_from_each_turn_once(*, is_async: bool) -> None:
+    """Beside the append, from all events of the turn; another process does not extract them again."""
+    seen: list[list[str]] = []
+
+    def extract(events: Sequence[Event]) -> list[MemoryEntry]:
+        texts = [
+            str(event.content.parts[0].text) for event in events if event.content and event.content.parts
+        ]
+        seen.append(texts)
+        return [MemoryEntry(content=types.Content(parts=[types.Part(text=" + ".join(texts))]))]
+
+    async def later(events: Sequence[Event]) -> list[MemoryEntry]:
+        await asyncio.sleep(0)
+        return extract(events)
+
+    options: dict[str, Any] = {"index_on_append": True, "extract": later if is_async else extract}
+    async with Store.local(":memory:", **options) as store:
+        held = await store.sessions.create_session(session_id="s", **USER)
+        for number in range(2):
+            await store.sessions.append_event(held, said(f"question {number}"))
+            await store.sessions.append_event(held, said(f"answer {number}", "agent"))
+            await store.sessions.flush()
+        again = Store(sessions=store.sessions, artifacts=None, **options)
+        await store.sessions.append_event(held, said("thanks"))
+        await store.sessions.flush()
+
+        assert [["question 0", "answer 0"], ["question 1", "answer 1"], ["thanks"]] == seen
+        assert {"question 0 + answer 0", "question 1 + answer 1", "thanks"} == set(await listed(again))
+
+
+async def test_an_extraction_that_fails_is_tried_again_with_the_next_turn() -> None:
+    """Whatever it raises."""
+    calls = []
+
+    def extract(events: Sequence[Event]) -> list[MemoryEntry]:
+        calls.append(len(events))
+        if len(calls) == 1:
+            raise ZeroDivisionError
+        return []
+
+    async with Store.local(":memory:", index_on_append=True, extract=extract) as store:
+        held = await store.sessions.create_session(session_id="s", **USER)
+        for _ in range(3):
+            await store.sessions.append_event(held, said("answer", "agent"))
+            await store.sessions.flush()
+
+        assert [1, 2, 1] == calls
+        assert [] == await listed(store)
+
+
+def test_extraction_needs_appends_to_be_remembered() -> None:
+    """The error says which option is missing."""
+    with pytest.raises(InvalidInputError, match="index_on_append=True"):
+        Store.local(":memory:", extract=lambda _: [])
+
+
+async def test_what_is_appended_just_when_a_commit_ends_is_not_left_waiting() -> None:
+    """Appends of one user, each at another moment of the work before it."""
+    async with Store.local(":memory:", index_on_append=True) as store:
+        held = await store.sessions.create_session(session_id="s", **USER)
+        for number in range(40):
+            await store.sessions.append_event(held, said(f"turn {number}"))
+            for _ in range(number):
+                await asyncio.sleep(0)
+            if number % 7 == 0:
+                await store.sessions.flush()
+        await store.sessions.flush()
+
+        assert [f"turn {number}" for number in range(40)] == await listed(store)

@@ -1,0 +1,154 @@
+"""Terms of text in any script, and how texts are ranked by them."""
+
+import sys
+
+import pytest
+
+from gcp_adk_store import FirestoreMemoryService, Store
+from gcp_adk_store.memory import terms
+from gcp_adk_store.memory.ranking import Ranking
+from gcp_adk_store.memory.terms import is_part, terms_of
+
+
+def words(text: str) -> list[str]:
+    """Return the terms of *text* without parts of words."""
+    return sorted(term for term in terms_of(text) if not is_part(term))
+
+
+def found(texts: list[str], query: str) -> list[str]:
+    """Return those of *texts* that a search finds, the best first."""
+    ranking = Ranking()
+    for text in texts:
+        ranking.add(text)
+    return [texts[number] for _, number in ranking.search(query, limit=10, accepts=lambda _: True)]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("I took the Train, at 10!", ["10", "at", "i", "the", "took", "train"]),
+        ("Zürich ZURICH Zu\u0308rich", ["zurich"]),
+        ("Straße STRASSE", ["strasse"]),
+        ("Ελλάδα ΕΛΛΑΔΑ", ["ελλαδα"]),
+        ("Ёлка елка", ["елка"]),
+        ("مُحَمَّد محمد", ["محمد"]),
+        ("हिन्दी", ["हिन्दी"]),
+        ("ＡＢＣ ﬁn", ["abc", "fin"]),
+        ("東京都", ["京都", "東京"]),
+        ("犬", ["犬"]),
+        ("カタカナ コーヒー", ["カナ", "カタ", "コー", "タカ", "ヒー", "ーヒ"]),
+        ("한국어", ["국어", "한국"]),
+        ("ภาษาไทย", ["ทย", "ภา", "ษา", "าษ", "าไ", "ไท"]),
+        ("私はPythonを使う", ["python", "を使", "使う", "私は"]),
+        ("\ud800 half", ["half"]),
+        ("", []),
+        ("!?… 🎉", []),
+    ],
+)
+def test_text_of_any_script_has_terms(text: str, expected: list[str]) -> None:
+    """Case, accents, width and vowel signs that are usually left out do not count; other marks do."""
+    assert sorted(expected) == [*dict.fromkeys(words(text))]
+
+
+def test_long_words_have_parts() -> None:
+    """Four characters each, which no word is taken for."""
+    assert {"booking", "\0book", "\0ooki", "\0okin", "\0king"} == set(terms_of("booking"))
+    assert set(terms_of("book")) & set(terms_of("booking")) == {"\0book"}
+
+
+@pytest.mark.parametrize(
+    ("query", "text"),
+    [
+        ("what did I book", "I am booking a room"),
+        ("Hund", "Mein Hündchen heißt Rex"),
+        ("Где я живу, в Москве?", "Я живу в Москва-Сити"),
+        ("東京に住む", "私は東京に住んでいます"),
+        ("서울에서 일해요", "저는 서울에 삽니다"),
+        ("แมวของฉัน", "ฉันเลี้ยงแมวหนึ่งตัว"),
+        ("मेरा कुत्ता", "मेरे पास एक कुत्ता है"),
+        ("cafe creme", "Un café crème, s'il vous plaît"),
+    ],
+)
+def test_a_question_finds_what_is_inflected_otherwise(query: str, text: str) -> None:
+    """Among texts that share none of its words."""
+    others = [
+        "The weather is nice",
+        "Das Wetter ist gut",
+        "天気がいい",
+        "날씨가 좋다",
+        "อากาศดี",
+        "मौसम अच्छा है",
+    ]
+
+    assert text == found([*others, text], query)[0]
+
+
+def test_rare_words_weigh_more() -> None:
+    """A text with the one rare word comes before texts with many frequent ones."""
+    texts = [f"we had a talk about the weather on day {day}" for day in range(50)] + ["the zeppelin"]
+
+    assert "the zeppelin" == found(texts, "did we have a talk about the zeppelin")[0]
+
+
+def test_a_score_is_the_share_of_the_query() -> None:
+    """Between 0 and 1; the same text scores less for a query that asks for more."""
+    ranking = Ranking()
+    ranking.add("my dog is called Rex")
+    ranking.add("my cat is called Tom")
+    ((one, _),) = ranking.search("dog", limit=1, accepts=lambda _: True)
+    ((two, _),) = ranking.search("dog zeppelin aquarium", limit=1, accepts=lambda _: True)
+
+    assert 0 < two < one < 1
+    assert [] == ranking.search("dog", limit=1, accepts=lambda _: True, min_score=one + 0.01)
+
+
+def test_a_search_returns_as_many_as_it_is_asked_for() -> None:
+    """Those that are accepted, also when most are not."""
+    ranking = Ranking()
+    for number in range(100):
+        ranking.add(f"tea {number}")
+    accepted = ranking.search("tea", limit=5, accepts=lambda number: number % 10 == 3)
+
+    assert [93, 83, 73, 63, 53] == [number for _, number in accepted]
+    assert 100 == len(ranking.search("tea", limit=200, accepts=lambda _: True))
+
+
+def test_a_removed_text_is_not_found() -> None:
+    """Nor does it count; many removed texts make the index sparse."""
+    ranking = Ranking()
+    for text in ("green tea", "black tea", "coffee"):
+        ranking.add(text)
+    ranking.remove(0)
+    ranking.remove(0)
+
+    assert [1] == [number for _, number in ranking.search("tea", limit=9, accepts=lambda _: True)]
+    assert 2 == len(ranking)
+    assert ranking.is_sparse
+
+
+def test_frequent_words_only_reorder_when_there_are_many_texts() -> None:
+    """A search stays fast, and still prefers the text with all words."""
+    ranking = Ranking()
+    for number in range(6000):
+        ranking.add(f"the and of with {'saw' if number % 2 else 'met'} number{number}")
+    best = ranking.search("the and of with saw number4001", limit=1, accepts=lambda _: True)
+
+    assert 4001 == best[0][1]
+
+
+def test_a_query_without_words_finds_nothing() -> None:
+    """Nor does a search without texts."""
+    assert [] == found(["tea"], "?!")
+    assert [] == found(["tea"], "")
+    assert [] == found([], "tea")
+
+
+def test_a_missing_extra_is_named_with_the_command_that_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """When a store's memory is asked for, not when the package is imported."""
+    terms._patterns.cache_clear()
+    with monkeypatch.context() as patch:
+        patch.setitem(sys.modules, "regex", None)
+        store = Store.local(":memory:")
+        with pytest.raises(ModuleNotFoundError, match=r"\[memory\]"):
+            _ = store.memory
+    assert isinstance(store.memory, FirestoreMemoryService)
