@@ -9,7 +9,7 @@ from google.adk.platform import time as platform_time
 from google.adk.platform import uuid as platform_uuid
 from google.genai import types
 
-from gcp_adk_store import FirestoreSessionService, GcsArtifactService, SessionLimits
+from gcp_adk_store import FirestoreSessionService, GcsArtifactService, Point, SessionLimits
 from gcp_adk_store.errors import OutcomeUnknownError
 
 Connect = Callable[..., FirestoreSessionService]
@@ -123,6 +123,43 @@ async def large_initial_state(connect: Connect) -> None:
     held = await service.create_session(**WHO, state=LARGE)
     for made in LONG[:3]:
         await service.append_event(held, made.model_copy(deep=True))
+    await service.close()
+
+
+async def described_session(connect: Connect) -> None:
+    """Make a session with a title and labels, and two turns."""
+    service = connect()
+    held = await service.create_session(**WHO, state={"n": 0})
+    for number, made in enumerate(SHORT):
+        turn = made.model_copy(deep=True, update={"author": "user", "invocation_id": f"turn {number}"})
+        await service.append_event(held, turn)
+    await service.update_session_info(**WHO, title="Ünï trip", labels={"team": "x", "state": "öpen"})
+    await service.close()
+
+
+async def restored_session(connect: Connect) -> None:
+    """Take a sealed session back into a segment, and append to it."""
+    await sealed_session(connect)
+    service = connect()
+    held = await service.restore_session(**WHO, at=Point.position(4))
+    await service.append_event(held, LONG[6].model_copy(deep=True))
+    await service.close()
+
+
+async def restore_note(connect: Connect) -> None:
+    """Begin to take a sealed session back, and stop after the first commit."""
+    await sealed_session(connect)
+    service = connect(interceptors=[_OneCommit()])
+    await service.restore_session(**WHO, at=Point.position(2))
+    await service.close()
+
+
+async def forked_session(connect: Connect) -> None:
+    """Fork a sealed session, with a segment."""
+    await sealed_session(connect)
+    platform_uuid.set_id_provider(lambda: "00000000-0000-4000-8000-000000000002")
+    service = connect()
+    await service.fork_session(**WHO, at=Point.position(5), to_session_id="fork", to_user_id="v")
     await service.close()
 
 

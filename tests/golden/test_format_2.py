@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 import zlib
 from collections.abc import Iterator
 from functools import reduce
@@ -11,7 +12,7 @@ import pytest
 from google.adk.platform import time as platform_time
 from google.adk.platform import uuid as platform_uuid
 
-from gcp_adk_store import InitialStateUnknownError, Point, SessionLimits
+from gcp_adk_store import InitialStateUnknownError, Point, SessionLimits, SessionOrigin
 from gcp_adk_store.testing.faults.firestore_proxy import FirestoreProxy
 from tests.golden import scenarios
 from tests.golden.raw import Documents, put_documents, read_golden, take_documents
@@ -26,6 +27,10 @@ SCENARIOS = {
         scenarios.sealed_session,
         scenarios.expiring_session,
         scenarios.large_initial_state,
+        scenarios.described_session,
+        scenarios.restored_session,
+        scenarios.restore_note,
+        scenarios.forked_session,
     )
 }
 
@@ -45,27 +50,34 @@ def chained(head: bytes, texts: list[str]) -> bytes:
     return reduce(lambda before, text: hashlib.sha256(before + text.encode()).digest(), texts, head)
 
 
-def begun(after: bytes = b"") -> bytes:
-    """Return the head that the golden session's chain begins with."""
-    return hashlib.sha256(b"gcp-adk-store/2\0" + EPOCH.encode() + after).digest()
+def begun(after: bytes = b"", *, epoch: str = EPOCH) -> bytes:
+    """Return the head that a session's chain begins with."""
+    return hashlib.sha256(b"gcp-adk-store/2\0" + epoch.encode() + after).digest()
 
 
 def with_chain_checked(documents: Documents) -> Documents:
     """Return *documents* with whether their heads are right, since ADK decides what an event's text holds."""
     found = {path: dict(fields) for path, fields in documents.items()}
+    for path, fields in documents.items():
+        if "tail" not in fields:
+            continue
+        head = begun(epoch=fields["epoch"])
+        cut = {number for run in fields.get("cut", []) for number in range(run["from"], run["to"] + 1)}
+        for number in range(fields["sealed"]):
+            name = f"{path}/adk_segments/{fields['epoch']}-{number}"
+            if (segment := documents.get(name)) is None:
+                assert number in cut
+                continue
+            found[name]["chain_begin"] = number in cut or segment["chain_begin"] == head
+            end = chained(segment["chain_begin"], json.loads(zlib.decompress(segment["body"])))
+            found[name]["chain_end"] = segment["chain_end"] == end
+            head = head if number in cut else end
+        found[path]["chain_sealed"] = fields["chain_sealed"] == head
+        found[path]["chain"] = fields["chain"] == chained(head, fields["tail"])
     for fields in found.values():
-        if "tail" in fields:
-            fields["chain"] = fields["chain"] == chained(fields["chain_sealed"], fields["tail"])
-            last = found.get(f"{SESSION}/adk_segments/{EPOCH}-{fields['sealed'] - 1}", {})
-            fields["chain_sealed"] = fields["chain_sealed"] == last.get("chain_end", begun())
-    for number in range(10):
-        fields = found.get(f"{SESSION}/adk_segments/{EPOCH}-{number}", {})
-        if fields:
-            texts = json.loads(zlib.decompress(fields["body"]))
-            before = documents.get(f"{SESSION}/adk_segments/{EPOCH}-{number - 1}", {})
-            fields["chain_end"] = fields["chain_end"] == chained(fields["chain_begin"], texts)
-            fields["chain_begin"] = fields["chain_begin"] == before.get("chain_end", begun())
-    return found
+        if "restore_id" in fields:  # chance decides it
+            fields["restore_id"] = re.fullmatch(r"[0-9a-f]{32}", fields["restore_id"]) is not None
+    return {re.sub(r"(adk_restores/)[0-9a-f]{32}$", r"\1id", path): fields for path, fields in found.items()}
 
 
 class TestReading:
@@ -77,6 +89,8 @@ class TestReading:
             ("short_session", {**STATE, "number": 43, "new": "key"}, SHORT),
             ("sealed_session", {"n": 6}, LONG),
             ("large_initial_state", {**LARGE, "n": 2}, LONG[:3]),
+            ("restored_session", {"n": 6}, [*LONG[:4], LONG[6]]),
+            ("restore_note", {"n": 1}, LONG[:2]),
         ],
     )
     async def test_a_session(
@@ -93,12 +107,44 @@ class TestReading:
 
         assert [*events, more] == (await read(connect)).events
 
+    async def test_a_title_labels_and_turns(self, connect: Connect, project: str) -> None:
+        """With the last message, as a listing shows them."""
+        put_documents(project, read_golden("described_session", number=2))
+        info = await connect().get_session_info(**WHO)
+
+        assert info is not None
+        assert ("Ünï trip", {"team": "x", "state": "öpen"}, 2, "1: grüß dich") == (
+            info.title,
+            info.labels,
+            info.turns,
+            info.last_text,
+        )
+
+    async def test_a_fork_and_its_origin(self, connect: Connect, project: str) -> None:
+        """It has the first events of its source, and its state there."""
+        put_documents(project, read_golden("forked_session", number=2))
+        who = {**WHO, "user_id": "v", "session_id": "fork"}
+        found = await connect().get_session(**who)
+        info = await connect().get_session_info(**who)
+
+        assert found is not None
+        assert info is not None
+        assert (LONG[:5], {"n": 4}) == (found.events, found.state)
+        assert SessionOrigin(app_name="shop", user_id="u/1", session_id="__s__", position=5) == info.origin
+
+    async def test_an_interrupted_restore_is_finished(self, connect: Connect, project: str) -> None:
+        """By the next one: neither its note nor what it cut off is left."""
+        put_documents(project, read_golden("restore_note", number=2))
+        await connect().restore_session(**WHO, at=Point.position(2))
+
+        assert [SESSION, f"{SESSION}/adk_segments/{EPOCH}-0"] == sorted(take_documents(project))
+
     @pytest.mark.parametrize("name", SCENARIOS)
     def test_its_heads_are_those_of_its_events(self, name: str) -> None:
         """As docs/data-model.md says how to compute them."""
         for path, fields in with_chain_checked(read_golden(name, number=2)).items():
             heads = [value for field, value in fields.items() if field.startswith("chain")]
-            assert heads == [True] * (2 if "adk_chunks" not in path else 0)
+            assert heads == [True] * (2 if path.split("/")[-2] in ("adk_sessions", "adk_segments") else 0)
 
 
 class TestWriting:
