@@ -226,9 +226,11 @@ class AppendMethods(BaseSessionService):
 
     async def _gather(self, key: SessionKey, group: list[Waiting]) -> None:
         """Add to *group* the appends behind its first that go in the same commit; spell them."""
-        size = 0
+        size = group[0].size
         while following := self._queues.first(key, group[0].loop):
-            size += group[-1].size
+            await asyncio.sleep(0)  # a hundred sessions that gather at once would hold up the event loop
+            if self._queues.first(key, group[0].loop) is not following:
+                continue  # its caller was cancelled meanwhile
             if not (group[-1].may_share and self._may_follow(key, group, following)):
                 return
             try:
@@ -240,7 +242,8 @@ class AppendMethods(BaseSessionService):
                 continue
             if not following.may_share or size + following.size > self._limits.event_text_bytes:
                 return
-            if self._queues.take(key, following):  # otherwise its caller was cancelled meanwhile
+            if self._queues.take(key, following):  # otherwise its caller was cancelled
+                size += following.size
                 following.begin()
                 if following.held is None:
                     self._apply_temp_state(following.session, following.event)

@@ -55,7 +55,7 @@ def on_terminal(deployment: Deployment, columns: int, *arguments: str) -> str:
             ("artifacts", "list", "--app", "app", "--user", "ada", "--session", "s"),
             rf"{LONG} +0 +1 byte +text/plain ",
         ),
-        (("sessions", "list", "--app", "app"), r"u{200} +s{200} +20\d\d-"),
+        (("sessions", "list", "--app", "app"), r"u{200} +s{200} +0 +20\d\d-"),
         (("cost", *USED), r"documents written +[\d,]+ +[\d,]+ +0\.09 for 100,000 +\d+\.\d\d +\d+\.\d\d$"),
         (("doctor",), r"ok +latency of documents +half of 20 reads took less than .* none more than .* ms$"),
     ],

@@ -99,17 +99,18 @@ async def test_a_file_that_another_process_holds_is_refused_at_the_deadline(made
 
 
 async def test_another_users_store_is_denied_by_every_call(
-    tmp_path: Path, made: Path, elsewhere: Elsewhere
+    made: Path, elsewhere: Elsewhere
 ) -> None:
     """Whether it exists or not; a command says so in one line."""
-    for each in (*made.iterdir(), made, tmp_path):
+    above = made.parent
+    for each in (*made.iterdir(), made, above):
         each.chmod(0o555 if each.is_dir() else 0o444)
     found = await elsewhere("as_nobody", module="refused_process")
-    tmp_path.chmod(0o755)
-    made.rename(tmp_path / "gone")
-    tmp_path.chmod(0o555)
+    above.chmod(0o755)
+    made.rename(above / "gone")
+    above.chmod(0o555)
     absent = await elsewhere("as_nobody", module="refused_process")
-    for each in (tmp_path, tmp_path / "gone"):
+    for each in (above, above / "gone"):
         each.chmod(0o755)
 
     for kind, text in found["outcomes"] + absent["outcomes"]:

@@ -148,7 +148,7 @@ async def test_appends_to_a_server_that_is_silent_end_at_their_deadline() -> Non
 
     kinds = Counter(type(outcome) for outcome in outcomes)
     assert kinds.keys() == {OutcomeUnknownError, OverloadedError}
-    assert kinds[OutcomeUnknownError] <= 4
+    assert kinds[OutcomeUnknownError] <= 4 * 4  # the appends to a session go in one commit
     assert 20 == kinds.total()
 
 

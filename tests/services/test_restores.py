@@ -9,6 +9,8 @@ from google.adk.sessions import Session
 from gcp_adk_store import OutcomeUnknownError, Point, SessionConflictError
 from tests.services.conftest import APP, USER, WHO, Connect, LosesOneWhile, LostAnswers, event, texts
 
+pytestmark = pytest.mark.emulators
+
 BEFORE_TURN = Point.before_invocation("third")
 
 

@@ -97,28 +97,29 @@ class TestProcesses:
 
     @pytest.mark.parametrize("call", CALLS)
     def test_a_process_that_is_killed_at_any_step_leaves_whole_objects(
-        self, on_disk: Kept, tmp_path: Path, call: str
+        self, on_disk: Kept, folder: Path, call: str
     ) -> None:
         after = {"create": {"old": OLD, "new": NEW}, "send": {"old": OLD, "new": NEW}}
         after |= {"copy": {"old": OLD, "new": OLD}, "delete": {}}
         asyncio.run(on_disk.objects.create("old", upload(OLD)))
         asyncio.run(on_disk.objects.close())
-        steps = elsewhere("killed", str(tmp_path), call)
+        above = folder.parent
+        steps = elsewhere("killed", str(above), call)
         assert steps > 5
         seen = set()
 
         async def examine(step: int) -> None:
-            kept = kept_at(tmp_path / f"{step}")
+            kept = kept_at(above / f"{step}")
             found = await state(kept)
             assert found in ({"old": OLD}, after[call])
             seen.add(len(found))
-            left = files(tmp_path / f"{step}")
+            left = files(above / f"{step}")
             # Only what has its final name may be whole, and only it has an object.
             assert await owned(kept) <= left
             await sweep_objects(kept.database, kept.contents, now=time.time())
-            assert left == files(tmp_path / f"{step}")
+            assert left == files(above / f"{step}")
             await sweep_objects(kept.database, kept.contents, now=time.time() + TWO_DAYS_S)
-            assert await owned(kept) == files(tmp_path / f"{step}")
+            assert await owned(kept) == files(above / f"{step}")
             try:
                 await CALLS[call](kept)
             except ObjectExistsError:
