@@ -5,7 +5,15 @@ from collections.abc import Sequence
 from tests.chaos.journal import Operation
 from tests.chaos.places import APP, PREFIXES, USER
 from tests.chaos.raw_store import RawStore, sessions, shared_state
-from tests.chaos.session_checks import appends, check_events, check_lives, check_shared, check_state
+from tests.chaos.session_checks import (
+    appends,
+    check_events,
+    check_forks,
+    check_lives,
+    check_shared,
+    check_state,
+    check_titles,
+)
 from tests.chaos.verdict import Verdict, Violation
 from tests.chaos.version_checks import check_versions
 
@@ -28,7 +36,14 @@ def check(store: RawStore, operations: Sequence[Operation]) -> Verdict:
             if one.outcome == "failed"
         ),
         *check_lives(found, operations),
-        *(violation for session in found.values() for violation in check_events(session, sent)),
+        *(
+            violation
+            for session in found.values()
+            if "origin" not in session.fields
+            for violation in check_events(session, sent, operations)
+        ),
+        *check_forks(found, operations),
+        *check_titles(found, operations),
         *(violation for session in found.values() for violation in check_state(session, operations)),
         *check_shared(found, shared, operations),
         *check_versions(store, operations),
@@ -37,6 +52,9 @@ def check(store: RawStore, operations: Sequence[Operation]) -> Verdict:
     verdict.stored.update(
         {
             "sessions": len(found),
+            "restores": sum(session.fields.get("restores", 0) for session in found.values()),
+            "forks": sum("origin" in session.fields for session in found.values()),
+            "titles": sum("title" in session.fields for session in found.values()),
             "events": sum(len(session.events) for session in found.values()),
             "segments": sum(1 for prefix in PREFIXES for _ in store.below(f"{prefix}_segments")),
             "payloads in documents": sum(1 for prefix in PREFIXES for _ in store.below(f"{prefix}_chunks")),

@@ -18,7 +18,7 @@ class Operation:
 
     worker: str
     kind: str
-    """``create``, ``append``, ``delete``, ``save`` or ``read``."""
+    """``create``, ``append``, ``delete``, ``restore``, ``fork``, ``describe``, ``save`` or ``read``."""
     intent: Mapping[str, Any]
     """What was sent."""
     began_at: int

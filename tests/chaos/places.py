@@ -30,6 +30,8 @@ EXPIRING: Final = (Place(WITH_BUCKET, "expiring-0"), Place(WITHOUT_BUCKET, "expi
 """Sessions with a time to live that is longer than any run."""
 MORTAL: Final = (Place(WITH_BUCKET, "mortal-0"), Place(WITHOUT_BUCKET, "mortal-0"))
 """Sessions that are deleted and made again."""
+RESTORED: Final = (Place(WITH_BUCKET, "restored-0"), Place(WITHOUT_BUCKET, "restored-0"))
+"""Sessions that go back to points of their past."""
 
 ARTIFACTS: Final = ("shared/report", "shared/notes", "user/user:profile")
 """Artifacts that all workers save, as their objects' names have them after app and user."""

@@ -229,13 +229,20 @@ def _chained(head: bytes, texts: Sequence[str]) -> bytes:
 def _initial(
     store: RawStore, prefix: str, path: str, fields: Mapping[str, Any], payloads: _Payloads
 ) -> dict[str, Any] | None:
-    """Return the initial state, which is in the first segment once there is one."""
-    name = f"{path}/{prefix}_segments/{fields['epoch']}-0"
-    holder = store.documents.get(name, {}) if fields["sealed"] else fields
+    """Return the initial state, which is in the first live segment once there is one."""
+    holder: Mapping[str, Any] = fields
+    for number in _live(fields)[:1]:
+        holder = store.documents.get(f"{path}/{prefix}_segments/{fields['epoch']}-{number}", {})
     if "initial_payload" in holder:
         data = payloads.get(holder["initial_payload"], "initial state")
         return None if data is None else payloads.state(json.loads(zlib.decompress(data)))
     return payloads.state(holder["initial"]) if "initial" in holder else None
+
+
+def _live(fields: Mapping[str, Any]) -> list[int]:
+    """Return the numbers of the segments that no restore cut off."""
+    cut = {number for run in fields.get("cut", []) for number in range(run["from"], run["to"] + 1)}
+    return [number for number in range(fields["sealed"]) if number not in cut]
 
 
 def _sealed(
@@ -243,7 +250,7 @@ def _sealed(
 ) -> Iterator[str]:
     newest: float | None = None
     head = hashlib.sha256(b"gcp-adk-store/2\0" + fields["epoch"].encode()).digest()
-    for number in range(fields["sealed"]):
+    for number in _live(fields):
         name = f"{path}/{prefix}_segments/{fields['epoch']}-{number}"
         segment = store.documents.get(name)
         if segment is None:

@@ -19,6 +19,7 @@ class Sent:
     delta: Mapping[str, Any]
     digest: str
     began_at: int
+    deliveries: int = 0
     acknowledged_at: int | None = None
     is_unknown: bool = False
 
@@ -34,6 +35,7 @@ def appends(operations: Iterable[Operation]) -> dict[str, Sent]:
             intent["event"],
             Sent(intent["place"], intent["life"], intent["delta"], intent["digest"], operation.began_at),
         )
+        one.deliveries += 1
         if operation.outcome == "acknowledged" and one.acknowledged_at is None:
             one.acknowledged_at = operation.ended_at
         one.is_unknown = one.is_unknown or operation.outcome in ("unknown", "failed")
@@ -65,13 +67,22 @@ def check_lives(found: Mapping[str, RawSession], operations: Sequence[Operation]
         yield Violation("deleted but stored", f"session {place} of life {life}")
 
 
-def check_events(session: RawSession, sent: Mapping[str, Sent]) -> Iterator[Violation]:
-    """Each acknowledged event once, in the order of acknowledgements; no refused one; nothing else."""
+def check_events(
+    session: RawSession, sent: Mapping[str, Sent], operations: Sequence[Operation]
+) -> Iterator[Violation]:
+    """Each acknowledged event once, in the order of acknowledgements; no refused one; nothing else.
+
+    Only a restore that may have come after an event may have cut it off.
+    """
     place, life = session.place, session.state.get("life")
+    ends = [_end(one) for one in operations if one.kind == "restore" and one.intent["place"] == place]
+    last_restore = max(ends, default=0.0)
     times = Counter(event.id for event in session.events)
     for name, one in sent.items():
         if one.place == place:
             kind = _wrong(one, times[name], is_of_this_life=one.life == life)
+            if kind == LOST and one.began_at < last_restore:
+                kind = None
             if kind is not None:
                 yield Violation(kind, f"event {name} of {place}, {times[name]} times")
     for event in session.events:
@@ -94,12 +105,24 @@ def _wrong(sent: Sent, times: int, *, is_of_this_life: bool) -> str | None:
     return "refused but stored" if sent.acknowledged_at is None and not sent.is_unknown else None
 
 
+def _end(operation: Operation) -> float:
+    """Return when what *operation* does has been done for certain."""
+    if operation.outcome == "refused":
+        return 0.0
+    is_done = operation.outcome == "acknowledged" and operation.ended_at is not None
+    return operation.ended_at or 0.0 if is_done else float("inf")
+
+
 def _check_order(session: RawSession, sent: Mapping[str, Sent]) -> Iterator[Violation]:
-    """What was acknowledged before another began, in whichever process, lies before it."""
+    """What was acknowledged before another began, in whichever process, lies before it.
+
+    An event that a restore cut off, and that was delivered again, comes later.
+    """
     first_acknowledged: float = float("inf")
+    was_restored = "restores" in session.fields
     for event in reversed(session.events):
         one = sent.get(event.id)
-        if one is None:
+        if one is None or (was_restored and one.deliveries > 1):
             continue
         if one.began_at > first_acknowledged:
             yield Violation("out of order", f"event {event.id} of {session.place}")
@@ -123,19 +146,59 @@ def check_state(session: RawSession, operations: Sequence[Operation]) -> Iterato
             yield Violation("state differs", f"key {key} of {session.place}")
 
 
+def check_forks(found: Mapping[str, RawSession], operations: Sequence[Operation]) -> Iterator[Violation]:
+    """Each acknowledged fork is there, none that was refused; it begins as its source does."""
+    forks = {one.intent["place"]: one for one in operations if one.kind == "fork"}
+    for place, fork in forks.items():
+        if place not in found and fork.outcome == "acknowledged":
+            yield Violation("lost session", f"fork {place}")
+        if place in found and fork.outcome == "refused":
+            yield Violation("refused but stored", f"fork {place}")
+    for place, session in found.items():
+        origin = session.fields.get("origin")
+        if origin is None:
+            continue
+        if place not in forks:
+            yield Violation("never sent", f"fork {place}")
+            continue
+        source = found.get(forks[place].intent["source"])
+        begins = [] if source is None else source.events[: origin["position"]]
+        if len(session.events) != origin["position"] or session.events != begins:
+            yield Violation("fork differs", f"{place} of {len(session.events)} events")
+
+
+def check_titles(found: Mapping[str, RawSession], operations: Sequence[Operation]) -> Iterator[Violation]:
+    """A title is the last one that was acknowledged, or one that may have come after it."""
+    for place, session in found.items():
+        given = [one for one in operations if one.kind == "describe" and one.intent["place"] == place]
+        told = [one.began_at for one in given if one.outcome == "acknowledged"]
+        allowed = {
+            one.intent["title"]
+            for one in given
+            if one.outcome != "refused" and all(_end(one) >= began for began in told)
+        }
+        if not told:
+            allowed.add(None)
+        if "origin" not in session.fields and session.fields.get("title") not in allowed:
+            yield Violation("title differs", place)
+
+
 def check_shared(
     found: Mapping[str, RawSession],
     shared: Mapping[tuple[str, str], Mapping[str, Any]],
     operations: Sequence[Operation],
 ) -> Iterator[Violation]:
-    """Shared state changed with the events: each key is one writer's own, for one session."""
+    """Shared state changed with the events: each key is one writer's own, for one session.
+
+    A restore leaves what the events that it cut off have changed, and a fork changes nothing.
+    """
     for (prefix, scope), state in shared.items():
         allowed = _allowed(prefix, scope, operations)
         # What is stored as an event for certain has changed the state for certain.
         stored = {
             key: value
             for session in found.values()
-            if session.place.startswith(f"{prefix}/")
+            if session.place.startswith(f"{prefix}/") and not session.fields.keys() & {"restores", "origin"}
             for event in session.events
             for key, value in _scoped(event.delta, f"{scope}:").items()
         }

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from gcp_adk_store import Store
+from tests.chaos.places import PREFIXES
 from tests.chaos.report import figures
 from tests.chaos.run import Chaos, Settings, look, run
 
@@ -29,9 +31,20 @@ def test_nothing_is_lost_and_nothing_stored_twice_in_a_folder(ran: tuple[Setting
     assert [] == chaos.verdict.violations
     assert found["outcomes"]["acknowledged"] > 50
     assert found["blows"]["kill"] >= 1
+    assert found["operations"]["restore"] >= found["stored"]["restores"] > 0
+    assert found["stored"]["forks"] > 0
+    assert found["stored"]["titles"] > 0
     assert found["stored"]["segments"] > 0
     assert found["stored"]["payloads in the bucket"] > 0
     assert found["stored"]["versions"] > 0
+
+
+async def test_a_check_of_the_folder_has_no_finding(ran: tuple[Settings, Path, Chaos]) -> None:
+    """The library's own check agrees with the checker."""
+    _, folder, _ = ran
+    for prefix in PREFIXES:
+        async with Store.local(folder, prefix=prefix) as store:
+            assert [] == [fault async for fault in store.check(full=True)]
 
 
 @pytest.mark.parametrize(
@@ -39,6 +52,10 @@ def test_nothing_is_lost_and_nothing_stored_twice_in_a_folder(ran: tuple[Setting
     [
         (
             "DELETE FROM documents WHERE collection = 'adk_sessions' AND instr(key, x'7368617265642d30')",
+            "lost session",
+        ),
+        (
+            "DELETE FROM documents WHERE collection LIKE '%_sessions' AND instr(key, CAST('fork-' AS BLOB))",
             "lost session",
         ),
         ("DELETE FROM documents WHERE collection = 'adk_segments'", "segment disagrees"),

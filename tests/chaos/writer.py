@@ -3,7 +3,7 @@
 import asyncio
 import hashlib
 import io
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Any, Final
@@ -18,6 +18,8 @@ from gcp_adk_store import (
     FirestoreSessionService,
     GcsArtifactService,
     OutcomeUnknownError,
+    Point,
+    PointMissingError,
     SessionConflictError,
     SessionExistsError,
     SessionMissingError,
@@ -30,6 +32,7 @@ from tests.chaos.places import (
     ARTIFACTS,
     EXPIRING,
     MORTAL,
+    RESTORED,
     SHARED,
     USER,
     WITH_BUCKET,
@@ -42,6 +45,7 @@ NOTHING_WRITTEN: Final = (
     SessionConflictError,
     SessionExistsError,
     SessionMissingError,
+    PointMissingError,
     ArtifactConflictError,
 )
 """Errors that promise that nothing was written."""
@@ -55,6 +59,10 @@ _ACTIONS: Final = {
     "append to an own session": 18,
     "append to a session that ends": 8,
     "append to a session that is deleted": 12,
+    "append to a session that is restored": 12,
+    "restore a session": 4,
+    "fork a session": 2,
+    "describe a session": 4,
     "delete a session": 3,
     "save an artifact": 14,
     "save a file": 1,
@@ -92,22 +100,28 @@ class Writer:
         """Act until *stopping*."""
         while not stopping.is_set():
             (action,) = self._random.choices(list(_ACTIONS), weights=list(_ACTIONS.values()))
-            match action:
-                case "append to a shared session":
-                    await self._append(self._random.choice(SHARED))
-                case "append to an own session":
-                    prefix = self._random.choice((WITH_BUCKET, WITHOUT_BUCKET))
-                    await self._append(Place(prefix, f"own-{self._name}"))
-                case "append to a session that ends":
-                    await self._append(self._random.choice(EXPIRING))
-                case "append to a session that is deleted":
-                    await self._append(self._random.choice(MORTAL))
-                case "delete a session":
-                    await self._delete(self._random.choice(MORTAL))
-                case "save an artifact":
-                    await self._save()
-                case "save a file":
-                    await self._save_file()
+            await self._act(action)
+
+    async def _act(self, action: str) -> None:
+        own = Place(self._random.choice((WITH_BUCKET, WITHOUT_BUCKET)), f"own-{self._name}")
+        acts: Mapping[str, tuple[Callable[[Place], Awaitable[None]], Sequence[Place]]] = {
+            "append to a shared session": (self._append, SHARED),
+            "append to an own session": (self._append, (own,)),
+            "append to a session that ends": (self._append, EXPIRING),
+            "append to a session that is deleted": (self._append, MORTAL),
+            "append to a session that is restored": (self._append, RESTORED),
+            "restore a session": (self._restore, RESTORED),
+            "fork a session": (self._fork, SHARED),
+            "describe a session": (self._describe, SHARED),
+            "delete a session": (self._delete, MORTAL),
+        }
+        if action in acts:
+            act, places = acts[action]
+            await act(self._random.choice(places))
+        elif action == "save an artifact":
+            await self._save()
+        else:
+            await self._save_file()
 
     async def _append(self, place: Place) -> None:
         handle = await self._handle(place)
@@ -181,6 +195,31 @@ class Writer:
             return
         number = self._journal.begin("delete", place=str(place), life=seen.state["life"])
         await self._outcome(number, self._service(place).delete_session(**_who(place)))
+
+    async def _restore(self, place: Place) -> None:
+        seen = await self._load(place, None)
+        if seen is None:
+            return
+        at = Point.position(max(0, len(seen.events) - self._random.randrange(1, 12)))
+        number = self._journal.begin("restore", place=str(place), life=seen.state["life"])
+        await self._outcome(number, self._service(place).restore_session(**_who(place), at=at))
+        self._handles.pop(place, None)
+
+    async def _fork(self, place: Place) -> None:
+        seen = await self._load(place, None)
+        if seen is None:
+            return
+        at = Point.position(self._random.randrange(len(seen.events) + 1))
+        target = Place(place.prefix, f"fork-{self._next_id()}")
+        number = self._journal.begin("fork", place=str(target), source=str(place))
+        service = self._service(place)
+        forking = service.fork_session(**_who(place), at=at, to_session_id=target.session)
+        await self._outcome(number, forking)
+
+    async def _describe(self, place: Place) -> None:
+        title = self._next_id()
+        number = self._journal.begin("describe", place=str(place), title=title)
+        await self._outcome(number, self._service(place).update_session_info(**_who(place), title=title))
 
     async def _save(self) -> None:
         name = self._random.choice((*ARTIFACTS, f"own/{self._name}"))
