@@ -14,7 +14,7 @@ from typing import Any
 from google.adk.sessions import Session
 from google.genai import types
 
-from gcp_adk_store import FirestoreSessionService, SessionLimits, Store
+from gcp_adk_store import FirestoreSessionService, Point, SessionLimits, Store
 from gcp_adk_store.errors import SessionExistsError, StoreError
 from tests.services.conftest import WHO, event
 
@@ -86,6 +86,18 @@ class Racer:
         except StoreError as exc:
             return type(exc).__name__
         return STORED
+
+    async def restore(self, at: At, who: dict[str, Any], counts: Sequence[int]) -> list[str]:
+        """Take a session back to the first *counts* events, one after the other; return the outcomes."""
+        outcomes = []
+        for count in counts:
+            try:
+                await self._service(at).restore_session(**who, at=Point.position(count))
+            except StoreError as exc:
+                outcomes.append(type(exc).__name__)
+            else:
+                outcomes.append(STORED)
+        return outcomes
 
     async def describe(self, at: At, who: dict[str, Any], count: int) -> None:
         """Give a session *count* labels of its own, one by one."""

@@ -10,7 +10,7 @@ import pytest
 
 from gcp_adk_store import FirestoreSessionService
 from gcp_adk_store.codec.names import escape_name
-from tests.services.conftest import SESSION, USER, WHO, texts
+from tests.services.conftest import SESSION, USER, WHO, event, texts
 from tests.services.racing import RacingProcess, race, racing_processes
 from tests.services.racing_process import LIMITS, STORED, At, open_store
 from tests.support.folder import read_documents, read_objects
@@ -334,3 +334,29 @@ async def test_processes_that_describe_a_session_disturb_no_append(
     assert info is not None
     assert 20 == len(info.labels)
     assert (10, outcomes[-1][0]) == (info.events, (info.last_text or "")[: len(outcomes[-1][0])])
+
+
+async def test_processes_that_restore_and_append_leave_one_history(
+    racers: list[RacingProcess], at: At, place: dict[str, Any], reader: FirestoreSessionService
+) -> None:
+    """Two take the session back while one appends: it begins with what all of them keep, and has no fault."""
+    made = await reader.create_session(**place["who"], state={"k": 0})
+    for number in range(20):
+        await reader.append_event(made, event(f"{number} " + "x" * 300, delta={"k": number}))
+    assert racers[2].call("reload", **place)
+    racers[2].begin("append", at=at, on_conflict="merge", deltas=[{"k": -1}] * 10, size=300)
+    for racer, counts in zip(racers, ((16, 12, 8), (15, 11, 8)), strict=False):
+        racer.begin("restore", **place, counts=counts)
+    restored = [racer.answer() for racer in racers[:2]]
+    appended = racers[2].answer()
+    found = await reader.get_session(**place["who"])
+    faults = [fault async for fault in reader.check(app_name=place["who"]["app_name"])]
+
+    assert found is not None
+    assert STORED in (outcome for outcomes in restored for outcome in outcomes)
+    assert {STORED, "PointMissingError"} >= {outcome for outcomes in restored for outcome in outcomes}
+    assert {STORED, "SessionConflictError"} >= {outcome for _, outcome in appended}
+    said = [(text or "").partition(" ")[0] for text in texts(found.events)]
+    assert [f"{number}" for number in range(8)] == said[:8]
+    assert 8 <= len(found.events) <= 8 + len(appended)
+    assert [] == faults
