@@ -26,7 +26,7 @@ from benchmarks.subjects import (
     SMALLER,
     SQLITE,
 )
-from gcp_adk_store import FirestoreSessionService
+from gcp_adk_store import FirestoreSessionService, Point
 from gcp_adk_store.codec.documents import Layout
 from gcp_adk_store.codec.writes import Write
 from gcp_adk_store.model.keys import SessionKey, UserKey
@@ -104,6 +104,7 @@ def session_scenarios(stock: Stock, sizes: Sizes) -> Iterable[Scenario]:
         for cold in (False, True):
             for last in (None, 20):
                 yield _get(stock, events, cold=cold, last=last)
+        yield _get_at(stock, events)
     few, many = _at_history(stock, 10), _at_history(stock, sizes.long_history)
     yield _append("append at 10 events", {}, few)
     yield _append(
@@ -116,6 +117,7 @@ def session_scenarios(stock: Stock, sizes: Sizes) -> Iterable[Scenario]:
     yield _throughput(stock, sizes)
     yield _delete(stock, sizes.deleted)
     yield _fork(stock, min(sizes.long_history, _LOCAL_AT_MOST))
+    yield _restore(stock, sizes.long_history)
     yield _conversation(stock, sizes.turns)
 
 
@@ -304,6 +306,20 @@ def _get(stock: Stock, events: int, *, cold: bool, last: int | None) -> Scenario
     )
 
 
+def _get_at(stock: Stock, events: int) -> Scenario:
+    """Only this library looks at the past: at the middle of the conversation, whose segments it knows."""
+
+    async def begin(line: Line) -> Step:
+        session = who(await stock.conversation(OURS, events))
+        at = Point.position(events // 2)
+        await line.sessions.get_session(**session)
+        return Step(lambda: line.sessions.get_session_at(**session, at=at))
+
+    return Scenario(
+        name=f"get {events:,} events at a point, warm", subjects={OURS: begin}, share=min(0.5, 50 / events)
+    )
+
+
 def _newcomer(line: Line, subject: str, service: BaseSessionService) -> BaseSessionService:
     """Return a service that knows nothing yet, over a connection that is open."""
     if subject == OURS:
@@ -388,6 +404,23 @@ def _fork(stock: Stock, events: int) -> Scenario:
         return Step(lambda: asked.fork_session(**session), forget)
 
     return Scenario(name=f"fork a session of {events:,} events", subjects={OURS: begin}, share=0.05)
+
+
+def _restore(stock: Stock, events: int) -> Scenario:
+    """Only this library restores; each time a copy of the conversation, to its middle."""
+
+    async def begin(line: Line) -> Step:
+        session: dict[str, Any] = {}
+        at = Point.position(events // 2)
+
+        async def copy() -> None:
+            session.update(who(await stock.copied_conversation(OURS, events)))
+
+        return Step(lambda: line.sessions.restore_session(**session, at=at), copy)
+
+    return Scenario(
+        name=f"restore a session of {events:,} events", subjects={OURS: begin}, share=0.02, at_least=3
+    )
 
 
 def _conversation(stock: Stock, turns: int) -> Scenario:

@@ -10,6 +10,8 @@ from benchmarks.subjects import ADKS, OURS, PARSING, RAW_BATCH_GET, RAW_COMMIT, 
 
 _STALL_MS: Final = 20.0
 _FLAT: Final = 1.15
+_FORK_AT_MOST: Final = 12
+_RESTORE_AT_MOST: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +60,7 @@ def targets(found: Sequence[Figure]) -> list[Target]:
         *_appends(figures),
         *_reads(figures),
         *_bills(figures),
+        *_points(figures),
         *_flat(figures),
         *_pages(figures),
         *_artifacts(figures),
@@ -101,6 +104,28 @@ def _bills(figures: Figures) -> Iterable[Target]:
     ours, theirs = (figures.counted(name, subject) or Counted() for subject in (OURS, ADKS))
     yield _faster(f"{shown}, billed reads", 30, theirs.reads or None, ours.reads, word="fewer")
     yield _faster(f"{shown}, billed writes", 1.8, theirs.writes or None, ours.writes, word="fewer")
+
+
+def _points(figures: Figures) -> Iterable[Target]:
+    fork, restore = (figures.scenario(f"^{what} a session of") for what in ("fork", "restore"))
+    forked, restored = figures.counted(fork), figures.counted(restore)
+    for name, counted, what, wanted in (
+        (fork, forked, "reads", _FORK_AT_MOST),
+        (fork, forked, "writes", _FORK_AT_MOST),
+        (restore, restored, "writes", _RESTORE_AT_MOST),
+    ):
+        found = None if counted is None else int(getattr(counted, what))
+        shown = f"{name or 'fork or restore a session'}: billed {what}"
+        reached = None if found is None else found <= wanted
+        yield Target(shown, f"<= {wanted}", "" if found is None else f"{found}", reached)
+    name = figures.scenario(r"^get .* events at a point, warm")
+    past, now = figures.counted(name), figures.counted(name.replace(" at a point", ", whole"))
+    yield Target(
+        "get at a point: billed reads",
+        "those of the whole",
+        f"{past.reads} / {now.reads}" if past and now else "",
+        past.reads == now.reads if past and now else None,
+    )
 
 
 def _flat(figures: Figures) -> Iterable[Target]:

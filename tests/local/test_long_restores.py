@@ -1,0 +1,45 @@
+"""Take a long session back: the writes do not grow with its events."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from google.adk.events import Event, EventActions
+
+from gcp_adk_store import Point, Store
+from gcp_adk_store.codec.writes import Write
+from gcp_adk_store.local.documents import LocalDocuments
+
+WHO: dict[str, Any] = {"app_name": "app", "user_id": "user", "session_id": "session"}
+EVENTS = 10_000
+AT_ONCE = 100
+
+
+def event(number: int) -> Event:
+    """Return an event that changes the state."""
+    return Event(id=f"e{number}", author="user", actions=EventActions(state_delta={"n": number}))
+
+
+async def test_a_restore_of_10_000_events_takes_at_most_3_writes(
+    adk_store_local: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The session document, and the note of what is left to do; to a point in a segment, far back."""
+    sessions = adk_store_local.sessions
+    session = await sessions.create_session(**WHO, state={"n": -1})
+    for first in range(0, EVENTS, AT_ONCE):
+        await asyncio.gather(
+            *(sessions.append_event(session, event(number)) for number in range(first, first + AT_ONCE))
+        )
+    written: list[str] = []
+    commit = LocalDocuments.commit
+
+    async def counted(self: LocalDocuments, writes: Any, **options: Any) -> Any:
+        written.extend(write.path for write in writes if isinstance(write, Write))
+        return await commit(self, writes, **options)
+
+    monkeypatch.setattr(LocalDocuments, "commit", counted)
+    restored = await sessions.restore_session(**WHO, at=Point.position(EVENTS // 2))
+
+    assert EVENTS // 2 == len(restored.events)
+    assert {"n": EVENTS // 2 - 1} == restored.state
+    assert 0 < len(written) <= 3
