@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 
 from tests.chaos.journal import Operation
+from tests.chaos.memory_checks import check_memories
 from tests.chaos.places import APP, PREFIXES, USER
-from tests.chaos.raw_store import RawStore, sessions, shared_state
+from tests.chaos.raw_store import RawStore, memories, sessions, shared_state
 from tests.chaos.session_checks import appends, check_events, check_lives, check_shared, check_state
 from tests.chaos.verdict import Verdict, Violation
 from tests.chaos.version_checks import check_versions
@@ -19,6 +20,7 @@ def check(store: RawStore, operations: Sequence[Operation]) -> Verdict:
         for prefix in PREFIXES
         for scope, path in (("app", APP), ("user", f"{APP}/{prefix}_users/{USER}"))
     }
+    remembered = [*memories(store, misfits)]
     sent = appends(operations)
     violations = [
         *misfits,
@@ -31,6 +33,7 @@ def check(store: RawStore, operations: Sequence[Operation]) -> Verdict:
         *(violation for session in found.values() for violation in check_events(session, sent)),
         *(violation for session in found.values() for violation in check_state(session, operations)),
         *check_shared(found, shared, operations),
+        *check_memories(remembered, operations),
         *check_versions(store, operations),
     ]
     verdict = Verdict(violations=violations)
@@ -38,6 +41,7 @@ def check(store: RawStore, operations: Sequence[Operation]) -> Verdict:
         {
             "sessions": len(found),
             "events": sum(len(session.events) for session in found.values()),
+            "memories": len(remembered),
             "segments": sum(1 for prefix in PREFIXES for _ in store.below(f"{prefix}_segments")),
             "payloads in documents": sum(1 for prefix in PREFIXES for _ in store.below(f"{prefix}_chunks")),
             "payloads in the bucket": sum("-payloads/" in name for name in store.objects),

@@ -18,7 +18,7 @@ class Operation:
 
     worker: str
     kind: str
-    """``create``, ``append``, ``delete``, ``save`` or ``read``."""
+    """``create``, ``append``, ``delete``, ``save``, ``remember``, ``forget`` or ``read``."""
     intent: Mapping[str, Any]
     """What was sent."""
     began_at: int

@@ -30,6 +30,7 @@ def test_nothing_is_lost_and_nothing_stored_twice_in_a_folder(ran: tuple[Setting
     assert found["outcomes"]["acknowledged"] > 50
     assert found["blows"]["kill"] >= 1
     assert found["stored"]["segments"] > 0
+    assert found["stored"]["memories"] > 0
     assert found["stored"]["payloads in the bucket"] > 0
     assert found["stored"]["versions"] > 0
 
@@ -41,6 +42,7 @@ def test_nothing_is_lost_and_nothing_stored_twice_in_a_folder(ran: tuple[Setting
             "DELETE FROM documents WHERE collection = 'adk_sessions' AND instr(key, x'7368617265642d30')",
             "lost session",
         ),
+        ("DELETE FROM documents WHERE collection = 'adk_memories'", "lost"),
         ("DELETE FROM documents WHERE collection = 'adk_segments'", "segment disagrees"),
         ("DELETE FROM objects WHERE CAST(name AS TEXT) LIKE 'adk-payloads/%'", "dangling reference"),
         ("DELETE FROM objects WHERE CAST(name AS TEXT) LIKE '%/shared/report/0'", "lost"),

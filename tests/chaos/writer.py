@@ -3,7 +3,7 @@
 import asyncio
 import hashlib
 import io
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Any, Final
@@ -15,6 +15,7 @@ from google.genai import types
 
 from gcp_adk_store import (
     ArtifactConflictError,
+    FirestoreMemoryService,
     FirestoreSessionService,
     GcsArtifactService,
     OutcomeUnknownError,
@@ -58,6 +59,8 @@ _ACTIONS: Final = {
     "delete a session": 3,
     "save an artifact": 14,
     "save a file": 1,
+    "remember": 8,
+    "forget": 3,
 }
 
 
@@ -67,6 +70,8 @@ class Services:
 
     sessions: Mapping[str, Sequence[FirestoreSessionService]]
     """By prefix: one that merges, one that raises."""
+    memories: Mapping[str, FirestoreMemoryService]
+    """By prefix; they share the connections of sessions."""
     artifacts: GcsArtifactService
 
     async def close(self) -> None:
@@ -87,27 +92,27 @@ class Writer:
         self._journal = journal
         self._count = 0
         self._handles: dict[Place, Session] = {}
+        self._remembered: list[tuple[str, Event, str]] = []
 
     async def run(self, stopping: asyncio.Event) -> None:
         """Act until *stopping*."""
+        choice = self._random.choice
+        acts: dict[str, Callable[[], Awaitable[None]]] = {
+            "append to a shared session": lambda: self._append(choice(SHARED)),
+            "append to an own session": lambda: self._append(
+                Place(choice((WITH_BUCKET, WITHOUT_BUCKET)), f"own-{self._name}")
+            ),
+            "append to a session that ends": lambda: self._append(choice(EXPIRING)),
+            "append to a session that is deleted": lambda: self._append(choice(MORTAL)),
+            "delete a session": lambda: self._delete(choice(MORTAL)),
+            "save an artifact": self._save,
+            "save a file": self._save_file,
+            "remember": self._remember,
+            "forget": self._forget,
+        }
         while not stopping.is_set():
             (action,) = self._random.choices(list(_ACTIONS), weights=list(_ACTIONS.values()))
-            match action:
-                case "append to a shared session":
-                    await self._append(self._random.choice(SHARED))
-                case "append to an own session":
-                    prefix = self._random.choice((WITH_BUCKET, WITHOUT_BUCKET))
-                    await self._append(Place(prefix, f"own-{self._name}"))
-                case "append to a session that ends":
-                    await self._append(self._random.choice(EXPIRING))
-                case "append to a session that is deleted":
-                    await self._append(self._random.choice(MORTAL))
-                case "delete a session":
-                    await self._delete(self._random.choice(MORTAL))
-                case "save an artifact":
-                    await self._save()
-                case "save a file":
-                    await self._save_file()
+            await acts[action]()
 
     async def _append(self, place: Place) -> None:
         handle = await self._handle(place)
@@ -197,6 +202,34 @@ class Writer:
         number = self._journal.begin("save", artifact=name, digest=hashlib.sha256(data).hexdigest())
         saved = self._services.artifacts.save_artifact_file(**_artifact(name), source=io.BytesIO(data))
         await self._outcome(number, saved, result="version")
+
+    async def _remember(self) -> None:
+        prefix = self._random.choice((WITH_BUCKET, WITHOUT_BUCKET))
+        event, digest = self._event(Place(prefix, "memories"))
+        outcome = await self._add(prefix, event, digest)
+        if outcome == "acknowledged":
+            self._remembered.append((prefix, event, digest))
+        if self._random.random() < {"acknowledged": 0.1, "unknown": 0.6}.get(outcome, 0.0):
+            await self._add(prefix, event, digest)
+
+    async def _forget(self) -> None:
+        """Forget what this writer remembered; now and then add it again, which must not bring it back."""
+        if not self._remembered:
+            return
+        prefix, event, digest = self._remembered.pop(self._random.randrange(len(self._remembered)))
+        number = self._journal.begin("forget", place=prefix, event=event.id)
+        removed = self._services.memories[prefix].delete_memory(
+            app_name=APP, user_id=USER, memory_id=event.id
+        )
+        if await self._outcome(number, removed) == "acknowledged" and self._random.random() < 0.3:
+            await self._add(prefix, event, digest)
+
+    async def _add(self, prefix: str, event: Event, digest: str) -> Outcome:
+        number = self._journal.begin("remember", place=prefix, event=event.id, digest=digest)
+        added = self._services.memories[prefix].add_events_to_memory(
+            app_name=APP, user_id=USER, events=[event], session_id="memories"
+        )
+        return await self._outcome(number, added)
 
     async def _outcome(self, number: int, work: Awaitable[Any], *, result: str = "") -> Outcome:
         """Await *work* and write down what became of it."""
