@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 
 from tests.chaos.journal import Operation
+from tests.chaos.memory_checks import check_memories
 from tests.chaos.places import APP, PREFIXES, USER
-from tests.chaos.raw_store import RawStore, sessions, shared_state
+from tests.chaos.raw_store import RawStore, memories, sessions, shared_state
 from tests.chaos.session_checks import (
     appends,
     check_events,
@@ -27,6 +28,7 @@ def check(store: RawStore, operations: Sequence[Operation]) -> Verdict:
         for prefix in PREFIXES
         for scope, path in (("app", APP), ("user", f"{APP}/{prefix}_users/{USER}"))
     }
+    remembered = [*memories(store, misfits)]
     sent = appends(operations)
     violations = [
         *misfits,
@@ -46,6 +48,7 @@ def check(store: RawStore, operations: Sequence[Operation]) -> Verdict:
         *check_titles(found, operations),
         *(violation for session in found.values() for violation in check_state(session, operations)),
         *check_shared(found, shared, operations),
+        *check_memories(remembered, operations),
         *check_versions(store, operations),
     ]
     verdict = Verdict(violations=violations)
@@ -56,6 +59,7 @@ def check(store: RawStore, operations: Sequence[Operation]) -> Verdict:
             "forks": sum("origin" in session.fields for session in found.values()),
             "titles": sum("title" in session.fields for session in found.values()),
             "events": sum(len(session.events) for session in found.values()),
+            "memories": len(remembered),
             "segments": sum(1 for prefix in PREFIXES for _ in store.below(f"{prefix}_segments")),
             "payloads in documents": sum(1 for prefix in PREFIXES for _ in store.below(f"{prefix}_chunks")),
             "payloads in the bucket": sum("-payloads/" in name for name in store.objects),

@@ -18,7 +18,8 @@ class Operation:
 
     worker: str
     kind: str
-    """``create``, ``append``, ``delete``, ``restore``, ``fork``, ``describe``, ``save`` or ``read``."""
+    """``create``, ``append``, ``delete``, ``restore``, ``fork``, ``describe``, ``save``, ``remember``,
+    ``forget`` or ``read``."""
     intent: Mapping[str, Any]
     """What was sent."""
     began_at: int

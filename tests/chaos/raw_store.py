@@ -79,6 +79,16 @@ class RawSession:
     """What about it does not fit together."""
 
 
+@dataclass(frozen=True, slots=True)
+class RawMemory:
+    """A memory as it is stored, with its payloads put back."""
+
+    prefix: str
+    id: str
+    digest: str
+    """SHA-256 of its texts and inline data."""
+
+
 def read_store(*, project: str, storage_url: str, bucket: str, known: Generations) -> RawStore:
     """Read everything, straight from the emulators; ``FIRESTORE_EMULATOR_HOST`` names that of Firestore.
 
@@ -88,7 +98,16 @@ def read_store(*, project: str, storage_url: str, bucket: str, known: Generation
     documents: dict[str, Mapping[str, Any]] = {}
     try:
         for prefix in PREFIXES:
-            for collection in ("apps", "users", "sessions", "segments", "deletions", "chunks"):
+            for collection in (
+                "apps",
+                "users",
+                "sessions",
+                "segments",
+                "deletions",
+                "chunks",
+                "memories",
+                "shards",
+            ):
                 for found in client.collection_group(f"{prefix}_{collection}").stream():
                     documents[found.reference.path] = found.to_dict() or {}
     finally:
@@ -188,6 +207,34 @@ def sessions(store: RawStore) -> Iterator[RawSession]:
     for prefix in PREFIXES:
         for path, fields in store.below(f"{prefix}_sessions"):
             yield _session(store, prefix, path, fields)
+
+
+def memories(store: RawStore, misfits: list[Violation]) -> Iterator[RawMemory]:
+    """Yield all memories; add to *misfits* what does not fit together."""
+    for prefix in PREFIXES:
+        named: set[str] = set()
+        for path, head in store.below(f"{prefix}_memories"):
+            texts = [*head["tail"]]
+            for shard in head["shards"]:
+                name = f"{path}/{prefix}_shards/{head['epoch']}-{shard['n']}"
+                named.add(name)
+                fields = store.documents.get(name)
+                if fields is None:
+                    misfits.append(Violation("shard disagrees", f"{name} is missing"))
+                    continue
+                lines = zlib.decompress(fields["body"]).decode().split("\n")
+                held = ["\n".join(lines[at : at + 2]) for at in range(0, len(lines) - 1, 2)]
+                if not len(held) == shard["count"] == fields["count"]:
+                    misfits.append(Violation("shard disagrees", f"{name} holds {len(held)} memories"))
+                texts += held
+            for text in texts:
+                about, content = text.split("\n")
+                told = json.loads(about)
+                payloads = _Payloads(store, path, told.get("life", ""), misfits)
+                yield RawMemory(prefix, told["id"], _event(content, payloads).digest)
+        for path, _ in store.below(f"{prefix}_shards"):
+            if path not in named:
+                misfits.append(Violation("shard disagrees", f"{path} has no head that names it"))
 
 
 def _session(store: RawStore, prefix: str, path: str, fields: Mapping[str, Any]) -> RawSession:

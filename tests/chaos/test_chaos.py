@@ -325,7 +325,15 @@ def test_every_damage_was_mended(store: Store) -> None:
 
 @pytest.mark.parametrize(
     "module",
-    ["checker", "journal", "raw_store", "session_checks", "version_checks", "../support/folder"],
+    [
+        "checker",
+        "journal",
+        "memory_checks",
+        "raw_store",
+        "session_checks",
+        "version_checks",
+        "../support/folder",
+    ],
 )
 def test_the_checker_shares_nothing_with_the_library(module: str) -> None:
     """What both got wrong in the same way would never be found."""

@@ -35,6 +35,7 @@ def test_nothing_is_lost_and_nothing_stored_twice_in_a_folder(ran: tuple[Setting
     assert found["stored"]["forks"] > 0
     assert found["stored"]["titles"] > 0
     assert found["stored"]["segments"] > 0
+    assert found["stored"]["memories"] > 0
     assert found["stored"]["payloads in the bucket"] > 0
     assert found["stored"]["versions"] > 0
 
@@ -58,6 +59,7 @@ async def test_a_check_of_the_folder_has_no_finding(ran: tuple[Settings, Path, C
             "DELETE FROM documents WHERE collection LIKE '%_sessions' AND instr(key, CAST('fork-' AS BLOB))",
             "lost session",
         ),
+        ("DELETE FROM documents WHERE collection = 'adk_memories'", "lost"),
         ("DELETE FROM documents WHERE collection = 'adk_segments'", "segment disagrees"),
         ("DELETE FROM objects WHERE CAST(name AS TEXT) LIKE 'adk-payloads/%'", "dangling reference"),
         ("DELETE FROM objects WHERE CAST(name AS TEXT) LIKE '%/shared/report/0'", "lost"),

@@ -23,4 +23,4 @@ class Verdict:
 
     violations: list[Violation] = field(default_factory=list)
     stored: Counter[str] = field(default_factory=Counter)
-    """How many sessions, events, segments, payloads and versions there are."""
+    """How many sessions, events, memories, segments, payloads and versions there are."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from random import Random
 from typing import Final, Literal, Unpack
 
-from gcp_adk_store import ArtifactLimits, SessionLimits, Store
+from gcp_adk_store import ArtifactLimits, MemoryLimits, SessionLimits, Store
 from gcp_adk_store.settings import StoreOptions
 from tests.chaos.journal import Journal
 from tests.chaos.places import WITH_BUCKET, WITHOUT_BUCKET
@@ -25,6 +25,7 @@ SESSION_LIMITS: Final = SessionLimits(
     deadline_s=3.0,
 )
 _MODES: Final[tuple[Literal["merge", "raise"], ...]] = ("merge", "raise")
+MEMORY_LIMITS: Final = MemoryLimits(deadlines_s={"add_events_to_memory": 3.0, "delete_memory": 3.0})
 ARTIFACT_LIMITS: Final = ArtifactLimits(request_timeout_s=0.8, deadline_s=4.0)
 
 
@@ -53,7 +54,11 @@ def work(task: Task, run: "Connection[bool, bool]") -> None:
 
 def _open(place: str | tuple[str, str], prefix: str, **options: Unpack[StoreOptions]) -> Store:
     """Return a store; in the cloud, that of one of the prefixes has no bucket."""
-    options |= {"session_limits": SESSION_LIMITS, "artifact_limits": ARTIFACT_LIMITS}
+    options |= {
+        "session_limits": SESSION_LIMITS,
+        "artifact_limits": ARTIFACT_LIMITS,
+        "memory_limits": MEMORY_LIMITS,
+    }
     if isinstance(place, str):
         return Store.local(place, prefix=prefix, **options)
     project, bucket = place
@@ -73,6 +78,7 @@ async def _work(task: Task, run: "Connection[bool, bool]") -> None:
             prefix: [store.sessions for store in some]
             for prefix, some in ((WITH_BUCKET, stores[:2]), (WITHOUT_BUCKET, stores[2:]))
         },
+        memories={WITH_BUCKET: stores[0].memory, WITHOUT_BUCKET: stores[2].memory},
         artifacts=stores[0].artifacts,
     )
     journal = Journal(task.journals / f"{task.name}.jsonl")

@@ -15,6 +15,7 @@ from google.genai import types
 
 from gcp_adk_store import (
     ArtifactConflictError,
+    FirestoreMemoryService,
     FirestoreSessionService,
     GcsArtifactService,
     OutcomeUnknownError,
@@ -66,6 +67,8 @@ _ACTIONS: Final = {
     "delete a session": 3,
     "save an artifact": 14,
     "save a file": 1,
+    "remember": 8,
+    "forget": 3,
 }
 
 
@@ -75,6 +78,8 @@ class Services:
 
     sessions: Mapping[str, Sequence[FirestoreSessionService]]
     """By prefix: one that merges, one that raises."""
+    memories: Mapping[str, FirestoreMemoryService]
+    """By prefix; they share the connections of sessions."""
     artifacts: GcsArtifactService
 
     async def close(self) -> None:
@@ -95,6 +100,7 @@ class Writer:
         self._journal = journal
         self._count = 0
         self._handles: dict[Place, Session] = {}
+        self._remembered: list[tuple[str, Event, str]] = []
 
     async def run(self, stopping: asyncio.Event) -> None:
         """Act until *stopping*."""
@@ -118,10 +124,14 @@ class Writer:
         if action in acts:
             act, places = acts[action]
             await act(self._random.choice(places))
-        elif action == "save an artifact":
-            await self._save()
-        else:
-            await self._save_file()
+            return
+        others = {
+            "save an artifact": self._save,
+            "save a file": self._save_file,
+            "remember": self._remember,
+            "forget": self._forget,
+        }
+        await others[action]()
 
     async def _append(self, place: Place) -> None:
         handle = await self._handle(place)
@@ -236,6 +246,34 @@ class Writer:
         number = self._journal.begin("save", artifact=name, digest=hashlib.sha256(data).hexdigest())
         saved = self._services.artifacts.save_artifact_file(**_artifact(name), source=io.BytesIO(data))
         await self._outcome(number, saved, result="version")
+
+    async def _remember(self) -> None:
+        prefix = self._random.choice((WITH_BUCKET, WITHOUT_BUCKET))
+        event, digest = self._event(Place(prefix, "memories"))
+        outcome = await self._add(prefix, event, digest)
+        if outcome == "acknowledged":
+            self._remembered.append((prefix, event, digest))
+        if self._random.random() < {"acknowledged": 0.1, "unknown": 0.6}.get(outcome, 0.0):
+            await self._add(prefix, event, digest)
+
+    async def _forget(self) -> None:
+        """Forget what this writer remembered; now and then add it again, which must not bring it back."""
+        if not self._remembered:
+            return
+        prefix, event, digest = self._remembered.pop(self._random.randrange(len(self._remembered)))
+        number = self._journal.begin("forget", place=prefix, event=event.id)
+        removed = self._services.memories[prefix].delete_memory(
+            app_name=APP, user_id=USER, memory_id=event.id
+        )
+        if await self._outcome(number, removed) == "acknowledged" and self._random.random() < 0.3:
+            await self._add(prefix, event, digest)
+
+    async def _add(self, prefix: str, event: Event, digest: str) -> Outcome:
+        number = self._journal.begin("remember", place=prefix, event=event.id, digest=digest)
+        added = self._services.memories[prefix].add_events_to_memory(
+            app_name=APP, user_id=USER, events=[event], session_id="memories"
+        )
+        return await self._outcome(number, added)
 
     async def _outcome(self, number: int, work: Awaitable[Any], *, result: str = "") -> Outcome:
         """Await *work* and write down what became of it."""

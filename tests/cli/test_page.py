@@ -105,7 +105,8 @@ def test_the_examples_of_the_page_run(deployment: Deployment, tmp_path: Path) ->
     assert 0 == run.returncode, run.stdout + run.stderr
     assert "hello" in run.stdout
     assert ["plot.png", "session.jsonl"] == sorted(each.name for each in tmp_path.iterdir())
-    assert "\ndeleted plot.png\n" in run.stdout
+    assert "deleted plot.png\n" in run.stdout
+    assert run.stdout.splitlines()[-1].startswith("no fault in ")
 
 
 def test_the_lines_of_the_page_are_those_of_an_export(deployment: Deployment) -> None:

@@ -98,9 +98,7 @@ async def test_a_file_that_another_process_holds_is_refused_at_the_deadline(made
     assert [["done", ""]] * 4 == await outcomes(made)
 
 
-async def test_another_users_store_is_denied_by_every_call(
-    made: Path, elsewhere: Elsewhere
-) -> None:
+async def test_another_users_store_is_denied_by_every_call(made: Path, elsewhere: Elsewhere) -> None:
     """Whether it exists or not; a command says so in one line."""
     above = made.parent
     for each in (*made.iterdir(), made, above):

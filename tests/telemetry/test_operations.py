@@ -35,7 +35,7 @@ from tests.telemetry.watched import Watched, attributes_of, own
 OWNER: dict[str, Any] = {"app_name": "app", "user_id": "user"}
 WHO: dict[str, Any] = {**OWNER, "session_id": "session"}
 FILE: dict[str, Any] = {**WHO, "filename": "f"}
-NO_OPERATIONS = {"close", "flush"}
+NO_OPERATIONS = {"close", "flush", "flush_session"}
 
 
 def said(text: str = "hello", **delta: Any) -> Event:
@@ -81,6 +81,7 @@ class Tour:
         yield "get_session_usage", lambda: sessions.get_session_usage(**WHO)
         yield "iter_user_events", lambda: listed(sessions.iter_user_events(**OWNER))
         yield "restore_session", lambda: sessions.restore_session(**WHO, at=Point.position(1))
+        yield "check", lambda: listed(sessions.check(app_name="app"))
         yield "delete_session", lambda: sessions.delete_session(**WHO)
         yield "save_artifact", lambda: artifacts.save_artifact(**FILE, artifact=types.Part(text="new"))
         yield "save_artifact", lambda: artifacts.save_artifact(**FILE, artifact=large_part())
@@ -227,7 +228,7 @@ async def test_every_operation_has_a_span_with_the_counts_of_the_meters(
 
     kinds = (FirestoreSessionService, FirestoreMemoryService, GcsArtifactService)
     theirs = {name for kind in kinds for name in operations_of(kind)}
-    assert theirs == seen | {"remove_garbage"}
+    assert theirs == seen | {"remove_garbage", "repair"}
 
 
 async def test_what_a_collector_does_is_measured(
