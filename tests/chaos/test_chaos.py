@@ -20,6 +20,7 @@ from tests.chaos.report import figures
 from tests.chaos.run import Chaos, Cloud, Settings, look, run
 
 SEED, SECONDS, COMMITS = 21, 12.0, 600
+MEMORIES = f"{WITH_BUCKET}_apps/{APP}/{WITH_BUCKET}_users/{USER}/{WITH_BUCKET}_memories/head"
 
 
 class Store:
@@ -250,6 +251,17 @@ def miscount(store: Store) -> None:
     store.change(path, {"rev": fields["rev"] + 1})
 
 
+def lose_memories(store: Store) -> None:
+    """Empty the tail of a user's memories."""
+    store.change(MEMORIES, {"tail": []})
+
+
+def store_a_memory_twice(store: Store) -> None:
+    """Repeat the newest one."""
+    tail = store.fields(MEMORIES)["tail"]
+    store.change(MEMORIES, {"tail": [*tail, tail[-1]]})
+
+
 def remove_a_version(store: Store) -> None:
     """Delete the first version of an artifact."""
     store.remove_object(f"{APP}/{USER}/shared/report/0")
@@ -302,6 +314,8 @@ def remove_chunks(store: Store) -> None:
         (exchange_the_chain, "header disagrees"),
         (break_a_segments_chain, "segment disagrees"),
         (forget_the_initial_state, "initial state differs"),
+        (lose_memories, "lost"),
+        (store_a_memory_twice, "duplicated"),
         (remove_a_version, "lost"),
         (save_a_version_twice, "duplicated"),
         (exchange_bytes, "other bytes"),
