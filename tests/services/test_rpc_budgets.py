@@ -693,7 +693,7 @@ async def test_an_append_that_merges_after_another_is_two_commits_and_two_reads(
 async def test_the_collector_reads_names_and_the_documents_that_old_payloads_belong_to(
     meter: FirestoreMeter, project: str
 ) -> None:
-    """One query for deletions, one for chunks; one read for what owns them; one commit removes one."""
+    """A query each for deletions, restores, chunks; one read for what owns them; one commit removes one."""
     service = FirestoreSessionService(project=project, limits=SessionLimits(state_value_bytes=10))
     held = await service.create_session(**WHO)  # an initial value stays in use
     await service.append_event(held, event(delta={"large": "x" * 50}))
@@ -705,7 +705,7 @@ async def test_the_collector_reads_names_and_the_documents_that_old_payloads_bel
     await service.remove_garbage(garbage)
 
     # A query that finds nothing is billed as one read; two chunks; the session.
-    assert ({"RunQuery": 2, "BatchGetDocuments": 1}, 4, 0, 0) == cost(finding)
+    assert ({"RunQuery": 3, "BatchGetDocuments": 1}, 5, 0, 0) == cost(finding)
     assert ({"Commit": 1}, 0, 0, 1) == cost(meter.take())
 
 
