@@ -37,7 +37,7 @@ test-core:
 
 # What needs no emulator, no browser, no sandbox, and no more than a few processes.
 quick: python
-	$(BIN)/python $(PYTEST) --dist loadfile --quick tests/unit tests/local tests/services tests/conformance/test_local.py
+	$(BIN)/python $(PYTEST) --dist loadfile --quick tests/unit tests/local tests/conformance/test_local.py
 
 # Each step of each operation goes wrong in every way, on both stores; `make test` lets each go wrong in one.
 every-step:
