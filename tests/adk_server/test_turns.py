@@ -41,7 +41,10 @@ async def serve(
 
     def served(**options: Any) -> FastAPI:
         app = get_fast_api_app(
-            agents_dir=str(AGENTS), session_service_uri=f"firestore+local://{tmp_path}/place", web=False
+            agents_dir=str(AGENTS),
+            session_service_uri=f"firestore+local://{tmp_path}/place",
+            artifact_service_uri="memory://",
+            web=False,
         )
         one_turn_at_a_time(app, **options)
         return app
