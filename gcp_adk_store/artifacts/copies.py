@@ -27,7 +27,7 @@ WHICH: Final = ("at_point", "all", "none")
 
 
 class SessionCopies:
-    """The artifacts of a session that one fork takes over; those of the user are no session's own."""
+    """The artifacts of a session that a fork takes over. Artifacts of the user stay with the user."""
 
     def __init__(
         self,

@@ -330,7 +330,7 @@ def _initial(document: Document) -> Mapping[str, Any] | PayloadRef | None:
 
 
 def _origin(document: Document) -> Origin | None:
-    """Return what a session is a fork of, ``None`` if it is no fork."""
+    """Return the session that this one was forked from; ``None`` if it was created."""
     if "origin" not in document.fields:
         return None
     return Origin(**read_fields(_Origin, document).origin.model_dump())

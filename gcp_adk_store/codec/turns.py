@@ -71,7 +71,7 @@ def turn_fields(turn: Turn) -> dict[str, FieldValue]:
 def ended(turn: Turn | None) -> dict[str, FieldValue]:
     """Return the fields that end a session's *turn* in a commit that changes its history, as a restore does.
 
-    An append of its holder gets TurnLostError from then on. Without a turn it is no field.
+    An append of its holder gets TurnLostError from then on. Without a turn, nothing is to be written.
     """
     return {} if turn is None else {"turn": turn_fields(turn.ended)}
 

@@ -58,5 +58,5 @@ def _described(header: Header) -> list[Fault]:
         except InvalidInputError:
             is_right = False
         if not is_right:
-            found.append(header.fault("FSCK116", name, "is none that a session can be given"))
+            found.append(header.fault("FSCK116", name, "breaks the limits of update_session_info"))
     return found

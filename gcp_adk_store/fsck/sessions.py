@@ -244,7 +244,7 @@ def part_expiry_faults(expiry: Expiry | None, document: Document) -> list[Fault]
         least = max(expiry.at, expiry.parts_at or 0)
         if isinstance(at, datetime) and at.timestamp() >= least:
             return []
-        says = "is before parts_expire_at" if isinstance(at, datetime) else "is no time"
+        says = "is before parts_expire_at" if isinstance(at, datetime) else "is not a time"
         kept = datetime.fromtimestamp(least + PARTS_GRACE_S, UTC)
         repair = setting(document.path, document.update_time, {"expire_at": kept})
     return [Fault(code="FSCK208", path=document.path, item="expire_at", says=says, repair=(repair,))]

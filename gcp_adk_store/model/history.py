@@ -185,8 +185,8 @@ def unknown_state(keys: Iterable[str]) -> InitialStateUnknownError:
     return InitialStateUnknownError(
         f"the session is from format 1, which does not keep a session's initial state: the values of "
         f"{len(names)} state keys at the point are unknown, because events changed them first after it "
-        f"({shown}{', ...' if len(names) > _SHOWN else ''}); choose a later point, or leave these keys out: "
-        'unknown_initial="omit"',
+        f"({shown}{', ...' if len(names) > _SHOWN else ''}); choose a later point; "
+        'get_session_at and fork_session can leave these keys out: unknown_initial="omit"',
         keys=names,
     )
 

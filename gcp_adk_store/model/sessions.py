@@ -165,7 +165,7 @@ class StoredSession:
     inbox: Sequence[str] = ()
     """The messages that wait for a turn, in order; empty in a listing."""
     origin: Origin | None = None
-    """What the session is a fork of, ``None`` if it is no fork."""
+    """The session that it was forked from; ``None`` if it was created."""
     chain_from: int = 0
     """The revision at which its chain begins; 0 in a read without the tail."""
     restores: int = 0

@@ -55,7 +55,7 @@ class AppendMethods(BaseSessionService):
     _behind: Behind
     _durability: Literal["event", "turn"]
     follower: Follower | None
-    """Is told of each stored event once, in their order; what it does is no part of the append."""
+    """Receives each stored event once, in order. An append succeeds also when it fails."""
 
     @operation(limited=False)
     async def append_event(self, session: Session, event: Event) -> Event:

@@ -46,10 +46,10 @@ class DescriptionMethods:
     ) -> SessionInfo:
         """Change a session's title and labels, and return what it is then; 1 commit after 1 read.
 
-        This is no event: the session keeps its place in listings, its ``last_update_time`` and its end. It
-        conflicts with no append: one that comes at the same time, or later through a handle from before, is
-        stored as always, and takes 1 read and 1 commit more, once. Of two changes at the same time, the later
-        one sees the earlier one. Without a change, nothing is written.
+        The session keeps its events, its place in listings, its ``last_update_time`` and its end. Appends
+        do not conflict with this call. The next append through a handle that was read before takes 1 read and
+        1 commit more. Of two changes at the same time, the later one sees the earlier one. Without a change,
+        nothing is written.
 
         Args:
             app_name: As :meth:`create_session` takes it.

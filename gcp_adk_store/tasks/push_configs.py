@@ -1,40 +1,26 @@
 """Store where the news of A2A tasks go, as the push notification config store of ``a2a-sdk``."""
 
 from collections.abc import Sequence
-from functools import partial
-from typing import Self
 
-from google.auth.credentials import Credentials
-
-from gcp_adk_store import settings
-from gcp_adk_store.cloud.auth.credentials import StoreCredentials
-from gcp_adk_store.cloud.firestore.channels import FirestoreClient
-from gcp_adk_store.cloud.firestore.documents import open_documents
 from gcp_adk_store.codec.tasks import TaskLayout, read_config
 from gcp_adk_store.codec.writes import Delete, Document
 from gcp_adk_store.errors import StoredDataError
 from gcp_adk_store.model.expiry import Expiry
-from gcp_adk_store.operations import telemetry
-from gcp_adk_store.operations.bounds import Bounds, operation
-from gcp_adk_store.operations.closing import Closing
-from gcp_adk_store.operations.forks import OfOneProcess
-from gcp_adk_store.operations.limiter import Limiter
-from gcp_adk_store.ports.documents import Documents
-from gcp_adk_store.settings import SessionLimits, StoreSettings
+from gcp_adk_store.operations.bounds import operation
 from gcp_adk_store.tasks.erasure import erase
+from gcp_adk_store.tasks.owned import Opened, OwnedStore
 from gcp_adk_store.tasks.records import new_save_id
 from gcp_adk_store.tasks.sdk import needs_a2a
 
 with needs_a2a():
     from a2a.server.context import ServerCallContext
-    from a2a.server.owner_resolver import OwnerResolver, resolve_user_scope
     from a2a.server.tasks import PushNotificationConfigStore
     from a2a.server.tasks.push_notification_config_store import normalize_push_notification_config
     from a2a.types import TaskPushNotificationConfig
     from google.protobuf.message import DecodeError
 
 
-class FirestorePushNotificationConfigStore(OfOneProcess, Closing, PushNotificationConfigStore):
+class FirestorePushNotificationConfigStore(OwnedStore, PushNotificationConfigStore):
     """The push notification config store of ``a2a-sdk`` on Firestore, or on a local store.
 
     An owner reads, changes and deletes their own configs alone. Configs hold the tokens and credentials of
@@ -44,79 +30,12 @@ class FirestorePushNotificationConfigStore(OfOneProcess, Closing, PushNotificati
     its methods.
     """
 
-    def __init__(
-        self,
-        *,
-        project: str | None = None,
-        database: str = "(default)",
-        prefix: str = "adk",
-        client: FirestoreClient | None = None,
-        credentials: StoreCredentials | Credentials | None = None,
-        ttl_seconds: float | None = None,
-        owner_resolver: OwnerResolver = resolve_user_scope,
-        limits: SessionLimits | None = None,
-    ) -> None:
-        """Prepare the store; nothing is contacted before the first call.
-
-        The arguments are those of :class:`~gcp_adk_store.tasks.FirestoreTaskStore`. A config ends
-        *ttl_seconds* after it was set; by default it stays until it is deleted.
-
-        Raises:
-            InvalidInputError: a name or *ttl_seconds* is malformed.
-        """
-        place = StoreSettings(project=project, database=database, prefix=prefix)
-        limits = limits or SessionLimits()
-        documents = open_documents(
-            project=place.project,
-            database=place.database,
-            credentials=StoreCredentials.of(credentials),
-            client=client,
-            interceptors=(),
-            limits=limits,
-        )
-        self._begin(documents, place.prefix, ttl_seconds, owner_resolver, limits)
-
-    @classmethod
-    def over(
-        cls,
-        documents: Documents,
-        *,
-        prefix: str,
-        ttl_seconds: float | None = None,
-        owner_resolver: OwnerResolver = resolve_user_scope,
-        limits: SessionLimits | None = None,
-    ) -> Self:
-        """Return the store over other *documents* than Firestore's; :meth:`close` closes them.
-
-        Raises:
-            InvalidInputError: *ttl_seconds* is malformed.
-        """
-        store = cls.__new__(cls)
-        store._begin(documents, prefix, ttl_seconds, owner_resolver, limits or SessionLimits())  # noqa: SLF001  # its own class
-        return store
-
-    def _begin(
-        self,
-        documents: Documents,
-        prefix: str,
-        ttl_seconds: float | None,
-        owner_resolver: OwnerResolver,
-        limits: SessionLimits,
-    ) -> None:
-        if ttl_seconds is not None:
-            Expiry.begin(ttl_seconds, now=0)  # refuses an invalid one
-        self._documents = documents
-        self._layout = TaskLayout(prefix)
-        self._ttl_s = ttl_seconds
-        self._owner_of = owner_resolver
-        limiter = partial(Limiter, max_waiting=limits.max_waiting, longest_wait_s=limits.deadline_s)
-        self.bounds = Bounds(
-            FirestorePushNotificationConfigStore,
-            system=telemetry.FIRESTORE,
-            deadlines_s={},
-            limiter=limiter(at_once=limits.max_in_flight),
-            names_ids=settings.names_ids,
-        )
+    def _begin(self, opened: Opened) -> None:
+        super()._begin(opened)
+        if opened.ttl_seconds is not None:
+            Expiry.begin(opened.ttl_seconds, now=0)  # refuses an invalid one
+        self._layout = TaskLayout(opened.prefix)
+        self._ttl_s = opened.ttl_seconds
 
     async def set_info(
         self, task_id: str, notification_config: TaskPushNotificationConfig, context: ServerCallContext
@@ -152,10 +71,6 @@ class FirestorePushNotificationConfigStore(OfOneProcess, Closing, PushNotificati
             OutcomeUnknownError: not answered; calling again is safe.
         """
         await self.delete_push_configs(task_id=task_id, owner=self._owner_of(context), config_id=config_id)
-
-    async def close(self) -> None:
-        """Close own connections; a later call opens them again."""
-        await self._documents.close()
 
     @operation
     async def delete_owner_configs(self, *, owner: str) -> None:
@@ -231,4 +146,6 @@ def _config_of(document: Document) -> TaskPushNotificationConfig | None:
     try:
         return TaskPushNotificationConfig.FromString(body)
     except DecodeError as exc:
-        raise StoredDataError(f"{document.path} is no message of the SDK; upgrade a2a-sdk") from exc
+        raise StoredDataError(
+            f"{document.path} is unreadable for the installed SDK; upgrade a2a-sdk"
+        ) from exc

@@ -1,32 +1,19 @@
 """Store A2A tasks, as the task store of ``a2a-sdk``."""
 
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, Final, Self
+from typing import Any, Final
 
-from google.auth.credentials import Credentials
-
-from gcp_adk_store import settings
-from gcp_adk_store.cloud.auth.credentials import StoreCredentials
-from gcp_adk_store.cloud.firestore.channels import FirestoreClient
-from gcp_adk_store.cloud.firestore.documents import open_documents
 from gcp_adk_store.codec.tasks import TaskHeader, TaskLayout
 from gcp_adk_store.errors import StoredDataError, TaskConflictError
-from gcp_adk_store.operations import telemetry
-from gcp_adk_store.operations.bounds import Bounds, operation
-from gcp_adk_store.operations.closing import Closing
-from gcp_adk_store.operations.forks import OfOneProcess
-from gcp_adk_store.operations.limiter import Limiter
+from gcp_adk_store.operations.bounds import operation
 from gcp_adk_store.operations.lru import Lru
-from gcp_adk_store.ports.documents import Documents
-from gcp_adk_store.settings import SessionLimits, StoreSettings
+from gcp_adk_store.tasks.owned import Opened, OwnedStore
 from gcp_adk_store.tasks.records import TaskRecords, Version
 from gcp_adk_store.tasks.sdk import needs_a2a
 
 with needs_a2a():
     from a2a.server.cluster import ConcurrentTaskModificationError
     from a2a.server.context import ServerCallContext
-    from a2a.server.owner_resolver import OwnerResolver, resolve_user_scope
     from a2a.server.tasks import TaskStore
     from a2a.types import ListTasksRequest, ListTasksResponse, Task, TaskState
     from a2a.utils.constants import DEFAULT_LIST_TASKS_PAGE_SIZE, MAX_LIST_TASKS_PAGE_SIZE
@@ -69,7 +56,7 @@ class ConcurrentTaskError(TaskConflictError, ConcurrentTaskModificationError):
         self.task_id = ""
 
 
-class FirestoreTaskStore(OfOneProcess, Closing, TaskStore):
+class FirestoreTaskStore(OwnedStore, TaskStore):
     """The task store of ``a2a-sdk`` on Firestore, or on a local store, for any number of processes.
 
     Each owner, as the SDK's owner resolver names them, has tasks of their own. An acknowledged save is
@@ -87,87 +74,12 @@ class FirestoreTaskStore(OfOneProcess, Closing, TaskStore):
     for an id or an owner over 1,500 bytes as a Firestore name, in addition to the errors that it names.
     """
 
-    def __init__(
-        self,
-        *,
-        project: str | None = None,
-        database: str = "(default)",
-        prefix: str = "adk",
-        client: FirestoreClient | None = None,
-        credentials: StoreCredentials | Credentials | None = None,
-        ttl_seconds: float | None = None,
-        owner_resolver: OwnerResolver = resolve_user_scope,
-        limits: SessionLimits | None = None,
-    ) -> None:
-        """Prepare the store; nothing is contacted before the first call.
-
-        Args:
-            project: Google Cloud project; by default ``GOOGLE_CLOUD_PROJECT``, then that of the credentials.
-            database: Firestore database id.
-            prefix: Start of the collections' names.
-            client: A ``google.cloud.firestore.AsyncClient`` to use; it stays open.
-            credentials: Credentials of ``google.auth``, or a :class:`~gcp_adk_store.StoreCredentials`; by
-                default those of the environment.
-            ttl_seconds: Seconds after its last save at which a task ends, by Firestore's clock: then it is
-                not found. At most 100 years; by default tasks stay for good.
-            owner_resolver: Returns the owner of a call; by default the name of its user. All callers without
-                authentication are one owner.
-            limits: Deadlines, and the number of operations at a time.
-
-        Raises:
-            InvalidInputError: a name or *ttl_seconds* is malformed.
-        """
-        place = StoreSettings(project=project, database=database, prefix=prefix)
-        limits = limits or SessionLimits()
-        documents = open_documents(
-            project=place.project,
-            database=place.database,
-            credentials=StoreCredentials.of(credentials),
-            client=client,
-            interceptors=(),
-            limits=limits,
+    def _begin(self, opened: Opened) -> None:
+        super()._begin(opened)
+        self._records = TaskRecords(
+            self._documents, TaskLayout(opened.prefix), ttl_seconds=opened.ttl_seconds
         )
-        self._begin(documents, place.prefix, ttl_seconds, owner_resolver, limits)
-
-    @classmethod
-    def over(
-        cls,
-        documents: Documents,
-        *,
-        prefix: str,
-        ttl_seconds: float | None = None,
-        owner_resolver: OwnerResolver = resolve_user_scope,
-        limits: SessionLimits | None = None,
-    ) -> Self:
-        """Return the store over other *documents* than Firestore's; :meth:`close` closes them.
-
-        Raises:
-            InvalidInputError: *ttl_seconds* is malformed.
-        """
-        store = cls.__new__(cls)
-        store._begin(documents, prefix, ttl_seconds, owner_resolver, limits or SessionLimits())  # noqa: SLF001  # its own class
-        return store
-
-    def _begin(
-        self,
-        documents: Documents,
-        prefix: str,
-        ttl_seconds: float | None,
-        owner_resolver: OwnerResolver,
-        limits: SessionLimits,
-    ) -> None:
-        self._documents = documents
-        self._records = TaskRecords(documents, TaskLayout(prefix), ttl_seconds=ttl_seconds)
-        self._owner_of = owner_resolver
         self._known = Lru[int, _Known](_KNOWN_BYTES, size_of=lambda known: known.size)
-        limiter = partial(Limiter, max_waiting=limits.max_waiting, longest_wait_s=limits.deadline_s)
-        self.bounds = Bounds(
-            FirestoreTaskStore,
-            system=telemetry.FIRESTORE,
-            deadlines_s={},
-            limiter=limiter(at_once=limits.max_in_flight),
-            names_ids=settings.names_ids,
-        )
 
     async def save(self, task: Task, context: ServerCallContext) -> None:
         """Store *task* as a whole for the owner of *context*; 1 commit, of a large task too.
@@ -207,8 +119,8 @@ class FirestoreTaskStore(OfOneProcess, Closing, TaskStore):
         ``total_size`` counts all chosen tasks, so each call reads the headers of all tasks of the owner.
 
         Raises:
-            InvalidParamsError: the SDK's: the page's size is not from 1 to 100, or the page token is none of
-                this method.
+            InvalidParamsError: the SDK's: the page's size is not from 1 to 100, or another method made the
+                page token.
         """
         size = params.page_size or DEFAULT_LIST_TASKS_PAGE_SIZE
         if not 1 <= size <= MAX_LIST_TASKS_PAGE_SIZE:
@@ -222,10 +134,6 @@ class FirestoreTaskStore(OfOneProcess, Closing, TaskStore):
             OutcomeUnknownError: not answered; calling again is safe.
         """
         await self.delete_task(task_id=task_id, owner=self._owner_of(context))
-
-    async def close(self) -> None:
-        """Close own connections; a later call opens them again."""
-        await self._documents.close()
 
     @operation
     async def delete_owner_tasks(self, *, owner: str) -> None:
@@ -317,7 +225,7 @@ def _task_of(body: bytes) -> Task:
     try:
         return Task.FromString(body)
     except DecodeError as exc:
-        raise StoredDataError("a stored task is no message of the SDK; upgrade a2a-sdk") from exc
+        raise StoredDataError("a stored task cannot be read by the installed SDK; upgrade a2a-sdk") from exc
 
 
 def _header_of(task: Task) -> TaskHeader:

@@ -140,7 +140,7 @@ class MemoryServiceConformance:
     async def test_events_without_content_are_accepted(
         self, memory_service: BaseMemoryService, user: Ids
     ) -> None:
-        """They are no memories."""
+        """They are not remembered."""
         await memory_service.add_session_to_memory(_session(user, "a", Event(author="user"), _said("a dog")))
 
         assert 1 == len((await memory_service.search_memory(**user, query="dog")).memories)
