@@ -4,7 +4,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from gcp_adk_store.extras import how_to_install
+from gcp_adk_store.imports import how_to_install
 
 
 @contextmanager

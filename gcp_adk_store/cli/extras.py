@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from gcp_adk_store.cli.failures import CannotLookError
-from gcp_adk_store.extras import how_to_install
+from gcp_adk_store.imports import how_to_install
 
 _PYDANTIC = (2, 11)
 

@@ -5,7 +5,7 @@ from collections import Counter
 from functools import cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from gcp_adk_store.extras import how_to_install
+from gcp_adk_store.imports import how_to_install
 
 if TYPE_CHECKING:
     import regex

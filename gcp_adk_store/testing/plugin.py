@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gcp_adk_store.extras import how_to_install
+from gcp_adk_store.imports import how_to_install
 from gcp_adk_store.testing import emulators
 from gcp_adk_store.testing.buckets import create_bucket
 

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from gcp_adk_store.lazy import importer
+from gcp_adk_store.imports import importer
 
 if TYPE_CHECKING:
     from gcp_adk_store.turns.plugin import TurnPlugin

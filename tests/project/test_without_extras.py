@@ -87,7 +87,7 @@ def test_the_package_imports_without_any_extra() -> None:
     first, imported = json.loads(run.stdout)
     assert [name for name in first if name.partition(".")[0] not in sys.stdlib_module_names] == [
         "gcp_adk_store",
-        "gcp_adk_store.lazy",
+        "gcp_adk_store.imports",
     ]
     assert {"sessions", "artifacts", "store"} <= set(imported)
     assert not {"ces", "cli", "testing", "costs"} & set(imported)

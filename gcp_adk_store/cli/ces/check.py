@@ -20,7 +20,7 @@ from gcp_adk_store.cli.failures import CannotLookError
 from gcp_adk_store.cli.screen import cell, show
 from gcp_adk_store.cli.terminal import visible
 from gcp_adk_store.errors import StoreError
-from gcp_adk_store.extras import how_to_install
+from gcp_adk_store.imports import how_to_install
 
 if TYPE_CHECKING:
     from gcp_adk_store.ces.apps.findings import Finding

@@ -1,4 +1,4 @@
-"""Import the names of a package at their first use.
+"""Import the names of a package at their first use, and name the command that installs an extra.
 
 Some that import a package need little of it: pytest loads this one's plugin in every run of its environment,
 the emulators and the guest of user code lie below, and the log formatter needs no server. They do not wait
@@ -25,3 +25,12 @@ def importer(package: str, homes: Mapping[str, Sequence[str]]) -> Callable[[str]
         return getattr(importlib.import_module(f"{package}.{home_of[name]}"), name)
 
     return __getattr__
+
+
+def how_to_install(extra: str) -> str:
+    """Return the command that installs *extra*.
+
+    It names the path of a clone: the package index does not have this package, and a stranger may take its
+    name there.
+    """
+    return f"pip install '.[{extra}]' in a clone of its repository"
