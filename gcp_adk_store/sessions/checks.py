@@ -141,7 +141,7 @@ class Checker:
         faults = payloads.chunk_faults(layout, owner, found, held.chunks, expiry=None, before=before)
         in_bucket = self._storage.payloads.in_bucket
         if in_bucket is not None and found:
-            objects = await in_bucket.of_owner(owner)
+            objects = await in_bucket.of(owner)
             faults += payloads.object_faults(found, objects, before=0.0)  # those unused come at the end
         reading = Reading(self._storage, owner)
         if full:

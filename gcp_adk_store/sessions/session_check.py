@@ -228,7 +228,7 @@ class SessionLook:
             ref.place is PayloadPlace.BUCKET for ref in references_
         )
         if in_bucket is not None and uses_bucket:
-            objects = await in_bucket.of_owner(self._owner)
+            objects = await in_bucket.of(self._owner)
             self.faults += payloads.object_faults(references_, objects, before=self._before)
         if self._full:
             await read_all(self._reading, references_)
