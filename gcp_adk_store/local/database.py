@@ -10,8 +10,9 @@ import sqlite3
 import threading
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -19,6 +20,7 @@ from typing import Final, Literal, TypeVar
 
 from gcp_adk_store.errors import ForkedProcessError, InvalidInputError, UnavailableError
 from gcp_adk_store.local import failures
+from gcp_adk_store.local.snapshots import Reading, Snapshot
 from gcp_adk_store.local.tables import APPLICATION_ID, FORMAT, TABLES
 from gcp_adk_store.operations import forks
 from gcp_adk_store.operations.forks import OfOneProcess
@@ -133,6 +135,21 @@ class Database(OfOneProcess):
         """
         return await self._run(self._writers, work, "BEGIN IMMEDIATE")
 
+    @asynccontextmanager
+    async def snapshot(self) -> AsyncIterator[Reading]:
+        """Return reads of the file as it is now, over a connection of their own.
+
+        A database in memory has one connection: its content is copied.
+
+        Raises:
+            InvalidInputError, AccessDeniedError, UnavailableError, StoredDataError: as :meth:`read`.
+        """
+        connection = await self.read(self._begin_snapshot)
+        try:
+            yield Snapshot(self.submit, connection.sql, self._path)
+        finally:
+            self._drop(connection)
+
     async def close(self) -> None:
         """Let running calls finish, then close the file; a later call opens it again."""
         with self._changed:
@@ -151,7 +168,7 @@ class Database(OfOneProcess):
         while True:
             permit = await limiter.acquire()
             try:
-                future = self._submit(partial(self._transact, work, start))
+                future = self.submit(partial(self._attempt, work, start))
             except BaseException:
                 limiter.release(permit)
                 raise
@@ -169,7 +186,8 @@ class Database(OfOneProcess):
                 raise failure from held.cause
             await asyncio.sleep(jitter(tried, longest_s=_LONGEST_PAUSE_S))
 
-    def _submit(self, call: Callable[[], T]) -> "Future[T]":
+    def submit(self, call: Callable[[], T]) -> "Future[T]":
+        """Run *call* on a thread of this object, unless a fork is about to begin."""
         if self._is_lost:
             raise ForkedProcessError(
                 f"{self._path} was in use when this process forked; fork earlier, or close before the fork"
@@ -179,21 +197,21 @@ class Database(OfOneProcess):
                 # In memory, one connection has all data, so one thread uses it.
                 number = 1 if self._path is None else _READERS + 1
                 self._threads = ThreadPoolExecutor(number, thread_name_prefix="adk_store_local")
-            return self._threads.submit(call)
+            return self._threads.submit(self._counted, call)
 
-    def _transact(self, work: Callable[[sqlite3.Connection], T], start: str) -> T:
-        """Run *work* in a transaction, in this thread, unless a fork is about to begin."""
+    def _counted(self, call: Callable[[], T]) -> T:
         with self._changed:
             self._changed.wait_for(lambda: self._may_run)
             self._running += 1
         try:
-            return self._attempt(work, start)
+            return call()
         finally:
             with self._changed:
                 self._running -= 1
                 self._changed.notify_all()
 
     def _attempt(self, work: Callable[[sqlite3.Connection], T], start: str) -> T:
+        """Run *work* in a transaction, in this thread."""
         committing = False
         connection = None
         try:
@@ -216,6 +234,22 @@ class Database(OfOneProcess):
             raise
         self._give_back(connection)
         return result
+
+    def _begin_snapshot(self, sql: sqlite3.Connection) -> "_Connection":
+        other = _connect(self._path)
+        with self._changed:
+            self._open.add(connection := _Connection(other, None))
+        try:
+            if self._path is None:
+                sql.backup(other)
+            other.execute("BEGIN")
+            other.execute(
+                "SELECT time FROM commits"
+            ).fetchall()  # a transaction's snapshot is that of its first read
+        except BaseException:
+            self._drop(connection)
+            raise
+        return connection
 
     def _take(self) -> "_Connection":
         """Return an idle connection to the file that has the path now, or a new one."""
