@@ -1,6 +1,6 @@
 """The port for documents: what the session service requires of a database."""
 
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
 from typing import Protocol
 
 from gcp_adk_store.codec.writes import Delete, Document, Page, Write, Written
@@ -91,6 +91,19 @@ class Documents(Protocol):
 
         Raises:
             UnavailableError, NotProvisionedError, AccessDeniedError: as :meth:`get`.
+        """
+        ...
+
+    def watch(self, path: str) -> AsyncGenerator[Document | None]:
+        """Yield the document at *path* as it is now, and after each change; ``None`` while it is missing.
+
+        Each yielded document is the newest, and not older than the one before; versions that follow each
+        other quickly may be left out. The generator goes on until it is closed.
+
+        Raises:
+            UnavailableError: the connection was lost, and the database did not answer before the deadline.
+            NotProvisionedError, AccessDeniedError: as :meth:`get`.
+            StoreError: :meth:`close` was called meanwhile.
         """
         ...
 

@@ -1,6 +1,6 @@
 """Read and write documents as plain values, with one RPC per call."""
 
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -23,6 +23,7 @@ from gcp_adk_store.cloud.firestore.channels import (
     Connection,
     FirestoreClient,
 )
+from gcp_adk_store.cloud.firestore.listening import listen
 from gcp_adk_store.cloud.translation import translated
 from gcp_adk_store.codec.writes import Delete, Document, Page, Write, Written, has_few_keys
 from gcp_adk_store.operations import telemetry
@@ -32,9 +33,6 @@ from gcp_adk_store.settings import SessionLimits
 
 _WRITES_PER_COMMIT: Final = 500
 """Keeps each commit of a deletion far below 4 MiB, with paths of up to 6 kB."""
-
-_LARGE_BYTES: Final = 128 * 1024
-"""A document over this size may hold so many fields that its conversion blocks for several milliseconds."""
 
 
 class ServerClock:
@@ -69,6 +67,7 @@ class Documents:
         self.clock = ServerClock()
         self.deadline_s = limits.deadline_s
         self._connects = connects
+        self._closings = 0
         self._policy = retry.RetryPolicy(attempt_s=limits.rpc_timeout_s, deadline_s=limits.deadline_s)
 
     async def commit(
@@ -145,6 +144,16 @@ class Documents:
             )
             return await self._stream(connection, connection.run_query, request, result="document")
 
+    def watch(self, path: str) -> AsyncGenerator[Document | None]:
+        """As the port, in one RPC that stays open."""
+        return listen(
+            self._connects,
+            path,
+            clock=self.clock,
+            policy=self._policy,
+            closings=lambda: self._closings,
+        )
+
     async def _stream(self, connection: Connection, rpc: Any, request: Any, *, result: str) -> list[Document]:
         """Return the documents that *rpc* answers with, each in the field *result* of a message."""
 
@@ -171,6 +180,7 @@ class Documents:
 
     async def close(self) -> None:
         """As the port."""
+        self._closings += 1
         await self._connects.close()
 
 
@@ -193,7 +203,7 @@ def open_documents(
 
 
 async def _read(message: Any, *, root: str, read_time: float) -> Document:
-    light = message.ByteSize() <= _LARGE_BYTES
+    light = message.ByteSize() <= values.LARGE_BYTES
     return await apart(partial(values.from_document, message, root=root, read_time=read_time), light=light)
 
 
