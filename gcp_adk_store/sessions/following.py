@@ -1,21 +1,16 @@
 """Follow a session: tell its versions as others change it, and end when it is not the same one any more."""
 
-import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
-from contextlib import aclosing, asynccontextmanager
-from typing import TypeAlias
+from collections.abc import AsyncGenerator
 
 from gcp_adk_store.codec.stored import read_session
-from gcp_adk_store.codec.writes import Document
 from gcp_adk_store.errors import SessionConflictError, SessionMissingError
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.sessions import EventPlace, StoredSession
 from gcp_adk_store.operations import telemetry
+from gcp_adk_store.operations.steps import stepping
 from gcp_adk_store.sessions.completion import decoded
 from gcp_adk_store.sessions.reader import NOT_FOUND
 from gcp_adk_store.sessions.storage import SessionStorage
-
-_Step: TypeAlias = Callable[[float | None], Awaitable[tuple[Document | None, bool]]]
 
 
 async def versions(storage: SessionStorage, key: SessionKey) -> AsyncGenerator[StoredSession]:
@@ -32,15 +27,15 @@ async def versions(storage: SessionStorage, key: SessionKey) -> AsyncGenerator[S
     """
     documents, path = storage.documents, storage.layout.session(key)
     last: StoredSession | None = None
-    async with aclosing(documents.watch(path)) as changes, _steps(changes) as step:
+    async with stepping(documents.watch(path)) as step:
         while True:
             left_s = None
             if last is not None and last.expiry is not None:
                 left_s = max(0.0, last.expires_at - documents.clock.now())
             with telemetry.idle():
-                document, has_come = await step(left_s)
-            if not has_come:  # perhaps others appended just before it expired
-                (document,) = await documents.get([path])
+                come = await step(left_s)
+            # At the end of its life it is read once more: perhaps others appended just before.
+            (document,) = come if come is not None else await documents.get([path])
             stored = None if document is None else await decoded(read_session, document)
             if stored is None or stored.has_expired:
                 raise SessionMissingError(
@@ -48,36 +43,10 @@ async def versions(storage: SessionStorage, key: SessionKey) -> AsyncGenerator[S
                 )
             if last is not None:
                 _require_same(last, stored)
-            if has_come or (last is not None and stored.update_time != last.update_time):
-                yield stored
+            is_new = last is None or stored.update_time != last.update_time
             last = stored
-
-
-@asynccontextmanager
-async def _steps(changes: AsyncGenerator[Document | None]) -> AsyncIterator[_Step]:
-    """Return a function that waits for the next of *changes*, for so many seconds, and says if it came."""
-    pending: asyncio.Task[Document | None] | None = None
-
-    async def following() -> Document | None:
-        return await anext(changes)
-
-    async def step(timeout_s: float | None) -> tuple[Document | None, bool]:
-        nonlocal pending
-        pending = pending or asyncio.create_task(following())
-        done, _ = await asyncio.wait({pending}, timeout=timeout_s)
-        if not done:
-            return None, False
-        come, pending = pending, None
-        return come.result(), True
-
-    try:
-        yield step
-    finally:
-        if pending is not None:
-            pending.cancel()
-            await asyncio.wait({pending})
-            if not pending.cancelled():
-                pending.exception()  # nobody asks for it any more
+            if is_new:
+                yield stored
 
 
 def place_after(last: StoredSession, place: EventPlace, now: StoredSession) -> EventPlace:
