@@ -1,7 +1,7 @@
 """Read and write documents in a SQLite file as Firestore does: atomically, with its order and its limits."""
 
 import sqlite3
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -17,6 +17,7 @@ from gcp_adk_store.local.queries import Candidate, Query
 from gcp_adk_store.local.snapshots import Reading
 from gcp_adk_store.local.spelling import Spelled
 from gcp_adk_store.local.sweep import Sweeper
+from gcp_adk_store.local.watching import Watchers
 from gcp_adk_store.operations import telemetry
 from gcp_adk_store.operations.operation import part_of
 from gcp_adk_store.ports.refusals import ConditionFailedError, TargetExistsError
@@ -109,6 +110,7 @@ class LocalDocuments(LocalReads):
         super().__init__(database, limits.deadline_s)
         self._database = database
         self._sweeper = sweeper
+        self._watchers = Watchers()
 
     async def commit(
         self,
@@ -131,9 +133,12 @@ class LocalDocuments(LocalReads):
         changes.require_consistent(writes)
         size = weights.require_commit(writes)
         now = int(self.clock.now() * _MICROS)
-        return await self._call(
-            self._database.write, partial(_commit, writes=writes, keys=keys, now=now), size
-        )
+        try:
+            return await self._call(
+                self._database.write, partial(_commit, writes=writes, keys=keys, now=now), size
+            )
+        finally:  # also if it is cancelled: a commit that has begun completes
+            self._watchers.tell(keys)
 
     async def commit_all(self, writes: Sequence[Write | Delete]) -> None:
         """As the port, with 500 writes a commit."""
@@ -146,8 +151,32 @@ class LocalDocuments(LocalReads):
         async with self._database.snapshot() as snapshot:
             yield LocalReads(snapshot, self.deadline_s)
 
+    async def watch(self, path: str) -> AsyncGenerator[Document | None]:
+        """As the port, by a look at the document's time after each commit of this object.
+
+        For commits of others there are looks every 0.05 s, and less and less often, down to 2 in a second,
+        while nothing changes. A database in memory has no others.
+
+        Raises:
+            UnavailableError, AccessDeniedError, StoredDataError: as :meth:`commit`.
+        """
+        key = document_key(path)
+        seen: int | None = None  # 0 stands for a missing document
+        with self._watchers.of(key, is_shared=self._database.path is not None) as watcher:
+            while True:
+                with part_of(self.deadline_s):
+                    reader = _Reader(None, self.clock.now())
+                    look = partial(_if_changed, key=key, seen=seen, reader=reader)
+                    time, document = await self._database.read(look)
+                if time != seen:
+                    telemetry.count_rpc(lambda: len(key))
+                    yield document
+                await watcher.changed(may_wait_longer=time == seen)
+                seen = time
+
     async def close(self) -> None:
         """Close the file; a later call opens it again."""
+        self._watchers.close()
         await self._database.close()
 
 
@@ -303,6 +332,15 @@ def _read(
         (content,) = sql.execute("SELECT content FROM documents WHERE id = ?", (row_id,)).fetchone()
         spelled = spelled._replace(content=content)
     return spelling.read(spelled, what=what)
+
+
+def _if_changed(
+    sql: sqlite3.Connection, *, key: bytes, seen: int | None, reader: _Reader
+) -> tuple[int, Document | None]:
+    """Return the time of a document, and the document unless its time is the one that was *seen*."""
+    found = sql.execute("SELECT update_time FROM documents WHERE key = ?", (key,)).fetchone()
+    time = 0 if found is None else int(found[0])
+    return time, None if time == seen else reader.at(sql, key)
 
 
 def _found(sql: sqlite3.Connection, *, query: Query, page: Page | None, reader: _Reader) -> list[Document]:

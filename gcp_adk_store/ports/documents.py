@@ -1,6 +1,6 @@
 """The port for documents: what the session service requires of a database."""
 
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
@@ -107,6 +107,19 @@ class Documents(Reads, Protocol):
 
         Raises:
             StoreError: by a read of a snapshot that is older than an hour.
+        """
+        ...
+
+    def watch(self, path: str) -> AsyncGenerator[Document | None]:
+        """Yield the document at *path* as it is now, and after each change; ``None`` while it is missing.
+
+        Each yielded document is the newest, and not older than the one before; versions that follow each
+        other quickly may be left out. The generator goes on until it is closed.
+
+        Raises:
+            UnavailableError: the connection was lost, and the database did not answer before the deadline.
+            NotProvisionedError, AccessDeniedError: as :meth:`get`.
+            StoreError: :meth:`close` was called meanwhile.
         """
         ...
 

@@ -1,7 +1,7 @@
 """Read and write documents as plain values, with one RPC per call."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, Final
@@ -25,6 +25,7 @@ from gcp_adk_store.cloud.firestore.channels import (
     Connection,
     FirestoreClient,
 )
+from gcp_adk_store.cloud.firestore.listening import listen
 from gcp_adk_store.cloud.translation import translated
 from gcp_adk_store.codec.writes import Delete, Document, Page, Write, Written, has_few_keys
 from gcp_adk_store.errors import StoreError
@@ -38,9 +39,6 @@ _WRITES_PER_COMMIT: Final = 500
 
 _SNAPSHOT_S: Final = 3600
 """Firestore answers reads at a time within the last hour."""
-
-_LARGE_BYTES: Final = 128 * 1024
-"""A document over this size may hold so many fields that its conversion blocks for several milliseconds."""
 
 
 class ServerClock:
@@ -162,6 +160,7 @@ class Documents(Reads):
     def __init__(self, connects: Channels | BorrowedChannel, limits: SessionLimits) -> None:
         policy = retry.RetryPolicy(attempt_s=limits.rpc_timeout_s, deadline_s=limits.deadline_s)
         super().__init__(connects, policy, ServerClock())
+        self._closings = 0
 
     async def commit(
         self, writes: Sequence[Write | Delete], *, repeatable_when_unanswered: bool
@@ -203,8 +202,19 @@ class Documents(Reads):
         """As the port: the first answer tells the time that the next reads ask for."""
         yield _Snapshot(self._connects, self._policy, self.clock)
 
+    def watch(self, path: str) -> AsyncGenerator[Document | None]:
+        """As the port, in one RPC that stays open."""
+        return listen(
+            self._connects,
+            path,
+            clock=self.clock,
+            policy=self._policy,
+            closings=lambda: self._closings,
+        )
+
     async def close(self) -> None:
         """As the port."""
+        self._closings += 1
         await self._connects.close()
 
 
@@ -252,7 +262,7 @@ def open_documents(
 
 
 async def _document(message: Any, *, root: str, read_time: float) -> Document:
-    light = message.ByteSize() <= _LARGE_BYTES
+    light = message.ByteSize() <= values.LARGE_BYTES
     return await apart(partial(values.from_document, message, root=root, read_time=read_time), light=light)
 
 
