@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from gcp_adk_store.fsck.faults import Fault
     from gcp_adk_store.memory.searches import FoundMemory, MemoryPage
     from gcp_adk_store.memory.service import FirestoreMemoryService
+    from gcp_adk_store.model.erasures import Erased, ErasureProgress, ErasureReceipt, Recovery
     from gcp_adk_store.model.garbage import Garbage, GarbageKind
     from gcp_adk_store.model.history import Point
     from gcp_adk_store.model.session_info import SessionInfo, SessionOrigin
@@ -61,6 +62,9 @@ __all__ = [
     "ArtifactReader",
     "CloudLoggingFormatter",
     "CredentialsError",
+    "Erased",
+    "ErasureProgress",
+    "ErasureReceipt",
     "Fault",
     "FirestoreMemoryService",
     "FirestoreSessionService",
@@ -82,6 +86,7 @@ __all__ = [
     "PointMissingError",
     "PromptTask",
     "PromptTemplateError",
+    "Recovery",
     "SessionBusyError",
     "SessionConflictError",
     "SessionEvent",
@@ -133,6 +138,7 @@ __getattr__ = importer(
         "fsck.faults": ("Fault",),
         "memory.searches": ("FoundMemory", "MemoryPage"),
         "memory.service": ("FirestoreMemoryService",),
+        "model.erasures": ("Erased", "ErasureProgress", "ErasureReceipt", "Recovery"),
         "model.garbage": ("Garbage", "GarbageKind"),
         "model.history": ("Point",),
         "model.session_info": ("SessionInfo", "SessionOrigin"),

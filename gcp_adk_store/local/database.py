@@ -133,6 +133,15 @@ class Database(OfOneProcess):
         """
         return await self._run(self._writers, work, "BEGIN IMMEDIATE")
 
+    async def compact(self) -> None:
+        """Write the file anew, without pages that were freed, and empty its log.
+
+        Raises:
+            UnavailableError: others use the file until the deadline, or the disk is full or fails.
+            AccessDeniedError, StoredDataError, ForkedProcessError: as :meth:`read`.
+        """
+        await self._run(self._writers, _compact, "")
+
     async def close(self) -> None:
         """Let running calls finish, then close the file; a later call opens it again."""
         with self._changed:
@@ -144,7 +153,7 @@ class Database(OfOneProcess):
         self,
         limiter: Limiter,
         work: Callable[[sqlite3.Connection], T],
-        start: Literal["BEGIN", "BEGIN IMMEDIATE"],
+        start: Literal["BEGIN", "BEGIN IMMEDIATE", ""],
     ) -> T:
         ends_at = time.monotonic() + at_most(_LONGEST_WAIT_S)
         tried = 0
@@ -182,7 +191,7 @@ class Database(OfOneProcess):
             return self._threads.submit(call)
 
     def _transact(self, work: Callable[[sqlite3.Connection], T], start: str) -> T:
-        """Run *work* in a transaction, in this thread, unless a fork is about to begin."""
+        """Run *work* in this thread, in a transaction if *start* begins one; never while a fork begins."""
         with self._changed:
             self._changed.wait_for(lambda: self._may_run)
             self._running += 1
@@ -199,10 +208,12 @@ class Database(OfOneProcess):
         try:
             connection = self._take()
             sql = connection.sql
-            sql.execute(start)
+            if start:
+                sql.execute(start)
             result = work(sql)
-            committing = start != "BEGIN"
-            sql.execute("COMMIT")
+            if start:
+                committing = start != "BEGIN"
+                sql.execute("COMMIT")
         except sqlite3.Error as exc:
             self._give_back(connection, broken=not failures.is_locked(exc))
             if failures.is_locked(exc):
@@ -282,6 +293,16 @@ class _HeldError(Exception):
     def __init__(self, cause: sqlite3.Error) -> None:
         super().__init__(cause)
         self.cause = cause
+
+
+def _compact(sql: sqlite3.Connection) -> None:
+    sql.execute("VACUUM")
+    busy, *_ = sql.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    if busy:
+        held = sqlite3.OperationalError("others read the file")
+        held.sqlite_errorcode = sqlite3.SQLITE_BUSY
+        held.sqlite_errorname = "SQLITE_BUSY"
+        raise held
 
 
 def _close_all(connections: set[_Connection]) -> None:

@@ -121,6 +121,15 @@ class LocalDocuments:
         work = partial(_found, query=query, page=page, reader=reader)
         return await self._call(self._database.read, work, len(parent) + len(collection))
 
+    async def scrub(self) -> None:
+        """As the port: the file is written anew, without the pages of removed documents.
+
+        Raises:
+            UnavailableError, AccessDeniedError, StoredDataError: as :meth:`commit`.
+        """
+        with part_of(self.deadline_s):
+            await self._database.compact()
+
     async def close(self) -> None:
         """Close the file; a later call opens it again."""
         await self._database.close()

@@ -138,6 +138,7 @@ class Documents:
             request = values.PbRunQueryRequest(
                 parent=f"{root}/{parent}" if parent else root,
                 structured_query={
+                    # An empty id is that of every collection.
                     "from_": [{"collection_id": collection, "all_descendants": all_descendants}],
                     "select": select,
                     **({} if page is None else values.to_page(page, root=root)),
@@ -168,6 +169,9 @@ class Documents:
             return found
 
         return await retry.call(attempt, policy=self._policy, repeatable_when_unanswered=True)
+
+    async def scrub(self) -> None:
+        """As the port: it does nothing."""
 
     async def close(self) -> None:
         """As the port."""
