@@ -1,6 +1,7 @@
 """Do what concerns the sessions and the artifacts of a store together."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import aclosing
 from typing import Literal
 
 from google.adk.sessions import Session
@@ -220,7 +221,7 @@ class StoreMethods:
         dry_run: bool = False,
         task_owner: str | None = None,
         quiet_s: float = 0.0,
-    ) -> AsyncIterator[ErasureProgress | ErasureReceipt]:
+    ) -> AsyncGenerator[ErasureProgress | ErasureReceipt, None]:
         """Erase all that the store holds of a user of an app; yield the progress, and the receipt at the end.
 
         These are sessions with their events, state, segments and payloads, also rests of sessions that are
@@ -252,10 +253,12 @@ class StoreMethods:
             InvalidInputError: an id or *quiet_s* is invalid; nothing was erased.
         """
         erasure = UserErasure(self._sessions, self._artifacts, self._recovery)
-        async for step in erasure.erase_user(
+        given = erasure.erase_user(
             app_name=app_name, user_id=user_id, dry_run=dry_run, task_owner=task_owner, quiet_s=quiet_s
-        ):
-            yield step
+        )
+        async with aclosing(given) as steps:
+            async for step in steps:
+                yield step
 
     async def delete_session(
         self, *, app_name: str, user_id: str, session_id: str, artifacts: bool = False

@@ -2,7 +2,8 @@
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import aclosing
 from dataclasses import replace
 from functools import partial
 from typing import Final
@@ -49,6 +50,9 @@ _AT_ONCE: Final = 32
 _NO_TASKS: Final = "A2A tasks, which belong to owners: pass task_owner"
 _NO_OWNER: Final = "{} payloads that do not say whose they are"
 
+Found = tuple[str, Tally, Callable[[], Awaitable[None]]]
+"""Where something is, how much, and what removes it."""
+
 RecoveryOf = Callable[[float], Awaitable[Recovery]]
 """Returns what can be recovered of data that was removed at a time."""
 
@@ -82,7 +86,7 @@ class UserErasure:
         dry_run: bool = False,
         task_owner: str | None = None,
         quiet_s: float = 0.0,
-    ) -> AsyncIterator[ErasureProgress | ErasureReceipt]:
+    ) -> AsyncGenerator[ErasureProgress | ErasureReceipt, None]:
         """As :meth:`gcp_adk_store.Store.erase_user`."""
         key = UserKey(app=app_name, user=user_id)
         require_quiet(quiet_s)
@@ -107,8 +111,9 @@ class UserErasure:
                 not_covered=run.not_covered,
             )
             return
-        async for step in run.erase(quiet_s):
-            yield step
+        async with aclosing(run.erase(quiet_s)) as steps:
+            async for step in steps:
+                yield step
 
     async def subject(self, key: UserKey) -> str:
         """Return the name of a user in intents and receipts; the first call of a store makes its key."""
@@ -157,7 +162,7 @@ class _Run:
         unowned = (_NO_OWNER.format(self._unowned),) if self._unowned else ()
         return (*NOT_COVERED, *tasks, *unowned)
 
-    async def erase(self, quiet_s: float) -> AsyncIterator[ErasureProgress | ErasureReceipt]:
+    async def erase(self, quiet_s: float) -> AsyncGenerator[ErasureProgress | ErasureReceipt, None]:
         """Erase in passes until one finds nothing, not before *quiet_s* have gone by; then the receipt."""
         clock = self._documents.clock
         self._subject = await self._erasure.subject(self._key)
@@ -166,11 +171,10 @@ class _Run:
         for number in range(1, MAX_PASSES + 1):
             empty_at = clock.now()
             is_empty = True
-            async for stage, more, remove in self.find():
+            async for stage, _, remove in self.find():
                 is_empty = False
                 await remove()
                 yield ErasureProgress(stage=stage, passes=number, found=self._intent.erased)
-                del more
             if is_empty and empty_at >= quiet_at:
                 break
             await self._commit([], {}, passes=1)
@@ -201,7 +205,7 @@ class _Run:
             not_covered=self.not_covered,
         )
 
-    async def find(self) -> AsyncIterator[tuple[str, Tally, Callable[[], Awaitable[None]]]]:
+    async def find(self) -> AsyncIterator[Found]:
         """Yield what there is: where, how much, and what removes it."""
         for root in (self._user, *([self._owner] if self._owner is not None else [])):
             async for each in self._documents_below(root):
@@ -230,9 +234,7 @@ class _Run:
 
         return removed
 
-    async def _documents_below(
-        self, root: str
-    ) -> AsyncIterator[tuple[str, Tally, Callable[[], Awaitable[None]]]]:
+    async def _documents_below(self, root: str) -> AsyncIterator[Found]:
         """Yield the document at *root*, then all documents below it, also below those that are gone."""
         found = [each for each in await self._documents.get([root]) if each is not None]
         if found:
@@ -258,7 +260,7 @@ class _Run:
                 )
         return configs
 
-    def _batch(self, found: Sequence[Document]) -> tuple[str, Tally, Callable[[], Awaitable[None]]]:
+    def _batch(self, found: Sequence[Document]) -> Found:
         tally = counted(self._storage.layout.prefix, found)
         deletes = [Delete(path=document.path) for document in found]
         return "documents", tally, lambda: self._commit(deletes, tally)

@@ -298,7 +298,8 @@ def _read(
 
 
 def _found(sql: sqlite3.Connection, *, query: Query, page: Page | None, reader: _Reader) -> list[Document]:
-    rows = sql.execute(query.sql, query.parameters)
+    # All at once: a statement that an error leaves halfway holds its snapshot as long as the error lives.
+    rows = sql.execute(query.sql, query.parameters).fetchall()
     if page is None or (page.field is None and not page.filters):
         return [reader.document(sql, row) for row in rows]
     names = (page.field, *(each.field for each in page.filters))
