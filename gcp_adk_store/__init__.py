@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from gcp_adk_store.model.erasures import Erased, ErasureProgress, ErasureReceipt, Recovery
     from gcp_adk_store.model.garbage import Garbage, GarbageKind
     from gcp_adk_store.model.history import Point
+    from gcp_adk_store.model.proofs import HistoryBreak, HistoryProof
     from gcp_adk_store.model.session_info import SessionInfo, SessionOrigin
     from gcp_adk_store.model.usage import ModelUsage, SessionUsage, TokenUsage, TurnUsage
     from gcp_adk_store.sessions.histories import UserEvent
@@ -73,6 +74,8 @@ __all__ = [
     "Garbage",
     "GarbageKind",
     "GcsArtifactService",
+    "HistoryBreak",
+    "HistoryProof",
     "InitialStateUnknownError",
     "InvalidInputError",
     "MemoryLimits",
@@ -138,6 +141,7 @@ __getattr__ = importer(
         "fsck.faults": ("Fault",),
         "memory.searches": ("FoundMemory", "MemoryPage"),
         "memory.service": ("FirestoreMemoryService",),
+        "model.proofs": ("HistoryBreak", "HistoryProof"),
         "model.erasures": ("Erased", "ErasureProgress", "ErasureReceipt", "Recovery"),
         "model.garbage": ("Garbage", "GarbageKind"),
         "model.history": ("Point",),

@@ -21,6 +21,7 @@ _PARTS: Final = (
     "gc",
     "sessions",
     "template",
+    "verify",
 )
 """Commands, each in the module of its name, with underscores."""
 

@@ -45,6 +45,7 @@ from gcp_adk_store.sessions.reader import SessionReader
 from gcp_adk_store.sessions.recorder import SessionRecorder
 from gcp_adk_store.sessions.restores import PutBack, RestoreMethods, Restorer
 from gcp_adk_store.sessions.storage import SessionStorage
+from gcp_adk_store.sessions.verification import VerifyMethods
 from gcp_adk_store.settings import ArtifactLimits, SessionLimits, SessionOptions, StoreSettings
 
 logger = logging.getLogger(__name__)
@@ -53,6 +54,7 @@ logger = logging.getLogger(__name__)
 class FirestoreSessionService(
     AppendMethods,
     CheckMethods,
+    VerifyMethods,
     ForkMethods,
     RestoreMethods,
     ListingMethods,
