@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from gcp_adk_store.model.garbage import Garbage, GarbageKind
     from gcp_adk_store.model.history import Point
     from gcp_adk_store.model.proofs import HistoryBreak, HistoryProof
+    from gcp_adk_store.model.retention import PruneReport
     from gcp_adk_store.model.session_info import SessionInfo, SessionOrigin
     from gcp_adk_store.model.usage import ModelUsage, SessionUsage, TokenUsage, TurnUsage
     from gcp_adk_store.sessions.histories import UserEvent
@@ -89,6 +90,7 @@ __all__ = [
     "PointMissingError",
     "PromptTask",
     "PromptTemplateError",
+    "PruneReport",
     "Recovery",
     "SessionBusyError",
     "SessionConflictError",
@@ -141,6 +143,7 @@ __getattr__ = importer(
         "fsck.faults": ("Fault",),
         "memory.searches": ("FoundMemory", "MemoryPage"),
         "memory.service": ("FirestoreMemoryService",),
+        "model.retention": ("PruneReport",),
         "model.proofs": ("HistoryBreak", "HistoryProof"),
         "model.erasures": ("Erased", "ErasureProgress", "ErasureReceipt", "Recovery"),
         "model.garbage": ("Garbage", "GarbageKind"),

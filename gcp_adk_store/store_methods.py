@@ -1,6 +1,6 @@
 """Do what concerns the sessions and the artifacts of a store together."""
 
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
 from typing import Literal
 
@@ -10,6 +10,7 @@ from gcp_adk_store.artifacts.copies import WHICH, Which
 from gcp_adk_store.artifacts.service import GcsArtifactService
 from gcp_adk_store.codec.restores import Restore
 from gcp_adk_store.erasure.eraser import RecoveryOf, UserErasure
+from gcp_adk_store.erasure.pruning import OnPruned, Pruner
 from gcp_adk_store.errors import InvalidInputError, OutcomeUnknownError, StoreError
 from gcp_adk_store.fsck.faults import Fault
 from gcp_adk_store.model.artifact_points import ArtifactsAt
@@ -17,6 +18,7 @@ from gcp_adk_store.model.erasures import ErasureProgress, ErasureReceipt
 from gcp_adk_store.model.garbage import DEFAULT_AGE_S, Garbage, GarbageKind
 from gcp_adk_store.model.history import Point
 from gcp_adk_store.model.keys import ArtifactKey, SessionKey
+from gcp_adk_store.model.retention import PruneReport, Retention
 from gcp_adk_store.sessions.checks import OnProgress
 from gcp_adk_store.sessions.fork_methods import fork_key
 from gcp_adk_store.sessions.restores import PutBack
@@ -259,6 +261,52 @@ class StoreMethods:
         async with aclosing(given) as steps:
             async for step in steps:
                 yield step
+
+    async def prune(
+        self,
+        *,
+        app_name: str,
+        idle_days: float | None = None,
+        keep_latest: int | None = None,
+        older_than_days: float | None = None,
+        labels: Mapping[str, str] | None = None,
+        user_data_idle_days: float | None = None,
+        dry_run: bool = False,
+        on_progress: OnPruned | None = None,
+    ) -> PruneReport:
+        """Delete the sessions of an app that were kept long enough, with their artifacts; return a report.
+
+        A session goes if it meets all conditions that are given. It stays if it has a turn now, or changes
+        between the look and its deletion. Interrupted calls leave nothing to mend: call it again. Only
+        artifacts of one session at a time may be left without it. Takes 1 read for each session of the app.
+
+        Args:
+            app_name: The app.
+            idle_days: Days since the last event, at least.
+            keep_latest: So many sessions of each user with the latest events stay.
+            older_than_days: Days since the creation, at least.
+            labels: Only sessions with all of these labels go, and count for *keep_latest*.
+            user_data_idle_days: The state of a user without sessions goes if nobody changed it for so many
+                days, and so do their memories; by default both stay. Artifacts of the user stay. The
+                collector removes what the bucket still has of both.
+            dry_run: Only count; of users, those who have no session now.
+            on_progress: Called with the counts so far.
+
+        Raises:
+            InvalidInputError: nothing says which sessions go, or an argument is invalid.
+            OutcomeUnknownError, UnavailableError: some may be gone; call it again.
+        """
+        retention = Retention(
+            idle_days=idle_days,
+            keep_latest=keep_latest,
+            older_than_days=older_than_days,
+            labels=labels or {},
+            user_data_idle_days=user_data_idle_days,
+        )
+        pruner = Pruner(self._sessions, self._artifacts)
+        return await pruner.prune(
+            app_name=app_name, retention=retention, dry_run=dry_run, on_progress=on_progress
+        )
 
     async def delete_session(
         self, *, app_name: str, user_id: str, session_id: str, artifacts: bool = False
