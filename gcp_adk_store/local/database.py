@@ -20,8 +20,8 @@ from typing import Final, Literal, TypeVar
 
 from gcp_adk_store.errors import ForkedProcessError, InvalidInputError, UnavailableError
 from gcp_adk_store.local import failures
+from gcp_adk_store.local.opening import connect
 from gcp_adk_store.local.snapshots import Reading, Snapshot
-from gcp_adk_store.local.tables import APPLICATION_ID, FORMAT, TABLES
 from gcp_adk_store.operations import forks
 from gcp_adk_store.operations.forks import OfOneProcess
 from gcp_adk_store.operations.limiter import Limiter
@@ -44,17 +44,6 @@ _LONGEST_PAUSE_S: Final = 0.005
 
 _LONGEST_FORK_S: Final = 10.0
 """A fork waits so long for running calls: SQLite keeps its locks in memory too, which a child inherits."""
-
-_WAL_BYTES: Final = 64 * 1024 * 1024
-"""Size to which SQLite cuts its log after a burst of writes."""
-
-_SETTINGS: Final = (
-    "PRAGMA synchronous = FULL",  # each commit is on the disk when it returns
-    "PRAGMA fullfsync = ON",  # macOS: also out of the disk's own memory
-    "PRAGMA checkpoint_fullfsync = ON",
-    f"PRAGMA journal_size_limit = {_WAL_BYTES}",
-    "PRAGMA trusted_schema = OFF",
-)
 
 
 class Database(OfOneProcess):
@@ -150,6 +139,15 @@ class Database(OfOneProcess):
         finally:
             self._drop(connection)
 
+    async def compact(self) -> None:
+        """Write the file anew, without pages that were freed, and empty its log.
+
+        Raises:
+            UnavailableError: others use the file until the deadline, or the disk is full or fails.
+            AccessDeniedError, StoredDataError, ForkedProcessError: as :meth:`read`.
+        """
+        await self._run(self._writers, _compact, "")
+
     async def close(self) -> None:
         """Let running calls finish, then close the file; a later call opens it again."""
         with self._changed:
@@ -161,7 +159,7 @@ class Database(OfOneProcess):
         self,
         limiter: Limiter,
         work: Callable[[sqlite3.Connection], T],
-        start: Literal["BEGIN", "BEGIN IMMEDIATE"],
+        start: Literal["BEGIN", "BEGIN IMMEDIATE", ""],
     ) -> T:
         ends_at = time.monotonic() + at_most(_LONGEST_WAIT_S)
         tried = 0
@@ -217,10 +215,12 @@ class Database(OfOneProcess):
         try:
             connection = self._take()
             sql = connection.sql
-            sql.execute(start)
+            if start:
+                sql.execute(start)
             result = work(sql)
-            committing = start != "BEGIN"
-            sql.execute("COMMIT")
+            if start:
+                committing = start != "BEGIN"
+                sql.execute("COMMIT")
         except sqlite3.Error as exc:
             self._give_back(connection, broken=not failures.is_locked(exc))
             if failures.is_locked(exc):
@@ -236,7 +236,7 @@ class Database(OfOneProcess):
         return result
 
     def _begin_snapshot(self, sql: sqlite3.Connection) -> "_Connection":
-        other = _connect(self._path)
+        other = connect(self._path)
         with self._changed:
             self._open.add(connection := _Connection(other, None))
         try:
@@ -263,7 +263,7 @@ class Database(OfOneProcess):
         ):  # another process removed or replaced the file: what is written here is lost
             self._drop(connection)
             return self._take()
-        sql = _connect(self._path)
+        sql = connect(self._path)
         connection = _Connection(sql, None if self._path is None else _identity(self._path))
         with self._changed:
             self._open.add(connection)
@@ -318,6 +318,16 @@ class _HeldError(Exception):
         self.cause = cause
 
 
+def _compact(sql: sqlite3.Connection) -> None:
+    sql.execute("VACUUM")
+    busy, *_ = sql.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    if busy:
+        held = sqlite3.OperationalError("others read the file")
+        held.sqlite_errorcode = sqlite3.SQLITE_BUSY
+        held.sqlite_errorname = "SQLITE_BUSY"
+        raise held
+
+
 def _close_all(connections: set[_Connection]) -> None:
     for connection in connections:
         connection.sql.close()
@@ -329,63 +339,3 @@ def _identity(path: Path) -> tuple[int, int] | None:
     except OSError:
         return None
     return found.st_dev, found.st_ino
-
-
-def _connect(path: Path | None) -> sqlite3.Connection:
-    """Return a connection to a store, which is created if the file is missing or empty."""
-    if path is not None:
-        _make_folder(path.parent)
-    sql = sqlite3.connect(
-        ":memory:" if path is None else path, timeout=0, isolation_level=None, check_same_thread=False
-    )
-    try:
-        for setting in _SETTINGS:
-            sql.execute(setting)
-        if _is_new(sql, path):
-            sql.execute("PRAGMA journal_mode = WAL")
-            _create(sql, path)
-    except BaseException:
-        sql.close()
-        raise
-    return sql
-
-
-def _create(sql: sqlite3.Connection, path: Path | None) -> None:
-    """Create the tables unless another process has done so meanwhile."""
-    sql.execute("BEGIN IMMEDIATE")
-    if _is_new(sql, path):
-        for table in TABLES:
-            sql.execute(table)
-        sql.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-        sql.execute(f"PRAGMA user_version = {FORMAT}")
-    sql.execute("COMMIT")
-
-
-def _is_new(sql: sqlite3.Connection, path: Path | None) -> bool:
-    # One statement, so one snapshot.
-    application_id, version, tables = sql.execute(
-        "SELECT application_id, user_version, (SELECT count(*) FROM sqlite_schema)"
-        " FROM pragma_application_id, pragma_user_version"
-    ).fetchone()
-    return failures.is_new(path, application_id=application_id, version=version, tables=tables)
-
-
-def _make_folder(folder: Path) -> None:
-    """Create *folder* durably, for this user alone: it holds conversations."""
-    try:
-        missing = [above for above in (folder, *folder.parents) if not above.is_dir()]
-        for new in reversed(missing):
-            new.mkdir(mode=0o700, exist_ok=True)
-            _store_names(new.parent)
-    except OSError as exc:
-        raise failures.of_system(exc, folder) from exc
-
-
-def _store_names(folder: Path) -> None:
-    """Make the names in *folder* durable; Windows has no call for it."""
-    if hasattr(os, "O_DIRECTORY"):
-        opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(opened)
-        finally:
-            os.close(opened)

@@ -174,6 +174,15 @@ class LocalDocuments(LocalReads):
                 await watcher.changed(may_wait_longer=time == seen)
                 seen = time
 
+    async def scrub(self) -> None:
+        """As the port: the file is written anew, without the pages of removed documents.
+
+        Raises:
+            UnavailableError, AccessDeniedError, StoredDataError: as :meth:`commit`.
+        """
+        with part_of(self.deadline_s):
+            await self._database.compact()
+
     async def close(self) -> None:
         """Close the file; a later call opens it again."""
         self._watchers.close()
@@ -344,7 +353,8 @@ def _if_changed(
 
 
 def _found(sql: sqlite3.Connection, *, query: Query, page: Page | None, reader: _Reader) -> list[Document]:
-    rows = sql.execute(query.sql, query.parameters)
+    # All at once: a statement that an error leaves halfway holds its snapshot as long as the error lives.
+    rows = sql.execute(query.sql, query.parameters).fetchall()
     if page is None or (page.field is None and not page.filters):
         return [reader.document(sql, row) for row in rows]
     names = (page.field, *(each.field for each in page.filters))

@@ -59,8 +59,9 @@ class Reads(Protocol):
         """Return the documents of *collection* directly below *parent*, by name.
 
         With *all_descendants*, it covers every collection of that id anywhere below *parent*, or in the
-        whole database if *parent* is empty. *page* sets a number, filters and another order, which need an
-        index in Firestore (:mod:`gcp_adk_store.codec.indexes`).
+        whole database if *parent* is empty; an empty *collection* covers those of all ids below *parent*.
+        *page* sets a number, filters and another order, which need an index in Firestore
+        (:mod:`gcp_adk_store.codec.indexes`).
 
         Raises:
             UnavailableError, NotProvisionedError, AccessDeniedError: as :meth:`get`.
@@ -120,6 +121,16 @@ class Documents(Reads, Protocol):
             UnavailableError: the connection was lost, and the database did not answer before the deadline.
             NotProvisionedError, AccessDeniedError: as :meth:`get`.
             StoreError: :meth:`close` was called meanwhile.
+        """
+        ...
+
+    async def scrub(self) -> None:
+        """Leave nothing of removed documents in the files of a database that this library keeps itself.
+
+        Firestore keeps its own files: there it does nothing.
+
+        Raises:
+            UnavailableError: other processes use the file until the deadline, or the disk is full.
         """
         ...
 

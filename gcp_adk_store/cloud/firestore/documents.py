@@ -109,6 +109,7 @@ class Reads:
             request = values.PbRunQueryRequest(
                 parent=f"{root}/{parent}" if parent else root,
                 structured_query={
+                    # An empty id is that of every collection.
                     "from_": [{"collection_id": collection, "all_descendants": all_descendants}],
                     "select": select,
                     **({} if page is None else values.to_page(page, root=root)),
@@ -211,6 +212,9 @@ class Documents(Reads):
             policy=self._policy,
             closings=lambda: self._closings,
         )
+
+    async def scrub(self) -> None:
+        """As the port: it does nothing."""
 
     async def close(self) -> None:
         """As the port."""
