@@ -30,7 +30,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Let a run be one of `make test-core`."""
     parser.addoption("--core", action="store_true", help="leave out what needs Linux, or Terraform")
     parser.addoption("--quick", action="store_true", help="leave out what needs an emulator, too")
-    parser.addoption("--every-step", action="store_true", help="let each step fail in every way, not in one")
+    parser.addoption("--long", action="store_true", help="run everything in its long form")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
