@@ -3,9 +3,10 @@
 PYTHON ?= python3
 SETUP := @$(PYTHON) -m setup
 BIN := .venv/bin
-# Two workers: what a small CI machine has cores for.
-WORKERS ?= 2
-LONG := tests/faults/test_every_step.py tests/faults/test_every_local_step.py
+# For the two cores of a small CI machine: tests often wait for an emulator, a process or a deadline.
+WORKERS ?= 3
+# What uses tests/support/lengths.py.
+LONG := $(shell grep -rl 'lengths import at_length' tests --include='test_*.py') tests/faults/test_every_step.py tests/faults/test_every_local_step.py
 PYTEST := -m pytest -q -n $(WORKERS)
 # Tests start some hundred processes: each would compile the same modules, where containers forbid to keep it.
 export PYTHONDONTWRITEBYTECODE :=

@@ -12,6 +12,7 @@ from google.cloud.firestore import Client
 from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, STORAGE_VARIABLE, Emulator
 from gcp_adk_store.testing.faults.storage_proxy import StorageProxy
 from tests.faults.operations import OPERATIONS
+from tests.support.lengths import at_length
 
 WHO: dict[str, Any] = {"app_name": "app", "user_id": "user", "session_id": "session"}
 SESSION_PATH = "adk_apps/app/adk_users/user/adk_sessions/session"
@@ -63,9 +64,9 @@ async def until(is_so: Callable[[], object]) -> None:
 
 
 @pytest.fixture
-def ways(request: pytest.FixtureRequest, name: str) -> Ways:
+def ways(name: str) -> Ways:
     """How the steps of the operation *name* go wrong; each operation begins with another step and way."""
-    return Ways(None if request.config.getoption("--long") else list(OPERATIONS).index(name))
+    return Ways(at_length(list(OPERATIONS).index(name), None))
 
 
 @pytest.fixture
