@@ -58,6 +58,9 @@ RUN = {
         "gcp-adk-store sessions show --app support --user ada --session s1",
         "gcp-adk-store sessions usage --app support --user ada --session s1",
         "gcp-adk-store sessions export --app support --user ada --session s1 session.jsonl",
+        "gcp-adk-store sessions turn status --app support --user ada --session s1",
+        "gcp-adk-store sessions turn abort --app support --user ada --session s1",
+        "gcp-adk-store sessions turn repair --app support --user ada --session s1 --dry-run",
         "gcp-adk-store fsck --app support --user ada --full",
         "gcp-adk-store sessions delete --app support --user ada --session s1 --dry-run",
         "gcp-adk-store sessions delete --app support --user ada --session s1 --yes",
@@ -95,6 +98,7 @@ PYTHON = {
     "docs/ces-runtime.md": 2,
     "docs/credentials.md": 1,
     "docs/deploying.md": 1,
+    "docs/following.md": 3,
     "docs/fsck.md": 1,
     "docs/memory.md": 3,
     "docs/migrating.md": 1,
@@ -107,7 +111,8 @@ PYTHON = {
     "docs/turns.md": 5,
 }
 """How many blocks of Python a document has: tests/telemetry runs those of telemetry.md, tests/memory those of
-memory.md, tests/ces those of the runtime, tests/tasks that of tasks.md, tests/turns those of turns.md, and
+memory.md, tests/ces those of the runtime, tests/tasks that of tasks.md, tests/turns those of turns.md,
+tests/adk_server those of following.md, and
 test_documents_for_readers.py all others."""
 
 CONFIGURATION = {
