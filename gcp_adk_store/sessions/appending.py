@@ -148,9 +148,9 @@ class AppendMethods(BaseSessionService):
         self._apply(mine, mine.spelled)
         self._queues.add(key, mine)
         self._behind.add(key, mine, asyncio.create_task(self._wait(key, mine)))
-        if mine.event.is_final_response() or self._behind.is_full(
-            key, most_bytes=self._limits.event_text_bytes
-        ):
+        # ADK calls a user's message final, too, which begins a turn.
+        ends = mine.event.author != "user" and mine.event.is_final_response()
+        if ends or self._behind.is_full(key, most_bytes=self._limits.event_text_bytes):
             await self._behind.stored(lambda other, _: other == key)
             self._behind.require_whole(session)
         return mine.event
