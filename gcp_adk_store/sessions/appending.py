@@ -71,9 +71,9 @@ class AppendMethods(BaseSessionService):
         payloads, which are written first.
 
         With ``durability="turn"`` it returns when the order of the event is certain; commits go out behind
-        it; ADK's final response waits until all events before it are stored. An event that was not stored
-        after its append returned is an error of the next append through *session*, of the end of the turn, or
-        of :meth:`flush`; nothing more is stored through *session* then.
+        it; ADK's final response of an agent waits until all events before it are stored. An event that was not
+        stored after its append returned is an error of the next append through *session*, of the end of the
+        turn, or of :meth:`flush`; nothing more is stored through *session* then.
 
         An event of ADK's ``Runner.rewind_async`` is stored with the state delta that leaves the session's own
         state as :meth:`get_session_at` says; keys that it did not have become ``None``. This takes 1 read.
