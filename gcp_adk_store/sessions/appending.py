@@ -71,7 +71,7 @@ class AppendMethods(BaseSessionService):
         payloads, which are written first.
 
         With ``durability="turn"`` it returns when the order of the event is certain; commits go out behind
-        it; ADK's final response of an agent waits until all events before it are stored. An event that was not
+        it; the final response of an agent waits until all before it are stored. An event that was not
         stored after its append returned is an error of the next append through *session*, of the end of the
         turn, or of :meth:`flush`; nothing more is stored through *session* then.
 
