@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import hashlib
 import json
+import re
 import threading
 import uuid
 import zlib
@@ -255,6 +256,7 @@ class CloudWorld(World):
         }
 
 
+_DRAWN_ID = re.compile(r'"id":"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"')
 _INITIAL = ("initial", "initial_payload")
 
 
@@ -328,7 +330,10 @@ def normal(holdings: Holdings) -> dict[str, str]:
             drawn = ("adkStoreSaveId", "adkStorePutTime")
             meant["metadata"] = {key: text for key, text in meant["metadata"].items() if key not in drawn}
         if meant.get("turn"):
-            meant["turn"] = True  # who holds it, until when, and whether it was given back and taken again
+            # Not who holds it, until when, and whether it was given back and taken again.
+            meant["turn"] = "asked to stop" if meant["turn"].get("abort") else "taken"
+        if "events" in meant:
+            meant["events"] = [_DRAWN_ID.sub('"id":"drawn"', text) for text in meant["events"]]
         texts[name] = json.dumps(meant, sort_keys=True, default=repr)
     for epoch, path in epochs.items():
         texts = {
