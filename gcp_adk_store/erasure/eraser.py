@@ -163,11 +163,10 @@ class _Run:
         return (*NOT_COVERED, *tasks, *unowned)
 
     async def erase(self, quiet_s: float) -> AsyncGenerator[ErasureProgress | ErasureReceipt, None]:
-        """Erase in passes until one finds nothing, not before *quiet_s* have gone by; then the receipt."""
+        """Erase in passes, *quiet_s* apart, until one finds nothing; then the receipt."""
         clock = self._documents.clock
         self._subject = await self._erasure.subject(self._key)
         await self._begin()
-        quiet_at = clock.now() + quiet_s
         for number in range(1, MAX_PASSES + 1):
             empty_at = clock.now()
             is_empty = True
@@ -175,12 +174,12 @@ class _Run:
                 is_empty = False
                 await remove()
                 yield ErasureProgress(stage=stage, passes=number, found=self._intent.erased)
-            if is_empty and empty_at >= quiet_at:
+            if is_empty and (number > 1 or not quiet_s):
                 break
             await self._commit([], {}, passes=1)
-            if is_empty:
+            if quiet_s:
                 yield ErasureProgress(stage="waiting", passes=number, found=self._intent.erased)
-                await asyncio.sleep(max(0.0, quiet_at - clock.now()))
+                await asyncio.sleep(quiet_s)
         else:
             raise UnavailableError(
                 f"others still write what is the user's: {MAX_PASSES} passes found something each; "

@@ -45,12 +45,13 @@ async def test_processes_that_create_sessions_leave_nothing_before_the_last_pass
                 if racer.returncode is None:
                     racer.kill()
         acknowledged = {name: at for out, _ in answers for name, at in json.loads(out).items()}
-        left = (await store.sessions.list_sessions(app_name=APP, user_id=USER)).sessions
+        user = f"adk_apps/{APP}/adk_users/{USER}"
+        left = await store.sessions.storage.documents.query(user, "adk_sessions", fields=("id",))
         _, last = await erase(store, task_owner="canary-owner")
     assert receipt.empty_at is not None
 
     assert acknowledged
-    assert [] == [each.id for each in left if acknowledged[each.id] < receipt.empty_at]
+    assert [] == [each.path for each in left if acknowledged[f"{each.fields['id']}"] < receipt.empty_at]
     assert [] == traces(in_folder(tmp_path), USER)
     assert [] == traces(in_folder(tmp_path), canary("tail"))
     assert last.empty_at
