@@ -110,6 +110,12 @@ class StoredObject:
         kept = {key: text for key, text in self.metadata.items() if key != _LEGACY_FILE_URI}
         return replace(self, metadata={**kept, _FILE_URI: uri})
 
+    def bare(self) -> "StoredObject":
+        """Return the same object without custom metadata."""
+        return replace(
+            self, metadata={key: self.metadata[key] for key in (_RESERVED - {_JSON}) & self.metadata.keys()}
+        )
+
     @property
     def custom_metadata(self) -> dict[str, Any]:
         """The custom metadata of the save's caller, with its JSON types.

@@ -1,6 +1,7 @@
 """The port for documents: what the session service requires of a database."""
 
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
 from gcp_adk_store.codec.writes import Delete, Document, Page, Write, Written
@@ -19,8 +20,8 @@ class Clock(Protocol):
         ...
 
 
-class Documents(Protocol):
-    """The documents of one database. Firestore's limits and order apply in every backend."""
+class Reads(Protocol):
+    """Reads of documents, by name or by query."""
 
     @property
     def clock(self) -> Clock:
@@ -30,34 +31,6 @@ class Documents(Protocol):
     @property
     def deadline_s(self) -> float:
         """The longest time of one call, its retries included."""
-        ...
-
-    async def commit(
-        self, writes: Sequence[Write | Delete], *, repeatable_when_unanswered: bool
-    ) -> list[Written]:
-        """Apply all *writes* or none; durable and visible to every read on return.
-
-        Args:
-            writes: At most 10 MiB of them; the Firestore emulator takes 4 MiB.
-            repeatable_when_unanswered: Whether a second run is harmless, or the caller recognises it.
-
-        Raises:
-            ConditionFailedError: a document lacks the required update time.
-            TargetExistsError: a document that must be absent exists.
-            TargetMissingError: a document that must exist does not.
-            OutcomeUnknownError: the commit was sent and not answered.
-            UnavailableError: the database refused for now until the deadline.
-            InvalidInputError: Firestore's limits are exceeded.
-            AccessDeniedError: the credentials are missing, or lack a permission.
-        """
-        ...
-
-    async def commit_all(self, writes: Sequence[Write | Delete]) -> None:
-        """Apply small *writes* that are harmless when repeated, in order, in commits of several.
-
-        Raises:
-            RefusedError, OutcomeUnknownError, UnavailableError, AccessDeniedError: as :meth:`commit`.
-        """
         ...
 
     async def get(
@@ -92,6 +65,62 @@ class Documents(Protocol):
 
         Raises:
             UnavailableError, NotProvisionedError, AccessDeniedError: as :meth:`get`.
+        """
+        ...
+
+
+class Documents(Reads, Protocol):
+    """The documents of one database. Firestore's limits and order apply in every backend."""
+
+    async def commit(
+        self, writes: Sequence[Write | Delete], *, repeatable_when_unanswered: bool
+    ) -> list[Written]:
+        """Apply all *writes* or none; durable and visible to every read on return.
+
+        Args:
+            writes: At most 10 MiB of them; the Firestore emulator takes 4 MiB.
+            repeatable_when_unanswered: Whether a second run is harmless, or the caller recognises it.
+
+        Raises:
+            ConditionFailedError: a document lacks the required update time.
+            TargetExistsError: a document that must be absent exists.
+            TargetMissingError: a document that must exist does not.
+            OutcomeUnknownError: the commit was sent and not answered.
+            UnavailableError: the database refused for now until the deadline.
+            InvalidInputError: Firestore's limits are exceeded.
+            AccessDeniedError: the credentials are missing, or lack a permission.
+        """
+        ...
+
+    async def commit_all(self, writes: Sequence[Write | Delete]) -> None:
+        """Apply small *writes* that are harmless when repeated, in order, in commits of several.
+
+        Raises:
+            RefusedError, OutcomeUnknownError, UnavailableError, AccessDeniedError: as :meth:`commit`.
+        """
+        ...
+
+    def snapshot(self) -> AbstractAsyncContextManager[Reads]:
+        """Return reads that all find the documents as they are at the time of the first one.
+
+        Firestore answers such reads for one hour, at the price of others. A local store keeps its log as long
+        as the block lasts.
+
+        Raises:
+            StoreError: by a read of a snapshot that is older than an hour.
+        """
+        ...
+
+    def watch(self, path: str) -> AsyncGenerator[Document | None]:
+        """Yield the document at *path* as it is now, and after each change; ``None`` while it is missing.
+
+        Each yielded document is the newest, and not older than the one before; versions that follow each
+        other quickly may be left out. The generator goes on until it is closed.
+
+        Raises:
+            UnavailableError: the connection was lost, and the database did not answer before the deadline.
+            NotProvisionedError, AccessDeniedError: as :meth:`get`.
+            StoreError: :meth:`close` was called meanwhile.
         """
         ...
 

@@ -119,10 +119,6 @@ class BucketPayloads:
         names = await self._objects.names(self._folder(owner), delimiter=None)
         await fan_out(self._objects.delete(name, generation=None) for name in names)
 
-    async def of_owner(self, owner: PayloadOwner) -> list[StoredPayload]:
-        """Return the payloads of *owner*, without their bytes."""
-        return [_scanned(found) async for page in self._objects.scan(self._folder(owner)) for found in page]
-
     async def scan(self) -> AsyncIterator[Sequence[StoredPayload]]:
         """Yield the payloads of all owners, a page at a time."""
         async for objects in self._objects.scan(f"{self._prefix}-payloads/"):
