@@ -253,6 +253,7 @@ class StoreMethods:
             UnavailableError: others still write what is the user's, after 20 passes; or the service refuses.
                 Something may be erased: call it again.
             OutcomeUnknownError: not answered; call it again.
+            StoredDataError: the user has payloads in a bucket, and the store was opened without it.
             InvalidInputError: an id or *quiet_s* is invalid; nothing was erased.
         """
         erasure = UserErasure(self._sessions, self._artifacts, self._recovery)

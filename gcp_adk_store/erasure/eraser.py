@@ -22,8 +22,8 @@ from gcp_adk_store.codec.erasures import (
 )
 from gcp_adk_store.codec.tasks import TaskLayout
 from gcp_adk_store.codec.writes import Delete, Document, Page
-from gcp_adk_store.erasure.counting import counted
-from gcp_adk_store.errors import UnavailableError
+from gcp_adk_store.erasure.counting import counted, refers_to_bucket
+from gcp_adk_store.errors import StoredDataError, UnavailableError
 from gcp_adk_store.model.erasures import (
     NOT_COVERED,
     Erased,
@@ -260,6 +260,10 @@ class _Run:
         return configs
 
     def _batch(self, found: Sequence[Document]) -> Found:
+        if self._storage.payloads.in_bucket is None and any(map(refers_to_bucket, found)):
+            raise StoredDataError(
+                "the user has payloads in a bucket, and this store has none: open it with its bucket"
+            )
         tally = counted(self._storage.layout.prefix, found)
         deletes = [Delete(path=document.path) for document in found]
         return "documents", tally, lambda: self._commit(deletes, tally)
