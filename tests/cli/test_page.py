@@ -82,7 +82,7 @@ def test_every_command_with_a_place_is_named() -> None:
     }
     (line,) = re.findall(r"^(`.*) share these options", PAGE, re.MULTILINE)
 
-    assert shared == set(re.findall(r"`(\w+)[ `]", line)) - ELSEWHERE
+    assert shared == set(re.findall(r"`([\w-]+)[ `]", line)) - ELSEWHERE
 
 
 def test_the_examples_of_the_page_run(deployment: Deployment, tmp_path: Path) -> None:

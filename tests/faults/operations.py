@@ -766,7 +766,6 @@ OPERATIONS: dict[str, Operation] = {
     "fork at a point with objects": Fork(2, at=Point.position(1), bucket=True),
     "fork in several commits": Fork(3, large=False),
     "fork with artifacts": Fork(1, artifacts=True, large=False),
-    "erase a user": EraseUser(),
     "erase a user with objects and artifacts": EraseUser(artifacts=True, bucket=True),
     "restore": Restore(),
     "restore with objects and artifacts": Restore(artifacts=True, bucket=True),

@@ -76,6 +76,13 @@ RUN = {
     "test_the_exports_are_all_that_adk_needs_to_keep_evaluations": (
         "gcp-adk-store emulators --bucket my-bucket",
     ),
+    "test_the_commands_of_the_page_run": (
+        "gcp-adk-store erase-user --app support --user ada --dry-run",
+        "gcp-adk-store erase-user --app support --user ada --yes",
+        "gcp-adk-store prune --app support --idle-days 90 --keep-latest 3 --dry-run",
+        "gcp-adk-store prune --app support --idle-days 90 --keep-latest 3",
+        "gcp-adk-store verify --app support --user ada --session s1",
+    ),
     "test_the_folder_of_the_document_is_examined": ("gcp-adk-store doctor --local support-store",),
     "test_the_store_of_the_emulators_is_looked_at": (
         "gcp-adk-store doctor",
@@ -98,6 +105,7 @@ PYTHON = {
     "docs/ces-runtime.md": 2,
     "docs/credentials.md": 1,
     "docs/deploying.md": 1,
+    "docs/erasure.md": 1,
     "docs/following.md": 3,
     "docs/fsck.md": 1,
     "docs/memory.md": 3,
@@ -111,9 +119,8 @@ PYTHON = {
     "docs/turns.md": 5,
 }
 """How many blocks of Python a document has: tests/telemetry runs those of telemetry.md, tests/memory those of
-memory.md, tests/ces those of the runtime, tests/tasks that of tasks.md, tests/turns those of turns.md,
-tests/adk_server those of following.md, and
-test_documents_for_readers.py all others."""
+memory.md, tests/erasure that of erasure.md, tests/ces those of the runtime, tests/tasks that of tasks.md,
+tests/turns those of turns.md, tests/adk_server those of following.md, and test_documents_for_readers.py all others."""
 
 CONFIGURATION = {
     "docs/adk-server.md": "test_the_services_yaml_of_the_documents_is_loaded",

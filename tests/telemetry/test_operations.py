@@ -80,6 +80,7 @@ class Tour:
         yield "iter_events", lambda: listed(sessions.iter_events(**WHO))
         yield "iter_events", lambda: listed(sessions.iter_events(**WHO, follow=True, limit=1))
         yield "get_session_usage", lambda: sessions.get_session_usage(**WHO)
+        yield "verify_session", lambda: sessions.verify_session(**WHO)
         yield "iter_user_events", lambda: listed(sessions.iter_user_events(**OWNER))
         yield "restore_session", lambda: sessions.restore_session(**WHO, at=Point.position(1))
         yield "check", lambda: listed(sessions.check(app_name="app"))
