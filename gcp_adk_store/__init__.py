@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         AccessDeniedError,
         ArtifactConflictError,
         CredentialsError,
+        EmbedderError,
         ForkedProcessError,
         InitialStateUnknownError,
         InvalidInputError,
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
         UploadMissingError,
     )
     from gcp_adk_store.fsck.faults import Fault
+    from gcp_adk_store.memory.embedders import FunctionEmbedder, GenaiEmbedder
+    from gcp_adk_store.memory.reindexing import ReindexedMemories
     from gcp_adk_store.memory.searches import FoundMemory, MemoryPage
     from gcp_adk_store.memory.service import FirestoreMemoryService
     from gcp_adk_store.model.garbage import Garbage, GarbageKind
@@ -61,14 +64,17 @@ __all__ = [
     "ArtifactReader",
     "CloudLoggingFormatter",
     "CredentialsError",
+    "EmbedderError",
     "Fault",
     "FirestoreMemoryService",
     "FirestoreSessionService",
     "ForkedProcessError",
     "FoundMemory",
+    "FunctionEmbedder",
     "Garbage",
     "GarbageKind",
     "GcsArtifactService",
+    "GenaiEmbedder",
     "InitialStateUnknownError",
     "InvalidInputError",
     "MemoryLimits",
@@ -82,6 +88,7 @@ __all__ = [
     "PointMissingError",
     "PromptTask",
     "PromptTemplateError",
+    "ReindexedMemories",
     "SessionBusyError",
     "SessionConflictError",
     "SessionEvent",
@@ -131,6 +138,8 @@ __getattr__ = importer(
         "artifacts.methods": ("StoredArtifactVersion",),
         "cloud.auth.credentials": ("StoreCredentials",),
         "fsck.faults": ("Fault",),
+        "memory.embedders": ("FunctionEmbedder", "GenaiEmbedder"),
+        "memory.reindexing": ("ReindexedMemories",),
         "memory.searches": ("FoundMemory", "MemoryPage"),
         "memory.service": ("FirestoreMemoryService",),
         "model.garbage": ("Garbage", "GarbageKind"),
