@@ -8,6 +8,7 @@ from typing import Any, Final, TypeAlias
 from google import genai
 from google.genai import types
 
+from gcp_adk_store.errors import EmbedderError
 from gcp_adk_store.operations.fan_out import fan_out
 from gcp_adk_store.ports.embedders import EmbeddingKind
 
@@ -46,7 +47,13 @@ class GenaiEmbedder:
         Vertex AI takes one text in a request of a Gemini model: then 8 requests run at a time.
         """
         if self._client is None:
-            self._client = genai.Client()
+            try:
+                self._client = genai.Client()
+            except Exception as exc:
+                raise EmbedderError(
+                    "google-genai has no credentials: set GOOGLE_API_KEY, or GOOGLE_GENAI_USE_VERTEXAI=true "
+                    "with GOOGLE_CLOUD_PROJECT and GOOGLE_CLOUD_LOCATION, or pass client="
+                ) from exc
         one_each = self._client.vertexai and "gemini" in self.name
         parts = [[text] for text in texts] if one_each else [[*texts]]
         permits = asyncio.Semaphore(_AT_ONCE)

@@ -153,8 +153,10 @@ class Embedding:
         except EmbedderError:
             raise
         except Exception as exc:
+            code = getattr(exc, "code", None)  # of an answer over HTTP
+            says = type(exc).__name__ + (f" {code}" if isinstance(code, int) else "")
             raise EmbedderError(
-                f"the embedder {self.name} failed with {type(exc).__name__}; call again once it works"
+                f"the embedder {self.name} failed with {says}; call again once it works"
             ) from exc
         return await apart(
             lambda: quantized(made, count=len(texts), dimensions=self.dimensions, embedder=self.name),
