@@ -87,7 +87,7 @@ class SearchMethods:
         Raises:
             InvalidInputError: *limit* or *min_score* is not such a number.
             PayloadMissingError: large content of a result is gone.
-            EmbedderError: the embedder's answer has another size or is not finite. If it fails, the words rank.
+            EmbedderError: the embedder's answer has another size or is not finite. If it fails, words rank.
         """
         if not is_count(limit) or limit > MAX_PAGE_SIZE:
             raise InvalidInputError(f"limit is {limit!r:.40}, it must be 1 to {MAX_PAGE_SIZE}")

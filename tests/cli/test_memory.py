@@ -1,6 +1,7 @@
 """Show what ``gcp-adk-store memory`` prints, deletes and refuses."""
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from google.genai import types
 from benchmarks.memory_embedder import PartsEmbedder
 from gcp_adk_store import FirestoreMemoryService, Store
 from gcp_adk_store.cli.command import command
+from gcp_adk_store.memory import similarity, terms
 from tests.cli.conftest import HOSTILE, STEERING, done, follow
 
 USER: dict[str, Any] = {"app_name": "app", "user_id": "ada"}
@@ -153,3 +155,17 @@ def test_what_names_no_embedder_is_refused(folder: Path, name: str) -> None:
     refused = run(folder, "reindex", "--embedder", name or ":")
 
     assert (2, True) == (refused.exit_code, "MODULE:NAME" in refused.stderr)
+
+
+@pytest.mark.parametrize(("name", "missing"), [("list", "regex"), ("reindex", "numpy")])
+def test_a_missing_extra_is_named(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, name: str, missing: str
+) -> None:
+    """With the command that installs it; it ends with 2."""
+    terms._patterns.cache_clear()
+    similarity.require_numpy.cache_clear()
+    monkeypatch.setitem(sys.modules, missing, None)
+    refused = run(folder, name)
+    terms._patterns.cache_clear()
+
+    assert (2, True) == (refused.exit_code, f"the package {missing}: pip install" in refused.stderr)

@@ -118,7 +118,7 @@ class _Credentials(AnonymousCredentials):
 
 
 async def test_memories_are_found_by_vectors_of_a_model(models: str, adk_store_local: Store) -> None:
-    """And stored without them while it refuses, with the status in the error of reindexing, and no content."""
+    """And stored without them while it refuses; the error of reindexing has the status, and no content."""
     client = gemini(models)
     memory = service(adk_store_local, GenaiEmbedder(client, dimensions=2))
     user: dict[str, Any] = {"app_name": "app", "user_id": "user"}

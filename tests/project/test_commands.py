@@ -96,7 +96,7 @@ PYTHON = {
     "docs/credentials.md": 1,
     "docs/deploying.md": 1,
     "docs/fsck.md": 1,
-    "docs/memory.md": 3,
+    "docs/memory.md": 4,
     "docs/migrating.md": 1,
     "docs/performance.md": 1,
     "docs/points.md": 4,
