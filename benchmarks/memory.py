@@ -27,6 +27,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.memory_embedder import PartsEmbedder
+from benchmarks.memory_rules import compare_rules
 from benchmarks.memory_talk import LANGUAGES, Question, conversations
 from gcp_adk_store import FirestoreMemoryService, Store
 from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, firestore_emulator
@@ -179,6 +180,14 @@ def _show(results: dict[str, Any]) -> None:
     console.print(table)
 
 
+def _show_rules(found: dict[str, dict[str, tuple[float, float]]]) -> None:
+    embedders = list(next(iter(found.values())))
+    table = Table("rule", *embedders, title="recall@10, MRR")
+    for name, by_embedder in found.items():
+        table.add_row(name, *("{:.3f}, {:.3f}".format(*by_embedder[each]) for each in embedders))
+    Console().print(table)
+
+
 async def _run(*, chatter: int, firestore: bool) -> dict[str, Any]:
     vectors = Store.local(":memory:", embedder=PartsEmbedder())
     async with Store.local(":memory:") as store, vectors:
@@ -199,8 +208,12 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     parser.add_argument("--chatter", type=int, default=100, help="agents' answers in each language")
     parser.add_argument("--sizes", type=int, nargs="*", default=[100, 1000, 10_000])
+    parser.add_argument("--rules", action="store_true", help="only compare rules that fuse two rankings")
     parser.add_argument("--local", action="store_true", help="neither emulator nor ADK's service on it")
     options = parser.parse_args()
+    if options.rules:
+        _show_rules(asyncio.run(compare_rules(compare)))
+        return
     if options.local:
         results = asyncio.run(_run(chatter=options.chatter, firestore=False))
     else:

@@ -11,7 +11,10 @@ equal shares and reciprocal ranks lose answers that words alone find: docs/memor
 
 
 def fuse(
-    by_words: Sequence[tuple[float, int]], by_vectors: Sequence[tuple[float, int]]
+    by_words: Sequence[tuple[float, int]],
+    by_vectors: Sequence[tuple[float, int]],
+    *,
+    vectors: float = VECTORS,
 ) -> list[tuple[float, int]]:
     """Return scores and numbers of all texts of both rankings, the best first.
 
@@ -20,8 +23,8 @@ def fuse(
     """
     scores: dict[int, float] = {}
     for ranking, least, weight in (
-        (by_words, 0.0, 1 - VECTORS),
-        (by_vectors, by_vectors[-1][0] if len(by_vectors) > 1 else 0.0, VECTORS),
+        (by_words, 0.0, 1 - vectors),
+        (by_vectors, by_vectors[-1][0] if len(by_vectors) > 1 else 0.0, vectors),
     ):
         width = (ranking[0][0] - least if ranking else 0.0) or 1.0
         for score, number in ranking:
