@@ -44,8 +44,11 @@ if TYPE_CHECKING:
     from gcp_adk_store.memory.reindexing import ReindexedMemories
     from gcp_adk_store.memory.searches import FoundMemory, MemoryPage
     from gcp_adk_store.memory.service import FirestoreMemoryService
+    from gcp_adk_store.model.erasures import Erased, ErasureProgress, ErasureReceipt, Recovery
     from gcp_adk_store.model.garbage import Garbage, GarbageKind
     from gcp_adk_store.model.history import Point
+    from gcp_adk_store.model.proofs import HistoryBreak, HistoryProof
+    from gcp_adk_store.model.retention import PruneReport
     from gcp_adk_store.model.session_info import SessionInfo, SessionOrigin
     from gcp_adk_store.model.usage import ModelUsage, SessionUsage, TokenUsage, TurnUsage
     from gcp_adk_store.sessions.histories import UserEvent
@@ -65,6 +68,9 @@ __all__ = [
     "CloudLoggingFormatter",
     "CredentialsError",
     "EmbedderError",
+    "Erased",
+    "ErasureProgress",
+    "ErasureReceipt",
     "Fault",
     "FirestoreMemoryService",
     "FirestoreSessionService",
@@ -75,6 +81,8 @@ __all__ = [
     "GarbageKind",
     "GcsArtifactService",
     "GenaiEmbedder",
+    "HistoryBreak",
+    "HistoryProof",
     "InitialStateUnknownError",
     "InvalidInputError",
     "MemoryLimits",
@@ -88,6 +96,8 @@ __all__ = [
     "PointMissingError",
     "PromptTask",
     "PromptTemplateError",
+    "PruneReport",
+    "Recovery",
     "ReindexedMemories",
     "SessionBusyError",
     "SessionConflictError",
@@ -142,6 +152,9 @@ __getattr__ = importer(
         "memory.reindexing": ("ReindexedMemories",),
         "memory.searches": ("FoundMemory", "MemoryPage"),
         "memory.service": ("FirestoreMemoryService",),
+        "model.retention": ("PruneReport",),
+        "model.proofs": ("HistoryBreak", "HistoryProof"),
+        "model.erasures": ("Erased", "ErasureProgress", "ErasureReceipt", "Recovery"),
         "model.garbage": ("Garbage", "GarbageKind"),
         "model.history": ("Point",),
         "model.session_info": ("SessionInfo", "SessionOrigin"),
