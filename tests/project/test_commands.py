@@ -69,6 +69,10 @@ RUN = {
             "--dry-run"
         ),
         "gcp-adk-store artifacts delete --app support --user ada --session s1 --all --yes",
+        "gcp-adk-store memory list --app support --user ada",
+        'gcp-adk-store memory search --app support --user ada "window seat" --limit 3',
+        "gcp-adk-store memory delete --app support --user ada --session s1 --dry-run",
+        "gcp-adk-store memory reindex --app support --user ada --dry-run",
     ),
     "test_the_exports_are_all_that_adk_needs_to_keep_evaluations": (
         "gcp-adk-store emulators --bucket my-bucket",
