@@ -18,6 +18,7 @@ _KINDS: Final[Mapping[str, tuple[str, str | None]]] = {
     "chunks": ("payloads", None),
     "memories": ("memories", "tail"),
     "shards": ("memories", "count"),
+    "vectors": ("memories", None),
     "tasks": ("tasks", None),
     "pieces": ("tasks", None),
     "configs": ("push_configs", None),

@@ -12,6 +12,7 @@ from google.adk.events import Event, EventActions
 from google.adk.sessions import Session
 from google.genai import types
 
+from benchmarks.memory_embedder import PartsEmbedder
 from gcp_adk_store import (
     FirestoreMemoryService,
     FirestoreSessionService,
@@ -30,6 +31,7 @@ from gcp_adk_store.codec.turns import WaitingMessage
 from gcp_adk_store.local import objects
 from gcp_adk_store.model.keys import ArtifactKey, SessionKey
 from gcp_adk_store.operations.bounds import operation
+from gcp_adk_store.ports.embedders import Embedder
 from gcp_adk_store.sessions.turn import Hold, within
 from gcp_adk_store.tasks import FirestorePushNotificationConfigStore, FirestoreTaskStore
 from gcp_adk_store.turns import Turns
@@ -629,6 +631,38 @@ class Memories(Operation):
         return await self._call(held)
 
 
+class Vectors(Operation):
+    """Any call of a memory service with an embedder, after 17 events were remembered with it.
+
+    Their vectors are in a document, and that of one more event is in the head.
+    """
+
+    def __init__(
+        self,
+        call: Callable[[FirestoreMemoryService], Any],
+        *,
+        embedder: Embedder,
+        writes: bool = True,
+        atomic: bool = True,
+    ) -> None:
+        self._call = call
+        self._embedder = embedder
+        self.writes = writes
+        self.atomic = atomic
+
+    async def prepare(self, world: World) -> None:
+        """Remember the events, in two steps."""
+        service = world.memories(embedder=PartsEmbedder(4096))
+        for numbers in (range(17), (17,)):
+            await service.add_events_to_memory(**OWNER, events=[event(number) for number in numbers])
+
+    async def attach(self, world: World) -> Any:
+        return world.memories(acting=True, embedder=self._embedder)
+
+    async def act(self, held: Any) -> Any:
+        return await self._call(held)
+
+
 def memorable(number: int, *, words: int = 2) -> Event:
     """Return an event with bytes that become a payload."""
     made = event(number)
@@ -811,6 +845,19 @@ OPERATIONS: dict[str, Operation] = {
     ),
     "forget a user": Memories(lambda service: service.delete_user_memory(**OWNER), atomic=False),
     "search and list memories": Memories(remembered, writes=False),
+    "remember vectors so many that they seal": Vectors(
+        lambda service: service.add_events_to_memory(**OWNER, events=[event(n) for n in range(17, 34)]),
+        embedder=PartsEmbedder(4096),
+    ),
+    "forget a memory and its vector": Vectors(
+        lambda service: service.delete_memory(**OWNER, memory_id=event(3).id),
+        embedder=PartsEmbedder(4096),
+        atomic=False,
+    ),
+    "make vectors anew": Vectors(
+        lambda service: service.reindex_memories(**OWNER), embedder=PartsEmbedder(2, "newer"), atomic=False
+    ),
+    "search by vectors": Vectors(remembered, embedder=PartsEmbedder(4096), writes=False),
     "delete artifact": Artifacts(lambda service: service.delete_artifact(**FILE), atomic=False),
     "delete session artifacts": Artifacts(
         lambda service: service.delete_session_artifacts(**WHO), atomic=False

@@ -33,6 +33,7 @@ from gcp_adk_store import (
 )
 from gcp_adk_store.codec.objects import UPLOADS
 from gcp_adk_store.operations.closing import Closing
+from gcp_adk_store.ports.embedders import Embedder
 from gcp_adk_store.tasks import FirestorePushNotificationConfigStore, FirestoreTaskStore
 from gcp_adk_store.testing.buckets import create_bucket
 from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE
@@ -112,9 +113,12 @@ class World:
         self._opened.append(service)
         return service
 
-    def memories(self, *, bucket: bool = False, acting: bool = False) -> FirestoreMemoryService:
+    def memories(
+        self, *, bucket: bool = False, acting: bool = False, embedder: Embedder | None = None
+    ) -> FirestoreMemoryService:
         """Return a memory service that knows nothing yet."""
-        return FirestoreMemoryService(self.sessions(bucket=bucket, acting=acting).storage)
+        storage = self.sessions(bucket=bucket, acting=acting).storage
+        return FirestoreMemoryService(storage, embedder=embedder)
 
     def artifacts(self, *, acting: bool = False) -> GcsArtifactService:
         """Return an artifact service that knows nothing yet; one that is *acting* may be a hasty one."""
@@ -306,7 +310,19 @@ def _gather_memories(path: str, fields: dict[str, Any], meant: dict[str, dict[st
         lines += zlib.decompress(body).decode().split("\n")
     lines += [line for text in fields["tail"] for line in text.split("\n")]
     heads = [json.loads(line) for line in lines[::2]]
+    rows = [*fields.get("fresh", [])]
+    size = 8 + fields.get("dimensions", 0)
+    for part in fields.get("vectors", []):
+        body = meant.pop(f"{path}/adk_vectors/{fields['epoch']}-{part['n']}")["body"]
+        rows += [body[at : at + size] for at in range(0, len(body), size)]
+    texts = [f"{lines[at]}\n{lines[at + 1]}" for at in range(0, len(lines) - 1, 2)]
+    ids = {
+        hashlib.blake2b(text.encode(), digest_size=8).digest(): json.loads(text.split("\n")[0])["id"]
+        for text in texts
+    }
     meant[path] = {
+        "embedder": fields.get("embedder"),
+        "vectors": sorted(ids.get(row[:8], "of no memory") for row in rows),
         "memories": lines,
         "user": fields["user"],
         "lives": {head["life"]: head["id"] for head in heads if "life" in head},

@@ -72,6 +72,10 @@ RUN = {
             "--dry-run"
         ),
         "gcp-adk-store artifacts delete --app support --user ada --session s1 --all --yes",
+        "gcp-adk-store memory list --app support --user ada",
+        'gcp-adk-store memory search --app support --user ada "window seat" --limit 3',
+        "gcp-adk-store memory delete --app support --user ada --session s1 --dry-run",
+        "gcp-adk-store memory reindex --app support --user ada --dry-run",
     ),
     "test_the_exports_are_all_that_adk_needs_to_keep_evaluations": (
         "gcp-adk-store emulators --bucket my-bucket",
@@ -108,7 +112,7 @@ PYTHON = {
     "docs/erasure.md": 1,
     "docs/following.md": 3,
     "docs/fsck.md": 1,
-    "docs/memory.md": 3,
+    "docs/memory.md": 4,
     "docs/migrating.md": 1,
     "docs/performance.md": 1,
     "docs/points.md": 4,

@@ -15,6 +15,7 @@ from google.adk.sessions import Session
 from google.genai import types
 from opentelemetry.trace import SpanKind, StatusCode
 
+from benchmarks.memory_embedder import PartsEmbedder
 from gcp_adk_store import (
     FirestoreMemoryService,
     FirestoreSessionService,
@@ -129,6 +130,8 @@ class Tour:
                 **WHO, events=[source], memories=[entry.model_copy(update={"id": None})]
             ),
         )
+        embedding = FirestoreMemoryService(self.store.sessions.storage, embedder=PartsEmbedder(2))
+        yield "reindex_memories", lambda: embedding.reindex_memories(**OWNER)
         yield "delete_memory", lambda: memory.delete_memory(**OWNER, memory_id="fact")
         yield "delete_session_memory", lambda: memory.delete_session_memory(**OWNER, session_id="remembered")
         yield "delete_user_memory", lambda: memory.delete_user_memory(**OWNER)
