@@ -18,6 +18,7 @@ _PARTS: Final = (
     "emulators",
     "fsck",
     "gc",
+    "inspect",
     "sessions",
     "template",
 )
