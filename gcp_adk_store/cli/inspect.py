@@ -61,6 +61,7 @@ def _bound(port: int) -> socket.socket:
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((_HOST, port))
+        listener.listen()  # whoever follows the printed address finds it
     except OSError as exc:
         listener.close()
         raise CannotLookError(

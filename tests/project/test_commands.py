@@ -73,6 +73,7 @@ RUN = {
     "test_the_exports_are_all_that_adk_needs_to_keep_evaluations": (
         "gcp-adk-store emulators --bucket my-bucket",
     ),
+    "test_the_command_of_the_page_opens_it": ("gcp-adk-store inspect --local support-store",),
     "test_the_folder_of_the_document_is_examined": ("gcp-adk-store doctor --local support-store",),
     "test_the_store_of_the_emulators_is_looked_at": (
         "gcp-adk-store doctor",
@@ -96,6 +97,7 @@ PYTHON = {
     "docs/credentials.md": 1,
     "docs/deploying.md": 1,
     "docs/fsck.md": 1,
+    "docs/inspector.md": 1,
     "docs/memory.md": 3,
     "docs/migrating.md": 1,
     "docs/performance.md": 1,
@@ -107,8 +109,8 @@ PYTHON = {
     "docs/turns.md": 5,
 }
 """How many blocks of Python a document has: tests/telemetry runs those of telemetry.md, tests/memory those of
-memory.md, tests/ces those of the runtime, tests/tasks that of tasks.md, tests/turns those of turns.md, and
-test_documents_for_readers.py all others."""
+memory.md, tests/inspector that of inspector.md, tests/ces those of the runtime, tests/tasks that of tasks.md,
+tests/turns those of turns.md, and test_documents_for_readers.py all others."""
 
 CONFIGURATION = {
     "docs/adk-server.md": "test_the_services_yaml_of_the_documents_is_loaded",
