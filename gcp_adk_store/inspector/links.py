@@ -42,7 +42,7 @@ class Links:
 
     root: str
 
-    def to(self, page: str, place: Place | None = None, **parameters: object) -> str:
+    def to(self, page: str, place: Place | None = None, /, **parameters: object) -> str:
         """Return the address of *page* about *place*; parameters of ``None`` are left out."""
         given = {name: str(value) for name, value in parameters.items() if value is not None}
         query = urlencode({**(place.parameters if place else {}), **given}, errors="replace")

@@ -1,5 +1,6 @@
 """Authorise requests, keep what a browser chose, and render templates."""
 
+import re
 import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ Reveal = Literal["asked", "always", "never"]
 _REVEAL: Final = "adk_inspector_reveal"
 _CSRF: Final = "adk_inspector_csrf"
 _CSRF_CHARACTERS: Final = 43
+_MAX_FORM: Final = 64 * 1024
 
 
 class RefusedRequestError(Exception):
@@ -170,6 +172,9 @@ class Site:
         """
         given: Mapping[str, Any] = request.query_params
         if request.method == "POST":
+            size = request.headers.get("content-length", "")
+            if not re.fullmatch("[0-9]{1,5}", size) or int(size) > _MAX_FORM:
+                raise RefusedRequestError(413, f"A form has at most {_MAX_FORM} bytes, and says how many.")
             given = await request.form(max_files=0, max_fields=50)
         place = Place.of({name: value for name, value in given.items() if isinstance(value, str)})
         kept = request.cookies.get(_CSRF, "")

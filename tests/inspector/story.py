@@ -34,7 +34,15 @@ XSS: Final = (
 EVIL: Final = "".join(XSS)
 SVG: Final = b"<svg xmlns='http://www.w3.org/2000/svg'><script>window.hacked=1</script></svg>"
 PAGE: Final = b"<html><script>window.hacked=1</script></html>"
-PDF: Final = b"%PDF-1.4\n1 0 obj<</Type/Catalog>>endobj\ntrailer<</Root 1 0 R>>\n%%EOF"
+PDF: Final = b"""%PDF-1.4
+1 0 obj<</Type/Catalog/Pages 2 0 R>>endobj
+2 0 obj<</Type/Pages/Kids[3 0 R]/Count 1>>endobj
+3 0 obj<</Type/Page/Parent 2 0 R/MediaBox[0 0 300 200]/Contents 4 0 R/Resources<<>>>>endobj
+4 0 obj<</Length 34>>stream
+0.1 0.4 0.9 rg 50 50 200 100 re f
+endstream endobj
+trailer<</Root 1 0 R>>
+"""
 WAV = b"RIFF" + struct.pack("<I", 36) + b"WAVEfmt " + struct.pack("<IHHIIHH", 16, 1, 1, 8000, 16000, 2, 16)
 WAV += b"data" + struct.pack("<I", 0)
 

@@ -1,12 +1,8 @@
 """``gcp-adk-store inspect`` serves pages on this machine until it is told to end; the wheel has them."""
 
-import os
-import signal
 import subprocess
 import sys
 import zipfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +14,7 @@ import gcp_adk_store
 from gcp_adk_store import Store
 from gcp_adk_store.cli.command import command
 from gcp_adk_store.settings import MEMORY
+from tests.inspector.process import inspected
 from tests.inspector.story import CALM_PLACE, Read, client_of, fill_calm
 from tests.support.documents import ROOT, blocks
 from tests.support.documents import command as of_document
@@ -29,25 +26,6 @@ async def folder(tmp_path: Path) -> Path:
     async with Store.local(tmp_path / "support-store") as store:
         await fill_calm(store)
     return tmp_path
-
-
-@contextmanager
-def inspected(line: str, *options: str, at: Path) -> Iterator[str]:
-    """Run a command of the document with a free port, and yield the address that it prints."""
-    words = [str(Path(sys.executable).with_name("gcp-adk-store")), *line.split()[1:], "--port", "0", *options]
-    environ = {key: value for key, value in os.environ.items() if not key.startswith("ADK_STORE_")}
-    with subprocess.Popen(
-        words, cwd=at, env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as process:
-        assert process.stdout is not None
-        where, address = process.stdout.readline(), process.stdout.readline()
-        try:
-            assert where.startswith("folder support-store, prefix adk"), process.communicate()
-            yield address.split()[0]
-        finally:
-            process.send_signal(signal.SIGINT)
-            _, said = process.communicate(timeout=60)
-        assert "Traceback" not in said
 
 
 def test_the_command_of_the_page_opens_it(folder: Path) -> None:

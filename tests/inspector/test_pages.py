@@ -12,6 +12,7 @@ from google.genai import types
 from gcp_adk_store import Point, Store
 from gcp_adk_store.inspector import create_app
 from gcp_adk_store.inspector.reading import EVENTS_PER_PAGE, NAMES_PER_PAGE, Reader
+from gcp_adk_store.inspector.timeline import TURNS_PER_PAGE
 from tests.inspector.story import CALM, CALM_PLACE, PDF, PNG, Read, client_of
 
 
@@ -131,6 +132,21 @@ async def test_the_timeline_shows_turns_with_tokens(app: FastAPI) -> None:
     assert "615 in, 120 out tokens" in page.text
     assert 1 + 3 * 6 == len(page.all("rect"))
     assert "find_parcel 1" in page.text
+
+
+async def test_a_timeline_of_many_turns_has_pages(store: Store, app: FastAPI) -> None:
+    """Each turn is on one; a page out of range is the nearest."""
+    session = await store.sessions.create_session(**CALM)
+    for number in range(TURNS_PER_PAGE + 3):
+        await store.sessions.append_event(session, Event(author="user", invocation_id=f"turn-{number}."))
+    first = await seen(app, "timeline")
+    last = await seen(app, "timeline", {**CALM_PLACE, "page": 99})
+    following = [each["href"] for each in first.all("a") if "page=2" in each["href"]]
+    turns = [word for page in (first, last) for word in page.text.split() if word.startswith("turn-")]
+
+    assert [f"turn-{number}." for number in range(TURNS_PER_PAGE + 3)] == turns
+    assert 1 == len(following)
+    assert "Page 2 of 2. Earlier turns" in last.text
 
 
 async def test_the_matrix_leads_to_each_change(calm: Session, app: FastAPI) -> None:

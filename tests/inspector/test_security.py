@@ -1,7 +1,7 @@
 """Nothing that is stored runs in a page; nobody sees or changes more than they may."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -358,6 +358,20 @@ async def test_forms_of_other_sites_change_nothing(
     found = await store.sessions.get_session(**CALM)
     assert found is not None
     assert len(calm.events) == len(found.events)
+
+
+async def test_a_form_has_a_bound(masked: FastAPI) -> None:
+    """It is refused before it is read, and so is one that hides its size."""
+
+    async def endless() -> AsyncIterator[bytes]:
+        yield b"to=show"
+
+    plain = {**ORIGIN, "Content-Type": "application/x-www-form-urlencoded"}
+    async with client_of(masked) as client:
+        large = await client.post("/reveal", content=b"a" * 70_000, headers=plain)
+        hidden = await client.post("/reveal", content=endless(), headers=plain)
+
+    assert [413, 413] == [large.status_code, hidden.status_code]
 
 
 async def test_a_fork_is_confirmed_first(store: Store, calm: Session, writing: FastAPI) -> None:
