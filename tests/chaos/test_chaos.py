@@ -44,9 +44,17 @@ class Store:
         self._undo.close()
 
     def session(self, fits: Callable[[dict[str, Any]], object]) -> tuple[str, dict[str, Any]]:
-        """Return path and fields of a session that *fits*."""
+        """Return path and fields of a session that *fits*, and that its writers made: no fork, none restored.
+
+        What is damaged in those is told in other words, as of the events that a fork shares with its source.
+        """
         found = self.client.collection_group(f"{WITH_BUCKET}_sessions").stream()
-        return next((one.reference.path, one.to_dict() or {}) for one in found if fits(one.to_dict() or {}))
+        made = ((one.reference.path, one.to_dict() or {}) for one in found)
+        return next(
+            (path, fields)
+            for path, fields in made
+            if not fields.keys() & {"origin", "restores"} and fits(fields)
+        )
 
     def fields(self, path: str) -> dict[str, Any]:
         """Return the fields of a document."""
