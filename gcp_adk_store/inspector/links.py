@@ -20,7 +20,7 @@ class Place:
         return cls(**{name: given[name] for name in ("app", "user", "session") if name in given})
 
     @property
-    def ids(self) -> dict[str, str]:
+    def ids(self) -> dict[str, Any]:
         """The ids as the services name them."""
         named = {"app_name": self.app, "user_id": self.user, "session_id": self.session}
         return {name: value for name, value in named.items() if value is not None}

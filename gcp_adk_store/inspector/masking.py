@@ -16,11 +16,8 @@ class Shown:
     """The content, or its start; ``None`` while it is masked."""
     characters: int
     """Its whole length."""
-
-    @property
-    def is_cut(self) -> bool:
-        """Whether the text is only the start."""
-        return self.text is not None and len(self.text) < self.characters
+    is_cut: bool
+    """Whether the text is only the start."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +28,11 @@ class Mask:
 
     def over(self, text: str, *, most: int = MAX_SHOWN) -> Shown:
         """Return *text* as a page shows it: at most the first *most* characters."""
-        return Shown(text=drawable(text[:most]) if self.lifted else None, characters=len(text))
+        return Shown(
+            text=drawable(text[:most]) if self.lifted else None,
+            characters=len(text),
+            is_cut=self.lifted and len(text) > most,
+        )
 
     def over_json(self, value: Any, *, most: int = MAX_SHOWN) -> Shown:
         """Return a JSON value as indented text."""

@@ -136,7 +136,7 @@ class Reader:
     async def all_events(self, place: Place) -> AsyncIterator[Placed]:
         """Yield all events in append order."""
         before: str | None = None
-        async for each in self.store.sessions.iter_events(**place.ids):  # type: ignore[arg-type]  # as above
+        async for each in self.store.sessions.iter_events(**place.ids):
             yield Placed(each.event, before)
             before = each.cursor
 

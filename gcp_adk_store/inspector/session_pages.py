@@ -102,7 +102,7 @@ async def state(visit: Visit) -> Response:
     """Show the state after an event, or now; costs what reading the session does."""
     event_id = visit.text("event")
     if event_id is None:
-        found = await visit.site.store.sessions.get_session(**visit.place.ids)  # type: ignore[arg-type]  # as above
+        found = await visit.site.store.sessions.get_session(**visit.place.ids)
         if found is None:
             raise SessionMissingError("the session does not exist")
     else:

@@ -35,7 +35,7 @@ async def fork(visit: Visit) -> Response:
         planned = await _planned(visit, event_id)
         return visit.page("fork.html", event_id=event_id, planned=planned, chosen=chosen)
     made = await visit.site.store.fork_session(
-        **visit.place.ids,  # type: ignore[arg-type]  # as Place names them
+        **visit.place.ids,
         at=_point(event_id),
         to_session_id=target.session,
         to_user_id=target.user,
@@ -68,7 +68,7 @@ def _point(event_id: str | None) -> Point | None:
 
 async def _planned(visit: Visit, event_id: str | None) -> dict[str, Any]:
     """Return what the session has now, and what it had after an event; both are read, nothing is written."""
-    now = await visit.site.store.sessions.get_session(**visit.place.ids)  # type: ignore[arg-type]  # as above
+    now = await visit.site.store.sessions.get_session(**visit.place.ids)
     if now is None:
         raise SessionMissingError("the session does not exist")
     then = (
