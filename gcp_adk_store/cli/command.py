@@ -19,6 +19,7 @@ _PARTS: Final = (
     "erase-user",
     "fsck",
     "gc",
+    "inspect",
     "memory",
     "prune",
     "sessions",

@@ -87,6 +87,7 @@ RUN = {
         "gcp-adk-store prune --app support --idle-days 90 --keep-latest 3",
         "gcp-adk-store verify --app support --user ada --session s1",
     ),
+    "test_the_command_of_the_page_opens_it": ("gcp-adk-store inspect --local support-store",),
     "test_the_folder_of_the_document_is_examined": ("gcp-adk-store doctor --local support-store",),
     "test_the_store_of_the_emulators_is_looked_at": (
         "gcp-adk-store doctor",
@@ -112,6 +113,7 @@ PYTHON = {
     "docs/erasure.md": 1,
     "docs/following.md": 3,
     "docs/fsck.md": 1,
+    "docs/inspector.md": 1,
     "docs/memory.md": 4,
     "docs/migrating.md": 1,
     "docs/performance.md": 1,
@@ -123,8 +125,9 @@ PYTHON = {
     "docs/turns.md": 5,
 }
 """How many blocks of Python a document has: tests/telemetry runs those of telemetry.md, tests/memory those of
-memory.md, tests/erasure that of erasure.md, tests/ces those of the runtime, tests/tasks that of tasks.md,
-tests/turns those of turns.md, tests/adk_server those of following.md, and test_documents_for_readers.py all others."""
+memory.md, tests/erasure that of erasure.md, tests/inspector that of inspector.md, tests/ces those of the
+runtime, tests/tasks that of tasks.md, tests/turns those of turns.md, tests/adk_server those of following.md,
+and test_documents_for_readers.py all others."""
 
 CONFIGURATION = {
     "docs/adk-server.md": "test_the_services_yaml_of_the_documents_is_loaded",
