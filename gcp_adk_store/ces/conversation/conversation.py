@@ -60,6 +60,19 @@ class ConversationTurn:
         return "\n".join(said)
 
     @property
+    def said(self) -> tuple[tuple[str, str], ...]:
+        """What the client gets, in order: who says it, and the text, or a payload's type and text."""
+        shown = []
+        for event in self.events:
+            for part in _parts_of(event):
+                if part.inline_data is not None:
+                    data = (part.inline_data.data or b"").decode("utf-8", "replace")
+                    shown.append((event.author, f"[{part.inline_data.mime_type}] {data}"))
+                elif part.text and not part.thought:
+                    shown.append((event.author, part.text))
+        return tuple(shown)
+
+    @property
     def payloads(self) -> tuple[types.Blob, ...]:
         """Inline data for the client, such as that of ``Part.from_json``."""
         return tuple(part.inline_data for part in self._parts() if part.inline_data is not None)
@@ -91,8 +104,13 @@ class ConversationTurn:
         return None if failed is None else f"{failed.error_code}: {failed.error_message}"
 
     def _parts(self) -> list[types.Part]:
-        contents = (event.content for event in self.events if event.author != USER)
-        return [part for each in contents if each and each.role == MODEL for part in each.parts or ()]
+        return [part for event in self.events for part in _parts_of(event)]
+
+
+def _parts_of(event: Event) -> list[types.Part]:
+    """Return what an agent says in *event*."""
+    content = event.content
+    return (content.parts or []) if event.author != USER and content and content.role == MODEL else []
 
 
 class Conversation:
@@ -199,6 +217,22 @@ class Conversation:
             async with aclosing(runs) as events:
                 async for event in events:
                     yield event
+
+    async def variables(self, key: SessionKeyLike) -> Mapping[str, Any]:
+        """Return the variables of a session as they are now.
+
+        Raises:
+            SessionMissingError: the session does not exist.
+        """
+        return visible((await self._session(SessionKey.of(key))).state, shared=())
+
+    async def answering(self, key: SessionKeyLike) -> str:
+        """Return the name of the agent that answers next.
+
+        Raises:
+            SessionMissingError: the session does not exist.
+        """
+        return self.agent.active(in_force((await self._session(SessionKey.of(key))).events))
 
     async def close(self) -> None:
         """Wait for asynchronous tools, and close the sandbox; the session service stays open."""
