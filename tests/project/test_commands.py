@@ -108,8 +108,8 @@ PYTHON = {
     "docs/turns.md": 5,
 }
 """How many blocks of Python a document has: tests/telemetry runs those of telemetry.md, tests/memory those of
-memory.md, tests/ces those of the runtime and conversations, tests/tasks that of tasks.md, tests/turns those of
-turns.md, and test_documents_for_readers.py all others."""
+memory.md, tests/ces those of ces-*.md, tests/tasks that of tasks.md, tests/turns those of turns.md, and
+test_documents_for_readers.py all others."""
 
 CONFIGURATION = {
     "docs/adk-server.md": "test_the_services_yaml_of_the_documents_is_loaded",
