@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from gcp_adk_store.cli.ces.options import Chosen, object_option, test_options
+from gcp_adk_store.cli.ces.options import Chosen, app_in, app_option, object_option, test_options
 from gcp_adk_store.cli.ces.place import key_of
 from gcp_adk_store.cli.extras import needs_ces
 from gcp_adk_store.cli.failures import CannotLookError
@@ -47,6 +47,7 @@ class _Sessions:
 
 @click.command()
 @click.argument("app", metavar="DIR", type=click.Path(path_type=Path))
+@app_option
 @click.option("--model", metavar="NAME", help="Model of ADK, such as gemini-2.5-flash; by default the app's.")
 @click.option(
     "--script",
@@ -76,7 +77,14 @@ class _Sessions:
 @test_options
 @place_options
 def chat(
-    app: Path, model: str | None, script: Path | None, replay: Path | None, record: Path | None, **given: Any
+    app: Path,
+    *,
+    app_name: str | None,
+    model: str | None,
+    script: Path | None,
+    replay: Path | None,
+    record: Path | None,
+    **given: Any,
 ) -> None:
     """Talk with an agent app: each line is what the user says, and one turn.
 
@@ -89,12 +97,11 @@ def chat(
         import gcp_adk_store.ces.conversation.conversation  # noqa: F401, PLC0415  # of the extra
     if sum(each is not None for each in (model, script, replay)) > 1:
         raise CannotLookError("give one of --model, --script and --replay")
-    if not app.is_dir():
-        raise CannotLookError(f"the folder {app} does not exist")
     at = {name: given.pop(name) for name in PLACE}
     try:
-        chosen_model = _model(model, script, replay, record, app)
-        failed = asyncio.run(_converse(app, chosen_model, at, **given))
+        with app_in(app, app_name) as folder:
+            chosen_model = _model(model, script, replay, record, folder)
+            failed = asyncio.run(_converse(folder, chosen_model, at, **given))
     except StoreError:
         with told_with_remedy():
             raise
