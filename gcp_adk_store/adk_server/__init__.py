@@ -6,6 +6,8 @@ from gcp_adk_store.imports import importer
 
 if TYPE_CHECKING:
     from gcp_adk_store.adk_server.app import answer_errors, lifespan, tune_gc
+    from gcp_adk_store.adk_server.following import follow_sessions
+    from gcp_adk_store.adk_server.routes import add_store_routes
     from gcp_adk_store.adk_server.services import (
         artifact_service,
         memory_service,
@@ -17,8 +19,10 @@ if TYPE_CHECKING:
     from gcp_adk_store.adk_server.turns import one_turn_at_a_time
 
 __all__ = [
+    "add_store_routes",
     "answer_errors",
     "artifact_service",
+    "follow_sessions",
     "lifespan",
     "memory_service",
     "missing_bucket",
@@ -33,6 +37,8 @@ __getattr__ = importer(
     __name__,
     {
         "app": ("answer_errors", "lifespan", "tune_gc"),
+        "following": ("follow_sessions",),
+        "routes": ("add_store_routes",),
         "services": (
             "artifact_service",
             "memory_service",

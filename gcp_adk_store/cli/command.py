@@ -16,12 +16,15 @@ _PARTS: Final = (
     "cost",
     "doctor",
     "emulators",
+    "erase-user",
     "fsck",
     "gc",
+    "prune",
     "sessions",
     "template",
+    "verify",
 )
-"""Modules of this package, each with the command of its name."""
+"""Commands, each in the module of its name, with underscores."""
 
 
 class _Parts(click.Group):
@@ -34,8 +37,9 @@ class _Parts(click.Group):
         if cmd_name not in _PARTS:
             return super().get_command(ctx, cmd_name)
         with or_end_without_extra():
-            part: Any = importlib.import_module(f"gcp_adk_store.cli.{cmd_name}")
-        found: click.Command = getattr(part, cmd_name)
+            module = cmd_name.replace("-", "_")
+            part: Any = importlib.import_module(f"gcp_adk_store.cli.{module}")
+        found: click.Command = getattr(part, module)
         return found
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:

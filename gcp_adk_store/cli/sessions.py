@@ -81,7 +81,7 @@ async def list_(
         **asked,
         order=order,
         include_state=False,
-        labels=dict(map(_label, label)),
+        labels=dict(map(label_of, label)),
         updated_after=None if updated_after is None else updated_after.replace(tzinfo=UTC).timestamp(),
     )
     listed = [asdict(each) for each in page.infos]
@@ -221,7 +221,7 @@ async def delete(at: OpenStore, /, *, dry_run: bool, **key: Any) -> Result:
     return Result({**at.place, **_described(header), "artifacts": artifacts, "outcome": outcome}, lines)
 
 
-def _label(given: str) -> tuple[str, str]:
+def label_of(given: str) -> tuple[str, str]:
     """Return name and value of a label.
 
     Raises:

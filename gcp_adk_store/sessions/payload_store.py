@@ -129,6 +129,10 @@ class BucketPayloads:
         pages_of = self._objects.scan(self._folder(owner))
         return [_scanned(found) async for objects in pages_of for found in objects]
 
+    async def remove(self, payloads: Sequence[StoredPayload]) -> None:
+        """Remove *payloads*, also those that were put again; harmless when repeated."""
+        await fan_out(self._objects.delete(payload.name, generation=None) for payload in payloads)
+
     async def remove_unchanged(self, versions: Versions) -> bool:
         """Remove a payload unless it was put again since the scan; return whether it is gone."""
         ((name, version),) = versions
