@@ -107,6 +107,7 @@ RUN = {
 PYTHON = {
     "README.md": 3,
     "docs/ces-commands.md": 1,
+    "docs/ces-conversations.md": 1,
     "docs/ces-runtime.md": 2,
     "docs/credentials.md": 1,
     "docs/deploying.md": 1,
@@ -125,13 +126,14 @@ PYTHON = {
     "docs/turns.md": 5,
 }
 """How many blocks of Python a document has: tests/telemetry runs those of telemetry.md, tests/memory those of
-memory.md, tests/erasure that of erasure.md, tests/inspector that of inspector.md, tests/ces those of the
-runtime, tests/tasks that of tasks.md, tests/turns those of turns.md, tests/adk_server those of following.md,
+memory.md, tests/erasure that of erasure.md, tests/inspector that of inspector.md, tests/ces those of
+ces-*.md, tests/tasks that of tasks.md, tests/turns those of turns.md, tests/adk_server those of following.md,
 and test_documents_for_readers.py all others."""
 
 CONFIGURATION = {
     "docs/adk-server.md": "test_the_services_yaml_of_the_documents_is_loaded",
     "docs/ces-commands.md": "test_the_tests_of_the_page_can_be_read",
+    "docs/ces-conversations.md": "test_the_script_of_the_page_is_a_script",
     "docs/cli.md": "test_the_lines_of_the_page_are_those_of_an_export",
     "docs/doctor.md": "test_every_check_is_explained",
     "docs/tasks.md": "test_the_services_yaml_of_tasks_is_loaded",
