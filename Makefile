@@ -14,7 +14,7 @@ export PYTHONDONTWRITEBYTECODE :=
 
 # One after the other, as they are listed, however many jobs make is given.
 .NOTPARALLEL:
-.PHONY: demo test quick test-core ready unit long test-oldest bare-machine check lint format bench bench-local bench-memory bench-sandbox bench-templates chaos emulators python clean
+.PHONY: demo test quick test-core ready unit long test-oldest bare-machine check lint format bench bench-local bench-memory bench-sandbox bench-templates chaos turns emulators python clean
 .DEFAULT_GOAL := test
 
 # The main job: a real agent on a local store, then a second process that goes on where it stopped. With CLOUD=1
@@ -103,6 +103,11 @@ SECONDS ?= 60
 chaos:
 	$(SETUP) $(if $(LOCAL),python,emulators)
 	$(BIN)/python -m tests.chaos --seconds $(SECONDS) $(if $(SEED),--seed $(SEED)) $(if $(LOCAL),--local)
+
+# Processes that send messages to one session, while one that holds its turn is stopped and another is killed.
+turns:
+	$(SETUP) emulators
+	$(BIN)/python -m tests.turns.show $(OPTIONS)
 
 # Both emulators in the foreground, for work by hand; Ctrl-C ends them.
 emulators:

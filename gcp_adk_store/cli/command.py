@@ -19,6 +19,8 @@ _PARTS: Final = (
     "erase-user",
     "fsck",
     "gc",
+    "inspect",
+    "memory",
     "prune",
     "sessions",
     "template",
