@@ -3,8 +3,9 @@
 PYTHON ?= python3
 SETUP := @$(PYTHON) -m setup
 BIN := .venv/bin
-# For the two cores of a small CI machine: tests often wait for an emulator, a process or a deadline.
-WORKERS ?= 3
+# Two workers: what a small CI machine has cores for. Three where tests wait for emulators and processes.
+WORKERS ?= 2
+WAITING ?= 3
 # What uses tests/support/lengths.py.
 LONG := $(shell grep -rl 'lengths import at_length' tests --include='test_*.py') tests/faults/test_every_step.py tests/faults/test_every_local_step.py
 PYTEST := -m pytest -q -n $(WORKERS)
@@ -26,7 +27,7 @@ demo:
 # a file, and so makes what they share once; in the order of their names, since by their numbers of tests the
 # longest, which have few, would come last.
 test: ready lint unit
-	$(BIN)/python $(PYTEST) --dist loadfile --no-loadscope-reorder --ignore=tests/unit tests
+	$(BIN)/python $(PYTEST) -n $(WAITING) --dist loadfile --no-loadscope-reorder --ignore=tests/unit tests
 
 # Installs all that the tests need, and runs nothing.
 ready:
