@@ -124,7 +124,8 @@ PYTHON = {
 }
 """How many blocks of Python a document has: tests/telemetry runs those of telemetry.md, tests/memory those of
 memory.md, tests/erasure that of erasure.md, tests/ces those of the runtime, tests/tasks that of tasks.md,
-tests/turns those of turns.md, tests/adk_server those of following.md, and test_documents_for_readers.py all others."""
+tests/turns those of turns.md, tests/adk_server those of following.md, and test_documents_for_readers.py all
+others."""
 
 CONFIGURATION = {
     "docs/adk-server.md": "test_the_services_yaml_of_the_documents_is_loaded",
