@@ -19,6 +19,7 @@ from typing import Final, Literal, TypeVar
 
 from gcp_adk_store.errors import ForkedProcessError, InvalidInputError, UnavailableError
 from gcp_adk_store.local import failures
+from gcp_adk_store.local.snapshots import Snapshot
 from gcp_adk_store.local.tables import APPLICATION_ID, FORMAT, TABLES
 from gcp_adk_store.operations import forks
 from gcp_adk_store.operations.forks import OfOneProcess
@@ -132,6 +133,30 @@ class Database(OfOneProcess):
                 :meth:`read`; nothing was written.
         """
         return await self._run(self._writers, work, "BEGIN IMMEDIATE")
+
+    async def snapshot(self) -> "Snapshot":
+        """Return the database as it is now, in a transaction of its own; others may write meanwhile.
+
+        A database in memory is copied.
+
+        Raises:
+            InvalidInputError, AccessDeniedError, UnavailableError, StoredDataError, ForkedProcessError: as
+                :meth:`read`.
+        """
+
+        def begin(sql: sqlite3.Connection) -> sqlite3.Connection:
+            if self._path is None:
+                taken = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+                sql.execute("COMMIT")  # a copy waits for the end of a transaction, even its own
+                sql.backup(taken)
+                sql.execute("BEGIN")
+            else:
+                taken = _connect(self._path)
+                taken.execute("BEGIN")
+                taken.execute("SELECT time FROM commits").fetchall()  # the first read fixes the moment
+            return taken
+
+        return Snapshot(await self.read(begin), self._path)
 
     async def close(self) -> None:
         """Let running calls finish, then close the file; a later call opens it again."""

@@ -13,6 +13,7 @@ from gcp_adk_store.local import changes, queries, spelling, weights
 from gcp_adk_store.local.database import Database
 from gcp_adk_store.local.names import document_key, field_path, parent_of, path_of
 from gcp_adk_store.local.queries import Candidate, Query
+from gcp_adk_store.local.snapshots import Snapshot
 from gcp_adk_store.local.spelling import Spelled
 from gcp_adk_store.local.sweep import Sweeper
 from gcp_adk_store.operations import telemetry
@@ -44,7 +45,9 @@ class LocalDocuments:
     Any number of processes may have it open.
     """
 
-    def __init__(self, database: Database, limits: SessionLimits, *, sweeper: Sweeper | None = None) -> None:
+    def __init__(
+        self, database: Database | Snapshot, limits: SessionLimits, *, sweeper: Sweeper | None = None
+    ) -> None:
         """Prepare the documents of *database*, which :meth:`close` closes; without I/O.
 
         Commits let *sweeper*, if any, remove expired data first.
@@ -53,6 +56,7 @@ class LocalDocuments:
         """The time that decides about ages and expiry."""
         self.deadline_s = limits.deadline_s
         """The longest wait for other processes within one call."""
+        self._limits = limits
         self._database = database
         self._sweeper = sweeper
 
@@ -120,6 +124,19 @@ class LocalDocuments:
         reader = _Reader(_field_paths(fields), self.clock.now())
         work = partial(_found, query=query, page=page, reader=reader)
         return await self._call(self._database.read, work, len(parent) + len(collection))
+
+    async def snapshot(self, path: str) -> "LocalDocuments":  # noqa: ARG002  # of the port
+        """As the port, without a read: one transaction of SQLite, which lets others write.
+
+        A database in memory is copied.
+
+        Raises:
+            UnavailableError, AccessDeniedError, StoredDataError: as :meth:`commit`.
+        """
+        telemetry.count_attempt(1, None)
+        telemetry.count_rpc(lambda: 0)
+        with part_of(self.deadline_s):
+            return LocalDocuments(await self._database.snapshot(), self._limits)
 
     async def close(self) -> None:
         """Close the file; a later call opens it again."""

@@ -94,6 +94,17 @@ class Documents(Protocol):
         """
         ...
 
+    async def snapshot(self, path: str) -> "Documents":
+        """Return the documents as they are now, for reads alone; whoever asks closes the result.
+
+        Firestore serves a snapshot for an hour, a local store until it is closed. Takes 1 read, of the
+        document at *path*, which may be missing.
+
+        Raises:
+            UnavailableError, NotProvisionedError, AccessDeniedError: as :meth:`get`.
+        """
+        ...
+
     async def close(self) -> None:
         """Close the connections that this object opened; a later call opens them again."""
         ...

@@ -65,9 +65,18 @@ class ServerClock:
 class Documents:
     """The documents of a Firestore database, as :class:`gcp_adk_store.ports.documents.Documents` says."""
 
-    def __init__(self, connects: Channels | BorrowedChannel, limits: SessionLimits) -> None:
+    def __init__(
+        self,
+        connects: Channels | BorrowedChannel,
+        limits: SessionLimits,
+        *,
+        read_time: Timestamp | None = None,
+    ) -> None:
+        """Prepare; with *read_time*, all reads are of the documents of that moment."""
         self.clock = ServerClock()
         self.deadline_s = limits.deadline_s
+        self._limits = limits
+        self._read_time = read_time
         self._connects = connects
         self._policy = retry.RetryPolicy(attempt_s=limits.rpc_timeout_s, deadline_s=limits.deadline_s)
 
@@ -116,6 +125,7 @@ class Documents:
                 database=connection.database,
                 documents=[f"{connection.root}/{path}" for path in paths],
                 mask=None if fields is None else values.PbDocumentMask(field_paths=fields),
+                read_time=self._read_time,
             )
             documents = await self._stream(connection, connection.batch_get, request, result="found")
             found = {document.path: document for document in documents}
@@ -142,36 +152,70 @@ class Documents:
                     "select": select,
                     **({} if page is None else values.to_page(page, root=root)),
                 },
+                read_time=self._read_time,
             )
             return await self._stream(connection, connection.run_query, request, result="document")
 
+    async def snapshot(self, path: str) -> "Documents":
+        """As the port; the time is that of the read."""
+        with part_of(self.deadline_s):
+            connection = await self._connects.connection()
+            names = [f"{connection.root}/{path}"]
+            request = values.PbBatchGetRequest(database=connection.database, documents=names)
+            _, told = await self._answers(connection, connection.batch_get, request, result="found")
+        # Firestore takes microseconds.
+        read_time = Timestamp(seconds=told.seconds, nanos=told.nanos // 1000 * 1000)
+        return _Snapshot(self._connects, self._limits, read_time=read_time)
+
     async def _stream(self, connection: Connection, rpc: Any, request: Any, *, result: str) -> list[Document]:
         """Return the documents that *rpc* answers with, each in the field *result* of a message."""
+        found, _ = await self._answers(connection, rpc, request, result=result)
+        return found
 
-        async def attempt(timeout_s: float) -> list[Document]:
+    async def _answers(
+        self, connection: Connection, rpc: Any, request: Any, *, result: str
+    ) -> tuple[list[Document], Timestamp]:
+        """Return the documents of :meth:`_stream`, and the time of the read."""
+
+        async def attempt(timeout_s: float) -> tuple[list[Document], Timestamp]:
             found: list[Document] = []
             pauses = Pauses()
             telemetry.count_rpc(request.ByteSize)
             asked_at = platform_time.get_time()
+            told = Timestamp()
             read_time = None
             with translated(FIRESTORE_FAILURES, firestore_read_error, connection.where):
                 async for message in rpc(request, metadata=connection.metadata, timeout=timeout_s):
                     telemetry.count_answer(message.ByteSize)
                     if read_time is None:  # one time for all of them: they are from one snapshot
-                        read_time = self.clock.learn(message.read_time, asked_at=asked_at)
+                        told = message.read_time
+                        read_time = self._learn(told, asked_at=asked_at)
                     if message.HasField(result):
                         found.append(
                             await _read(getattr(message, result), root=connection.root, read_time=read_time)
                         )
                     if pauses.is_due:
                         await pauses.take()
-            return found
+            return found, told
 
         return await retry.call(attempt, policy=self._policy, repeatable_when_unanswered=True)
+
+    def _learn(self, told: Timestamp, *, asked_at: float) -> float:
+        return self.clock.learn(told, asked_at=asked_at)
 
     async def close(self) -> None:
         """As the port."""
         await self._connects.close()
+
+
+class _Snapshot(Documents):
+    """The documents of one moment; the connection is that of the others."""
+
+    def _learn(self, told: Timestamp, *, asked_at: float) -> float:  # noqa: ARG002  # the time is over
+        return values.to_seconds(told)
+
+    async def close(self) -> None:
+        """As the port; the connection stays open."""
 
 
 def open_documents(
