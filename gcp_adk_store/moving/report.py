@@ -16,8 +16,8 @@ class Note:
 
     kind: str
     """``order``, ``types``, ``initial``, ``state``, ``times``, ``titles``, ``inbox``, ``ids``, ``lost``,
-    ``versions`` or ``skipped``; or ``conflict``, ``failed`` or ``differs``, after which something is missing in
-    the target."""
+    ``versions`` or ``skipped``; or ``conflict``, ``failed`` or ``differs``, after which the target lacks
+    something."""
     says: str
     user_id: str | None = None
     session_id: str | None = None
