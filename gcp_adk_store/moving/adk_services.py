@@ -104,7 +104,11 @@ class AdkService:
             raise SessionExistsError("another session has this id")
         state = {**record.header.state, **(record.header.initial or {})}
         session = await self._service.create_session(**ids, state=state)
-        return await self._append(session, events)
+        try:
+            return await self._append(session, events)
+        except Exception:
+            await self._service.delete_session(**ids)  # what it cannot hold whole, it does not hold in part
+            raise
 
     async def append(self, key: SessionKey, events: AsyncIterable[Event]) -> int:
         """As the port, one by one."""

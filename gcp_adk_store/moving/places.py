@@ -30,10 +30,12 @@ def open_source(given: str | BaseSessionService | Source) -> Source:
         from gcp_adk_store.moving.adk_java import AdkJava  # noqa: PLC0415  # with Google's clients
 
         return AdkJava.connect(**_firestore_place(given))
-    return open_target(given)
+    if isinstance(given, (str, BaseSessionService)):
+        return open_target(given)
+    return given
 
 
-def open_target(given: str | BaseSessionService | Source | Target) -> Target:
+def open_target(given: str | BaseSessionService | Target) -> Target:
     """Return the store to write to.
 
     Raises:
@@ -47,7 +49,7 @@ def open_target(given: str | BaseSessionService | Source | Target) -> Target:
         return AdkService(given, closes=False)
     if not hasattr(given, "write"):
         raise InvalidInputError(f"{given.traits.kind} is for reading alone; name another target")
-    return given  # type: ignore[return-value]  # it has what the port says
+    return given
 
 
 def firestore_documents(uri: str) -> Documents:
