@@ -13,15 +13,21 @@ _PARTS: Final = (
     "adk",
     "artifacts",
     "ces",
+    "copy",
     "cost",
     "doctor",
     "emulators",
+    "export",
     "fsck",
     "gc",
+    "import",
     "sessions",
     "template",
 )
-"""Modules of this package, each with the command of its name."""
+"""Commands, each of the module of its name in this package, or of :data:`_MOVING`."""
+
+_MOVING: Final = {"copy": "copy_", "export": "export", "import": "import_"}
+"""Commands of the module ``moving``, by their names."""
 
 
 class _Parts(click.Group):
@@ -34,8 +40,9 @@ class _Parts(click.Group):
         if cmd_name not in _PARTS:
             return super().get_command(ctx, cmd_name)
         with or_end_without_extra():
-            part: Any = importlib.import_module(f"gcp_adk_store.cli.{cmd_name}")
-        found: click.Command = getattr(part, cmd_name)
+            module = "moving" if cmd_name in _MOVING else cmd_name
+            part: Any = importlib.import_module(f"gcp_adk_store.cli.{module}")
+        found: click.Command = getattr(part, _MOVING.get(cmd_name, cmd_name))
         return found
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:

@@ -8,6 +8,7 @@ from typing import Any, Final
 from google.adk.events import Event
 from pydantic_core import PydanticSerializationError
 
+from gcp_adk_store.codec.event_payloads import with_halves
 from gcp_adk_store.codec.events import bounds_of
 from gcp_adk_store.model.halves import map_texts, spell_halves
 from gcp_adk_store.model.state import persistent
@@ -28,12 +29,20 @@ def canonical_event(event: Event) -> bytes:
     """
     delta, _ = kept_state(event.actions.state_delta)
     actions = event.actions.model_copy(update={"state_delta": delta})
-    whole = event.model_copy(update={"actions": actions})
+    return _spell(plain_event(event.model_copy(update={"actions": actions})))
+
+
+def plain_event(event: Event) -> dict[str, Any]:
+    """Return *event* as JSON values, which ``codec.events.decode_event`` reads as text.
+
+    Halves of surrogate pairs are spelled as in storage, and a key says so.
+    """
     try:
-        plain = whole.model_dump(mode="json", exclude_none=True)
-    except (PydanticSerializationError, UnicodeError):  # halves of surrogate pairs
-        plain = map_texts(whole, spell_halves).model_dump(mode="json", exclude_none=True)
-    return _spell(plain)
+        found = json.loads(event.model_dump_json(exclude_none=True))
+    except (PydanticSerializationError, UnicodeError):
+        spelled = map_texts(event, spell_halves).model_dump_json(exclude_none=True)
+        found = json.loads(with_halves(spelled))
+    return dict(found)
 
 
 def canonical_state(state: Mapping[str, Any]) -> bytes:

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from gcp_adk_store.cli.session_export import export_session
 from google.adk.events import Event, EventActions
 from google.adk.sessions import Session
 from google.genai import types
 
 from gcp_adk_store import FirestoreSessionService, SessionConflictError, SessionInfo
-from gcp_adk_store.cli.session_export import export_session
 from tests.cli.conftest import HOSTILE, STEERING, Deployment, done, follow
 
 KEY: dict[str, Any] = {"app_name": HOSTILE, "user_id": f"{HOSTILE}u", "session_id": f"{HOSTILE}s"}

@@ -162,7 +162,7 @@ async def test_the_layout_of_adk_for_java_is_for_reading_alone(raw: Any) -> None
     async with Store.local(":memory:") as store:
         for target in ("adk-java-firestore://p", AdkJava(raw)):
             with pytest.raises(InvalidInputError, match="for reading alone"):
-                await copy(store.sessions, target, app_name=APP)  # type: ignore[arg-type]  # what is refused
+                await copy(store.sessions, target, app_name=APP)
 
 
 @pytest.mark.emulators
