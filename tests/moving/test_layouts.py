@@ -160,7 +160,8 @@ async def test_the_layout_of_adk_for_java_is_read_with_a_list_of_what_it_lacks(r
 async def test_the_layout_of_adk_for_java_is_for_reading_alone(raw: Any) -> None:
     """A copy into it is refused."""
     async with Store.local(":memory:") as store:
-        for target in ("adk-java-firestore://p", AdkJava(raw)):
+        targets: tuple[Any, ...] = ("adk-java-firestore://p", AdkJava(raw))
+        for target in targets:
             with pytest.raises(InvalidInputError, match="for reading alone"):
                 await copy(store.sessions, target, app_name=APP)
 
@@ -189,4 +190,4 @@ async def test_a_round_trip_over_adks_own_service_is_exact(adk_store: Store, pro
         assert (2, 2, True) == (back.copied, back.verified, back.is_complete)
         assert (held.events, held.state) == (mine.events, {k: mine.state[k] for k in held.state})
         assert (own.events, own.state) == (copied.events, copied.state)
-    client.close()  # type: ignore[no-untyped-call]  # google-cloud-firestore ships this untyped
+    client.close()
