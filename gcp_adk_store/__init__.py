@@ -41,8 +41,11 @@ if TYPE_CHECKING:
     from gcp_adk_store.fsck.faults import Fault
     from gcp_adk_store.memory.searches import FoundMemory, MemoryPage
     from gcp_adk_store.memory.service import FirestoreMemoryService
+    from gcp_adk_store.model.erasures import Erased, ErasureProgress, ErasureReceipt, Recovery
     from gcp_adk_store.model.garbage import Garbage, GarbageKind
     from gcp_adk_store.model.history import Point
+    from gcp_adk_store.model.proofs import HistoryBreak, HistoryProof
+    from gcp_adk_store.model.retention import PruneReport
     from gcp_adk_store.model.session_info import SessionInfo, SessionOrigin
     from gcp_adk_store.model.usage import ModelUsage, SessionUsage, TokenUsage, TurnUsage
     from gcp_adk_store.sessions.histories import UserEvent
@@ -61,6 +64,9 @@ __all__ = [
     "ArtifactReader",
     "CloudLoggingFormatter",
     "CredentialsError",
+    "Erased",
+    "ErasureProgress",
+    "ErasureReceipt",
     "Fault",
     "FirestoreMemoryService",
     "FirestoreSessionService",
@@ -69,6 +75,8 @@ __all__ = [
     "Garbage",
     "GarbageKind",
     "GcsArtifactService",
+    "HistoryBreak",
+    "HistoryProof",
     "InitialStateUnknownError",
     "InvalidInputError",
     "MemoryLimits",
@@ -82,6 +90,8 @@ __all__ = [
     "PointMissingError",
     "PromptTask",
     "PromptTemplateError",
+    "PruneReport",
+    "Recovery",
     "SessionBusyError",
     "SessionConflictError",
     "SessionEvent",
@@ -133,6 +143,9 @@ __getattr__ = importer(
         "fsck.faults": ("Fault",),
         "memory.searches": ("FoundMemory", "MemoryPage"),
         "memory.service": ("FirestoreMemoryService",),
+        "model.retention": ("PruneReport",),
+        "model.proofs": ("HistoryBreak", "HistoryProof"),
+        "model.erasures": ("Erased", "ErasureProgress", "ErasureReceipt", "Recovery"),
         "model.garbage": ("Garbage", "GarbageKind"),
         "model.history": ("Point",),
         "model.session_info": ("SessionInfo", "SessionOrigin"),

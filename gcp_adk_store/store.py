@@ -1,7 +1,7 @@
 """Own the services of one deployment and their connections."""
 
 import os
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Self, Unpack, cast
 
 from google.auth.credentials import Credentials
@@ -11,8 +11,11 @@ from gcp_adk_store.cloud.auth.credentials import StoreCredentials
 from gcp_adk_store.cloud.firestore.channels import FirestoreClient
 from gcp_adk_store.cloud.storage.calls import StorageClient
 from gcp_adk_store.codec.documents import Layout
+from gcp_adk_store.doctor.recovery import recoverable
+from gcp_adk_store.erasure.eraser import RecoveryOf
 from gcp_adk_store.errors import InvalidInputError
 from gcp_adk_store.local.backend import open_backend
+from gcp_adk_store.model.erasures import Recovery
 from gcp_adk_store.model.expiry import Expiry
 from gcp_adk_store.operations.closing import Closing
 from gcp_adk_store.operations.forks import OfOneProcess
@@ -58,6 +61,7 @@ class Store(StoreMethods, OfOneProcess, Closing):
         self._artifacts = artifacts
         self._turns = Turns(sessions)
         self._options = options
+        self._recovery: RecoveryOf = _kept_nowhere
         extract = options.get("extract")
         if options.get("index_on_append"):
             from gcp_adk_store.memory.remembering import Remembering  # noqa: PLC0415  # of an extra
@@ -208,7 +212,9 @@ class Store(StoreMethods, OfOneProcess, Closing):
             credentials=credentials,
             limits=options.get("artifact_limits"),
         )
-        return cls(sessions=sessions, artifacts=artifacts or None, **options)
+        store = cls(sessions=sessions, artifacts=artifacts or None, **options)
+        store._recovery = partial(recoverable, place, credentials)
+        return store
 
     @property
     def turns(self) -> Turns:
@@ -271,6 +277,11 @@ class Store(StoreMethods, OfOneProcess, Closing):
         await self._sessions.close()
         if self._artifacts is not None:
             await self._artifacts.close()
+
+
+async def _kept_nowhere(removed_at: float) -> Recovery:  # noqa: ARG001  # at any time
+    """Return that nothing keeps what a local store removed."""
+    return Recovery()
 
 
 def _of_sessions(**options: Unpack[StoreOptions]) -> SessionOptions:

@@ -1,6 +1,7 @@
 """Do what concerns the sessions and the artifacts of a store together."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from contextlib import aclosing
 from typing import Literal
 
 from google.adk.sessions import Session
@@ -8,12 +9,16 @@ from google.adk.sessions import Session
 from gcp_adk_store.artifacts.copies import WHICH, Which
 from gcp_adk_store.artifacts.service import GcsArtifactService
 from gcp_adk_store.codec.restores import Restore
-from gcp_adk_store.errors import InvalidInputError
+from gcp_adk_store.erasure.eraser import RecoveryOf, UserErasure
+from gcp_adk_store.erasure.pruning import OnPruned, Pruner
+from gcp_adk_store.errors import InvalidInputError, OutcomeUnknownError, StoreError
 from gcp_adk_store.fsck.faults import Fault
 from gcp_adk_store.model.artifact_points import ArtifactsAt
+from gcp_adk_store.model.erasures import ErasureProgress, ErasureReceipt
 from gcp_adk_store.model.garbage import DEFAULT_AGE_S, Garbage, GarbageKind
 from gcp_adk_store.model.history import Point
 from gcp_adk_store.model.keys import ArtifactKey, SessionKey
+from gcp_adk_store.model.retention import PruneReport, Retention
 from gcp_adk_store.sessions.checks import OnProgress
 from gcp_adk_store.sessions.fork_methods import fork_key
 from gcp_adk_store.sessions.restores import PutBack
@@ -28,6 +33,7 @@ class StoreMethods:
 
     _sessions: FirestoreSessionService
     _artifacts: GcsArtifactService | None
+    _recovery: RecoveryOf
 
     @property
     def sessions(self) -> FirestoreSessionService:
@@ -208,6 +214,127 @@ class StoreMethods:
             restored_at=restore.restored_at,
             restore_id=restore.restore_id,
         )
+
+    async def erase_user(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        dry_run: bool = False,
+        task_owner: str | None = None,
+        quiet_s: float = 0.0,
+    ) -> AsyncGenerator[ErasureProgress | ErasureReceipt, None]:
+        """Erase all that the store holds of a user of an app; yield the progress, and the receipt at the end.
+
+        These are sessions with their events, state, segments and payloads, also rests of sessions that are
+        gone, the user's state, memories, artifacts of all sessions and of the user, and uploads of browsers.
+        It removes documents of the user's tree as they are, damaged ones and those of newer releases too.
+
+        An iteration that ends early, or a process that is killed, leaves a note; call it again, and it goes
+        on, and its receipt counts what was removed before. Writers may run at the same time: passes repeat
+        until one finds nothing, so all that was acknowledged before ``receipt.empty_at`` is gone. What they
+        write later stays, so end the user's access first. docs/erasure.md has the guarantees and the costs.
+
+        Args:
+            app_name: The app.
+            user_id: The user.
+            dry_run: Only count; the receipt has no subject.
+            task_owner: Also erase the A2A tasks and push notification configs of this owner, as the owner
+                resolver names them.
+            quiet_s: Seconds from the begin of the call to the begin of the last pass at least, so that it
+                finds what writers stored that were under way; an hour at most.
+
+        Yields:
+            :class:`~gcp_adk_store.ErasureProgress`, and at last the
+            :class:`~gcp_adk_store.ErasureReceipt`.
+
+        Raises:
+            UnavailableError: others still write what is the user's, after 20 passes; or the service refuses.
+                Something may be erased: call it again.
+            OutcomeUnknownError: not answered; call it again.
+            InvalidInputError: an id or *quiet_s* is invalid; nothing was erased.
+        """
+        erasure = UserErasure(self._sessions, self._artifacts, self._recovery)
+        given = erasure.erase_user(
+            app_name=app_name, user_id=user_id, dry_run=dry_run, task_owner=task_owner, quiet_s=quiet_s
+        )
+        async with aclosing(given) as steps:
+            async for step in steps:
+                yield step
+
+    async def prune(
+        self,
+        *,
+        app_name: str,
+        idle_days: float | None = None,
+        keep_latest: int | None = None,
+        older_than_days: float | None = None,
+        labels: Mapping[str, str] | None = None,
+        user_data_idle_days: float | None = None,
+        dry_run: bool = False,
+        on_progress: OnPruned | None = None,
+    ) -> PruneReport:
+        """Delete the sessions of an app that were kept long enough, with their artifacts; return a report.
+
+        A session goes if it meets all conditions that are given. It stays if it has a turn now, or changes
+        between the look and its deletion. Interrupted calls leave nothing to mend: call it again. Only
+        artifacts of one session at a time may be left without it. Takes 1 read for each session of the app.
+
+        Args:
+            app_name: The app.
+            idle_days: Days since the last event, at least.
+            keep_latest: So many sessions of each user with the latest events stay.
+            older_than_days: Days since the creation, at least.
+            labels: Only sessions with all of these labels go, and count for *keep_latest*.
+            user_data_idle_days: The state of a user without sessions goes if nobody changed it for so many
+                days, and so do their memories; by default both stay. Artifacts of the user stay. The
+                collector removes what the bucket still has of both.
+            dry_run: Only count; of users, those who have no session now.
+            on_progress: Called with the counts so far.
+
+        Raises:
+            InvalidInputError: nothing says which sessions go, or an argument is invalid.
+            OutcomeUnknownError, UnavailableError: some may be gone; call it again.
+        """
+        retention = Retention(
+            idle_days=idle_days,
+            keep_latest=keep_latest,
+            older_than_days=older_than_days,
+            labels=labels or {},
+            user_data_idle_days=user_data_idle_days,
+        )
+        pruner = Pruner(self._sessions, self._artifacts)
+        return await pruner.prune(
+            app_name=app_name, retention=retention, dry_run=dry_run, on_progress=on_progress
+        )
+
+    async def delete_session(
+        self, *, app_name: str, user_id: str, session_id: str, artifacts: bool = False
+    ) -> None:
+        """Remove a session, and with *artifacts* those of its own; a missing session is accepted.
+
+        Artifacts whose names start with ``user:`` stay. The session goes first: a repetition removes what an
+        interrupted call left.
+
+        Raises:
+            OutcomeUnknownError: not answered, or something may be left. Calling again is safe.
+        """
+        key = SessionKey(app=app_name, user=user_id, session=session_id)
+        await self._sessions.delete_session(app_name=app_name, user_id=user_id, session_id=session_id)
+        if not artifacts or self._artifacts is None:
+            return
+        try:
+            ArtifactKey.of(app=key.app, user=key.user, session=key.session, filename="any").require_savable()
+        except InvalidInputError:
+            return  # no artifact can be saved in such a session
+        try:
+            await self._artifacts.delete_session_artifacts(
+                app_name=app_name, user_id=user_id, session_id=key.session
+            )
+        except StoreError as exc:
+            raise OutcomeUnknownError.since(
+                exc, f"the session is gone, but perhaps not all of its artifacts; delete it again: {exc}"
+            ) from exc
 
     async def check(
         self,

@@ -6,6 +6,7 @@ from gcp_adk_store.imports import importer
 
 if TYPE_CHECKING:
     from gcp_adk_store.adk_server.app import answer_errors, lifespan, tune_gc
+    from gcp_adk_store.adk_server.following import follow_sessions
     from gcp_adk_store.adk_server.services import (
         artifact_service,
         memory_service,
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = [
     "answer_errors",
     "artifact_service",
+    "follow_sessions",
     "lifespan",
     "memory_service",
     "missing_bucket",
@@ -33,6 +35,7 @@ __getattr__ = importer(
     __name__,
     {
         "app": ("answer_errors", "lifespan", "tune_gc"),
+        "following": ("follow_sessions",),
         "services": (
             "artifact_service",
             "memory_service",

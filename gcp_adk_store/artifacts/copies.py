@@ -1,10 +1,12 @@
 """Copy the artifacts of a session into a fork of it, within the bucket, under the same version numbers."""
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final, Literal
 
 from gcp_adk_store.codec.objects import (
+    ObjectFields,
     StoredObject,
     encode_copy,
     filenames,
@@ -16,9 +18,12 @@ from gcp_adk_store.errors import InvalidInputError, SessionExistsError
 from gcp_adk_store.model.artifact_points import ArtifactsAt
 from gcp_adk_store.model.artifacts import REFERENCE_SCHEME, ArtifactReference
 from gcp_adk_store.model.keys import ArtifactKey, ArtifactScope, SessionKey
+from gcp_adk_store.operations import telemetry
 from gcp_adk_store.operations.fan_out import beside, fan_out
 from gcp_adk_store.ports.objects import Objects
 from gcp_adk_store.ports.refusals import ObjectExistsError, ObjectGoneError
+
+logger = logging.getLogger(__name__)
 
 Which = Literal["at_point", "all", "none"]
 """The artifacts that a fork takes over."""
@@ -91,7 +96,7 @@ class SessionCopies:
         if self._source is None or self._target is None:
             return
         filename, version = _place(stored, self._source)
-        fields = encode_copy(self._referring(stored), save_id=epoch, storage_class=self._storage_class)
+        fields = fields_of_copy(self._referring(stored), save_id=epoch, storage_class=self._storage_class)
         name = object_name(ArtifactKey(scope=self._target, filename=filename), version)
         try:
             await self._objects.copy(stored, name, fields)
@@ -143,6 +148,21 @@ async def remove_copies(objects: Objects, key: SessionKey, epoch: str) -> None:
             for stored in found
             if stored.save_id == epoch
         )
+
+
+def fields_of_copy(stored: StoredObject, *, save_id: str, storage_class: str | None) -> ObjectFields:
+    """Return the properties of a copy, without custom metadata that leaves no room for the save's id.
+
+    Only another writer's object has such metadata.
+    """
+    try:
+        return encode_copy(stored, save_id=save_id, storage_class=storage_class)
+    except InvalidInputError:
+        logger.warning(
+            "an artifact was copied without its metadata, which leaves no room for the id of the save",
+            extra=telemetry.log_fields(),
+        )
+        return encode_copy(stored.bare(), save_id=save_id, storage_class=storage_class)
 
 
 def scope_of(key: SessionKey) -> ArtifactScope | None:

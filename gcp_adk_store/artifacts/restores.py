@@ -4,11 +4,11 @@ import logging
 from collections.abc import Iterable, Mapping
 from functools import partial
 
+from gcp_adk_store.artifacts.copies import fields_of_copy
 from gcp_adk_store.artifacts.methods import ArtifactMethods, is_tombstone
 from gcp_adk_store.codec.objects import (
     StoredObject,
     encode_artifact,
-    encode_copy,
     parse_version,
     scope_prefix,
 )
@@ -42,7 +42,8 @@ class RestoreMethods(ArtifactMethods):
         ``Store.restore_session`` calls it. The new version is a copy of the version that was the latest at
         the point; the bytes stay within Cloud Storage. A file that did not exist at the point, or whose
         version is gone, gets a tombstone: an empty version, which loads as ``None``, as after ADK's rewind.
-        So all versions stay, under their numbers. The custom time of a version is not copied.
+        So all versions stay, under their numbers. The custom time of a version is not copied, nor is custom
+        metadata of another writer that leaves no room for the id of the save.
 
         Takes 1 listing of the session, and for each such file 1 listing and 1 request. Repeating it with the
         same *restore_id* changes nothing more.
@@ -86,7 +87,7 @@ class RestoreMethods(ArtifactMethods):
         """Save a copy of *source*, or a tombstone, once for each restore."""
         save = partial(self._versions.save, key, save_id=restore_id, again=True)
         if source is not None:
-            fields = encode_copy(source, save_id=restore_id, storage_class=self._storage_class)
+            fields = fields_of_copy(source, save_id=restore_id, storage_class=self._storage_class)
             try:
                 return await save(lambda name: self._objects.copy(source, name, fields))
             except ObjectGoneError:  # another call deleted it

@@ -15,6 +15,7 @@ from gcp_adk_store.artifacts.file_methods import FileMethods
 from gcp_adk_store.artifacts.methods import StoredArtifactVersion, custom_time, is_tombstone, reference_scope
 from gcp_adk_store.artifacts.restores import RestoreMethods
 from gcp_adk_store.artifacts.url_methods import UrlMethods
+from gcp_adk_store.artifacts.user_objects import UserObjects
 from gcp_adk_store.cloud.auth.credentials import StoreCredentials
 from gcp_adk_store.cloud.storage.calls import StorageCalls, StorageClient
 from gcp_adk_store.cloud.storage.objects import Objects as CloudObjects
@@ -30,6 +31,7 @@ from gcp_adk_store.codec.objects import (
     scope_prefix,
     user_prefix,
 )
+from gcp_adk_store.errors import InvalidInputError
 from gcp_adk_store.model.artifacts import REFERENCE_SCHEME, ArtifactReference, require_storage_class
 from gcp_adk_store.model.keys import ArtifactKey, ArtifactScope, SessionKey
 from gcp_adk_store.operations.bounds import operation
@@ -332,6 +334,17 @@ class GcsArtifactService(FileMethods, UrlMethods, RestoreMethods, OfOneProcess, 
     def remove_copies(self, key: SessionKey, epoch: str) -> Awaitable[None]:
         """Remove what an unfinished fork copied, as a part of :meth:`Store.remove_garbage`."""
         return remove_copies(self._objects, key, epoch)
+
+    def objects_of(self, app_name: str, user_id: str) -> UserObjects | None:
+        """Return what finds and removes a user's objects, for :meth:`Store.erase_user`.
+
+        ``None`` for ids that no artifact can have.
+        """
+        try:
+            scope = ArtifactScope(app=app_name, user=user_id, session=None)
+        except InvalidInputError:
+            return None
+        return UserObjects(self._objects, self._versions, scope)
 
     async def close(self) -> None:
         """Wait for running requests, then close the service's own connections and threads."""

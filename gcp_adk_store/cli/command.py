@@ -17,14 +17,17 @@ _PARTS: Final = (
     "cost",
     "doctor",
     "emulators",
+    "erase-user",
     "export",
     "fsck",
     "gc",
     "import",
+    "prune",
     "sessions",
     "template",
+    "verify",
 )
-"""Commands, each of the module of its name in this package, or of :data:`_MOVING`."""
+"""Commands, each in the module of its name, with underscores, or of :data:`_MOVING`."""
 
 _MOVING: Final = {"copy": "copy_", "export": "export", "import": "import_"}
 """Commands of the module ``moving``, by their names."""
@@ -40,9 +43,10 @@ class _Parts(click.Group):
         if cmd_name not in _PARTS:
             return super().get_command(ctx, cmd_name)
         with or_end_without_extra():
-            module = "moving" if cmd_name in _MOVING else cmd_name
+            name = _MOVING.get(cmd_name, cmd_name.replace("-", "_"))
+            module = "moving" if cmd_name in _MOVING else name
             part: Any = importlib.import_module(f"gcp_adk_store.cli.{module}")
-        found: click.Command = getattr(part, _MOVING.get(cmd_name, cmd_name))
+        found: click.Command = getattr(part, name)
         return found
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:

@@ -81,7 +81,7 @@ async def list_(
         **asked,
         order=order,
         include_state=False,
-        labels=dict(map(_label, label)),
+        labels=dict(map(label_of, label)),
         updated_after=None if updated_after is None else updated_after.replace(tzinfo=UTC).timestamp(),
     )
     listed = [asdict(each) for each in page.infos]
@@ -238,7 +238,7 @@ async def _read_header(sessions: "FirestoreSessionService", key: dict[str, Any])
     return found
 
 
-def _label(given: str) -> tuple[str, str]:
+def label_of(given: str) -> tuple[str, str]:
     """Return name and value of a label.
 
     Raises:

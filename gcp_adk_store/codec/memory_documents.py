@@ -85,10 +85,12 @@ class MemoryLayout:
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
         self._prefix = layout.prefix
+        self.collection = f"{layout.prefix}_memories"
+        """Id of the collection of a user's head."""
 
     def head(self, key: UserKey) -> str:
         """Path of the head of a user's memories."""
-        return f"{self._layout.user(key)}/{self._prefix}_memories/head"
+        return f"{self._layout.user(key)}/{self.collection}/head"
 
     def shard(self, head: str, epoch: str, number: int) -> str:
         """Path of a shard below the *head*."""
@@ -96,7 +98,7 @@ class MemoryLayout:
 
     def owns(self, path: str) -> bool:
         """Return whether *path* is that of a head."""
-        user, _, rest = path.rpartition(f"/{self._prefix}_memories/")
+        user, _, rest = path.rpartition(f"/{self.collection}/")
         return rest == "head" and self._layout.level_of(user) == 2  # noqa: PLR2004  # a user's document
 
     def payloads(self, head: str, life: str) -> PayloadOwner:

@@ -110,6 +110,12 @@ class StoredObject:
         kept = {key: text for key, text in self.metadata.items() if key != _LEGACY_FILE_URI}
         return replace(self, metadata={**kept, _FILE_URI: uri})
 
+    def bare(self) -> "StoredObject":
+        """Return the same object without custom metadata."""
+        return replace(
+            self, metadata={key: self.metadata[key] for key in (_RESERVED - {_JSON}) & self.metadata.keys()}
+        )
+
     @property
     def custom_metadata(self) -> dict[str, Any]:
         """The custom metadata of the save's caller, with its JSON types.
@@ -183,8 +189,16 @@ def upload_name(key: ArtifactKey, upload_id: str) -> str:
     Only a caller that names the same artifact finds it. Artifacts never have such a name: theirs have more
     segments.
     """
-    whose = hashlib.sha256(version_prefix(key).encode()).hexdigest()[:32]
-    return f"{UPLOADS}/{whose}/{upload_id}"
+    return f"{uploads_prefix(key.scope)}{_digest(version_prefix(key))}/{upload_id}"
+
+
+def uploads_prefix(scope: ArtifactScope) -> str:
+    """Return the prefix of the names of all uploads for artifacts of a user, in all sessions."""
+    return f"{UPLOADS}/{_digest(user_prefix(scope))}"
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def is_upload_name(name: str) -> bool:

@@ -60,7 +60,7 @@ def read_info(document: Document, stored: StoredSession) -> SessionInfo:
         user_id=stored.key.user,
         session_id=stored.key.session,
         title=fields.title,
-        labels=fields.labels,
+        labels=dict(sorted(fields.labels.items())),  # Firestore's maps have no order
         events=stored.revision,
         turns=None if stored.turns is None else stored.turns.count,
         create_time=fields.create_time,

@@ -71,6 +71,37 @@ def look(
     return found
 
 
+def look_at_recovery(
+    credentials: SharedToken,
+    place: Place,
+    *,
+    at_database: bool,
+    at_bucket: bool,
+    endpoint: str | None = None,
+) -> dict[str, Answer]:
+    """Return what tells how long deleted data is kept; the arguments and errors are those of :func:`look`.
+
+    About the database: ``database``, ``backups`` of all databases of the project, and ``schedules`` of its
+    backups. About the bucket: ``bucket``.
+    """
+    root = endpoint or f"https://{{api}}.{credentials.universe_domain}"
+    firestore = f"{root.format(api='firestore')}/v1"
+    found: dict[str, Answer] = {}
+    with AuthorizedSession(credentials) as session:
+        if at_database:
+            locations = f"{firestore}/projects/{place.project}/locations/-"
+            found |= {
+                "database": _ask(session, f"{firestore}/{place.database_path}"),
+                "backups": _ask_for_all(session, f"{locations}/backups", "backups"),
+                "schedules": _ask(session, f"{firestore}/{place.database_path}/backupSchedules"),
+            }
+        if at_bucket:
+            bucket = quote(place.bucket or "", safe="")
+            url = f"{root.format(api='storage')}/storage/v1/b/{bucket}"
+            found["bucket"] = _ask(session, url, projection="noAcl")
+    return found
+
+
 def _ask_for_all(session: requests.Session, url: str, items: str, **params: str) -> Answer:
     """Return all pages of a list as one answer; these lists refuse a page size."""
     found: list[Any] = []

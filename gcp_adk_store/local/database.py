@@ -10,8 +10,9 @@ import sqlite3
 import threading
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -19,8 +20,8 @@ from typing import Final, Literal, TypeVar
 
 from gcp_adk_store.errors import ForkedProcessError, InvalidInputError, UnavailableError
 from gcp_adk_store.local import failures
-from gcp_adk_store.local.snapshots import Snapshot
-from gcp_adk_store.local.tables import APPLICATION_ID, FORMAT, TABLES
+from gcp_adk_store.local.opening import connect
+from gcp_adk_store.local.snapshots import Reading, Snapshot
 from gcp_adk_store.operations import forks
 from gcp_adk_store.operations.forks import OfOneProcess
 from gcp_adk_store.operations.limiter import Limiter
@@ -43,17 +44,6 @@ _LONGEST_PAUSE_S: Final = 0.005
 
 _LONGEST_FORK_S: Final = 10.0
 """A fork waits so long for running calls: SQLite keeps its locks in memory too, which a child inherits."""
-
-_WAL_BYTES: Final = 64 * 1024 * 1024
-"""Size to which SQLite cuts its log after a burst of writes."""
-
-_SETTINGS: Final = (
-    "PRAGMA synchronous = FULL",  # each commit is on the disk when it returns
-    "PRAGMA fullfsync = ON",  # macOS: also out of the disk's own memory
-    "PRAGMA checkpoint_fullfsync = ON",
-    f"PRAGMA journal_size_limit = {_WAL_BYTES}",
-    "PRAGMA trusted_schema = OFF",
-)
 
 
 class Database(OfOneProcess):
@@ -134,29 +124,29 @@ class Database(OfOneProcess):
         """
         return await self._run(self._writers, work, "BEGIN IMMEDIATE")
 
-    async def snapshot(self) -> "Snapshot":
-        """Return the database as it is now, in a transaction of its own; others may write meanwhile.
+    @asynccontextmanager
+    async def snapshot(self) -> AsyncIterator[Reading]:
+        """Return reads of the file as it is now, over a connection of their own.
 
-        A database in memory is copied.
+        A database in memory has one connection: its content is copied.
 
         Raises:
-            InvalidInputError, AccessDeniedError, UnavailableError, StoredDataError, ForkedProcessError: as
-                :meth:`read`.
+            InvalidInputError, AccessDeniedError, UnavailableError, StoredDataError: as :meth:`read`.
         """
+        connection = await self.read(self._begin_snapshot)
+        try:
+            yield Snapshot(self.submit, connection.sql, self._path)
+        finally:
+            self._drop(connection)
 
-        def begin(sql: sqlite3.Connection) -> sqlite3.Connection:
-            if self._path is None:
-                taken = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
-                sql.execute("COMMIT")  # a copy waits for the end of a transaction, even its own
-                sql.backup(taken)
-                sql.execute("BEGIN")
-            else:
-                taken = _connect(self._path)
-                taken.execute("BEGIN")
-                taken.execute("SELECT time FROM commits").fetchall()  # the first read fixes the moment
-            return taken
+    async def compact(self) -> None:
+        """Write the file anew, without pages that were freed, and empty its log.
 
-        return Snapshot(await self.read(begin), self._path)
+        Raises:
+            UnavailableError: others use the file until the deadline, or the disk is full or fails.
+            AccessDeniedError, StoredDataError, ForkedProcessError: as :meth:`read`.
+        """
+        await self._run(self._writers, _compact, "")
 
     async def close(self) -> None:
         """Let running calls finish, then close the file; a later call opens it again."""
@@ -169,14 +159,14 @@ class Database(OfOneProcess):
         self,
         limiter: Limiter,
         work: Callable[[sqlite3.Connection], T],
-        start: Literal["BEGIN", "BEGIN IMMEDIATE"],
+        start: Literal["BEGIN", "BEGIN IMMEDIATE", ""],
     ) -> T:
         ends_at = time.monotonic() + at_most(_LONGEST_WAIT_S)
         tried = 0
         while True:
             permit = await limiter.acquire()
             try:
-                future = self._submit(partial(self._transact, work, start))
+                future = self.submit(partial(self._attempt, work, start))
             except BaseException:
                 limiter.release(permit)
                 raise
@@ -194,7 +184,8 @@ class Database(OfOneProcess):
                 raise failure from held.cause
             await asyncio.sleep(jitter(tried, longest_s=_LONGEST_PAUSE_S))
 
-    def _submit(self, call: Callable[[], T]) -> "Future[T]":
+    def submit(self, call: Callable[[], T]) -> "Future[T]":
+        """Run *call* on a thread of this object, unless a fork is about to begin."""
         if self._is_lost:
             raise ForkedProcessError(
                 f"{self._path} was in use when this process forked; fork earlier, or close before the fork"
@@ -204,30 +195,32 @@ class Database(OfOneProcess):
                 # In memory, one connection has all data, so one thread uses it.
                 number = 1 if self._path is None else _READERS + 1
                 self._threads = ThreadPoolExecutor(number, thread_name_prefix="adk_store_local")
-            return self._threads.submit(call)
+            return self._threads.submit(self._counted, call)
 
-    def _transact(self, work: Callable[[sqlite3.Connection], T], start: str) -> T:
-        """Run *work* in a transaction, in this thread, unless a fork is about to begin."""
+    def _counted(self, call: Callable[[], T]) -> T:
         with self._changed:
             self._changed.wait_for(lambda: self._may_run)
             self._running += 1
         try:
-            return self._attempt(work, start)
+            return call()
         finally:
             with self._changed:
                 self._running -= 1
                 self._changed.notify_all()
 
     def _attempt(self, work: Callable[[sqlite3.Connection], T], start: str) -> T:
+        """Run *work* in a transaction, in this thread."""
         committing = False
         connection = None
         try:
             connection = self._take()
             sql = connection.sql
-            sql.execute(start)
+            if start:
+                sql.execute(start)
             result = work(sql)
-            committing = start != "BEGIN"
-            sql.execute("COMMIT")
+            if start:
+                committing = start != "BEGIN"
+                sql.execute("COMMIT")
         except sqlite3.Error as exc:
             self._give_back(connection, broken=not failures.is_locked(exc))
             if failures.is_locked(exc):
@@ -242,6 +235,22 @@ class Database(OfOneProcess):
         self._give_back(connection)
         return result
 
+    def _begin_snapshot(self, sql: sqlite3.Connection) -> "_Connection":
+        other = connect(self._path)
+        with self._changed:
+            self._open.add(connection := _Connection(other, None))
+        try:
+            if self._path is None:
+                sql.backup(other)
+            other.execute("BEGIN")
+            other.execute(
+                "SELECT time FROM commits"
+            ).fetchall()  # a transaction's snapshot is that of its first read
+        except BaseException:
+            self._drop(connection)
+            raise
+        return connection
+
     def _take(self) -> "_Connection":
         """Return an idle connection to the file that has the path now, or a new one."""
         found = None if self._path is None else _identity(self._path)
@@ -254,7 +263,7 @@ class Database(OfOneProcess):
         ):  # another process removed or replaced the file: what is written here is lost
             self._drop(connection)
             return self._take()
-        sql = _connect(self._path)
+        sql = connect(self._path)
         connection = _Connection(sql, None if self._path is None else _identity(self._path))
         with self._changed:
             self._open.add(connection)
@@ -309,6 +318,16 @@ class _HeldError(Exception):
         self.cause = cause
 
 
+def _compact(sql: sqlite3.Connection) -> None:
+    sql.execute("VACUUM")
+    busy, *_ = sql.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    if busy:
+        held = sqlite3.OperationalError("others read the file")
+        held.sqlite_errorcode = sqlite3.SQLITE_BUSY
+        held.sqlite_errorname = "SQLITE_BUSY"
+        raise held
+
+
 def _close_all(connections: set[_Connection]) -> None:
     for connection in connections:
         connection.sql.close()
@@ -320,63 +339,3 @@ def _identity(path: Path) -> tuple[int, int] | None:
     except OSError:
         return None
     return found.st_dev, found.st_ino
-
-
-def _connect(path: Path | None) -> sqlite3.Connection:
-    """Return a connection to a store, which is created if the file is missing or empty."""
-    if path is not None:
-        _make_folder(path.parent)
-    sql = sqlite3.connect(
-        ":memory:" if path is None else path, timeout=0, isolation_level=None, check_same_thread=False
-    )
-    try:
-        for setting in _SETTINGS:
-            sql.execute(setting)
-        if _is_new(sql, path):
-            sql.execute("PRAGMA journal_mode = WAL")
-            _create(sql, path)
-    except BaseException:
-        sql.close()
-        raise
-    return sql
-
-
-def _create(sql: sqlite3.Connection, path: Path | None) -> None:
-    """Create the tables unless another process has done so meanwhile."""
-    sql.execute("BEGIN IMMEDIATE")
-    if _is_new(sql, path):
-        for table in TABLES:
-            sql.execute(table)
-        sql.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-        sql.execute(f"PRAGMA user_version = {FORMAT}")
-    sql.execute("COMMIT")
-
-
-def _is_new(sql: sqlite3.Connection, path: Path | None) -> bool:
-    # One statement, so one snapshot.
-    application_id, version, tables = sql.execute(
-        "SELECT application_id, user_version, (SELECT count(*) FROM sqlite_schema)"
-        " FROM pragma_application_id, pragma_user_version"
-    ).fetchone()
-    return failures.is_new(path, application_id=application_id, version=version, tables=tables)
-
-
-def _make_folder(folder: Path) -> None:
-    """Create *folder* durably, for this user alone: it holds conversations."""
-    try:
-        missing = [above for above in (folder, *folder.parents) if not above.is_dir()]
-        for new in reversed(missing):
-            new.mkdir(mode=0o700, exist_ok=True)
-            _store_names(new.parent)
-    except OSError as exc:
-        raise failures.of_system(exc, folder) from exc
-
-
-def _store_names(folder: Path) -> None:
-    """Make the names in *folder* durable; Windows has no call for it."""
-    if hasattr(os, "O_DIRECTORY"):
-        opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(opened)
-        finally:
-            os.close(opened)

@@ -1,7 +1,8 @@
 """Read and write documents in a SQLite file as Firestore does: atomically, with its order and its limits."""
 
 import sqlite3
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, NamedTuple, TypeVar
@@ -13,9 +14,10 @@ from gcp_adk_store.local import changes, queries, spelling, weights
 from gcp_adk_store.local.database import Database
 from gcp_adk_store.local.names import document_key, field_path, parent_of, path_of
 from gcp_adk_store.local.queries import Candidate, Query
-from gcp_adk_store.local.snapshots import Snapshot
+from gcp_adk_store.local.snapshots import Reading
 from gcp_adk_store.local.spelling import Spelled
 from gcp_adk_store.local.sweep import Sweeper
+from gcp_adk_store.local.watching import Watchers
 from gcp_adk_store.operations import telemetry
 from gcp_adk_store.operations.operation import part_of
 from gcp_adk_store.ports.refusals import ConditionFailedError, TargetExistsError
@@ -39,26 +41,76 @@ class MachineClock:
         return platform_time.get_time()
 
 
-class LocalDocuments:
+class LocalReads:
+    """Reads of the documents of one local database, as :class:`gcp_adk_store.ports.documents.Reads` says."""
+
+    def __init__(self, reading: Reading, deadline_s: float) -> None:
+        """Prepare reads through *reading*; without I/O."""
+        self.clock = MachineClock()
+        """The time that decides about ages and expiry."""
+        self.deadline_s = deadline_s
+        """The longest wait for other processes within one call."""
+        self._reading = reading
+
+    async def get(
+        self, paths: Sequence[str], *, fields: Sequence[str] | None = None
+    ) -> list[Document | None]:
+        """As the port.
+
+        Raises:
+            UnavailableError, AccessDeniedError, StoredDataError: as :meth:`commit`.
+            InvalidInputError: a path or a field is malformed.
+        """
+        keys = [document_key(path) for path in paths]
+        reader = _Reader(_field_paths(fields), self.clock.now())
+        return await self._call(
+            self._reading.read, lambda sql: [reader.at(sql, key) for key in keys], sum(map(len, keys))
+        )
+
+    async def query(
+        self,
+        parent: str,
+        collection: str,
+        *,
+        fields: Sequence[str] | None = None,
+        all_descendants: bool = False,
+        page: Page | None = None,
+    ) -> list[Document]:
+        """As the port; it needs no index.
+
+        Raises:
+            UnavailableError, AccessDeniedError, StoredDataError: as :meth:`commit`.
+            InvalidInputError: a path, a field or the number of documents is malformed.
+        """
+        query = queries.compile_query(parent, collection, all_descendants=all_descendants, page=page)
+        reader = _Reader(_field_paths(fields), self.clock.now())
+        work = partial(_found, query=query, page=page, reader=reader)
+        return await self._call(self._reading.read, work, len(parent) + len(collection))
+
+    async def _call(
+        self, run: Callable[..., Awaitable[T]], work: Callable[[sqlite3.Connection], T], size: int
+    ) -> T:
+        telemetry.count_attempt(1, None)
+        telemetry.count_rpc(lambda: size)
+        with part_of(self.deadline_s):
+            return await run(work)
+
+
+class LocalDocuments(LocalReads):
     """The documents of one local database, as :class:`gcp_adk_store.ports.documents.Documents` says.
 
     Any number of processes may have it open.
     """
 
-    def __init__(
-        self, database: Database | Snapshot, limits: SessionLimits, *, sweeper: Sweeper | None = None
-    ) -> None:
+    def __init__(self, database: Database, limits: SessionLimits, *, sweeper: Sweeper | None = None) -> None:
         """Prepare the documents of *database*, which :meth:`close` closes; without I/O.
 
         Commits let *sweeper*, if any, remove expired data first.
         """
-        self.clock = MachineClock()
-        """The time that decides about ages and expiry."""
-        self.deadline_s = limits.deadline_s
-        """The longest wait for other processes within one call."""
-        self._limits = limits
+        super().__init__(database, limits.deadline_s)
         self._database = database
         self._sweeper = sweeper
+        self._watchers = Watchers()
 
     async def commit(
         self,
@@ -81,74 +133,60 @@ class LocalDocuments:
         changes.require_consistent(writes)
         size = weights.require_commit(writes)
         now = int(self.clock.now() * _MICROS)
-        return await self._call(
-            self._database.write, partial(_commit, writes=writes, keys=keys, now=now), size
-        )
+        try:
+            return await self._call(
+                self._database.write, partial(_commit, writes=writes, keys=keys, now=now), size
+            )
+        finally:  # also if it is cancelled: a commit that has begun completes
+            self._watchers.tell(keys)
 
     async def commit_all(self, writes: Sequence[Write | Delete]) -> None:
         """As the port, with 500 writes a commit."""
         for start in range(0, len(writes), _WRITES_PER_COMMIT):
             await self.commit(writes[start : start + _WRITES_PER_COMMIT], repeatable_when_unanswered=True)
 
-    async def get(
-        self, paths: Sequence[str], *, fields: Sequence[str] | None = None
-    ) -> list[Document | None]:
-        """As the port.
+    @asynccontextmanager
+    async def snapshot(self) -> AsyncIterator[LocalReads]:
+        """As the port; a store in memory is copied."""
+        async with self._database.snapshot() as snapshot:
+            yield LocalReads(snapshot, self.deadline_s)
 
-        Raises:
-            UnavailableError, AccessDeniedError, StoredDataError: as :meth:`commit`.
-            InvalidInputError: a path or a field is malformed.
-        """
-        keys = [document_key(path) for path in paths]
-        reader = _Reader(_field_paths(fields), self.clock.now())
-        return await self._call(
-            self._database.read, lambda sql: [reader.at(sql, key) for key in keys], sum(map(len, keys))
-        )
+    async def watch(self, path: str) -> AsyncGenerator[Document | None]:
+        """As the port, by a look at the document's time after each commit of this object.
 
-    async def query(
-        self,
-        parent: str,
-        collection: str,
-        *,
-        fields: Sequence[str] | None = None,
-        all_descendants: bool = False,
-        page: Page | None = None,
-    ) -> list[Document]:
-        """As the port; it needs no index.
-
-        Raises:
-            UnavailableError, AccessDeniedError, StoredDataError: as :meth:`commit`.
-            InvalidInputError: a path, a field or the number of documents is malformed.
-        """
-        query = queries.compile_query(parent, collection, all_descendants=all_descendants, page=page)
-        reader = _Reader(_field_paths(fields), self.clock.now())
-        work = partial(_found, query=query, page=page, reader=reader)
-        return await self._call(self._database.read, work, len(parent) + len(collection))
-
-    async def snapshot(self, path: str) -> "LocalDocuments":  # noqa: ARG002  # of the port
-        """As the port, without a read: one transaction of SQLite, which lets others write.
-
-        A database in memory is copied.
+        For commits of others there are looks every 0.05 s, and less and less often, down to 2 in a second,
+        while nothing changes. A database in memory has no others.
 
         Raises:
             UnavailableError, AccessDeniedError, StoredDataError: as :meth:`commit`.
         """
-        telemetry.count_attempt(1, None)
-        telemetry.count_rpc(lambda: 0)
+        key = document_key(path)
+        seen: int | None = None  # 0 stands for a missing document
+        with self._watchers.of(key, is_shared=self._database.path is not None) as watcher:
+            while True:
+                with part_of(self.deadline_s):
+                    reader = _Reader(None, self.clock.now())
+                    look = partial(_if_changed, key=key, seen=seen, reader=reader)
+                    time, document = await self._database.read(look)
+                if time != seen:
+                    telemetry.count_rpc(lambda: len(key))
+                    yield document
+                await watcher.changed(may_wait_longer=time == seen)
+                seen = time
+
+    async def scrub(self) -> None:
+        """As the port: the file is written anew, without the pages of removed documents.
+
+        Raises:
+            UnavailableError, AccessDeniedError, StoredDataError: as :meth:`commit`.
+        """
         with part_of(self.deadline_s):
-            return LocalDocuments(await self._database.snapshot(), self._limits)
+            await self._database.compact()
 
     async def close(self) -> None:
         """Close the file; a later call opens it again."""
+        self._watchers.close()
         await self._database.close()
-
-    async def _call(
-        self, run: Callable[..., Awaitable[T]], work: Callable[[sqlite3.Connection], T], size: int
-    ) -> T:
-        telemetry.count_attempt(1, None)
-        telemetry.count_rpc(lambda: size)
-        with part_of(self.deadline_s):
-            return await run(work)
 
 
 class _Row(NamedTuple):
@@ -305,8 +343,18 @@ def _read(
     return spelling.read(spelled, what=what)
 
 
+def _if_changed(
+    sql: sqlite3.Connection, *, key: bytes, seen: int | None, reader: _Reader
+) -> tuple[int, Document | None]:
+    """Return the time of a document, and the document unless its time is the one that was *seen*."""
+    found = sql.execute("SELECT update_time FROM documents WHERE key = ?", (key,)).fetchone()
+    time = 0 if found is None else int(found[0])
+    return time, None if time == seen else reader.at(sql, key)
+
+
 def _found(sql: sqlite3.Connection, *, query: Query, page: Page | None, reader: _Reader) -> list[Document]:
-    rows = sql.execute(query.sql, query.parameters)
+    # All at once: a statement that an error leaves halfway holds its snapshot as long as the error lives.
+    rows = sql.execute(query.sql, query.parameters).fetchall()
     if page is None or (page.field is None and not page.filters):
         return [reader.document(sql, row) for row in rows]
     names = (page.field, *(each.field for each in page.filters))

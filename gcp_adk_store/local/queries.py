@@ -34,14 +34,15 @@ def compile_query(parent: str, collection: str, *, all_descendants: bool, page: 
     Raises:
         InvalidInputError: a name or the number of documents is invalid.
     """
-    key = collection_key(parent, collection)
-    conditions: list[str] = ["parent = ?"]
-    parameters: list[Any] = [key]
-    if all_descendants:
-        conditions, parameters = ["collection = ?"], [collection]
-        if parent:
-            conditions += ["key >= ?", "key < ?"]
-            parameters += below(document_key(parent))
+    conditions: list[str] = []
+    parameters: list[Any] = []
+    if collection or not (all_descendants and parent):  # without an id: all collections below the parent
+        conditions, parameters = ["parent = ?"], [collection_key(parent, collection)]
+        if all_descendants:
+            conditions, parameters = ["collection = ?"], [collection]
+    if all_descendants and parent:
+        conditions += ["key >= ?", "key < ?"]
+        parameters += below(document_key(parent))
     if page is not None and page.limit < 0:
         raise InvalidInputError(f"a query of {page.limit} documents; pass 0 or more")
     by_fields = page is not None and (page.field is not None or bool(page.filters))

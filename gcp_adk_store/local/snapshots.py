@@ -1,57 +1,50 @@
-"""Read a SQLite database at one moment, while others write to it."""
+"""Read a database as it was at one time, while others write to it."""
 
 import asyncio
 import sqlite3
-import weakref
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future
+from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
-from gcp_adk_store.errors import InvalidInputError
 from gcp_adk_store.local import failures
 
 T = TypeVar("T")
 
 
-class Snapshot:
-    """A database at one moment, for reads alone."""
-
-    def __init__(self, sql: sqlite3.Connection, path: Path | None) -> None:
-        """Own *sql*, which is within a transaction of the moment; *path* is for errors."""
-        self._sql = sql
-        self._path = path
-        self._threads = ThreadPoolExecutor(1, thread_name_prefix="adk_store_snapshot")
-        weakref.finalize(self, sql.close)
+class Reading(Protocol):
+    """What reads a database."""
 
     async def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Return what *work* returns.
+        """Return what *work* returns, from one snapshot."""
+        ...
 
-        Raises:
-            UnavailableError, StoredDataError: as :meth:`Database.read`.
-        """
+
+class Submit(Protocol):
+    """What runs a function on a thread."""
+
+    def __call__(self, call: Callable[[], T], /) -> "Future[T]":
+        """Run *call*."""
+        ...
+
+
+class Snapshot:
+    """Reads within the transaction of one connection, one after the other."""
+
+    def __init__(self, submit: Submit, sql: sqlite3.Connection, path: Path | None) -> None:
+        self._submit = submit
+        self._sql = sql
+        self._path = path
+        self._one = asyncio.Lock()
+
+    async def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Return what *work* returns, from the snapshot of all calls."""
+        async with self._one:
+            return await asyncio.wrap_future(self._submit(partial(self._run, work)))
+
+    def _run(self, work: Callable[[sqlite3.Connection], T]) -> T:
         try:
-            return await asyncio.wrap_future(self._threads.submit(work, self._sql))
+            return work(self._sql)
         except sqlite3.Error as exc:
-            failure = failures.of_sqlite(exc, self._path, committing=False)
-            if failure is exc:
-                raise
-            raise failure from exc
-
-    async def write(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Refuse *work*.
-
-        Raises:
-            InvalidInputError: always.
-        """
-        del work
-        raise InvalidInputError("a snapshot is for reads alone; write to the database itself")
-
-    async def snapshot(self) -> "Snapshot":
-        """Refuse it, as :meth:`write`."""
-        raise InvalidInputError("a snapshot has no later moment; ask the database itself")
-
-    async def close(self) -> None:
-        """End the transaction."""
-        await asyncio.to_thread(self._threads.shutdown)
-        self._sql.close()
+            raise failures.of_sqlite(exc, self._path, committing=False) from exc

@@ -52,7 +52,11 @@ class Expiry:
 
         *now* and *written_at*, the last write of the session, are Firestore's times; 0 if unknown.
         """
-        return now >= max(self.at, written_at + self.ttl_s)
+        return now >= self.ends_at(written_at=written_at)
+
+    def ends_at(self, *, written_at: float) -> float:
+        """Return Firestore's time at which a session ends whose last write was at *written_at*."""
+        return max(self.at, written_at + self.ttl_s)
 
     def refreshed(self, now: float) -> "Expiry":
         """Return the expiry after an append, never earlier than before."""

@@ -42,6 +42,7 @@ class SessionInfo:
     session_id: str
     title: str | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
+    """In the order of their names wherever they were read."""
     events: int
     """The number of appends."""
     turns: int | None

@@ -1,6 +1,7 @@
 """Decide the outcome of an append on a stored session, and which events a read needs."""
 
 import enum
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -200,6 +201,13 @@ class StoredSession:
     def has_expired(self) -> bool:
         """Whether the session had expired at the read, although Firestore still had its document."""
         return self.marker.has_expired(self.read_time)
+
+    @property
+    def expires_at(self) -> float:
+        """When it ends unless others append, as Unix time in seconds; infinite without a time to live."""
+        if self.expiry is None:
+            return math.inf
+        return self.expiry.ends_at(written_at=float(self.update_time or 0))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,7 +30,7 @@ from gcp_adk_store.model.state import ScopedState
 from gcp_adk_store.moving.adk_services import FIRESTORE, AdkService
 from gcp_adk_store.moving.canonical import kept_state
 from gcp_adk_store.moving.records import SHARED_STATE_SESSION, Listed, Record, Traits
-from gcp_adk_store.ports.documents import Documents
+from gcp_adk_store.ports.documents import Documents, Reads
 from gcp_adk_store.sessions.importing import SessionHeader
 from gcp_adk_store.settings import SessionLimits
 
@@ -102,20 +102,17 @@ class AdkFirestore:
 
     @asynccontextmanager
     async def open(self, key: SessionKey) -> AsyncIterator[Record | None]:
-        """As the port, from one snapshot: 4 reads, then those of the events.
+        """As the port, from one snapshot: 3 reads, then those of the events.
 
         A session that is being deleted is none.
         """
         path = self._session(key)
-        documents = await self._documents.snapshot(path)
-        try:
-            session, app, user = await documents.get([path, *self._shared_paths(key.owner)])
+        async with self._documents.snapshot() as reads:
+            session, app, user = await reads.get([path, *self._shared_paths(key.owner)])
             if session is None or session.fields.get("status") == _DELETING:
                 yield None
             else:
-                yield self._record(key, session, app, user, _events(documents, path))
-        finally:
-            await documents.close()
+                yield self._record(key, session, app, user, _events(reads, path))
 
     async def shared(self, key: SessionKey) -> ScopedState:
         """As the port; 2 reads."""
@@ -186,7 +183,7 @@ class AdkFirestore:
         return "/".join([self._root, *map(name_of, names)])
 
 
-async def _events(documents: Documents, session: str) -> AsyncIterator[Event]:
+async def _events(documents: Reads, session: str) -> AsyncIterator[Event]:
     """Yield events by time, and those of one time by their names, as ADK does."""
     after: tuple[datetime, str] | None = None
     while True:

@@ -24,7 +24,7 @@ from gcp_adk_store.model.keys import SessionKey, UserKey
 from gcp_adk_store.model.state import ScopedState
 from gcp_adk_store.moving.adk_firestore import kept, name_of
 from gcp_adk_store.moving.records import Listed, Record, Traits
-from gcp_adk_store.ports.documents import Documents
+from gcp_adk_store.ports.documents import Documents, Reads
 from gcp_adk_store.sessions.importing import SessionHeader
 from gcp_adk_store.settings import SessionLimits
 
@@ -101,11 +101,10 @@ class AdkJava:
 
     @asynccontextmanager
     async def open(self, key: SessionKey) -> AsyncIterator[Record | None]:
-        """As the port, from one snapshot: 4 reads, then those of the events."""
+        """As the port, from one snapshot: 3 reads, then those of the events."""
         path = f"{self._root}/{name_of(key.user)}/sessions/{name_of(key.session)}"
-        documents = await self._documents.snapshot(path)
-        try:
-            session, app, user = await documents.get([path, *_shared_paths(key.owner)])
+        async with self._documents.snapshot() as reads:
+            session, app, user = await reads.get([path, *_shared_paths(key.owner)])
             if session is None or session.fields.get("appName") != key.app:
                 yield None
                 return
@@ -118,11 +117,9 @@ class AdkJava:
                 ),
                 shared=_shared(app, user),
                 stamp=session.update_time,
-                events=_events(documents, path, key.user),
+                events=_events(reads, path, key.user),
                 notes=tuple(("types", says) for says in notes),
             )
-        finally:
-            await documents.close()
 
     async def shared(self, key: SessionKey) -> ScopedState:
         """As the port; 2 reads."""
@@ -133,7 +130,7 @@ class AdkJava:
         await self._documents.close()
 
 
-async def _events(documents: Documents, session: str, user: str) -> AsyncIterator[Event]:
+async def _events(documents: Reads, session: str, user: str) -> AsyncIterator[Event]:
     """Yield events by time. Their times are texts, which sort by time but within a second."""
     after: tuple[str, str] | None = None
     second: list[Document] = []

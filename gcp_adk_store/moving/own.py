@@ -45,7 +45,7 @@ class OwnStore:
     @asynccontextmanager
     async def open(self, key: SessionKey) -> AsyncIterator[Record | None]:
         """As the port, from one snapshot; 2 reads, then those of the events."""
-        async with SessionExports.now(self._storage, key.app) as exports:
+        async with SessionExports.now(self._storage) as exports:
             whole = await exports.read(key)
             yield None if whole is None else record_of(exports, whole)
 

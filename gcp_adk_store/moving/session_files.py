@@ -39,13 +39,13 @@ async def records_of(
 ) -> AsyncIterator[Record]:
     """Yield sessions as they are at one moment: one of a user, or all of a user or an app, by name.
 
-    Takes 1 read for the moment, 1 query for 100 sessions, and 2 reads a session beside those of its events.
-    Firestore serves the moment for an hour, or for 7 days with point-in-time recovery.
+    Takes 1 query for 100 sessions, and 2 reads a session beside those of its events. Firestore serves the
+    moment for an hour.
 
     Raises:
         SessionMissingError: the one *session* does not exist.
     """
-    async with SessionExports.now(service.storage, app) as exports:
+    async with SessionExports.now(service.storage) as exports:
         if session is not None:
             whole = await exports.read(SessionKey(app=app, user=user or "", session=session))
             if whole is None:

@@ -142,7 +142,8 @@ def operation(method: Method | None = None, /, *, limited: bool = True) -> Any:
                     return
                 yield item
         except GeneratorExit:
-            raise  # the caller stopped early
+            await items.aclose()  # the caller stopped early
+            raise
         except BaseException as exc:
             failure = exc
             raise

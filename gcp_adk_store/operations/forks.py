@@ -16,6 +16,11 @@ the child with SIGSEGV.
 """
 
 
+_LATE_S: Final = 1.0
+"""How long a fork waits for such a thread to end. gRPC does not wait for the last steps of its thread, which
+take milliseconds, or longer where the processor is busy. A fork waits once for each thread."""
+
+
 class BeginsAnew(Protocol):
     """Has state that belongs to one process: locks, threads, connections, calls."""
 
@@ -32,6 +37,8 @@ _parts: Final[set[weakref.ref[Any]]] = set()
 class _Grpc:
     """Whether gRPC runs in this process before a fork, and whether it ran in a parent of this process."""
 
+    polling: frozenset[threading.Thread] = frozenset()
+    """The threads that lived on at the last fork."""
     runs = False
     is_lost = False
 
@@ -106,7 +113,14 @@ def _before() -> None:
     for part in _living():
         if hasattr(part, "let_go"):
             part.let_go()
-    _Grpc.runs = any(_POLLS in thread.name for thread in threading.enumerate())
+    for thread in _polling() - _Grpc.polling:
+        thread.join(_LATE_S)
+    _Grpc.polling = _polling()
+    _Grpc.runs = bool(_Grpc.polling)
+
+
+def _polling() -> frozenset[threading.Thread]:
+    return frozenset(thread for thread in threading.enumerate() if _POLLS in thread.name)
 
 
 def _in_parent() -> None:

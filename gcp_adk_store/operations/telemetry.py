@@ -9,7 +9,8 @@ The names of spans, attributes and metrics are those of docs/telemetry.md.
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache
 from typing import Final, Literal, TypeAlias
 
@@ -165,6 +166,22 @@ def detach(operation: Operation, *, in_context: bool) -> None:
     _CALLS.in_flight.discard(operation)
     if in_context and operation.attached is not None:
         context.detach(operation.attached)
+
+
+@contextmanager
+def idle() -> Iterator[None]:
+    """Leave the time of the block, in which the running operation waits for news, out of its duration."""
+    operation = running()
+    if operation is None:
+        yield
+        return
+    since = time.perf_counter()
+    _CALLS.in_flight.discard(operation)
+    try:
+        yield
+    finally:
+        _CALLS.in_flight.add(operation)
+        operation.elapsed_s -= time.perf_counter() - since
 
 
 def finish(operation: Operation, failure: BaseException | None) -> None:

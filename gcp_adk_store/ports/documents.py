@@ -1,6 +1,7 @@
 """The port for documents: what the session service requires of a database."""
 
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
 from gcp_adk_store.codec.writes import Delete, Document, Page, Write, Written
@@ -19,8 +20,8 @@ class Clock(Protocol):
         ...
 
 
-class Documents(Protocol):
-    """The documents of one database. Firestore's limits and order apply in every backend."""
+class Reads(Protocol):
+    """Reads of documents, by name or by query."""
 
     @property
     def clock(self) -> Clock:
@@ -31,6 +32,45 @@ class Documents(Protocol):
     def deadline_s(self) -> float:
         """The longest time of one call, its retries included."""
         ...
+
+    async def get(
+        self, paths: Sequence[str], *, fields: Sequence[str] | None = None
+    ) -> list[Document | None]:
+        """Return the documents at *paths*, in that order, with ``None`` for a missing one.
+
+        All are from one snapshot. *fields* limits the returned fields.
+
+        Raises:
+            UnavailableError: the database did not answer before the deadline.
+            NotProvisionedError: the database does not exist.
+            AccessDeniedError: the credentials are missing, or lack a permission.
+        """
+        ...
+
+    async def query(
+        self,
+        parent: str,
+        collection: str,
+        *,
+        fields: Sequence[str] | None = None,
+        all_descendants: bool = False,
+        page: Page | None = None,
+    ) -> list[Document]:
+        """Return the documents of *collection* directly below *parent*, by name.
+
+        With *all_descendants*, it covers every collection of that id anywhere below *parent*, or in the
+        whole database if *parent* is empty; an empty *collection* covers those of all ids below *parent*.
+        *page* sets a number, filters and another order, which need an index in Firestore
+        (:mod:`gcp_adk_store.codec.indexes`).
+
+        Raises:
+            UnavailableError, NotProvisionedError, AccessDeniedError: as :meth:`get`.
+        """
+        ...
+
+
+class Documents(Reads, Protocol):
+    """The documents of one database. Firestore's limits and order apply in every backend."""
 
     async def commit(
         self, writes: Sequence[Write | Delete], *, repeatable_when_unanswered: bool
@@ -60,48 +100,37 @@ class Documents(Protocol):
         """
         ...
 
-    async def get(
-        self, paths: Sequence[str], *, fields: Sequence[str] | None = None
-    ) -> list[Document | None]:
-        """Return the documents at *paths*, in that order, with ``None`` for a missing one.
+    def snapshot(self) -> AbstractAsyncContextManager[Reads]:
+        """Return reads that all find the documents as they are at the time of the first one.
 
-        All are from one snapshot. *fields* limits the returned fields.
+        Firestore answers such reads for one hour, at the price of others. A local store keeps its log as long
+        as the block lasts.
 
         Raises:
-            UnavailableError: the database did not answer before the deadline.
-            NotProvisionedError: the database does not exist.
-            AccessDeniedError: the credentials are missing, or lack a permission.
+            StoreError: by a read of a snapshot that is older than an hour.
         """
         ...
 
-    async def query(
-        self,
-        parent: str,
-        collection: str,
-        *,
-        fields: Sequence[str] | None = None,
-        all_descendants: bool = False,
-        page: Page | None = None,
-    ) -> list[Document]:
-        """Return the documents of *collection* directly below *parent*, by name.
+    def watch(self, path: str) -> AsyncGenerator[Document | None]:
+        """Yield the document at *path* as it is now, and after each change; ``None`` while it is missing.
 
-        With *all_descendants*, it covers every collection of that id anywhere below *parent*, or in the
-        whole database if *parent* is empty. *page* sets a number, filters and another order, which need an
-        index in Firestore (:mod:`gcp_adk_store.codec.indexes`).
+        Each yielded document is the newest, and not older than the one before; versions that follow each
+        other quickly may be left out. The generator goes on until it is closed.
 
         Raises:
-            UnavailableError, NotProvisionedError, AccessDeniedError: as :meth:`get`.
+            UnavailableError: the connection was lost, and the database did not answer before the deadline.
+            NotProvisionedError, AccessDeniedError: as :meth:`get`.
+            StoreError: :meth:`close` was called meanwhile.
         """
         ...
 
-    async def snapshot(self, path: str) -> "Documents":
-        """Return the documents as they are now, for reads alone; whoever asks closes the result.
+    async def scrub(self) -> None:
+        """Leave nothing of removed documents in the files of a database that this library keeps itself.
 
-        Firestore serves a snapshot for an hour, a local store until it is closed. Takes 1 read, of the
-        document at *path*, which may be missing.
+        Firestore keeps its own files: there it does nothing.
 
         Raises:
-            UnavailableError, NotProvisionedError, AccessDeniedError: as :meth:`get`.
+            UnavailableError: other processes use the file until the deadline, or the disk is full.
         """
         ...
 

@@ -13,6 +13,7 @@ from gcp_adk_store.fsck.faults import Fault, merged
 from gcp_adk_store.fsck.notes import deletion_faults, restore_faults
 from gcp_adk_store.fsck.sessions import Header, read_header
 from gcp_adk_store.model.payloads import PayloadOwner, PayloadRef
+from gcp_adk_store.ports.documents import Reads
 from gcp_adk_store.ports.refusals import RefusedError
 from gcp_adk_store.sessions.held import Held, Holdings, Scope
 from gcp_adk_store.sessions.session_check import (
@@ -43,14 +44,14 @@ class Checker:
     """Looks at everything below one prefix of a database, and confirms each fault.
 
     The first look goes through all documents in the order of their names. Where it finds a fault, two more
-    looks at the one owner follow, and only what both of them find is told: a write that came between the
-    reads of one look does not show the same in the next. Epochs are never used twice, and a session, its
-    deletion note and its parts change together, so no write of this library shows in both.
+    looks at the one owner follow, each at one snapshot of the documents, and only what both of them find is
+    told. A bucket has no snapshots: a write that puts or removes objects between the reads of one look does
+    not show the same in the next, since epochs are never used twice.
     """
 
     def __init__(self, storage: SessionStorage) -> None:
         self._storage = storage
-        self._holdings = Holdings(storage)
+        self._holdings = Holdings(storage.documents, storage.layout)
 
     async def find(
         self, scope: Scope, *, full: bool, older_than_s: float, on_progress: OnProgress | None
@@ -60,7 +61,8 @@ class Checker:
         clock = self._storage.documents.clock
         async for path, held in self._holdings.within(scope):
             before = clock.now() - older_than_s
-            faults = await self._look(path, held, full=full, before=before, checked=checked)
+            reads = self._storage.documents
+            faults = await self._look(reads, path, held, full=full, before=before, checked=checked)
             if faults:
                 faults = await self._confirmed(path, full=full, before=before)
             for fault in faults:
@@ -83,14 +85,23 @@ class Checker:
 
     async def _confirmed(self, path: str, *, full: bool, before: float) -> list[Fault]:
         """Return the faults that two looks at one owner find."""
-        first, second = [
-            await self._look(path, await self._holdings.of(path), full=full, before=before) for _ in range(2)
-        ]
-        seen = {fault.identity for fault in first}
-        return [fault for fault in second if fault.identity in seen]
+        looks = []
+        for _ in range(2):
+            async with self._storage.documents.snapshot() as reads:
+                held = await Holdings(reads, self._storage.layout).of(path)
+                looks.append(await self._look(reads, path, held, full=full, before=before))
+        seen = {fault.identity for fault in looks[0]}
+        return [fault for fault in looks[1] if fault.identity in seen]
 
     async def _look(
-        self, path: str, held: Held, *, full: bool, before: float, checked: Checked | None = None
+        self,
+        reads: Reads,
+        path: str,
+        held: Held,
+        *,
+        full: bool,
+        before: float,
+        checked: Checked | None = None,
     ) -> list[Fault]:
         layout = self._storage.layout
         try:
@@ -113,7 +124,7 @@ class Checker:
             return [header, *notes, *restores]
         faults: list[Fault] = []
         if header is not None and not header.stored.has_expired:  # or Firestore may have removed some of it
-            look = SessionLook(self._storage, header, full=full, before=before)
+            look = SessionLook(self._storage, reads, header, full=full, before=before)
             faults = await look.look(held, named=removed)
             if checked is not None:
                 checked.sessions += 1
@@ -141,7 +152,7 @@ class Checker:
         faults = payloads.chunk_faults(layout, owner, found, held.chunks, expiry=None, before=before)
         in_bucket = self._storage.payloads.in_bucket
         if in_bucket is not None and found:
-            objects = await in_bucket.of_owner(owner)
+            objects = await in_bucket.of(owner)
             faults += payloads.object_faults(found, objects, before=0.0)  # those unused come at the end
         reading = Reading(self._storage, owner)
         if full:

@@ -57,16 +57,11 @@ class SessionExports:
 
     @classmethod
     @asynccontextmanager
-    async def now(cls, storage: SessionStorage, app: str) -> AsyncIterator[Self]:
-        """Open what *storage* holds of an app now, for a block; its payloads are those of the bucket now.
-
-        Takes 1 read. Firestore serves the moment for an hour.
-        """
-        documents = await storage.documents.snapshot(storage.layout.app(app))
-        try:
+    async def now(cls, storage: SessionStorage) -> AsyncIterator[Self]:
+        """Open what *storage* holds now, for a block; Firestore serves the moment for an hour."""
+        async with storage.documents.snapshot() as reads:
+            documents: Any = reads  # nothing here writes
             yield cls(replace(storage, documents=documents, payloads=storage.payloads.over(documents)))
-        finally:
-            await documents.close()
 
     async def sessions(
         self, app: str, user: str | None = None, *, after: SessionKey | None = None

@@ -4,12 +4,13 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from gcp_adk_store.codec.documents import Layout
 from gcp_adk_store.codec.restores import restores_collection
 from gcp_adk_store.codec.writes import Document
 from gcp_adk_store.fsck.payloads import CHUNK_FIELDS
 from gcp_adk_store.model.keys import SessionKey, UserKey
+from gcp_adk_store.ports.documents import Reads
 from gcp_adk_store.sessions.parts import pages
-from gcp_adk_store.sessions.storage import SessionStorage
 
 _WHOLE_AT_ONCE: Final = 16
 """Documents of one page that are read whole: 16 MiB at most."""
@@ -54,9 +55,8 @@ class _Listing:
 class Holdings:
     """What is stored below one prefix of a database, owner by owner."""
 
-    def __init__(self, storage: SessionStorage) -> None:
-        layout = storage.layout
-        self._documents = storage.documents
+    def __init__(self, documents: Reads, layout: Layout) -> None:
+        self._documents = documents
         self._layout = layout
         self._parts = (
             # Notes come before what they name, which the commit that removes them removes.

@@ -36,6 +36,9 @@ from gcp_adk_store.sessions.storage import SessionStorage
 
 logger = logging.getLogger(__name__)
 
+Condition = Callable[[StoredSession], bool]
+"""Returns whether a session, as it is now, is to be deleted."""
+
 RemoveCopies = Callable[[SessionKey, str], Awaitable[None]]
 """Removes the artifacts that the fork of an epoch copied into a session."""
 
@@ -53,11 +56,27 @@ class SessionLifecycle:
         Raises:
             OutcomeUnknownError: not answered, or some parts may be left.
         """
-        await self.finish_deletions(key, await self._end(key, if_expired=False))
+        await self.finish_deletions(key, await self._end(key, lambda _: True))
+
+    async def delete_if(self, key: SessionKey, condition: Condition) -> bool:
+        """Remove a session as :meth:`delete` does if it meets *condition*; return whether it did.
+
+        Raises:
+            OutcomeUnknownError: as :meth:`delete`.
+        """
+        has_met = False
+
+        def met(stored: StoredSession) -> bool:
+            nonlocal has_met
+            has_met = condition(stored)
+            return has_met
+
+        await self.finish_deletions(key, await self._end(key, met))
+        return has_met
 
     async def _make_way(self, key: SessionKey) -> None:
         """Remove an expired session, so that its id is free; log it if some of its parts stay."""
-        ended = await self._end(key, if_expired=True)
+        ended = await self._end(key, lambda stored: stored.has_expired)
         try:
             await self.finish_deletions(key, ended)
         except StoreError as exc:
@@ -110,8 +129,8 @@ class SessionLifecycle:
         await self.finish_deletions(key, [ended])
         return True
 
-    async def _end(self, key: SessionKey, *, if_expired: bool) -> list[Deletion]:
-        """Delete the session document; return the deletions of it and of earlier sessions to finish."""
+    async def _end(self, key: SessionKey, condition: Condition) -> list[Deletion]:
+        """Delete the document of a session that meets *condition*; return the id's deletions to finish."""
         documents, layout = self._storage.documents, self._storage.layout
         refused = RefusedError()
         rereads = Rereads(documents.deadline_s)
@@ -123,7 +142,7 @@ class SessionLifecycle:
                 )
             # A fork may be under way: only the collector, and the fork itself, remove its parts.
             unfinished = [note for note in read_deletions(notes) if note.making is None]
-            if stored is None or (if_expired and not stored.has_expired):
+            if stored is None or not condition(stored):
                 return unfinished
             try:
                 await documents.commit(layout.delete(stored), repeatable_when_unanswered=True)

@@ -8,7 +8,7 @@ from gcp_adk_store.codec.documents import Layout
 from gcp_adk_store.codec.writes import Document, Page, Write, Written
 from gcp_adk_store.errors import NotProvisionedError
 from gcp_adk_store.operations.rereads import Rereads
-from gcp_adk_store.ports.documents import Documents
+from gcp_adk_store.ports.documents import Documents, Reads
 from gcp_adk_store.ports.refusals import RefusedError, TargetExistsError
 
 _SCANNED_AT_ONCE: Final = 1000
@@ -16,7 +16,7 @@ _SCANNED_AT_ONCE: Final = 1000
 
 
 async def pages(
-    documents: Documents,
+    documents: Reads,
     collection: str,
     *,
     parent: str = "",

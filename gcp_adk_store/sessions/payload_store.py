@@ -119,10 +119,6 @@ class BucketPayloads:
         names = await self._objects.names(self._folder(owner), delimiter=None)
         await fan_out(self._objects.delete(name, generation=None) for name in names)
 
-    async def of_owner(self, owner: PayloadOwner) -> list[StoredPayload]:
-        """Return the payloads of *owner*, without their bytes."""
-        return [_scanned(found) async for page in self._objects.scan(self._folder(owner)) for found in page]
-
     async def scan(self) -> AsyncIterator[Sequence[StoredPayload]]:
         """Yield the payloads of all owners, a page at a time."""
         async for objects in self._objects.scan(f"{self._prefix}-payloads/"):
@@ -132,6 +128,10 @@ class BucketPayloads:
         """Return the payloads of *owner*."""
         pages_of = self._objects.scan(self._folder(owner))
         return [_scanned(found) async for objects in pages_of for found in objects]
+
+    async def remove(self, payloads: Sequence[StoredPayload]) -> None:
+        """Remove *payloads*, also those that were put again; harmless when repeated."""
+        await fan_out(self._objects.delete(payload.name, generation=None) for payload in payloads)
 
     async def remove_unchanged(self, versions: Versions) -> bool:
         """Remove a payload unless it was put again since the scan; return whether it is gone."""

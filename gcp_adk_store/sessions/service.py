@@ -37,7 +37,7 @@ from gcp_adk_store.sessions.fork_methods import ForkMethods
 from gcp_adk_store.sessions.forking import SessionForks
 from gcp_adk_store.sessions.garbage import Collector
 from gcp_adk_store.sessions.handle import made_session, to_session
-from gcp_adk_store.sessions.lifecycle import RemoveCopies, SessionLifecycle
+from gcp_adk_store.sessions.lifecycle import Condition, RemoveCopies, SessionLifecycle
 from gcp_adk_store.sessions.listings import ListingMethods
 from gcp_adk_store.sessions.payload_store import Payloads
 from gcp_adk_store.sessions.queues import Behind, Queues, Waiting
@@ -45,6 +45,7 @@ from gcp_adk_store.sessions.reader import SessionReader
 from gcp_adk_store.sessions.recorder import SessionRecorder
 from gcp_adk_store.sessions.restores import PutBack, RestoreMethods, Restorer
 from gcp_adk_store.sessions.storage import SessionStorage
+from gcp_adk_store.sessions.verification import VerifyMethods
 from gcp_adk_store.settings import ArtifactLimits, SessionLimits, SessionOptions, StoreSettings
 
 logger = logging.getLogger(__name__)
@@ -53,6 +54,7 @@ logger = logging.getLogger(__name__)
 class FirestoreSessionService(
     AppendMethods,
     CheckMethods,
+    VerifyMethods,
     ForkMethods,
     RestoreMethods,
     ListingMethods,
@@ -292,6 +294,10 @@ class FirestoreSessionService(
         key = SessionKey(app=app_name, user=user_id, session=session_id)
         if key.session:
             await self._lifecycle.delete(key)
+
+    async def delete_session_if(self, key: SessionKey, condition: Condition) -> bool:
+        """Remove a session if it meets *condition*, for :meth:`Store.prune`; return whether it did."""
+        return await self._lifecycle.delete_if(key, condition)
 
     @operation
     async def get_user_state(self, *, app_name: str, user_id: str) -> dict[str, Any]:

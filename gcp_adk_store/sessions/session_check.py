@@ -18,6 +18,7 @@ from gcp_adk_store.fsck.sessions import Header
 from gcp_adk_store.model.payloads import PayloadOwner, PayloadPlace, PayloadRef
 from gcp_adk_store.model.sessions import Segment
 from gcp_adk_store.operations.pauses import apart
+from gcp_adk_store.ports.documents import Reads
 from gcp_adk_store.sessions.held import Held
 from gcp_adk_store.sessions.storage import SessionStorage
 
@@ -53,9 +54,12 @@ class Reading:
 class SessionLook:
     """One look at a session."""
 
-    def __init__(self, storage: SessionStorage, header: Header, *, full: bool, before: float) -> None:
+    def __init__(
+        self, storage: SessionStorage, reads: Reads, header: Header, *, full: bool, before: float
+    ) -> None:
         layout = storage.layout
         self._storage = storage
+        self._reads = reads
         self._header = header
         self._full = full
         self._before = before
@@ -100,7 +104,7 @@ class SessionLook:
             layout.segments(key, self._header.stored.epoch, range(number, number + 1))[0]
             for number in numbers
         ]
-        for number, document in zip(numbers, await self._storage.documents.get(paths), strict=True):
+        for number, document in zip(numbers, await self._reads.get(paths), strict=True):
             if document is None:
                 self.faults.append(
                     Fault(code="FSCK201", path=self._header.path, item=f"segment {number}", says="is missing")
@@ -228,7 +232,7 @@ class SessionLook:
             ref.place is PayloadPlace.BUCKET for ref in references_
         )
         if in_bucket is not None and uses_bucket:
-            objects = await in_bucket.of_owner(self._owner)
+            objects = await in_bucket.of(self._owner)
             self.faults += payloads.object_faults(references_, objects, before=self._before)
         if self._full:
             await read_all(self._reading, references_)

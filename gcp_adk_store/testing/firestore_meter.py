@@ -17,7 +17,10 @@ _REQUESTS: Final = {"Commit": firestore.CommitRequest.pb(), "BatchWrite": firest
 _ANSWERS: Final = {
     "BatchGetDocuments": firestore.BatchGetDocumentsResponse.pb(),
     "RunQuery": firestore.RunQueryResponse.pb(),
+    "Listen": firestore.ListenResponse.pb(),
 }
+_TOLD: Final = frozenset({"document_change", "document_delete", "document_remove"})
+"""Answers of ``Listen`` that are billed."""
 
 
 @dataclass(slots=True)
@@ -74,7 +77,8 @@ class FirestoreMeter:
         reads, writes, deletes = _billed(rpc, requests, answers)
         with self._guard:
             figures = self._figures
-            figures.rpcs[rpc] += 1
+            if requests:  # a conversation is told answer by answer
+                figures.rpcs[rpc] += 1
             figures.reads += reads
             figures.writes += writes
             figures.deletes += deletes
@@ -97,5 +101,7 @@ def _billed(rpc: str, requests: list[bytes], answers: list[bytes]) -> tuple[int,
         messages = [_ANSWERS[rpc].FromString(raw) for raw in answers]
         if rpc == "RunQuery":
             return max(1, sum(message.HasField("document") for message in messages)), 0, 0
+        if rpc == "Listen":
+            return sum(message.WhichOneof("response_type") in _TOLD for message in messages), 0, 0
         return sum(message.WhichOneof("result") is not None for message in messages), 0, 0
     return 0, 0, 0

@@ -105,7 +105,7 @@ def test_a_listing_shows_and_filters_titles_labels_and_turns(deployment: Deploym
     second = deployment.run(*follow(result.stdout.rpartition("next page: ")[2].strip()))
     found = json.loads(deployment.run(*arguments[:-4], "--json").stdout)["sessions"]
 
-    assert r"s0       Trip \u202e0  team=a b, even=True  1" in result.stdout
+    assert r"s0       Trip \u202e0  even=True, team=a b  1" in result.stdout
     assert r"s2       Trip \u202e2" in second.stdout
     assert [("s2", "hello", 1), ("s0", "hello", 1)] == [
         (each["session_id"], each["last_text"], each["events"]) for each in found

@@ -338,6 +338,39 @@ class Fork(Operation):
         assert session.model_dump() == (await store.sessions.get_session(**who)).model_dump()
 
 
+class EraseUser(Operation):
+    """``erase_user``, of a session with segments and payloads, perhaps with artifacts."""
+
+    atomic = False
+
+    def __init__(self, *, artifacts: bool = False, bucket: bool = False) -> None:
+        self._artifacts = artifacts
+        self._bucket = bucket
+
+    async def prepare(self, world: World) -> None:
+        """Make two users, and erase a third one: the store then has its key."""
+        for user in ("user", "other"):
+            service = world.sessions(bucket=self._bucket, limits={"seal_tail_bytes": 1})
+            session = await service.create_session(app_name="app", user_id=user, session_id="s")
+            await service.append_event(session, event(0, picture=True, delta={"user:mine": "u" * 200}))
+        if self._artifacts:
+            for user in ("user", "other"):
+                await world.artifacts().save_artifact(
+                    app_name="app", user_id=user, filename="user:f", artifact=types.Part(text="text")
+                )
+        await self.act(self._store(world), user="third")
+
+    def _store(self, world: World, *, acting: bool = False) -> Store:
+        artifacts = world.artifacts(acting=acting) if self._artifacts else None
+        return Store(sessions=world.sessions(acting=acting, bucket=self._bucket), artifacts=artifacts)
+
+    async def attach(self, world: World) -> Any:
+        return self._store(world, acting=True)
+
+    async def act(self, held: Any, *, user: str = "user") -> Any:
+        return [step async for step in held.erase_user(app_name="app", user_id=user)]
+
+
 class Restore(Operation):
     """``restore_session``, of a session with segments and payloads, perhaps with artifacts."""
 
@@ -594,6 +627,8 @@ OPERATIONS: dict[str, Operation] = {
     "fork at a point with objects": Fork(2, at=Point.position(1), bucket=True),
     "fork in several commits": Fork(3, large=False),
     "fork with artifacts": Fork(1, artifacts=True, large=False),
+    "erase a user": EraseUser(),
+    "erase a user with objects and artifacts": EraseUser(artifacts=True, bucket=True),
     "restore": Restore(),
     "restore with objects and artifacts": Restore(artifacts=True, bucket=True),
     "get": Read(lambda service: service.get_session(**WHO)),

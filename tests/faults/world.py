@@ -264,6 +264,7 @@ def _chained(head: bytes, text: str) -> bytes:
 
 def meaning(documents: dict[str, dict[str, Any]]) -> Holdings:
     """Return documents without what says nothing of content: where events lie, when parts were written."""
+    documents = {path: fields for path, fields in documents.items() if not _is_intent(fields)}
     meant = {path: dict(fields) for path, fields in documents.items()}
     for path, fields in documents.items():
         if path.endswith("/adk_memories/head"):
@@ -292,6 +293,11 @@ def meaning(documents: dict[str, dict[str, Any]]) -> Holdings:
         if "/adk_segments/" in path or "/adk_chunks/" in path:
             fields.pop("expire_at", None)
     return meant
+
+
+def _is_intent(fields: dict[str, Any]) -> bool:
+    """Return whether a document only tells what an interrupted erasure did."""
+    return "begun_at" in fields
 
 
 def _gather_memories(path: str, fields: dict[str, Any], meant: dict[str, dict[str, Any]]) -> None:

@@ -11,6 +11,8 @@ from google.adk.runners import Runner
 from google.genai import types
 
 from gcp_adk_store import GarbageKind, OutcomeUnknownError, Point, Store, UnavailableError
+from gcp_adk_store.codec.objects import MAX_METADATA_BYTES, ObjectFields, object_name
+from gcp_adk_store.model.keys import ArtifactKey
 from tests.support.clock import in_days
 
 APP, USER, SESSION = "app", "user", "session"
@@ -76,6 +78,34 @@ async def test_the_latest_versions_are_those_of_the_point(store: Store) -> None:
     assert [0, 1] == await store.artifacts.list_versions(**WHO, filename="made.txt")
     assert [0] == await store.artifacts.list_versions(**OWNER, filename="user:f")
     assert [] == [one async for one in store.sessions.find_garbage(older_than_s=3600)]
+
+
+async def test_a_version_of_another_writer_comes_back_without_metadata_that_leaves_no_room(
+    store: Store, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its bytes and type do; the older version keeps the metadata."""
+    full = {"key": "x" * (MAX_METADATA_BYTES - len("key"))}
+    written = ObjectFields(
+        data=b"old", content_type="text/plain", metadata=full, custom_time=None, storage_class=None
+    )
+    name = object_name(ArtifactKey.of(app=APP, user=USER, session=SESSION, filename="report.txt"), 0)
+    await store.artifacts._objects.create(name, written)
+    session = await store.sessions.create_session(**WHO)
+    await turn(store, session, 0)
+    await turn(store, session, 1, report="new")
+    await store.restore_session(**WHO, at=Point.position(1))
+    first, _, copied = await store.artifacts.list_artifact_versions(**WHO, filename="report.txt")
+    part = await store.artifacts.load_artifact(**WHO, filename="report.txt")
+
+    assert part is not None
+    assert part.inline_data is not None
+    assert b"old" == part.inline_data.data
+    assert (full, {}) == (first.custom_metadata, copied.custom_metadata)
+    assert "copied without its metadata" in caplog.text
+
+    await store.fork_session(**WHO, to_session_id="fork")
+    fork = await store.artifacts.list_artifact_versions(**OWNER, session_id="fork", filename="report.txt")
+    assert {} == fork[0].custom_metadata
 
 
 async def test_the_session_service_alone_leaves_artifacts_as_they_are(store: Store) -> None:

@@ -17,7 +17,7 @@ from tests.moving.hardest import APP, fill, many
 async def write_until(
     service: BaseSessionService, stopped: asyncio.Event, permits: asyncio.Semaphore, name: str
 ) -> int:
-    """Append events to one session, and make others, until the writers are stopped; no faster than *permits*."""
+    """Append events to one session, and make others, one for each permit, until *stopped*."""
     session = await service.create_session(app_name=APP, user_id=name, session_id="s")
     count = 0
     while not stopped.is_set():

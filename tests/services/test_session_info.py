@@ -181,6 +181,16 @@ async def test_titles_and_labels_are_set_and_removed(connect: Connect) -> None:
     ] == seen
 
 
+async def test_labels_are_read_in_the_order_of_their_names(connect: Connect) -> None:
+    """However they were set: the database keeps no order, and gives another one to each process."""
+    service = connect()
+    await service.create_session(**WHO)
+    names = [f"n{number}" for number in range(20)]
+    await service.update_session_info(**WHO, labels=dict.fromkeys(reversed(names), "x"))
+
+    assert sorted(names) == list((await info_of(service)).labels)
+
+
 async def test_a_description_is_no_event(connect: Connect) -> None:
     """ADK's view of the session stays equal, its time included, and a handle from before goes on."""
     service, other = connect(), connect()

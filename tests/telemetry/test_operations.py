@@ -78,6 +78,7 @@ class Tour:
         yield "get_session_info", lambda: sessions.get_session_info(**WHO)
         yield "get_user_state", lambda: sessions.get_user_state(**OWNER)
         yield "iter_events", lambda: listed(sessions.iter_events(**WHO))
+        yield "iter_events", lambda: listed(sessions.iter_events(**WHO, follow=True, limit=1))
         yield "get_session_usage", lambda: sessions.get_session_usage(**WHO)
         yield "iter_user_events", lambda: listed(sessions.iter_user_events(**OWNER))
         yield "restore_session", lambda: sessions.restore_session(**WHO, at=Point.position(1))

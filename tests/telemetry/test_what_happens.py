@@ -296,7 +296,7 @@ async def test_what_a_caller_does_between_two_events_is_its_own(watched: Watched
         with tracer.start_as_current_span("between") as between:
             await service.get_user_state(app_name="app", user_id="user")
         meanwhile = watched.take_metrics()
-        await events.aclose()  # type: ignore[attr-defined]  # it is a generator
+        await events.aclose()
         with pytest.raises(SessionMissingError):
             await anext(service.iter_events(**{**WHO, "session_id": "none"}))
     read, left, missing = watched.take_spans()

@@ -141,11 +141,35 @@ def test_the_collector_is_started_on_schedule(plan: Mapping[str, Any]) -> None:
     assert f"https://run.googleapis.com/v2/{place}/jobs/{job['name']}:run" == target["uri"]
     assert "POST" == target["http_method"]
     assert {"module.adk_store.service_account_email"} == {
-        references(plan, "google_cloud_run_v2_job_iam_member.gc", "member"),
+        references(plan, "google_cloud_run_v2_job_iam_member.scheduled", "member"),
         references(
-            plan, "google_cloud_scheduler_job.gc", "http_target", "oauth_token", "service_account_email"
+            plan,
+            "google_cloud_scheduler_job.scheduled",
+            "http_target",
+            "oauth_token",
+            "service_account_email",
         ),
     }
+
+
+def test_sessions_are_pruned_on_a_schedule_of_their_own(terraform: Terraform, tmp_path: Path) -> None:
+    """As a command that the package has, with the options that the variable names."""
+    prune = {"app": "agent", "schedule": "1 2 * * *", "options": ["--idle-days", "90"]}
+    plan = terraform.plan(copied(tmp_path) / "examples/cloud_run", **PLACE, prune=prune)
+    jobs = {job["name"]: job for job in made(plan, "google_cloud_run_v2_job")}
+    schedules = {each["name"]: each["schedule"] for each in made(plan, "google_cloud_scheduler_job")}
+    (name,) = (name for name in jobs if name.endswith("-prune"))
+    (container,) = jobs[name]["template"][0]["template"][0]["containers"]
+    _, *arguments = container["args"]
+    part = command.get_command(click.Context(command), "prune")
+    assert part is not None
+    parsed = part.make_context("prune", arguments)
+
+    assert "1 2 * * *" == schedules[name]
+    assert ("agent", 90.0, False) == tuple(
+        parsed.params[each] for each in ("app_name", "idle_days", "dry_run")
+    )
+    assert 2 == len(schedules) == len(made(plan, "google_cloud_run_v2_job_iam_member"))
 
 
 def test_the_collector_can_be_left_out(terraform: Terraform, tmp_path: Path) -> None:

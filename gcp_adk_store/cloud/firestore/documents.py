@@ -1,6 +1,8 @@
 """Read and write documents as plain values, with one RPC per call."""
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, Final
 
@@ -23,8 +25,10 @@ from gcp_adk_store.cloud.firestore.channels import (
     Connection,
     FirestoreClient,
 )
+from gcp_adk_store.cloud.firestore.listening import listen
 from gcp_adk_store.cloud.translation import translated
 from gcp_adk_store.codec.writes import Delete, Document, Page, Write, Written, has_few_keys
+from gcp_adk_store.errors import StoreError
 from gcp_adk_store.operations import telemetry
 from gcp_adk_store.operations.operation import part_of
 from gcp_adk_store.operations.pauses import Pauses, apart
@@ -33,8 +37,8 @@ from gcp_adk_store.settings import SessionLimits
 _WRITES_PER_COMMIT: Final = 500
 """Keeps each commit of a deletion far below 4 MiB, with paths of up to 6 kB."""
 
-_LARGE_BYTES: Final = 128 * 1024
-"""A document over this size may hold so many fields that its conversion blocks for several milliseconds."""
+_SNAPSHOT_S: Final = 3600
+"""Firestore answers reads at a time within the last hour."""
 
 
 class ServerClock:
@@ -62,23 +66,102 @@ class ServerClock:
         return time
 
 
-class Documents:
-    """The documents of a Firestore database, as :class:`gcp_adk_store.ports.documents.Documents` says."""
+class Reads:
+    """Reads of the documents of a database, as :class:`gcp_adk_store.ports.documents.Reads` says."""
 
     def __init__(
-        self,
-        connects: Channels | BorrowedChannel,
-        limits: SessionLimits,
-        *,
-        read_time: Timestamp | None = None,
+        self, connects: Channels | BorrowedChannel, policy: retry.RetryPolicy, clock: ServerClock
     ) -> None:
-        """Prepare; with *read_time*, all reads are of the documents of that moment."""
-        self.clock = ServerClock()
-        self.deadline_s = limits.deadline_s
-        self._limits = limits
-        self._read_time = read_time
+        self.clock = clock
+        self.deadline_s = policy.deadline_s
         self._connects = connects
-        self._policy = retry.RetryPolicy(attempt_s=limits.rpc_timeout_s, deadline_s=limits.deadline_s)
+        self._policy = policy
+
+    async def get(
+        self, paths: Sequence[str], *, fields: Sequence[str] | None = None
+    ) -> list[Document | None]:
+        """As the port, in one RPC."""
+        with part_of(self.deadline_s):  # its token and all attempts
+            connection = await self._connects.connection()
+            request = values.PbBatchGetRequest(
+                database=connection.database,
+                documents=[f"{connection.root}/{path}" for path in paths],
+                mask=None if fields is None else values.PbDocumentMask(field_paths=fields),
+            )
+            documents = await self._read(connection, connection.batch_get, request, result="found")
+            found = {document.path: document for document in documents}
+            return [found.get(path) for path in paths]
+
+    async def query(
+        self,
+        parent: str,
+        collection: str,
+        *,
+        fields: Sequence[str] | None = None,
+        all_descendants: bool = False,
+        page: Page | None = None,
+    ) -> list[Document]:
+        """As the port, in one RPC."""
+        with part_of(self.deadline_s):  # its token and all attempts
+            connection = await self._connects.connection()
+            root = connection.root
+            select = None if fields is None else {"fields": [{"field_path": field} for field in fields]}
+            request = values.PbRunQueryRequest(
+                parent=f"{root}/{parent}" if parent else root,
+                structured_query={
+                    # An empty id is that of every collection.
+                    "from_": [{"collection_id": collection, "all_descendants": all_descendants}],
+                    "select": select,
+                    **({} if page is None else values.to_page(page, root=root)),
+                },
+            )
+            return await self._read(connection, connection.run_query, request, result="document")
+
+    async def _read(self, connection: Connection, rpc: Any, request: Any, *, result: str) -> list[Document]:
+        found, _ = await self._stream(connection, rpc, request, result=result)
+        return found
+
+    async def _stream(
+        self, connection: Connection, rpc: Any, request: Any, *, result: str
+    ) -> tuple[list[Document], Timestamp | None]:
+        """Return the documents that *rpc* answers with, in the field *result* of messages, and their time.
+
+        That is one for all of them: they are from one snapshot.
+        """
+
+        async def attempt(timeout_s: float) -> tuple[list[Document], Timestamp | None]:
+            found: list[Document] = []
+            pauses = Pauses()
+            telemetry.count_rpc(request.ByteSize)
+            asked_at = platform_time.get_time()
+            time: Timestamp | None = None
+            read_time = 0.0
+            with translated(FIRESTORE_FAILURES, firestore_read_error, connection.where):
+                async for message in rpc(request, metadata=connection.metadata, timeout=timeout_s):
+                    telemetry.count_answer(message.ByteSize)
+                    if time is None:
+                        time = message.read_time
+                        read_time = self.clock.learn(time, asked_at=asked_at)
+                    if message.HasField(result):
+                        found.append(
+                            await _document(
+                                getattr(message, result), root=connection.root, read_time=read_time
+                            )
+                        )
+                    if pauses.is_due:
+                        await pauses.take()
+            return found, time
+
+        return await retry.call(attempt, policy=self._policy, repeatable_when_unanswered=True)
+
+
+class Documents(Reads):
+    """The documents of a Firestore database, as :class:`gcp_adk_store.ports.documents.Documents` says."""
+
+    def __init__(self, connects: Channels | BorrowedChannel, limits: SessionLimits) -> None:
+        policy = retry.RetryPolicy(attempt_s=limits.rpc_timeout_s, deadline_s=limits.deadline_s)
+        super().__init__(connects, policy, ServerClock())
+        self._closings = 0
 
     async def commit(
         self, writes: Sequence[Write | Delete], *, repeatable_when_unanswered: bool
@@ -115,107 +198,53 @@ class Documents:
         for start in range(0, len(writes), _WRITES_PER_COMMIT):
             await self.commit(writes[start : start + _WRITES_PER_COMMIT], repeatable_when_unanswered=True)
 
-    async def get(
-        self, paths: Sequence[str], *, fields: Sequence[str] | None = None
-    ) -> list[Document | None]:
-        """As the port, in one RPC."""
-        with part_of(self.deadline_s):  # its token and all attempts
-            connection = await self._connects.connection()
-            request = values.PbBatchGetRequest(
-                database=connection.database,
-                documents=[f"{connection.root}/{path}" for path in paths],
-                mask=None if fields is None else values.PbDocumentMask(field_paths=fields),
-                read_time=self._read_time,
-            )
-            documents = await self._stream(connection, connection.batch_get, request, result="found")
-            found = {document.path: document for document in documents}
-            return [found.get(path) for path in paths]
+    @asynccontextmanager
+    async def snapshot(self) -> AsyncIterator[Reads]:
+        """As the port: the first answer tells the time that the next reads ask for."""
+        yield _Snapshot(self._connects, self._policy, self.clock)
 
-    async def query(
-        self,
-        parent: str,
-        collection: str,
-        *,
-        fields: Sequence[str] | None = None,
-        all_descendants: bool = False,
-        page: Page | None = None,
-    ) -> list[Document]:
-        """As the port, in one RPC."""
-        with part_of(self.deadline_s):  # its token and all attempts
-            connection = await self._connects.connection()
-            root = connection.root
-            select = None if fields is None else {"fields": [{"field_path": field} for field in fields]}
-            request = values.PbRunQueryRequest(
-                parent=f"{root}/{parent}" if parent else root,
-                structured_query={
-                    "from_": [{"collection_id": collection, "all_descendants": all_descendants}],
-                    "select": select,
-                    **({} if page is None else values.to_page(page, root=root)),
-                },
-                read_time=self._read_time,
-            )
-            return await self._stream(connection, connection.run_query, request, result="document")
+    def watch(self, path: str) -> AsyncGenerator[Document | None]:
+        """As the port, in one RPC that stays open."""
+        return listen(
+            self._connects,
+            path,
+            clock=self.clock,
+            policy=self._policy,
+            closings=lambda: self._closings,
+        )
 
-    async def snapshot(self, path: str) -> "Documents":
-        """As the port; the time is that of the read."""
-        with part_of(self.deadline_s):
-            connection = await self._connects.connection()
-            names = [f"{connection.root}/{path}"]
-            request = values.PbBatchGetRequest(database=connection.database, documents=names)
-            _, told = await self._answers(connection, connection.batch_get, request, result="found")
-        # Firestore takes microseconds.
-        read_time = Timestamp(seconds=told.seconds, nanos=told.nanos // 1000 * 1000)
-        return _Snapshot(self._connects, self._limits, read_time=read_time)
-
-    async def _stream(self, connection: Connection, rpc: Any, request: Any, *, result: str) -> list[Document]:
-        """Return the documents that *rpc* answers with, each in the field *result* of a message."""
-        found, _ = await self._answers(connection, rpc, request, result=result)
-        return found
-
-    async def _answers(
-        self, connection: Connection, rpc: Any, request: Any, *, result: str
-    ) -> tuple[list[Document], Timestamp]:
-        """Return the documents of :meth:`_stream`, and the time of the read."""
-
-        async def attempt(timeout_s: float) -> tuple[list[Document], Timestamp]:
-            found: list[Document] = []
-            pauses = Pauses()
-            telemetry.count_rpc(request.ByteSize)
-            asked_at = platform_time.get_time()
-            told = Timestamp()
-            read_time = None
-            with translated(FIRESTORE_FAILURES, firestore_read_error, connection.where):
-                async for message in rpc(request, metadata=connection.metadata, timeout=timeout_s):
-                    telemetry.count_answer(message.ByteSize)
-                    if read_time is None:  # one time for all of them: they are from one snapshot
-                        told = message.read_time
-                        read_time = self._learn(told, asked_at=asked_at)
-                    if message.HasField(result):
-                        found.append(
-                            await _read(getattr(message, result), root=connection.root, read_time=read_time)
-                        )
-                    if pauses.is_due:
-                        await pauses.take()
-            return found, told
-
-        return await retry.call(attempt, policy=self._policy, repeatable_when_unanswered=True)
-
-    def _learn(self, told: Timestamp, *, asked_at: float) -> float:
-        return self.clock.learn(told, asked_at=asked_at)
+    async def scrub(self) -> None:
+        """As the port: it does nothing."""
 
     async def close(self) -> None:
         """As the port."""
+        self._closings += 1
         await self._connects.close()
 
 
-class _Snapshot(Documents):
-    """The documents of one moment; the connection is that of the others."""
+class _Snapshot(Reads):
+    """Reads that find the documents as they were at the time of the first one."""
 
-    def _learn(self, told: Timestamp, *, asked_at: float) -> float:  # noqa: ARG002  # the time is over
-        return values.to_seconds(told)
+    def __init__(
+        self, connects: Channels | BorrowedChannel, policy: retry.RetryPolicy, clock: ServerClock
+    ) -> None:
+        super().__init__(connects, policy, clock)
+        self._first = asyncio.Lock()
+        self._time: Timestamp | None = None
 
-    async def close(self) -> None:
-        """As the port; the connection stays open."""
+    async def _read(self, connection: Connection, rpc: Any, request: Any, *, result: str) -> list[Document]:
+        async with self._first:
+            if self._time is None:
+                found, self._time = await self._stream(connection, rpc, request, result=result)
+                return found
+        # Without a look at the error, whose status is that of a missing index too.
+        if self.clock.now() - values.to_seconds(self._time) > _SNAPSHOT_S:
+            raise StoreError(
+                f"{connection.where}: the snapshot is more than {_SNAPSHOT_S} s old, and Firestore no longer "
+                "knows it; read less at a time"
+            )
+        request.read_time.CopyFrom(self._time)
+        return await super()._read(connection, rpc, request, result=result)
 
 
 def open_documents(
@@ -236,8 +265,8 @@ def open_documents(
     return Documents(connects, limits)
 
 
-async def _read(message: Any, *, root: str, read_time: float) -> Document:
-    light = message.ByteSize() <= _LARGE_BYTES
+async def _document(message: Any, *, root: str, read_time: float) -> Document:
+    light = message.ByteSize() <= values.LARGE_BYTES
     return await apart(partial(values.from_document, message, root=root, read_time=read_time), light=light)
 
 

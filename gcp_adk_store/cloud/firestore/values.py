@@ -22,6 +22,14 @@ PbBatchGetRequest: Final = firestore.BatchGetDocumentsRequest.pb()
 PbBatchGetResponse: Final = firestore.BatchGetDocumentsResponse.pb()
 PbRunQueryRequest: Final = firestore.RunQueryRequest.pb()
 PbRunQueryResponse: Final = firestore.RunQueryResponse.pb()
+PbListenRequest: Final = firestore.ListenRequest.pb()
+PbListenResponse: Final = firestore.ListenResponse.pb()
+
+TARGET_REMOVED: Final = 2
+TARGET_RESET: Final = 4
+
+LARGE_BYTES: Final = 128 * 1024
+"""A document over this size may hold so many fields that its conversion blocks for several milliseconds."""
 
 
 _SCALARS: Final = frozenset({"string_value", "boolean_value", "integer_value", "double_value", "bytes_value"})

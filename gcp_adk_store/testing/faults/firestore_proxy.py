@@ -32,7 +32,10 @@ from gcp_adk_store.testing.faults.proxy import Proxy
 from gcp_adk_store.testing.faults.tcp_forwarder import TcpForwarder
 
 Observe: TypeAlias = Callable[[str, list[bytes], list[bytes]], None]
-"""Told of every RPC that reached the emulator: its name, what was asked and what the emulator answered."""
+"""Told of every RPC that reached the emulator: its name, what was asked and what the emulator answered.
+
+Of a conversation it is told at each answer, with what was asked since the one before.
+"""
 
 _UNBOUNDED: Final = (("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1))
 _STOP_S: Final = 5.0
@@ -218,8 +221,8 @@ class _Handler(grpc.GenericRpcHandler):
         self, method: str, requests: AsyncIterator[bytes], metadata: Metadata
     ) -> AsyncIterator[bytes]:
         sent: list[bytes] = []
-        received: list[bytes] = []
         observe = self._observe
+        rpc = method.rpartition("/")[2]
 
         async def watched() -> AsyncIterator[bytes]:
             async for request in requests:
@@ -228,13 +231,11 @@ class _Handler(grpc.GenericRpcHandler):
                 yield request
 
         open_call: Any = self._channel.stream_stream(method)
-        try:
-            async for answer in open_call(watched(), metadata=metadata):
-                received.append(answer)
-                yield answer
-        finally:
-            if observe is not None:
-                observe(method.rpartition("/")[2], sent, received)
+        async for answer in open_call(watched(), metadata=metadata):
+            if observe is not None:  # before the client has it, as of other RPCs
+                observe(rpc, sent.copy(), [answer])
+                sent.clear()
+            yield answer
 
     async def _forward(self, method: str, request: bytes, metadata: Metadata) -> AsyncIterator[bytes]:
         received: list[bytes] = []

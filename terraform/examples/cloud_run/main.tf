@@ -16,7 +16,22 @@ provider "google" {
 locals {
   _apis = concat(
     ["aiplatform.googleapis.com", "run.googleapis.com"],
-    var.gc_schedule == null ? [] : ["cloudscheduler.googleapis.com"],
+    length(local._jobs) == 0 ? [] : ["cloudscheduler.googleapis.com"],
+  )
+
+  # Commands that run on a schedule, each as a job with the agent's image.
+  _jobs = merge(
+    # What appends in vain, interrupted deletions and replaced values leave behind.
+    var.gc_schedule == null ? {} : {
+      gc = { schedule = var.gc_schedule, arguments = ["gc", "--json"] }
+    },
+    # Sessions that were kept long enough.
+    var.prune == null ? {} : {
+      prune = {
+        schedule  = var.prune.schedule
+        arguments = concat(["prune", "--json", "--app", var.prune.app], var.prune.options)
+      }
+    },
   )
 
   # The agent asks Gemini through the project's Vertex AI, as its service account.
@@ -131,26 +146,25 @@ resource "google_cloud_run_v2_service_iam_member" "invokers" {
   member   = each.value
 }
 
-# What appends in vain, interrupted deletions and replaced values leave behind.
-resource "google_cloud_run_v2_job" "gc" {
-  count = var.gc_schedule == null ? 0 : 1
+resource "google_cloud_run_v2_job" "scheduled" {
+  for_each = local._jobs
 
   project             = var.project_id
-  name                = "${var.name}-gc"
+  name                = "${var.name}-${each.key}"
   location            = var.region
   deletion_protection = var.deletion_protection
 
   template {
     template {
       service_account = module.adk_store.service_account_email
-      # It reads the names of all payloads.
+      # It reads the names of all payloads, or all sessions of the app.
       timeout     = "3600s"
       max_retries = 1
 
       containers {
         image   = var.image
         command = ["gcp-adk-store"]
-        args    = ["gc", "--json"]
+        args    = each.value.arguments
 
         dynamic "env" {
           for_each = module.adk_store.environment
@@ -167,34 +181,34 @@ resource "google_cloud_run_v2_job" "gc" {
   depends_on = [google_project_service.needed]
 }
 
-# The store's own account starts it: it may do by itself all that the job does.
-resource "google_cloud_run_v2_job_iam_member" "gc" {
-  count = length(google_cloud_run_v2_job.gc)
+# The store's own account starts them: it may do by itself all that the jobs do.
+resource "google_cloud_run_v2_job_iam_member" "scheduled" {
+  for_each = local._jobs
 
   project  = var.project_id
-  location = google_cloud_run_v2_job.gc[0].location
-  name     = google_cloud_run_v2_job.gc[0].name
+  location = google_cloud_run_v2_job.scheduled[each.key].location
+  name     = google_cloud_run_v2_job.scheduled[each.key].name
   role     = "roles/run.invoker"
   member   = "serviceAccount:${module.adk_store.service_account_email}"
 }
 
-resource "google_cloud_scheduler_job" "gc" {
-  count = length(google_cloud_run_v2_job.gc)
+resource "google_cloud_scheduler_job" "scheduled" {
+  for_each = local._jobs
 
   project   = var.project_id
-  name      = google_cloud_run_v2_job.gc[0].name
+  name      = google_cloud_run_v2_job.scheduled[each.key].name
   region    = var.region
-  schedule  = var.gc_schedule
+  schedule  = each.value.schedule
   time_zone = "Etc/UTC"
 
   http_target {
     http_method = "POST"
-    uri         = "https://run.googleapis.com/v2/projects/${var.project_id}/locations/${var.region}/jobs/${google_cloud_run_v2_job.gc[0].name}:run"
+    uri         = "https://run.googleapis.com/v2/projects/${var.project_id}/locations/${var.region}/jobs/${google_cloud_run_v2_job.scheduled[each.key].name}:run"
 
     oauth_token {
       service_account_email = module.adk_store.service_account_email
     }
   }
 
-  depends_on = [google_cloud_run_v2_job_iam_member.gc, google_project_service.needed]
+  depends_on = [google_cloud_run_v2_job_iam_member.scheduled, google_project_service.needed]
 }

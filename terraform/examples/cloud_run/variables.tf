@@ -74,6 +74,21 @@ variable "project_id" {
   type        = string
 }
 
+variable "prune" {
+  description = "Which sessions go by themselves: the app, when gcp-adk-store prune runs, in UTC and as cron spells it, and its options, such as --idle-days 90. Null keeps all."
+  type = object({
+    app      = string
+    schedule = optional(string, "47 3 * * *")
+    options  = list(string)
+  })
+  default = null
+
+  validation {
+    condition     = var.prune == null || length(setintersection(["--idle-days", "--keep-latest", "--older-than", "--user-data-idle-days"], try(var.prune.options, []))) > 0
+    error_message = "prune.options must say what goes: --idle-days, --keep-latest, --older-than or --user-data-idle-days."
+  }
+}
+
 variable "region" {
   description = "Region of the service, the database and the bucket."
   type        = string

@@ -18,6 +18,8 @@ from tests.ces.host.web import Web
 _LOOPS: Final = 1_000_000
 _LONGEST: Final = 4
 """In units of `_LOOPS`, of which one takes some 15 ms."""
+_TRIES: Final = 3
+"""A step that is long by what it computes is so each time; beside others' work, one may be so once."""
 
 SPEC: Final = {
     "openapi": "3.0.0",
@@ -137,9 +139,12 @@ async def test_no_step_of_the_host_is_long(
     runtime = make(sandbox=bubblewrap, tools=tools, http=http)
 
     await ran(runtime, f"ces_requests.get({web.url!r})")  # the first one imports, and reads certificates
-    steps.longest_s = 0.0
-    with contextlib.suppress(SandboxError):
-        await ran(runtime, f"{FORGING}\nURL = {web.url!r}\n{code}")
+    for _ in range(_TRIES):
+        steps.longest_s = 0.0
+        with contextlib.suppress(SandboxError):
+            await ran(runtime, f"{FORGING}\nURL = {web.url!r}\n{code}")
+        if steps.longest < _LONGEST:
+            break
     assert steps.longest < _LONGEST
 
 

@@ -1,0 +1,190 @@
+"""Listen to one document: a stream on which Firestore tells its changes, opened again when it is lost.
+
+Firestore's ``AsyncClient`` has no ``on_snapshot``; this is the RPC ``Listen`` that the other client uses.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncGenerator, Callable
+from contextlib import suppress
+from random import SystemRandom
+from typing import Any, Final, Protocol
+
+import grpc
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from gcp_adk_store.cloud import retry
+from gcp_adk_store.cloud.errors import FIRESTORE_FAILURES, firestore_read_error
+from gcp_adk_store.cloud.firestore import values
+from gcp_adk_store.cloud.firestore.channels import BorrowedChannel, Channels, Connection
+from gcp_adk_store.cloud.translation import translated
+from gcp_adk_store.codec.writes import Document
+from gcp_adk_store.errors import StoreError, UnavailableError
+from gcp_adk_store.operations import telemetry
+from gcp_adk_store.operations.operation import label, part_of
+from gcp_adk_store.operations.pauses import apart
+
+logger = logging.getLogger(__name__)
+
+_RANDOM: Final = SystemRandom()
+
+_TARGET: Final = 1
+"""The number of the one target of a stream."""
+
+_LASTING_S: Final = 60.0
+"""After a stream that lasted so long, the waits between streams begin anew."""
+
+_FIRST_WAIT_S: Final = 0.05
+_LONGEST_WAIT_S: Final = 60.0
+"""Bounds of the waits between streams that do not last: each opened one bills a read."""
+
+
+class Learns(Protocol):
+    """The clock that a stream's answers set."""
+
+    def learn(self, told: Timestamp, *, asked_at: float) -> float:
+        """Correct the clock; return the told time in seconds."""
+        ...
+
+    def now(self) -> float:
+        """Return the Unix time in seconds."""
+        ...
+
+
+async def listen(
+    connects: Channels | BorrowedChannel,
+    path: str,
+    *,
+    clock: Learns,
+    policy: retry.RetryPolicy,
+    closings: Callable[[], int],
+) -> AsyncGenerator[Document | None]:
+    """Yield the document at *path* as it is, and again after each change; ``None`` while it is missing.
+
+    Versions that follow each other faster than they are told become one. Firestore bills 1 read for each
+    version that it tells, and for each stream that is opened. *closings* counts how often the connections
+    were closed.
+
+    Raises:
+        UnavailableError: no stream could be opened before the deadline of *policy*.
+        NotProvisionedError, AccessDeniedError: as for a read.
+        StoreError: the connections were closed.
+    """
+    closed = closings()
+    told: str | None = None
+    is_first = True
+    longest_wait_s = _FIRST_WAIT_S
+
+    async def open_stream(timeout_s: float) -> "_Stream":
+        stream = _Stream(await connects.connection(), path, clock)
+        try:
+            async with asyncio.timeout(timeout_s):
+                await stream.next()
+        except TimeoutError as exc:
+            stream.close()
+            raise UnavailableError(f"{stream.where}: DEADLINE_EXCEEDED; try again later") from exc
+        except BaseException:
+            stream.close()
+            raise
+        return stream
+
+    while True:
+        with part_of(policy.deadline_s):  # its token and all attempts
+            stream = await retry.call(open_stream, policy=policy, repeatable_when_unanswered=True)
+        opened_at = time.monotonic()
+        try:
+            while True:
+                document = stream.document
+                update_time = None if document is None else document.update_time
+                if is_first or update_time != told:
+                    is_first, told = False, update_time
+                    yield document
+                try:
+                    await stream.next()
+                except StoreError as exc:
+                    if closings() != closed:
+                        raise StoreError("the store was closed while a session was followed") from exc
+                    # What lasts fails again as the next one is opened; a token that ran out is fetched anew.
+                    logger.info("%s%s; listening again", label(), exc, extra=telemetry.log_fields(exc))
+                    break
+        finally:
+            stream.close()
+        if time.monotonic() - opened_at >= _LASTING_S:
+            longest_wait_s = _FIRST_WAIT_S
+        await asyncio.sleep(_RANDOM.uniform(longest_wait_s / 2, longest_wait_s))
+        longest_wait_s = min(2 * longest_wait_s, _LONGEST_WAIT_S)
+
+
+class _Stream:
+    """One call of ``Listen``, which ends when it is closed or lost."""
+
+    def __init__(self, connection: Connection, path: str, clock: Learns) -> None:
+        self.document: Document | None = None
+        """The document as the last snapshot has it."""
+        self.where = connection.where
+        self._root = connection.root
+        self._clock = clock
+        self._asked_at = clock.now()
+        self._newest: Any = None
+        self._request = values.PbListenRequest(
+            database=connection.database,
+            add_target={"documents": {"documents": [f"{self._root}/{path}"]}, "target_id": _TARGET},
+        )
+        self._is_asked = False
+        self._call = connection.listen(metadata=connection.metadata)
+
+    async def next(self) -> None:
+        """Wait for the next snapshot, a consistent state that Firestore tells with its time.
+
+        Raises:
+            StoreError: the stream was lost, or Firestore refused it.
+        """
+        with translated(FIRESTORE_FAILURES, firestore_read_error, self.where):
+            if not self._is_asked:
+                self._is_asked = True
+                telemetry.count_rpc(self._request.ByteSize)
+                await self._call.write(self._request)
+            while True:
+                message = await self._call.read()
+                if message is grpc.aio.EOF:
+                    raise UnavailableError(f"{self.where}: the stream of changes ended")
+                telemetry.count_answer(message.ByteSize)
+                if self._is_snapshot(message):
+                    break
+        self.document = None
+        if self._newest is not None:
+            read_time = self._clock.learn(message.target_change.read_time, asked_at=self._asked_at)
+            self.document = await apart(
+                lambda: values.from_document(self._newest, root=self._root, read_time=read_time),
+                light=self._newest.ByteSize() <= values.LARGE_BYTES,
+            )
+
+    def _is_snapshot(self, message: Any) -> bool:
+        """Take in *message*; return whether it completes a snapshot."""
+        match message.WhichOneof("response_type"):
+            case "document_change":
+                self._newest = message.document_change.document
+            case "document_delete" | "document_remove":
+                self._newest = None
+            case "filter" if message.filter.count != (self._newest is not None):
+                raise UnavailableError(f"{self.where}: the stream of changes missed one")
+            case "target_change":
+                change = message.target_change
+                if change.target_change_type == values.TARGET_REMOVED:
+                    raise _refusal(change.cause.code)
+                if change.target_change_type == values.TARGET_RESET:
+                    self._newest = None
+                return not change.target_ids and change.HasField("read_time")
+        return False
+
+    def close(self) -> None:
+        """End the call."""
+        with suppress(RuntimeError):  # its loop is closed
+            self._call.cancel()
+
+
+def _refusal(number: int) -> grpc.aio.AioRpcError:
+    """Return the failure with the status code *number*, as a call that Firestore refuses raises it."""
+    code = next((code for code in grpc.StatusCode if code.value[0] == number), grpc.StatusCode.UNKNOWN)
+    return grpc.aio.AioRpcError(code, grpc.aio.Metadata(), grpc.aio.Metadata())

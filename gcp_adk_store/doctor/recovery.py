@@ -1,0 +1,139 @@
+"""Judge until when deleted data can still be read back, by the answers of Google's APIs."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from http import HTTPStatus
+from typing import Any, Final
+
+from gcp_adk_store import settings
+from gcp_adk_store.cloud.auth.credentials import PLATFORM_SCOPES, StoreCredentials
+from gcp_adk_store.doctor import admin_api
+from gcp_adk_store.doctor.findings import Answer, Place
+from gcp_adk_store.errors import CredentialsError, StoreError, UnavailableError
+from gcp_adk_store.model.erasures import Recovery
+from gcp_adk_store.settings import StoreSettings
+
+_HOUR_S: Final = 3600.0
+_WEEK_S: Final = 7 * 24 * _HOUR_S
+_NEEDS: Final = {
+    "database": "datastore.databases.get",
+    "backups": "datastore.backups.list",
+    "schedules": "datastore.backupSchedules.list",
+    "bucket": "storage.buckets.get",
+}
+"""The permission that each answer needs."""
+
+
+async def recoverable(
+    place: StoreSettings,
+    credentials: StoreCredentials | None,
+    removed_at: float,
+    *,
+    endpoint: str | None = None,
+) -> Recovery:
+    """Return until when data that was removed at *removed_at* can be read back; it changes nothing.
+
+    What the APIs do not tell is ``unknown``: it raises no error.
+
+    Args:
+        place: The store.
+        credentials: Whose token the requests carry; ``None`` if they are the caller's own.
+        removed_at: Unix time in seconds.
+        endpoint: As for :func:`~gcp_adk_store.doctor.admin_api.look`.
+    """
+    if credentials is None:
+        return Recovery(unknown=("everything: the store was made of clients; run gcp-adk-store doctor",))
+    at_database = settings.firestore_emulator_host() is None
+    at_bucket = settings.storage_emulator_url() is None and place.bucket is not None
+    if not at_database and not at_bucket:
+        return Recovery()
+    try:
+        # A token for Firestore and Cloud Storage may not ask the APIs that describe them.
+        asking = StoreCredentials.from_settings(place, scopes=PLATFORM_SCOPES)
+        found = await asyncio.to_thread(asking.find)
+        await found.token.ready()
+        project = place.project or settings.default_project() or await asyncio.to_thread(asking.find_project)
+        there = Place(
+            project=project or "", database=place.database, bucket=place.bucket, prefix=place.prefix
+        )
+        answers = await asyncio.to_thread(
+            admin_api.look_at_recovery,
+            found.token,
+            there,
+            at_database=at_database,
+            at_bucket=at_bucket,
+            endpoint=endpoint,
+        )
+    except (CredentialsError, UnavailableError) as exc:
+        return Recovery(unknown=(f"everything: {type(exc).__name__}",))
+    except StoreError as exc:
+        return Recovery(unknown=(f"everything: {exc}",))
+    return judged(answers, there, removed_at)
+
+
+def judged(answers: Mapping[str, Answer], place: Place, removed_at: float) -> Recovery:
+    """Return what *answers* say of data that was removed at *removed_at*."""
+    unknown = [
+        f"{name}: {_why(answer, _NEEDS[name])}" for name, answer in answers.items() if not answer.is_ok
+    ]
+    history = backups = kept = None
+    database = answers.get("database")
+    if database is not None and database.is_ok:
+        history = removed_at + _history_s(database.body)
+    times = [
+        _time(backup.get("expireTime"))
+        for backup in _items(answers.get("backups"), "backups")
+        if backup.get("database") == place.database_path and backup.get("state") != "NOT_AVAILABLE"
+    ]
+    # A backup that begins now may still hold what was removed just before.
+    times += [
+        removed_at + _seconds(schedule.get("retention"))
+        for schedule in _items(answers.get("schedules"), "backupSchedules")
+    ]
+    backups = max((time for time in times if time > removed_at), default=None)
+    bucket = answers.get("bucket")
+    if bucket is not None and bucket.is_ok:
+        policy = bucket.body.get("softDeletePolicy") or {}
+        seconds = _seconds(policy.get("retentionDurationSeconds"))
+        kept = removed_at + seconds if seconds else None
+        if (bucket.body.get("versioning") or {}).get("enabled"):
+            unknown.append("bucket: it keeps noncurrent versions, until a lifecycle rule removes them")
+    return Recovery(
+        firestore_history_until=history,
+        backups_until=backups,
+        soft_delete_until=kept,
+        unknown=tuple(unknown),
+    )
+
+
+def _history_s(database: Mapping[str, Any]) -> float:
+    """Return how long the database keeps older versions of documents, in seconds."""
+    told = _seconds(database.get("versionRetentionPeriod"))
+    if told:
+        return told
+    is_on = database.get("pointInTimeRecoveryEnablement") == "POINT_IN_TIME_RECOVERY_ENABLED"
+    return _WEEK_S if is_on else _HOUR_S
+
+
+def _items(answer: Answer | None, name: str) -> Sequence[Mapping[str, Any]]:
+    return answer.body.get(name) or () if answer is not None and answer.is_ok else ()
+
+
+def _why(answer: Answer, needs: str) -> str:
+    if answer.status == HTTPStatus.FORBIDDEN:
+        return f"this identity lacks {needs}"
+    return answer.reason or f"the API answered {answer.status}"
+
+
+def _seconds(told: object) -> float:
+    """Return a duration of the APIs, such as ``604800s``; 0 for anything else."""
+    text = str(told).removesuffix("s")
+    return float(text) if text.replace(".", "", 1).isdecimal() else 0.0
+
+
+def _time(told: object) -> float:
+    try:
+        return datetime.fromisoformat(str(told)).timestamp()
+    except ValueError:
+        return 0.0

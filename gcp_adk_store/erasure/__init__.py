@@ -1,0 +1,1 @@
+"""Erase what a store holds of a user, and tell what was erased."""

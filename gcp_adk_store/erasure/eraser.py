@@ -1,0 +1,314 @@
+"""Erase a user in passes, until one finds nothing."""
+
+import asyncio
+import secrets
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import aclosing
+from dataclasses import replace
+from functools import partial
+from typing import Final
+
+from google.adk.platform import uuid as platform_uuid
+
+from gcp_adk_store import settings
+from gcp_adk_store.artifacts.service import GcsArtifactService
+from gcp_adk_store.codec.erasures import (
+    KEY_BYTES,
+    ErasureLayout,
+    Intent,
+    read_intent,
+    read_key,
+    subject_of,
+)
+from gcp_adk_store.codec.tasks import TaskLayout
+from gcp_adk_store.codec.writes import Delete, Document, Page
+from gcp_adk_store.erasure.counting import counted
+from gcp_adk_store.errors import UnavailableError
+from gcp_adk_store.model.erasures import (
+    NOT_COVERED,
+    Erased,
+    ErasureProgress,
+    ErasureReceipt,
+    Recovery,
+    Tally,
+    require_quiet,
+    total,
+)
+from gcp_adk_store.model.keys import UserKey
+from gcp_adk_store.operations import telemetry
+from gcp_adk_store.operations.bounds import Bounds, operation
+from gcp_adk_store.operations.rereads import Rereads
+from gcp_adk_store.ports.refusals import RefusedError, settling
+from gcp_adk_store.sessions.service import FirestoreSessionService
+
+MAX_PASSES: Final = 20
+"""Passes that find something in one call: others write as fast as it erases."""
+
+_AT_ONCE: Final = 32
+"""Documents of one page, of 1 MiB each at most, and removed in one commit."""
+
+_NO_TASKS: Final = "A2A tasks, which belong to owners: pass task_owner"
+_NO_OWNER: Final = "{} payloads that do not say whose they are"
+
+Found = tuple[str, Tally, Callable[[], Awaitable[None]]]
+"""Where something is, how much, and what removes it."""
+
+RecoveryOf = Callable[[float], Awaitable[Recovery]]
+"""Returns what can be recovered of data that was removed at a time."""
+
+
+class UserErasure:
+    """Erases users from the sessions and the artifacts of one store."""
+
+    def __init__(
+        self,
+        sessions: FirestoreSessionService,
+        artifacts: GcsArtifactService | None,
+        recovery: RecoveryOf,
+    ) -> None:
+        self._storage = sessions.storage
+        self._artifacts = artifacts
+        self._recovery = recovery
+        self.bounds = Bounds(
+            UserErasure,
+            system=telemetry.FIRESTORE,
+            deadlines_s={},
+            names_ids=settings.names_ids,
+            ready=sessions.bounds.ready,
+        )
+
+    @operation
+    async def erase_user(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        dry_run: bool = False,
+        task_owner: str | None = None,
+        quiet_s: float = 0.0,
+    ) -> AsyncGenerator[ErasureProgress | ErasureReceipt, None]:
+        """As :meth:`gcp_adk_store.Store.erase_user`."""
+        key = UserKey(app=app_name, user=user_id)
+        require_quiet(quiet_s)
+        run = _Run(self, key, task_owner)
+        if dry_run:
+            found: Tally = {}
+            begun_at = self._storage.documents.clock.now()
+            async for stage, more, _ in run.find():
+                found = total(found, more)
+                yield ErasureProgress(stage=stage, passes=1, found=found)
+            ended_at = self._storage.documents.clock.now()
+            yield ErasureReceipt(
+                app_name=app_name,
+                subject="",
+                is_dry_run=True,
+                erased=found,
+                begun_at=begun_at,
+                ended_at=ended_at,
+                empty_at=None,
+                passes=1,
+                recovery=await self._recovery(ended_at),
+                not_covered=run.not_covered,
+            )
+            return
+        async with aclosing(run.erase(quiet_s)) as steps:
+            async for step in steps:
+                yield step
+
+    async def subject(self, key: UserKey) -> str:
+        """Return the name of a user in intents and receipts; the first call of a store makes its key."""
+        documents = self._storage.documents
+        layout = ErasureLayout(self._storage.layout.prefix)
+        refused = RefusedError()
+        rereads = Rereads(documents.deadline_s)
+        while True:
+            with settling(refused):
+                (found,) = await documents.get([layout.key])
+            if found is not None:
+                return subject_of(read_key(found), key)
+            try:
+                await documents.commit(
+                    [layout.put_key(secrets.token_bytes(KEY_BYTES))], repeatable_when_unanswered=True
+                )
+            except RefusedError as exc:
+                refused = exc  # another call made it
+            with settling(refused):
+                await rereads.again(refused)
+
+
+class _Run:
+    """One call that erases a user, or only finds what there is."""
+
+    def __init__(self, erasure: UserErasure, key: UserKey, task_owner: str | None) -> None:
+        self._erasure = erasure
+        self._storage = erasure._storage  # noqa: SLF001  # of one module
+        self._documents = self._storage.documents
+        self._key = key
+        layout = self._storage.layout
+        self._user = layout.user(key)
+        self._tasks = TaskLayout(layout.prefix)
+        self._owner = None if task_owner is None else self._tasks.owner(task_owner)
+        artifacts = erasure._artifacts  # noqa: SLF001
+        self._objects = None if artifacts is None else artifacts.objects_of(key.app, key.user)
+        self._layout = ErasureLayout(layout.prefix)
+        self._subject = ""
+        self._intent = Intent(begun_at=0.0, erased={})
+        self._unowned = 0
+
+    @property
+    def not_covered(self) -> tuple[str, ...]:
+        """What the erasure leaves alone."""
+        tasks = () if self._owner is not None else (_NO_TASKS,)
+        unowned = (_NO_OWNER.format(self._unowned),) if self._unowned else ()
+        return (*NOT_COVERED, *tasks, *unowned)
+
+    async def erase(self, quiet_s: float) -> AsyncGenerator[ErasureProgress | ErasureReceipt, None]:
+        """Erase in passes until one finds nothing, not before *quiet_s* have gone by; then the receipt."""
+        clock = self._documents.clock
+        self._subject = await self._erasure.subject(self._key)
+        await self._begin()
+        quiet_at = clock.now() + quiet_s
+        for number in range(1, MAX_PASSES + 1):
+            empty_at = clock.now()
+            is_empty = True
+            async for stage, _, remove in self.find():
+                is_empty = False
+                await remove()
+                yield ErasureProgress(stage=stage, passes=number, found=self._intent.erased)
+            if is_empty and empty_at >= quiet_at:
+                break
+            await self._commit([], {}, passes=1)
+            if is_empty:
+                yield ErasureProgress(stage="waiting", passes=number, found=self._intent.erased)
+                await asyncio.sleep(max(0.0, quiet_at - clock.now()))
+        else:
+            raise UnavailableError(
+                f"others still write what is the user's: {MAX_PASSES} passes found something each; "
+                "stop them, then call it again"
+            )
+        await self._documents.scrub()
+        ended_at = clock.now()
+        recovery = await self._erasure._recovery(ended_at)  # noqa: SLF001
+        await self._documents.commit(
+            [self._layout.remove_intent(self._subject)], repeatable_when_unanswered=True
+        )
+        yield ErasureReceipt(
+            app_name=self._key.app,
+            subject=self._subject,
+            is_dry_run=False,
+            erased=self._intent.erased,
+            begun_at=self._intent.begun_at,
+            ended_at=ended_at,
+            empty_at=empty_at,
+            passes=self._intent.passes + 1,
+            recovery=recovery,
+            not_covered=self.not_covered,
+        )
+
+    async def find(self) -> AsyncIterator[Found]:
+        """Yield what there is: where, how much, and what removes it."""
+        for root in (self._user, *([self._owner] if self._owner is not None else [])):
+            async for each in self._documents_below(root):
+                yield each
+        in_bucket = self._storage.payloads.in_bucket
+        if in_bucket is not None:
+            self._unowned = 0
+            async for payloads in in_bucket.scan():
+                self._unowned += sum(payload.owner is None for payload in payloads)
+                mine = [each for each in payloads if each.owner and self._is_mine(each.owner.path)]
+                if mine:
+                    tally = {"payloads": Erased(len(mine), sum(each.size or 0 for each in mine))}
+                    yield "payloads", tally, self._removal(tally, partial(in_bucket.remove, mine))
+        if self._objects is not None:
+            for stage in ("artifacts", "uploads"):
+                async for names, told in self._objects.find(stage):
+                    yield stage, told, self._removal(told, partial(self._objects.remove, names))
+
+    def _is_mine(self, path: str) -> bool:
+        return path == self._user or path.startswith(f"{self._user}/")
+
+    def _removal(self, tally: Tally, remove: Callable[[], Awaitable[None]]) -> Callable[[], Awaitable[None]]:
+        async def removed() -> None:
+            await remove()
+            await self._commit([], tally)
+
+        return removed
+
+    async def _documents_below(self, root: str) -> AsyncIterator[Found]:
+        """Yield the document at *root*, then all documents below it, also below those that are gone."""
+        found = [each for each in await self._documents.get([root]) if each is not None]
+        if found:
+            yield self._batch(found)
+        page = Page(field=None, descending=False, limit=_AT_ONCE, after=None)
+        while True:
+            found = await self._documents.query(root, "", all_descendants=True, page=page)
+            configs = await self._noted(found)
+            if found or configs:
+                yield self._batch([*configs, *found])
+            if len(found) < _AT_ONCE:
+                return
+            page = replace(page, after=(0.0, found[-1].path))
+
+    async def _noted(self, found: Sequence[Document]) -> list[Document]:
+        """Return the push notification configs that notes among *found* name."""
+        configs: list[Document] = []
+        for note in found:
+            parent, collection, _ = note.path.rsplit("/", 2)
+            if parent == self._owner and collection == self._tasks.pushes_collection:
+                configs += await self._documents.query(
+                    self._tasks.noted_configs(note.path), self._tasks.configs_collection
+                )
+        return configs
+
+    def _batch(self, found: Sequence[Document]) -> Found:
+        tally = counted(self._storage.layout.prefix, found)
+        deletes = [Delete(path=document.path) for document in found]
+        return "documents", tally, lambda: self._commit(deletes, tally)
+
+    async def _begin(self) -> None:
+        """Note the intent before anything is removed, or go on with the one that is there."""
+        rereads = Rereads(self._documents.deadline_s)
+        while True:
+            await self._reread("")
+            if self._intent.update_time is not None:
+                return
+            await rereads.again()
+
+    async def _commit(self, deletes: Sequence[Delete], tally: Tally, *, passes: int = 0) -> None:
+        """Remove documents, and note in the intent that they were, in one commit."""
+        commit_id = platform_uuid.new_uuid().replace("-", "")
+        refused = RefusedError()
+        rereads = Rereads(self._documents.deadline_s)
+        while True:
+            if self._intent.update_time is not None:
+                after = self._intent.plus(tally, passes=passes, commit_id=commit_id)
+                write = self._layout.put_intent(self._subject, after)
+                try:
+                    written = await self._documents.commit([*deletes, write], repeatable_when_unanswered=True)
+                except RefusedError as exc:
+                    exc.perhaps_own = exc.perhaps_own or refused.perhaps_own
+                    refused = exc
+                else:
+                    self._intent = replace(after, update_time=written[-1].update_time)
+                    return
+            with settling(refused, advice="call it again"):
+                await rereads.again(refused)
+                if await self._reread(commit_id):
+                    return
+
+    async def _reread(self, commit_id: str) -> bool:
+        """Read the intent, or make it; return whether the commit with this id wrote it."""
+        (found,) = await self._documents.get([self._layout.intent(self._subject)])
+        if found is not None:
+            self._intent = read_intent(found)
+            return self._intent.commit_id == commit_id
+        begun_at = self._intent.begun_at or self._documents.clock.now()
+        new = Intent(begun_at=begun_at, erased={})
+        self._intent = new
+        try:
+            write = self._layout.put_intent(self._subject, new)
+            written = await self._documents.commit([write], repeatable_when_unanswered=True)
+        except RefusedError:
+            return False  # another call, or an earlier attempt, made it
+        self._intent = replace(new, update_time=written[0].update_time)
+        return False

@@ -1,0 +1,211 @@
+"""Remove the sessions of an app that were kept long enough, and data of users who have none."""
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import Final
+
+from gcp_adk_store import settings
+from gcp_adk_store.artifacts.service import GcsArtifactService
+from gcp_adk_store.codec.documents import ids_of
+from gcp_adk_store.codec.memory_documents import MemoryLayout, read_memory_head
+from gcp_adk_store.codec.session_info import HEADER_OF_INFO, read_info
+from gcp_adk_store.codec.stored import read_header
+from gcp_adk_store.codec.writes import Delete, Document, Page, Write
+from gcp_adk_store.errors import InvalidInputError, StoredDataError
+from gcp_adk_store.model.keys import SessionKey, UserKey
+from gcp_adk_store.model.retention import PruneReport, Retention
+from gcp_adk_store.model.session_info import SessionInfo
+from gcp_adk_store.model.sessions import StoredSession
+from gcp_adk_store.operations import telemetry
+from gcp_adk_store.operations.bounds import Bounds, operation
+from gcp_adk_store.operations.fan_out import fan_out
+from gcp_adk_store.ports.refusals import RefusedError
+from gcp_adk_store.sessions.parts import pages
+from gcp_adk_store.sessions.service import FirestoreSessionService
+
+OnPruned = Callable[[PruneReport], object]
+"""Called with the counts so far."""
+
+_USER_IDS: Final = 2
+
+
+class Pruner:
+    """Applies retentions to the apps of one store."""
+
+    def __init__(self, sessions: FirestoreSessionService, artifacts: GcsArtifactService | None) -> None:
+        self._sessions = sessions
+        self._storage = sessions.storage
+        self._memories = MemoryLayout(sessions.storage.layout)
+        self._artifacts = artifacts
+        self.bounds = Bounds(
+            Pruner,
+            system=telemetry.FIRESTORE,
+            deadlines_s={},
+            names_ids=settings.names_ids,
+            ready=sessions.bounds.ready,
+        )
+
+    @operation
+    async def prune(
+        self, *, app_name: str, retention: Retention, dry_run: bool, on_progress: OnPruned | None
+    ) -> PruneReport:
+        """As :meth:`gcp_adk_store.Store.prune`."""
+        run = _Run(self, app_name, retention, dry_run=dry_run, on_progress=on_progress)
+        return await run.report()
+
+    async def delete(self, info: SessionInfo) -> int | None:
+        """Delete a session with its artifacts; return their number, ``None`` if it is not as listed."""
+        key = SessionKey(app=info.app_name, user=info.user_id, session=info.session_id)
+
+        def is_unchanged(stored: StoredSession) -> bool:
+            now = (stored.last_update_time, stored.revision)
+            return now == (info.last_update_time, info.events) and not _is_in_turn(stored)
+
+        if not await self._sessions.delete_session_if(key, is_unchanged):
+            return None
+        return await self.artifacts_of(info, dry_run=False)
+
+    async def artifacts_of(self, info: SessionInfo, *, dry_run: bool) -> int:
+        """Remove the artifacts of a session, or only count them; return their number."""
+        if self._artifacts is None:
+            return 0
+        with suppress(InvalidInputError):  # no artifact can have these ids
+            found = await self._artifacts.delete_session_artifacts(
+                app_name=info.app_name, user_id=info.user_id, session_id=info.session_id, dry_run=dry_run
+            )
+            return len(found)
+        return 0
+
+
+class _Run:
+    """One prune of an app."""
+
+    def __init__(
+        self,
+        pruner: Pruner,
+        app: str,
+        retention: Retention,
+        *,
+        dry_run: bool,
+        on_progress: OnPruned | None,
+    ) -> None:
+        self._pruner = pruner
+        self._storage = pruner._storage  # noqa: SLF001  # of one module
+        self._memories = pruner._memories  # noqa: SLF001
+        self._documents = self._storage.documents
+        self._retention = retention
+        self._dry_run = dry_run
+        self._on_progress = on_progress
+        self._app = self._storage.layout.app(app)
+        self._report = PruneReport(app_name=app, is_dry_run=dry_run, begun_at=self._documents.clock.now())
+
+    async def report(self) -> PruneReport:
+        if self._retention.is_about_sessions:
+            async for sessions in self._by_user():
+                await self._sessions_of_user(sessions)
+        if self._retention.user_data_idle_days is not None:
+            await self._user_data()
+        return replace(self._report, ended_at=self._documents.clock.now())
+
+    async def _by_user(self) -> AsyncIterator[list[tuple[SessionInfo, bool]]]:
+        """Yield the sessions of each user, each with whether it has a turn now."""
+        mine: list[tuple[SessionInfo, bool]] = []
+        collection = self._storage.layout.sessions_collection
+        async for documents, _ in pages(self._documents, collection, parent=self._app, fields=HEADER_OF_INFO):
+            for document in documents:
+                try:
+                    stored = read_header(document, with_state=False)
+                    info = read_info(document, stored)
+                except StoredDataError:
+                    self._count(unreadable=1)
+                    continue
+                if stored.has_expired:
+                    continue
+                if mine and mine[-1][0].user_id != info.user_id:
+                    yield mine
+                    mine = []
+                mine.append((info, _is_in_turn(stored)))
+        if mine:
+            yield mine
+
+    async def _sessions_of_user(self, sessions: Sequence[tuple[SessionInfo, bool]]) -> None:
+        self._count(sessions=len(sessions))
+        in_turn = {info.session_id for info, is_in_turn in sessions if is_in_turn}
+        chosen = self._retention.chosen([info for info, _ in sessions], self._documents.clock.now())
+        self._count(in_use=sum(info.session_id in in_turn for info in chosen))
+        await fan_out(self._prune(info) for info in chosen if info.session_id not in in_turn)
+
+    async def _prune(self, info: SessionInfo) -> None:
+        if self._dry_run:
+            count: int | None = await self._pruner.artifacts_of(info, dry_run=True)
+        else:
+            count = await self._pruner.delete(info)
+        if count is None:
+            self._count(in_use=1)
+        else:
+            self._count(pruned_sessions=1, pruned_artifacts=count)
+
+    async def _user_data(self) -> None:
+        layout = self._storage.layout
+        # The fields tell nothing here: only times are compared.
+        async for users, _ in pages(
+            self._documents,
+            layout.users_collection,
+            parent=self._app,
+            all_descendants=False,
+            fields=("format",),
+        ):
+            for user in users:
+                if self._goes(user) and not await self._has_sessions(user.path):
+                    await self._remove([Delete(path=user.path, must=user.update_time)], "pruned_states")
+        async for heads, _ in pages(
+            self._documents, self._memories.collection, parent=self._app, fields=("format",)
+        ):
+            for head in heads:
+                user_path = head.path.rsplit("/", 2)[0]
+                if self._goes(head) and not await self._has_sessions(user_path):
+                    await self._forget(head)
+
+    def _goes(self, document: Document) -> bool:
+        changed_at = float(document.update_time)
+        return self._retention.user_data_goes(changed_at, self._documents.clock.now())
+
+    async def _has_sessions(self, user_path: str) -> bool:
+        page = Page(field=None, descending=False, limit=1, after=None)
+        collection = self._storage.layout.sessions_collection
+        return bool(await self._documents.query(user_path, collection, fields=("__name__",), page=page))
+
+    async def _forget(self, listed: Document) -> None:
+        """Remove the memories of a user, whose head is as it was *listed*."""
+        (document,) = await self._documents.get([listed.path])
+        if document is None or document.update_time != listed.update_time:
+            self._count(in_use=1)
+            return
+        try:
+            head = read_memory_head(document)
+            app, user, *_ = ids_of("/".join(listed.path.split("/")[: 2 * _USER_IDS]))
+        except StoredDataError:
+            self._count(unreadable=1)
+            return
+        await self._remove(self._memories.remove(UserKey(app=app, user=user), head), "pruned_memories")
+
+    async def _remove(self, deletes: Sequence[Write | Delete], counted: str) -> None:
+        if not self._dry_run:
+            try:
+                await self._documents.commit(deletes, repeatable_when_unanswered=True)
+            except RefusedError as refused:
+                if not refused.perhaps_own:
+                    self._count(in_use=1)
+                    return
+        self._count(**{counted: 1})
+
+    def _count(self, **more: int) -> None:
+        sums = {name: getattr(self._report, name) + number for name, number in more.items()}
+        self._report = replace(self._report, **sums)
+        if self._on_progress is not None:
+            self._on_progress(self._report)
+
+
+def _is_in_turn(stored: StoredSession) -> bool:
+    return stored.turn is not None and stored.turn.is_held(stored.read_time)

@@ -1,0 +1,326 @@
+"""Clients of ADK's server follow a session by server-sent events."""
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from fastapi import FastAPI, HTTPException, Request
+from google.adk.events import Event
+from google.genai import types
+
+from gcp_adk_store import InvalidInputError, Point, Store
+from gcp_adk_store.adk_server.app import answer_errors
+from gcp_adk_store.adk_server.following import Followers, follow_sessions
+from tests.adk_server.conftest import ROOT
+from tests.adk_server.process import Server
+
+WHO: dict[str, Any] = {"app_name": "notes", "user_id": "ada", "session_id": "s1"}
+PATH = "/apps/notes/users/ada/sessions/s1/events"
+_SOON_S = 20
+
+
+def event(text: str) -> Event:
+    """Return an event of an agent."""
+    content = types.Content(role="model", parts=[types.Part(text=text)])
+    return Event(author="agent", invocation_id="i", content=content)
+
+
+class Stream:
+    """What a client of the app gets, as it comes."""
+
+    def __init__(self) -> None:
+        self.status = 0
+        self.headers: dict[str, str] = {}
+        self.body = ""
+        self._messages: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+        self._gone = asyncio.Event()
+        self.ended = False
+
+    async def receive(self) -> dict[str, Any]:
+        """Say that the client has gone, once it has."""
+        await self._gone.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(self, message: Any) -> None:
+        """Take what the app sends."""
+        await self._messages.put(message)
+
+    async def begin(self) -> None:
+        """Wait for the status."""
+        message = await asyncio.wait_for(self._messages.get(), _SOON_S)
+        self.status = message["status"]
+        self.headers = {name.decode(): value.decode() for name, value in message["headers"]}
+
+    def leave(self) -> None:
+        """Go."""
+        self._gone.set()
+
+    async def message(self) -> dict[str, str]:
+        """Return the fields of the next message; a comment is one without a name."""
+        while "\n\n" not in self.body:
+            got = await asyncio.wait_for(self._messages.get(), _SOON_S)
+            self.body += got["body"].decode()
+            self.ended = not got["more_body"]
+            if self.ended and "\n\n" not in self.body:
+                return {}
+        block, _, self.body = self.body.partition("\n\n")
+        return {
+            name: value.strip() for name, _, value in (line.partition(":") for line in block.splitlines())
+        }
+
+    async def said(self) -> tuple[str, str]:
+        """Return the text of the next event, and its id."""
+        while True:
+            told = await self.message()
+            assert told, "the stream ended"
+            if "data" in told:
+                return json.loads(told["data"])["content"]["parts"][0]["text"], told["id"]
+
+
+@asynccontextmanager
+async def streaming(app: FastAPI, *, query: str = "", **headers: str) -> AsyncIterator[Stream]:
+    """Open a stream of *app*; its client leaves at the end."""
+    stream = Stream()
+    scope = {
+        "type": "http",
+        "method": "GET",
+        "path": PATH,
+        "raw_path": PATH.encode(),
+        "root_path": "",
+        "query_string": query.encode(),
+        "headers": [(name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()],
+    }
+    serving = asyncio.create_task(app(scope, stream.receive, stream.send))
+    try:
+        await stream.begin()
+        yield stream
+    finally:
+        stream.leave()
+        await asyncio.wait_for(serving, _SOON_S)
+
+
+Serve = Callable[..., tuple[FastAPI, Followers]]
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[Store]:
+    """The store of the server."""
+    async with Store.local(tmp_path / "place") as store:
+        yield store
+
+
+@pytest.fixture
+def serve(store: Store) -> Serve:
+    """Make an app, and its followers."""
+
+    def served(**options: Any) -> tuple[FastAPI, Followers]:
+        app = FastAPI()
+        options = {"authorize": None, "sessions": store.sessions, **options}
+        followers = follow_sessions(app, **options)
+        answer_errors(app)
+        return app, followers
+
+    return served
+
+
+async def appended(store: Store, *said: str) -> None:
+    """Append events to the session, which may be new."""
+    held = await store.sessions.get_session(**WHO) or await store.sessions.create_session(**WHO)
+    for text in said:
+        await store.sessions.append_event(held, event(text))
+
+
+async def test_events_come_as_they_are_appended(serve: Serve, store: Store, tmp_path: Path) -> None:
+    """In the JSON of ADK's server, also those of another process' store."""
+    await appended(store, "0")
+    app, followers = serve()
+    async with Store.local(tmp_path / "place") as other, streaming(app) as stream:
+        assert 200 == stream.status
+        assert "text/event-stream; charset=utf-8" == stream.headers["content-type"]
+        assert "no-store" == stream.headers["cache-control"]
+        assert {"retry": "5000"} == await stream.message()
+        first = await stream.message()
+        assert "invocationId" in json.loads(first["data"])
+        await appended(other, "1")
+        assert "1" == (await stream.said())[0]
+        assert 1 == followers.count
+    assert 0 == followers.count
+
+
+async def test_a_client_goes_on_after_its_last_event(serve: Serve, store: Store) -> None:
+    """By the header that browsers send."""
+    await appended(store, "0", "1", "2")
+    app, _ = serve()
+    async with streaming(app) as stream:
+        await stream.said()
+        _, place = await stream.said()
+    async with streaming(app, last_event_id=place, query="last=3") as stream:
+        assert "2" == (await stream.said())[0]
+
+
+@pytest.mark.parametrize(("last", "first"), [(1, "2"), (2, "1"), (9, "0")])
+async def test_a_client_begins_with_the_last_events(
+    serve: Serve, store: Store, last: int, first: str
+) -> None:
+    """As many as it asks for."""
+    await appended(store, "0", "1", "2")
+    app, _ = serve()
+    async with streaming(app, query=f"last={last}") as stream:
+        assert first == (await stream.said())[0]
+
+
+async def test_a_client_begins_with_the_next_event(serve: Serve, store: Store) -> None:
+    """It is told the place first, so that it misses nothing if it connects again."""
+    await appended(store, "0", "1")
+    app, _ = serve()
+    async with streaming(app, query="last=0") as stream:
+        assert {"retry": "5000"} == await stream.message()
+        place = await stream.message()
+        assert ["id"] == list(place)
+    await appended(store, "2")
+    async with streaming(app, query="last=0", last_event_id=place["id"]) as stream:
+        assert "2" == (await stream.said())[0]
+
+
+@pytest.mark.parametrize(
+    "place",
+    ["x", "é", "W10=", "WyJlIiwwXQ==", "WyJlIiwtMSwwXQ==", "A" * 10_000, "%00", "bnVsbA==", "e30="],
+)
+async def test_a_hostile_last_event_id_is_refused(serve: Serve, store: Store, place: str) -> None:
+    """With 400, so that a browser does not connect again."""
+    await appended(store, "0")
+    app, followers = serve()
+    async with streaming(app, last_event_id=place) as stream:
+        assert 400 == stream.status
+    assert 0 == followers.count
+
+
+@pytest.mark.parametrize("last", ["-1", "x", "1001", "9" * 5000, "٣", ""])
+async def test_a_hostile_number_is_refused(serve: Serve, store: Store, last: str) -> None:
+    """As any malformed request."""
+    await appended(store, "0")
+    app, _ = serve()
+    async with streaming(app, query=f"last={last}") as stream:
+        assert 400 == stream.status
+
+
+async def test_a_place_of_another_session_and_no_session_are_not_found(serve: Serve, store: Store) -> None:
+    """Browsers stop at that answer."""
+    app, _ = serve()
+    async with streaming(app) as stream:
+        assert 404 == stream.status
+    await appended(store, "0")
+    async with streaming(app, last_event_id="WyJlIiwwLDBd") as stream:
+        assert 404 == stream.status
+
+
+async def test_the_end_of_the_session_is_told(serve: Serve, store: Store) -> None:
+    """By an event of its own, after which the stream ends."""
+    await appended(store, "0")
+    app, _ = serve()
+    async with streaming(app) as stream:
+        await stream.said()
+        await store.sessions.delete_session(**WHO)
+        assert {"event": "end", "data": '{"error": "SessionMissingError"}'} == await stream.message()
+        assert {} == await stream.message()
+        assert stream.ended
+
+
+async def test_a_restore_is_told(serve: Serve, store: Store) -> None:
+    """The client reads the session again."""
+    await appended(store, "0", "1")
+    app, _ = serve()
+    async with streaming(app) as stream:
+        await stream.said()
+        await stream.said()
+        await store.sessions.restore_session(**WHO, at=Point.position(1))
+        assert {"event": "end", "data": '{"error": "SessionConflictError"}'} == await stream.message()
+
+
+async def test_followers_are_bounded(serve: Serve, store: Store) -> None:
+    """One more is told when to try again; a client that leaves makes room."""
+    await appended(store, "0")
+    app, followers = serve(max_followers=1)
+    async with streaming(app) as first:
+        await first.said()
+        async with streaming(app) as second:
+            assert (503, "5") == (second.status, second.headers["retry-after"])
+        assert 1 == followers.count
+    async with streaming(app) as third:
+        assert 200 == third.status
+    with pytest.raises(InvalidInputError):
+        serve(max_followers=0)
+
+
+async def test_an_idle_stream_has_comments(serve: Serve, store: Store) -> None:
+    """Proxies end connections that are silent."""
+    await appended(store, "0")
+    app, _ = serve(heartbeat_s=0.01)
+    async with streaming(app) as stream:
+        await stream.said()
+        assert {"": ""} == await stream.message()
+        assert {"": ""} == await stream.message()
+        await appended(store, "1")
+        assert "1" == (await stream.said())[0]
+
+
+async def test_a_server_that_closes_ends_its_streams(serve: Serve, store: Store) -> None:
+    """Each with its last part."""
+    await appended(store, "0")
+    app, followers = serve()
+    async with streaming(app) as stream:
+        await stream.said()
+        followers.close()
+        assert {} == await stream.message()
+        assert stream.ended
+
+
+async def test_only_those_who_are_authorized_follow(serve: Serve, store: Store) -> None:
+    """An answer that is not True refuses; the hook may answer itself."""
+    await appended(store, "0")
+    asked = []
+
+    async def by_header(request: Request, app_name: str, user_id: str) -> bool:
+        asked.append((app_name, user_id))
+        if "x-user" not in request.headers:
+            raise HTTPException(401)
+        return request.headers["x-user"] == user_id
+
+    app, _ = serve(authorize=by_header)
+    for headers, status in (({}, 401), ({"x_user": "eve"}, 403), ({"x_user": "ada"}, 200)):
+        async with streaming(app, **headers) as stream:
+            assert status == stream.status
+    assert [("notes", "ada")] * 3 == asked
+    app, _ = serve(authorize=lambda *_: None)
+    async with streaming(app) as stream:
+        assert 403 == stream.status
+
+
+@pytest.mark.processes
+def test_a_server_ends_while_clients_follow(tmp_path: Path) -> None:
+    """ADK's server with its own routes, at SIGTERM."""
+    environ = {**os.environ, "PLACE": f"{tmp_path}/place", "PYTHONPATH": str(ROOT)}
+    command = (sys.executable, "-m", "tests.adk_server.following_server")
+    log = tmp_path / "log"
+    asyncio.run(_prepared(tmp_path / "place"))
+    with Server(command, environ=environ, cwd=ROOT, log=log) as server:
+        with httpx.stream("GET", server.url + PATH, timeout=_SOON_S) as response:
+            lines = response.iter_lines()
+            assert "retry: 5000" == next(lines)
+            server.send(signal.SIGTERM)
+            list(lines)
+        assert server.ended() in (0, 128 + signal.SIGTERM)
+    assert "Traceback" not in log.read_text()
+
+
+async def _prepared(place: Path) -> None:
+    async with Store.local(place) as store:
+        await appended(store, "0")

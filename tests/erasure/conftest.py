@@ -1,0 +1,154 @@
+"""Fill a store with everything that a user can put into it."""
+
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from a2a.types import Message, Part, Role, TaskPushNotificationConfig
+from google.adk.events import Event, EventActions
+from google.adk.memory.memory_entry import MemoryEntry
+from google.genai import types
+
+from gcp_adk_store import ErasureProgress, ErasureReceipt, Point, SessionLimits, Store
+from gcp_adk_store.codec.objects import ObjectFields, upload_name
+from gcp_adk_store.codec.stored import read_session
+from gcp_adk_store.codec.turns import WaitingMessage
+from gcp_adk_store.model.keys import ArtifactKey, SessionKey
+from gcp_adk_store.testing.emulators import Emulator
+from tests.support.stores import STORES
+from tests.support.traces import in_folder, on_emulators
+from tests.tasks.conftest import of, task
+
+APP = "app"
+USER = "canary-user"
+OTHER = "somebody-else"
+OWNER = "canary-owner"
+LIMITS = SessionLimits(seal_tail_bytes=1000, inline_bytes=100, state_value_bytes=100, event_text_bytes=2000)
+
+PLACES = (
+    "tail", "sealed", "inline", "large-event", "state", "large-state", "initial", "large-initial",
+    "user-state", "large-user-state", "title", "label", "inbox", "memory", "large-memory", "artifact",
+    "first-version", "user-artifact", "metadata", "display-name", "upload", "task", "push-config", "fork",
+    "deleted",
+)  # fmt: skip
+"""Every place into which a user can put content, each of which gets a canary of its name."""
+
+Stored = Callable[[], dict[str, bytes]]
+
+
+def canary(place: str) -> str:
+    """Return the text that tells of one place."""
+    return f"here-{place}-here"
+
+
+@pytest.fixture(params=STORES)
+async def place(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[tuple[Store, Stored]]:
+    """A store that seals often and spills early, and what returns all that it keeps."""
+    if request.param == "folder":
+        folder = tmp_path / "store"
+        async with Store.local(folder, session_limits=LIMITS) as store:
+            yield store, lambda: in_folder(folder)
+        return
+    bucket: str = request.getfixturevalue("adk_store_bucket")
+    project: str = request.getfixturevalue("project")
+    storage: Emulator = request.getfixturevalue("storage_emulator")
+    async with Store.connect(project=project, bucket=bucket, session_limits=LIMITS) as store:
+        yield store, lambda: on_emulators(project, bucket, storage.address)
+
+
+async def erase(
+    store: Store, user: str = USER, **options: Any
+) -> tuple[list[ErasureProgress], ErasureReceipt]:
+    """Erase a user; return the progress and the receipt."""
+    steps = [step async for step in store.erase_user(app_name=APP, user_id=user, **options)]
+    assert isinstance(steps[-1], ErasureReceipt)
+    return [step for step in steps if isinstance(step, ErasureProgress)], steps[-1]
+
+
+def said(text: str, *, data: bytes = b"", delta: dict[str, Any] | None = None) -> Event:
+    """Return an event of the user."""
+    parts = [types.Part(text=text)]
+    if data:
+        parts.append(types.Part(inline_data=types.Blob(data=data, mime_type="image/png")))
+    content = types.Content(role="user", parts=parts)
+    return Event(author="user", content=content, actions=EventActions(state_delta=delta or {}))
+
+
+async def fill(store: Store, user: str = USER, owner: str = OWNER) -> None:  # one after another
+    """Put a canary into every place, for *user* and the owner of A2A tasks."""
+    who: dict[str, Any] = {"app_name": APP, "user_id": user}
+    there: dict[str, Any] = {**who, "session_id": "s"}
+    session = await store.sessions.create_session(
+        **there, state={"a": canary("initial"), "b": canary("large-initial") * 9000}
+    )
+    for event in (
+        said(canary("sealed") + "x" * 1200),
+        said("picture", data=canary("inline").encode() * 20),
+        said(canary("large-event") * 300),
+        said("state", delta={"key": canary("state"), "large": canary("large-state") * 40}),
+        said("u", delta={"user:key": canary("user-state"), "user:large": canary("large-user-state") * 40}),
+        said("rest", delta={"app:name": "of the app"}),
+        said("gone", delta={"key": "replaced " + canary("state")}),
+    ):
+        await store.sessions.append_event(session, event)
+    await store.sessions.append_event(session, said(canary("tail")))
+    await store.sessions.update_session_info(**there, title=canary("title"), labels={"name": canary("label")})
+    async with store.turns.hold(**there):
+        message = types.Content(role="user", parts=[types.Part(text=canary("inbox"))])
+        waiting = WaitingMessage(
+            id="m1", message=message.model_dump(mode="json", exclude_none=True), time=1.0, state_delta={}
+        )
+        await store.turns.enqueue(**there, text=str(waiting))
+    await store.fork_session(**there, to_session_id=canary("fork"))
+    await store.restore_session(**{**there, "session_id": canary("fork")}, at=Point.position(2))
+    gone = await store.sessions.create_session(**who, session_id="gone")
+    await store.sessions.append_event(
+        gone, said(canary("deleted") + "x" * 1200, data=canary("deleted").encode() * 9)
+    )
+    await _delete_half(store, who)
+    await store.memory.add_memory(
+        **who,
+        memories=[
+            MemoryEntry(content=types.Content(parts=[types.Part(text=canary("memory"))])),
+            MemoryEntry(content=types.Content(parts=[types.Part(text=canary("large-memory") * 3000)])),
+        ],
+    )
+    await _artifacts(store, who)
+    await store.tasks.save(
+        task(history=[Message(message_id="m", role=Role.ROLE_USER, parts=[Part(text=canary("task"))])]),
+        of(owner),
+    )
+    config = TaskPushNotificationConfig(id="c1", url="https://example.test", token=canary("push-config"))
+    await store.push_notification_configs.set_info("t1", config, of(owner))
+
+
+async def _delete_half(store: Store, who: dict[str, Any]) -> None:
+    """Delete a session as a process does that is killed after the first commit: its parts stay."""
+    storage = store.sessions.storage
+    key = SessionKey(app=who["app_name"], user=who["user_id"], session="gone")
+    (document,) = await storage.documents.get([storage.layout.session(key)])
+    assert document is not None
+    await storage.documents.commit(
+        storage.layout.delete(read_session(document)), repeatable_when_unanswered=False
+    )
+
+
+async def _artifacts(store: Store, who: dict[str, Any]) -> None:
+    there = {**who, "session_id": "s"}
+    for place in ("first-version", "artifact"):
+        await store.artifacts.save_artifact(
+            **there,
+            filename="report.txt",
+            artifact=types.Part(text=canary(place)),
+            custom_metadata={"note": canary("metadata")},
+        )
+    named = types.Blob(data=b"data", mime_type="text/plain", display_name=canary("display-name"))
+    await store.artifacts.save_artifact(**there, filename="a/b.txt", artifact=types.Part(inline_data=named))
+    await store.artifacts.save_artifact(
+        **who, filename="user:mine.txt", artifact=types.Part(text=canary("user-artifact"))
+    )
+    key = ArtifactKey.of(app=who["app_name"], user=who["user_id"], session="s", filename="sent.txt")
+    objects = store.artifacts._objects  # a browser puts it without the library
+    upload = ObjectFields(content_type="text/plain", metadata={}, data=canary("upload").encode())
+    await objects.create(upload_name(key, "0" * 32), upload)

@@ -1,0 +1,96 @@
+"""Show what ``gcp-adk-store erase-user`` and ``verify`` print, and how they end."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from gcp_adk_store import Store
+from gcp_adk_store.cli.command import command
+from gcp_adk_store.model.erasures import digest_of
+from tests.erasure.conftest import APP, LIMITS, OWNER, USER, fill
+from tests.support.folder import read_documents
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with a store that has a user."""
+
+    async def make() -> None:
+        async with Store.local(tmp_path, session_limits=LIMITS) as store:
+            await fill(store)
+
+    asyncio.run(make())
+    return tmp_path
+
+
+def run(folder: Path, name: str, *options: str, app: str = APP, user: str = USER) -> Result:
+    """Run a command on the user."""
+    place = ["--local", str(folder), "--app", app, "--user", user]
+    return CliRunner().invoke(command, [name, *place, *options])
+
+
+def told(result: Result) -> Any:
+    """Return the JSON that a command printed."""
+    return json.loads(result.stdout)
+
+
+def test_a_user_is_erased_only_with_yes(folder: Path) -> None:
+    """A dry run counts and changes nothing; without either, it says how to go on."""
+    before = read_documents(folder)
+
+    neither = run(folder, "erase-user")
+    dry = run(folder, "erase-user", "--dry-run", "--task-owner", OWNER, "--json")
+
+    assert 2 == neither.exit_code
+    assert "nothing was deleted" in neither.stderr
+    assert 0 == dry.exit_code
+    assert told(dry)["is_dry_run"]
+    assert before == read_documents(folder)
+
+    erased = run(folder, "erase-user", "--yes", "--task-owner", OWNER, "--json")
+
+    assert 0 == erased.exit_code
+    assert told(dry)["erased"] == told(erased)["erased"]
+    assert digest_of(told(erased)) == told(erased)["digest"]
+    assert {"adk_apps/app", "adk_erasures/key"} == read_documents(folder).keys()
+
+
+def test_the_receipt_is_readable(folder: Path) -> None:
+    """It says what was erased, what was not, and its digest."""
+    shown = run(folder, "erase-user", "--yes").stdout
+
+    assert "sessions" in shown
+    assert "not erased: logs, traces, exports" in shown
+    assert "not erased: A2A tasks" in shown
+    assert "digest " in shown
+    assert USER not in shown
+
+
+@pytest.mark.parametrize("user", ["../other", "a\x1b[31mb", "", "%2F", "x" * 1500, "a\u202eb"])
+def test_ids_of_strangers_do_no_harm(folder: Path, user: str) -> None:
+    """They are nobody's path: nothing of another user goes, and the terminal stays as it is."""
+    before = read_documents(folder)
+
+    result = run(folder, "erase-user", "--yes", user=user)
+
+    assert result.exit_code in {0, 2}
+    assert "\x1b[31m" not in result.output
+    assert before.items() <= read_documents(folder).items()
+
+
+def test_a_history_is_verified(folder: Path) -> None:
+    """The command ends with 0, with 1 for another history or session, and prints how to compare later."""
+    proof = run(folder, "verify", "--session", "s", "--json")
+    known = ["--events", str(told(proof)["events"]), "--head", told(proof)["head"]]
+    shown = run(folder, "verify", "--session", "s", *known)
+    other = run(folder, "verify", "--session", "s", "--events", "1", "--head", "0" * 64)
+    missing = run(folder, "verify", "--session", "nothing")
+
+    assert (0, None) == (proof.exit_code, told(proof)["broken"])
+    assert (0, 1, 1) == (shown.exit_code, other.exit_code, missing.exit_code)
+    assert " ".join(known) in shown.stdout
+    assert "not proven from event 0" in other.stdout

@@ -1,0 +1,233 @@
+"""After an erasure a raw scan of both stores finds no byte of the user, and all of everybody else."""
+
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from typing import Any
+
+import pytest
+
+from gcp_adk_store import ErasureProgress, ErasureReceipt, InvalidInputError, Store, UnavailableError
+from gcp_adk_store.codec.writes import Write
+from gcp_adk_store.model.erasures import digest_of
+from tests.erasure.conftest import APP, LIMITS, OTHER, OWNER, PLACES, USER, Stored, canary, erase, fill
+from tests.support.traces import traces
+
+
+@pytest.fixture
+async def store() -> AsyncIterator[Store]:
+    """A store in memory that seals often and spills early."""
+    async with Store.local(":memory:", session_limits=LIMITS) as store:
+        yield store
+
+
+def counts_of(receipt: ErasureReceipt) -> dict[str, int]:
+    """Return how many of each kind were erased."""
+    return {kind: erased.count for kind, erased in receipt.erased.items()}
+
+
+async def test_nothing_of_a_user_is_left(place: tuple[Store, Stored]) -> None:
+    """A scan finds each canary before, and none after; another user's stay."""
+    store, stored = place
+    await fill(store)
+    before = stored()
+    missing = [name for name in PLACES if not traces(before, canary(name))]
+
+    _, receipt = await erase(store, task_owner=OWNER)
+
+    after = stored()
+    assert [] == missing
+    assert [] == [name for name in PLACES if traces(after, canary(name))]
+    assert [] == traces(after, USER)
+    assert [] == traces(after, OWNER)
+    told = receipt.to_json()
+    assert told["digest"] == digest_of(told)
+    assert {} == {kind: n for kind, n in told["erased"].items() if kind in ("keys", "others") and n["count"]}
+    assert receipt.empty_at is not None
+    assert receipt.begun_at <= receipt.empty_at <= receipt.ended_at
+
+
+async def test_another_user_keeps_everything(place: tuple[Store, Stored]) -> None:
+    """What was theirs is there byte for byte."""
+    store, stored = place
+    await fill(store, OTHER, "their-owner")
+    before = {name: data for name, data in stored().items() if not name.startswith("file ")}
+    await fill(store)
+
+    await erase(store, task_owner=OWNER)
+
+    after = {name: data for name, data in stored().items() if not name.startswith("file ")}
+    changed = {name for name in before if before[name] != after.get(name)}
+    assert {"adk_apps/app"} >= changed
+    assert {"adk_erasures/key"} == after.keys() - before.keys()
+
+
+async def test_a_dry_run_counts_what_an_erasure_removes(store: Store) -> None:
+    """Both tell the same, and a dry run changes nothing."""
+    await fill(store)
+    documents = store.sessions.storage.documents
+    before = await documents.query("", "adk_segments", all_descendants=True)
+
+    _, told = await erase(store, dry_run=True, task_owner=OWNER)
+    after = await documents.query("", "adk_segments", all_descendants=True)
+    _, receipt = await erase(store, task_owner=OWNER)
+
+    assert [each.path for each in before] == [each.path for each in after]
+    assert told.is_dry_run
+    assert "" == told.subject
+    assert told.erased == receipt.erased
+    counts = counts_of(receipt)
+    expected = {"sessions": 2, "artifacts": 3, "versions": 4, "uploads": 1, "tasks": 1, "memories": 2}
+    expected |= {"state_keys": 2, "push_configs": 1}
+    assert expected == {kind: counts[kind] for kind in expected}
+    assert min(counts[kind] for kind in ("events", "segments", "payloads", "notes")) > 0
+    assert all(erased.bytes for kind, erased in receipt.erased.items() if kind not in ("events", "artifacts"))
+
+
+async def test_a_user_who_is_not_there_gets_a_receipt_too(store: Store) -> None:
+    """One pass finds nothing."""
+    progress, receipt = await erase(store, "nobody")
+
+    assert [] == progress
+    assert ({}, 1) == (receipt.erased, receipt.passes)
+    assert 64 == len(receipt.subject)
+
+
+async def test_an_erasure_that_is_stopped_at_any_step_goes_on_in_the_next_call() -> None:
+    """The receipt of the last call counts what all of them removed, from the begin of the first."""
+    async with Store.local(":memory:", session_limits=LIMITS) as store:
+        await fill(store)
+        _, whole = await erase(store, task_owner=OWNER)
+        intents = await store.sessions.storage.documents.query("", "adk_erasures")
+        assert ["adk_erasures/key"] == [each.path for each in intents]
+    async with Store.local(":memory:", session_limits=LIMITS) as store:
+        await fill(store)
+        stopped = True
+        begun = []
+        calls = 0
+        while stopped:
+            calls += 1
+            stopped = False
+            async with aclosing(
+                store.erase_user(app_name=APP, user_id=USER, task_owner=OWNER)
+            ) as steps:  # ends after its first step
+                async for step in steps:
+                    if isinstance(step, ErasureReceipt):
+                        receipt = step
+                        break
+                    stopped = True
+                    break
+            intents = await store.sessions.storage.documents.query("", "adk_erasures")
+            begun += [each.fields["begun_at"] for each in intents if "begun_at" in each.fields]
+
+    assert calls > 3
+    assert counts_of(whole) == counts_of(receipt)
+    assert {receipt.begun_at} == {*begun}
+
+
+async def test_the_intent_names_nobody(store: Store) -> None:
+    """Neither its path nor its fields hold the ids of the user or the app."""
+    await fill(store)
+    async with aclosing(store.erase_user(app_name=APP, user_id=USER)) as steps:
+        await anext(steps)
+
+    intents = await store.sessions.storage.documents.query("", "adk_erasures")
+
+    told = repr([(each.path, each.fields) for each in intents if "begun_at" in each.fields])
+    assert USER not in told
+    assert "'app'" not in told
+
+
+async def test_the_subject_tells_users_and_apps_apart(store: Store) -> None:
+    """The same user has the same subject in every erasure, and nobody else has it."""
+    subjects: dict[tuple[str, str], set[str]] = {}
+    for app, user in (("a", "bc"), ("ab", "c"), ("a", "bc"), ("a", "x")):
+        async for step in store.erase_user(app_name=app, user_id=user):
+            if isinstance(step, ErasureReceipt):
+                subjects.setdefault((app, user), set()).add(step.subject)
+
+    assert [1, 1, 1] == [len(found) for found in subjects.values()]
+    assert 3 == len(set().union(*subjects.values()))
+
+
+async def test_what_a_writer_stores_meanwhile_is_found_by_the_next_pass(store: Store) -> None:
+    """A session that is created behind the erasure's back, with its payload, goes too."""
+    await fill(store)
+    created = 0
+    async for step in store.erase_user(app_name=APP, user_id=USER):
+        if isinstance(step, ErasureProgress) and created < 3:
+            created += 1
+            await store.sessions.create_session(
+                app_name=APP, user_id=USER, session_id=f"late-{created}", state={"a": "late" * 100}
+            )
+    (left,) = await store.sessions.storage.documents.get([f"adk_apps/{APP}/adk_users/{USER}"])
+
+    assert isinstance(step, ErasureReceipt)
+    assert step.passes > 2
+    assert None is left
+    assert [] == (await store.sessions.list_sessions(app_name=APP, user_id=USER)).sessions
+
+
+async def test_an_erasure_ends_with_an_error_while_others_write_all_the_time(store: Store) -> None:
+    """It is bounded, says what to do, and the next call goes on."""
+
+    async def race() -> None:
+        await store.sessions.create_session(app_name=APP, user_id=USER)
+        async for _ in store.erase_user(app_name=APP, user_id=USER):
+            await store.sessions.create_session(app_name=APP, user_id=USER)
+
+    with pytest.raises(UnavailableError, match="stop them, then call it again"):
+        await race()
+
+    _, receipt = await erase(store)
+    assert receipt.erased["sessions"].count >= 20
+
+
+async def test_a_writer_under_way_is_waited_for(store: Store) -> None:
+    """With quiet_s, an empty pass is not the last one before that time."""
+    progress, receipt = await erase(store, "nobody", quiet_s=0.05)
+
+    assert {"waiting"} == {step.stage for step in progress}
+    assert receipt.empty_at is not None
+    assert receipt.empty_at >= receipt.begun_at + 0.05
+
+
+@pytest.mark.parametrize("quiet_s", [-1.0, float("nan"), 3601.0])
+async def test_an_invalid_time_is_refused(store: Store, quiet_s: float) -> None:
+    """Nothing is written."""
+    with pytest.raises(InvalidInputError, match="quiet_s"):
+        await erase(store, quiet_s=quiet_s)
+
+
+async def test_documents_that_nobody_can_read_are_erased(store: Store) -> None:
+    """Damage, newer formats and unknown collections do not keep a user's data."""
+    documents = store.sessions.storage.documents
+    root = f"adk_apps/{APP}/adk_users/{USER}"
+    writes = [
+        Write(path=f"{root}/adk_sessions/s", fields={"format": 99, "tail": "damaged"}),
+        Write(path=f"{root}/adk_sessions/s/adk_unknown/x/adk_deeper/y", fields={"text": "deep"}),
+        Write(path=f"{root}/adk_keys/k", fields={"key": b"wrapped"}),
+        Write(path=f"{root}x/adk_sessions/s", fields={"format": 99}),
+    ]
+    await documents.commit(writes, repeatable_when_unanswered=True)
+
+    _, receipt = await erase(store)
+
+    assert {"sessions": 1, "others": 1, "keys": 1} == {
+        kind: erased.count for kind, erased in receipt.erased.items() if erased.count
+    }
+    assert 1 == len(await documents.query("", "adk_sessions", all_descendants=True))
+
+
+async def test_a_deleted_session_takes_its_artifacts_with_it_if_asked(store: Store) -> None:
+    """Those of the user stay, and so do those of a session that is deleted without."""
+    for user in (USER, OTHER):
+        await fill(store, user)
+    there: dict[str, Any] = {"app_name": APP, "user_id": USER, "session_id": "s"}
+
+    await store.delete_session(**there)
+    kept = await store.artifacts.list_artifact_keys(**there)
+    await store.delete_session(**there, artifacts=True)
+
+    assert ["a/b.txt", "report.txt", "user:mine.txt"] == kept
+    assert ["user:mine.txt"] == await store.artifacts.list_artifact_keys(**there)
+    assert 3 == len(await store.artifacts.list_artifact_keys(**{**there, "user_id": OTHER}))

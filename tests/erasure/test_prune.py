@@ -1,0 +1,219 @@
+"""Sessions that were kept long enough go, with their artifacts; nothing in use does."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from google.adk.memory.memory_entry import MemoryEntry
+from google.genai import types
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gcp_adk_store import InvalidInputError, Store
+from gcp_adk_store.cli.command import command
+from gcp_adk_store.codec.writes import Write
+from gcp_adk_store.model.retention import DAY_S, Retention
+from gcp_adk_store.model.session_info import SessionInfo
+from tests.erasure.conftest import LIMITS, said
+from tests.support.clock import in_days
+
+APP = "app"
+
+
+@pytest.fixture
+async def store() -> AsyncIterator[Store]:
+    """A store in memory."""
+    async with Store.local(":memory:", session_limits=LIMITS) as store:
+        yield store
+
+
+async def talk(store: Store, user: str, session: str, **info: Any) -> None:
+    """Make a session with segments, payloads and an artifact."""
+    who: dict[str, Any] = {"app_name": APP, "user_id": user, "session_id": session}
+    made = await store.sessions.create_session(**who, state={"large": "x" * 500})
+    await store.sessions.append_event(made, said("x" * 1200))
+    await store.artifacts.save_artifact(**who, filename="f.txt", artifact=types.Part(text="t"))
+    if info:
+        await store.sessions.update_session_info(**who, **info)
+
+
+async def ids(store: Store, user: str) -> set[str]:
+    """Return the ids of a user's sessions."""
+    return {each.id for each in (await store.sessions.list_sessions(app_name=APP, user_id=user)).sessions}
+
+
+async def test_idle_sessions_go_with_their_parts_and_artifacts(store: Store) -> None:
+    """Newer ones, and those of other apps, stay; a dry run only counts."""
+    await talk(store, "u", "old")
+    await store.sessions.create_session(app_name="other", user_id="u", session_id="old")
+    with in_days(10):
+        await talk(store, "u", "new")
+        dry = await store.prune(app_name=APP, idle_days=7, dry_run=True)
+        before = await ids(store, "u")
+        report = await store.prune(app_name=APP, idle_days=7)
+        again = await store.prune(app_name=APP, idle_days=7)
+
+    assert {"old", "new"} == before
+    assert {"new"} == await ids(store, "u")
+    assert (2, 1, 1) == (dry.sessions, dry.pruned_sessions, dry.pruned_artifacts)
+    assert (2, 1, 1) == (report.sessions, report.pruned_sessions, report.pruned_artifacts)
+    assert (1, 0, 0) == (again.sessions, again.pruned_sessions, again.pruned_artifacts)
+    documents = store.sessions.storage.documents
+    segments = await documents.query("", "adk_segments", all_descendants=True)
+    assert ["new"] == [each.path.split("/")[5] for each in segments]
+    assert [] == await store.artifacts.list_artifact_keys(app_name=APP, user_id="u", session_id="old")
+    assert await store.sessions.get_session(app_name="other", user_id="u", session_id="old")
+
+
+async def test_the_latest_sessions_of_each_user_stay(store: Store) -> None:
+    """However old they are."""
+    for user, count in (("a", 3), ("b", 1)):
+        for number in range(count):
+            await talk(store, user, f"s{number}")
+
+    report = await store.prune(app_name=APP, keep_latest=1)
+
+    assert ({"s2"}, {"s0"}) == (await ids(store, "a"), await ids(store, "b"))
+    assert (4, 2) == (report.sessions, report.pruned_sessions)
+
+
+async def test_only_sessions_with_the_labels_go(store: Store) -> None:
+    """All labels must be equal."""
+    await talk(store, "u", "one", labels={"kind": "test", "run": "1"})
+    await talk(store, "u", "two", labels={"kind": "test"})
+    await talk(store, "u", "three")
+
+    await store.prune(app_name=APP, keep_latest=0, labels={"kind": "test", "run": "1"})
+
+    assert {"two", "three"} == await ids(store, "u")
+
+
+async def test_a_session_in_a_turn_stays(store: Store) -> None:
+    """A later run takes it."""
+    await talk(store, "u", "s")
+    async with store.turns.hold(app_name=APP, user_id="u", session_id="s"):
+        held = await store.prune(app_name=APP, keep_latest=0)
+    after = await store.prune(app_name=APP, keep_latest=0)
+
+    assert (0, 1) == (held.pruned_sessions, held.in_use)
+    assert (1, 0) == (after.pruned_sessions, after.in_use)
+
+
+async def test_a_session_that_goes_on_meanwhile_stays(store: Store) -> None:
+    """An append between the look and the deletion keeps it, with its artifacts."""
+    await talk(store, "u", "s")
+    session = await store.sessions.get_session(app_name=APP, user_id="u", session_id="s")
+    assert session is not None
+    appends: list[asyncio.Task[Any]] = []
+
+    def go_on(report: Any) -> None:
+        if report.sessions and not appends:
+            appends.append(asyncio.create_task(store.sessions.append_event(session, said("more"))))
+
+    report = await store.prune(app_name=APP, keep_latest=0, on_progress=go_on)
+    await asyncio.gather(*appends)
+
+    assert (0, 1) == (report.pruned_sessions, report.in_use)
+    assert {"s"} == await ids(store, "u")
+    assert await store.artifacts.list_artifact_keys(app_name=APP, user_id="u", session_id="s")
+
+
+async def test_data_of_users_without_sessions_goes_only_if_asked(store: Store) -> None:
+    """State and memories each have their own last change; those of users with sessions stay."""
+    for user in ("gone", "here"):
+        await store.sessions.create_session(
+            app_name=APP, user_id=user, session_id="s", state={"user:k": "v" * 500}
+        )
+        memory = MemoryEntry(content=types.Content(parts=[types.Part(text="remember this")]))
+        await store.memory.add_memory(app_name=APP, user_id=user, memories=[memory])
+    await store.sessions.delete_session(app_name=APP, user_id="gone", session_id="s")
+    with in_days(10):
+        kept = await store.prune(app_name=APP, keep_latest=1)
+        early = await store.prune(app_name=APP, user_data_idle_days=11)
+        dry = await store.prune(app_name=APP, user_data_idle_days=7, dry_run=True)
+        report = await store.prune(app_name=APP, user_data_idle_days=7)
+
+    assert [(0, 0), (0, 0), (1, 1), (1, 1)] == [
+        (each.pruned_states, each.pruned_memories) for each in (kept, early, dry, report)
+    ]
+    assert {} == await store.sessions.get_user_state(app_name=APP, user_id="gone")
+    assert {"k": "v" * 500} == await store.sessions.get_user_state(app_name=APP, user_id="here")
+    found = await store.memory.search_memory(app_name=APP, user_id="here", query="remember")
+    assert 1 == len(found.memories)
+    assert [] == (await store.memory.search_memory(app_name=APP, user_id="gone", query="remember")).memories
+
+
+async def test_what_cannot_be_read_stays_and_is_counted(store: Store) -> None:
+    """A session of a newer release is nobody's to judge."""
+    path = "adk_apps/app/adk_users/u/adk_sessions/newer"
+    write = Write(path=path, fields={"format": 99})
+    await store.sessions.storage.documents.commit([write], repeatable_when_unanswered=True)
+
+    report = await store.prune(app_name=APP, keep_latest=0)
+
+    assert (0, 1) == (report.pruned_sessions, report.unreadable)
+    assert [None] != await store.sessions.storage.documents.get([path])
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"labels": {"a": "b"}}, {"idle_days": 0}, {"idle_days": -1}, {"keep_latest": -1},
+     {"older_than_days": float("nan")}, {"labels": {"a": "b"}, "user_data_idle_days": 1}],
+)  # fmt: skip
+async def test_a_retention_that_says_nothing_is_refused(store: Store, options: dict[str, Any]) -> None:
+    """It would delete all sessions, or none."""
+    with pytest.raises(InvalidInputError):
+        await store.prune(app_name=APP, **options)
+
+
+@given(
+    ages=st.lists(st.tuples(st.integers(0, 20), st.integers(0, 20)), max_size=8),
+    idle=st.none() | st.integers(1, 20),
+    older=st.none() | st.integers(1, 20),
+    keep=st.integers(0, 4),
+)
+def test_the_decision_is_the_one_that_the_conditions_say(
+    ages: list[tuple[int, int]], idle: int | None, older: int | None, keep: int
+) -> None:
+    """Each condition is checked alone, session by session."""
+    now = 100 * DAY_S
+    sessions = [
+        SessionInfo(
+            app_name=APP, user_id="u", session_id=f"{number}", events=1, turns=1, last_text=None,
+            create_time=now - (last + more) * DAY_S, last_update_time=now - last * DAY_S,
+        )
+        for number, (last, more) in enumerate(ages)
+    ]  # fmt: skip
+
+    gone = Retention(idle_days=idle, older_than_days=older, keep_latest=keep).chosen(sessions, now)
+
+    newest = sorted(sessions, key=lambda each: (each.last_update_time, each.session_id))[::-1][:keep]
+    for each in sessions:
+        is_idle = idle is None or now - each.last_update_time > idle * DAY_S
+        is_old = older is None or now - each.create_time > older * DAY_S
+        assert (each in gone) == (each not in newest and is_idle and is_old)
+
+
+def test_the_command_says_what_went(tmp_path: Path) -> None:
+    """As text and as JSON; without a condition it deletes nothing."""
+
+    async def make() -> None:
+        async with Store.local(tmp_path, session_limits=LIMITS) as store:
+            await talk(store, "u", "s")
+
+    asyncio.run(make())
+
+    def run(*options: str) -> Any:
+        return CliRunner().invoke(command, ["prune", "--local", str(tmp_path), "--app", APP, *options])
+
+    nothing, dry = run(), run("--keep-latest", "0", "--dry-run")
+    gone = run("--keep-latest", "0", "--label", "a=b", "--json")
+    all_ = run("--keep-latest", "0", "--json")
+
+    assert (2, 0, 0, 0) == (nothing.exit_code, dry.exit_code, gone.exit_code, all_.exit_code)
+    assert "would delete 1 of 1 sessions\nwould delete 1 artifacts of them" in dry.stdout
+    assert [0, 1] == [json.loads(each.stdout)["pruned_sessions"] for each in (gone, all_)]

@@ -1,0 +1,171 @@
+"""The hash chain names where a history was changed, dropped, swapped or cut off."""
+
+import json
+import zlib
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+
+from gcp_adk_store import InvalidInputError, Point, SessionMissingError, Store
+from gcp_adk_store.codec.packing import pack_segment
+from gcp_adk_store.codec.writes import Delete, Write
+from tests.erasure.conftest import LIMITS, said
+
+WHO: dict[str, Any] = {"app_name": "app", "user_id": "user", "session_id": "s"}
+SESSION = "adk_apps/app/adk_users/user/adk_sessions/s"
+
+Change = Callable[[list[str]], list[str]]
+
+
+@pytest.fixture
+async def store() -> AsyncIterator[Store]:
+    """A store with a session of several segments and a tail."""
+    async with Store.local(":memory:", session_limits=LIMITS) as store:
+        session = await store.sessions.create_session(**WHO)
+        for number in range(11):
+            await store.sessions.append_event(session, said(f"event {number} {'x' * 150}"))
+        yield store
+
+
+async def put(store: Store, path: str, fields: dict[str, Any]) -> None:
+    """Write fields of a document, as somebody does who can write the database."""
+    write = Write(path=path, fields=fields, mask=[(name,) for name in fields])
+    await store.sessions.storage.documents.commit([write], repeatable_when_unanswered=True)
+
+
+async def document(store: Store, path: str) -> dict[str, Any]:
+    """Return the fields of a document."""
+    (found,) = await store.sessions.storage.documents.get([path])
+    assert found is not None
+    return dict(found.fields)
+
+
+async def segments(store: Store) -> list[str]:
+    """Return the paths of the session's segments."""
+    found = await store.sessions.storage.documents.query(SESSION, "adk_segments")
+    return sorted(each.path for each in found)
+
+
+def changed(texts: list[str]) -> list[str]:
+    """Change a word of the second event."""
+    return [texts[0], texts[1].replace("event", "EVENT"), *texts[2:]]
+
+
+def dropped(texts: list[str]) -> list[str]:
+    """Drop the first event."""
+    return texts[1:]
+
+
+def swapped(texts: list[str]) -> list[str]:
+    """Swap two events."""
+    return [texts[1], texts[0], *texts[2:]]
+
+
+def cut(texts: list[str]) -> list[str]:
+    """Cut off the last event."""
+    return texts[:-1]
+
+
+async def test_an_untouched_history_is_proven(store: Store) -> None:
+    """All events, after more appends and a seal too."""
+    proof = await store.sessions.verify_session(**WHO)
+
+    assert (11, 0, None) == (proof.events, proof.unchained, proof.broken)
+    assert 64 == len(proof.head)
+
+
+async def test_forks_and_restored_sessions_are_proven(store: Store) -> None:
+    """Their chains are their own."""
+    await store.fork_session(**WHO, to_session_id="fork", at=Point.position(7))
+    await store.restore_session(**WHO, at=Point.position(5))
+
+    fork = await store.sessions.verify_session(**{**WHO, "session_id": "fork"})
+    restored = await store.sessions.verify_session(**WHO)
+
+    assert (7, None, 5, None) == (fork.events, fork.broken, restored.events, restored.broken)
+
+
+@pytest.mark.parametrize("change", [changed, dropped, swapped, cut])
+async def test_a_changed_segment_is_named_with_its_first_event(store: Store, change: Change) -> None:
+    """What is before it is proven."""
+    first, second, *_ = await segments(store)
+    before = json.loads(zlib.decompress((await document(store, first))["body"]))
+    texts = json.loads(zlib.decompress((await document(store, second))["body"]))
+    now = change(texts)
+    await put(store, second, {"body": pack_segment(now), "count": len(now)})
+
+    broken = (await store.sessions.verify_session(**WHO)).broken
+
+    assert broken is not None
+    assert (second, len(before)) == (broken.path, broken.position)
+    assert json.loads(now[0])["id"] == broken.event_id
+
+
+@pytest.mark.parametrize("change", [changed, dropped, swapped, cut])
+async def test_a_changed_tail_is_named_with_its_first_event(store: Store, change: Change) -> None:
+    """The segments before it are proven."""
+    tail = (await document(store, SESSION))["tail"]
+    now = change(tail)
+    await put(store, SESSION, {"tail": now, "tail_bytes": sum(len(text) for text in now) or 0})
+
+    proof = await store.sessions.verify_session(**WHO)
+
+    assert proof.broken is not None
+    assert (SESSION, 11 - len(tail)) == (proof.broken.path, proof.broken.position)
+
+
+async def test_a_missing_segment_is_named(store: Store) -> None:
+    """With the number of the first event that it held."""
+    first, second, *_ = await segments(store)
+    count = (await document(store, first))["count"]
+    await store.sessions.storage.documents.commit_all([Delete(path=second)])
+
+    broken = (await store.sessions.verify_session(**WHO)).broken
+
+    assert broken is not None
+    assert (second, count, "") == (broken.path, broken.position, broken.event_id)
+
+
+async def test_a_history_that_was_written_anew_differs_from_an_earlier_proof(store: Store) -> None:
+    """Its own chain is right: only what was kept elsewhere tells."""
+    proof = await store.sessions.verify_session(**WHO)
+    known: dict[str, Any] = {"known_events": proof.events, "known_head": proof.head}
+    session = await store.sessions.get_session(**WHO)
+    assert session is not None
+    await store.sessions.append_event(session, said("one more"))
+    same = await store.sessions.verify_session(**WHO, **known)
+    await store.sessions.delete_session(**WHO)
+    forged = await store.sessions.create_session(**WHO)
+    for number in range(12):
+        await store.sessions.append_event(forged, said(f"forged {number} {'x' * 150}"))
+
+    alone = await store.sessions.verify_session(**WHO)
+    compared = await store.sessions.verify_session(**WHO, **known)
+
+    assert same.broken is None
+    assert alone.broken is None
+    assert compared.broken is not None
+    assert "not those of the proof" in compared.broken.says
+
+
+async def test_a_history_that_was_cut_before_an_earlier_proof_is_noticed(store: Store) -> None:
+    """A new session of the id has fewer events."""
+    proof = await store.sessions.verify_session(**WHO)
+    await store.sessions.delete_session(**WHO)
+    await store.sessions.create_session(**WHO)
+
+    now = await store.sessions.verify_session(**WHO, known_events=proof.events, known_head=proof.head)
+
+    assert now.broken is not None
+    assert "the proof has 11 events, and 0 are there" == now.broken.says
+
+
+async def test_a_missing_session_or_half_a_proof_is_an_error(store: Store) -> None:
+    """Both say what to do."""
+    with pytest.raises(SessionMissingError):
+        await store.sessions.verify_session(**{**WHO, "session_id": "other"})
+    halves: list[dict[str, Any]] = [{"known_events": 1}, {"known_head": "00"}]
+    for known in (*halves, {"known_events": 1, "known_head": "00"}):
+        with pytest.raises(InvalidInputError, match="known_"):
+            await store.sessions.verify_session(**WHO, **known)

@@ -1,0 +1,464 @@
+"""A session is followed: each event that anyone appends is yielded once, in append order."""
+
+import asyncio
+import signal
+import sys
+import uuid
+from collections.abc import AsyncIterator, Callable
+from contextlib import aclosing
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from google.adk.events import Event
+from google.genai import types
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from gcp_adk_store import (
+    FirestoreSessionService,
+    InvalidInputError,
+    Point,
+    SessionConflictError,
+    SessionLimits,
+    SessionMissingError,
+    Store,
+    StoreError,
+    UnavailableError,
+)
+from gcp_adk_store.local.database import Database
+from gcp_adk_store.settings import MEMORY
+from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE
+from gcp_adk_store.testing.faults.firestore_proxy import FirestoreProxy
+from gcp_adk_store.testing.firestore_meter import FirestoreFigures, FirestoreMeter
+from tests.services.conftest import WHO, event
+from tests.services.racing_process import At, open_store
+from tests.support.stores import STORES
+
+_SOON_S = 20
+
+Another = Callable[..., FirestoreSessionService]
+
+
+@pytest.fixture(params=STORES)
+def at(request: pytest.FixtureRequest, tmp_path: Path) -> At:
+    """Where the stores of the test are."""
+    if request.param == "folder":
+        return {"folder": str(tmp_path / "store")}
+    assert request.getfixturevalue("firestore_emulator").address
+    return {"project": f"demo-{uuid.uuid4().hex[:20]}"}
+
+
+@pytest.fixture
+async def another(at: At) -> AsyncIterator[Another]:
+    """Make a service of a store of its own, as another process has it."""
+    opened: list[Store] = []
+
+    def make(limits: SessionLimits | None = None) -> FirestoreSessionService:
+        opened.append(open_store(at, session_limits=limits or SessionLimits()))
+        return opened[-1].sessions
+
+    yield make
+    for store in opened:
+        await store.close()
+
+
+@pytest.fixture
+def writer(another: Another) -> FirestoreSessionService:
+    """The service that appends, and seals after every few events."""
+    return another(SessionLimits(seal_tail_bytes=1000, inline_bytes=500, event_text_bytes=3000))
+
+
+@pytest.fixture
+def reader(another: Another) -> FirestoreSessionService:
+    """The service that follows."""
+    return another()
+
+
+def said(told: Any) -> str | None:
+    """Return the text of an event."""
+    content = (told if isinstance(told, Event) else told.event).content
+    return content.parts[0].text if content and content.parts else None
+
+
+async def soon(events: Any) -> Any:
+    """Return the next event, which must come soon."""
+    return await asyncio.wait_for(anext(events), _SOON_S)
+
+
+async def test_events_of_others_come_once_and_in_order(
+    writer: FirestoreSessionService, reader: FirestoreSessionService
+) -> None:
+    """What the session has comes first, then what another process appends, also while it seals."""
+    held = await writer.create_session(**WHO)
+    for number in range(3):
+        await writer.append_event(held, event(f"{number}"))
+    async with aclosing(reader.iter_events(**WHO, follow=True)) as events:
+        seen = [said(await soon(events)) for _ in range(3)]
+        for number in range(3, 12):
+            await writer.append_event(held, event(f"{number}"))
+            seen.append(said(await soon(events)))
+
+    assert [f"{number}" for number in range(12)] == seen
+
+
+async def test_a_burst_that_is_sealed_meanwhile_comes_whole(
+    writer: FirestoreSessionService, reader: FirestoreSessionService
+) -> None:
+    """A follower that is slow reads the segments that it missed."""
+    held = await writer.create_session(**WHO)
+    await writer.append_event(held, event("0"))
+    async with aclosing(reader.iter_events(**WHO, follow=True)) as events:
+        seen = [said(await soon(events))]
+        for number in range(1, 20):
+            await writer.append_event(held, event(f"{number}"))
+        seen += [said(await soon(events)) for _ in range(19)]
+
+    assert [f"{number}" for number in range(20)] == seen
+
+
+async def test_a_cursor_resumes_after_its_event(
+    writer: FirestoreSessionService, reader: FirestoreSessionService
+) -> None:
+    """So does the cursor of a backward iteration, which begins with its event."""
+    held = await writer.create_session(**WHO)
+    for number in range(8):
+        await writer.append_event(held, event(f"{number}"))
+    found = [each async for each in reader.iter_events(**WHO, limit=5)]
+    async with aclosing(reader.iter_events(**WHO, follow=True, cursor=found[-1].cursor)) as events:
+        later = [said(await soon(events)) for _ in range(3)]
+        await writer.append_event(held, event("8"))
+        later.append(said(await soon(events)))
+    last = [each async for each in reader.iter_events(**WHO, direction="backward", limit=2)]
+    newest = [
+        said(each) async for each in reader.iter_events(**WHO, follow=True, cursor=last[-1].cursor, limit=2)
+    ]
+
+    assert ["5", "6", "7", "8"] == later
+    assert ["7", "8"] == newest
+
+
+async def test_large_content_comes_whole(
+    writer: FirestoreSessionService, reader: FirestoreSessionService
+) -> None:
+    """Payloads are fetched for the follower as for any reader."""
+    held = await writer.create_session(**WHO)
+    async with aclosing(reader.iter_events(**WHO, follow=True)) as events:
+        waiting = asyncio.create_task(soon(events))
+        large = event("x" * 5000)
+        assert large.content is not None
+        assert large.content.parts is not None
+        data = types.Part(inline_data=types.Blob(data=b"y" * 2000, mime_type="image/png"))
+        large.content.parts.append(data)
+        stored = await writer.append_event(held, large)
+
+        assert stored == (await waiting).event
+
+
+@pytest.mark.parametrize("again", [False, True])
+async def test_a_deleted_session_ends_it(
+    writer: FirestoreSessionService,
+    reader: FirestoreSessionService,
+    again: bool,  # noqa: FBT001  # a case
+) -> None:
+    """Also if another session takes its id at once."""
+    held = await writer.create_session(**WHO)
+    await writer.append_event(held, event("0"))
+    events = reader.iter_events(**WHO, follow=True)
+    await soon(events)
+    await writer.delete_session(**WHO)
+    if again:
+        await writer.create_session(**WHO)
+
+    with pytest.raises(SessionMissingError):
+        await soon(events)
+
+
+async def test_a_restore_ends_it_with_a_conflict(
+    writer: FirestoreSessionService, reader: FirestoreSessionService
+) -> None:
+    """What was yielded may be gone, so the caller must read again."""
+    held = await writer.create_session(**WHO)
+    for number in range(3):
+        await writer.append_event(held, event(f"{number}"))
+    events = reader.iter_events(**WHO, follow=True)
+    for _ in range(3):
+        await soon(events)
+    await writer.restore_session(**WHO, at=Point.position(1))
+    with pytest.raises(SessionConflictError, match="follow it anew"):
+        await soon(events)
+    anew = [said(each) async for each in reader.iter_events(**WHO, follow=True, limit=1)]
+
+    assert ["0"] == anew
+
+
+async def test_what_cannot_be_followed_is_refused(reader: FirestoreSessionService) -> None:
+    """A missing session, and the wrong direction."""
+    with pytest.raises(SessionMissingError):
+        await soon(reader.iter_events(**WHO, follow=True))
+    with pytest.raises(InvalidInputError, match="direction"):
+        await soon(reader.iter_events(**WHO, follow=True, direction="backward"))
+
+
+async def test_a_session_that_expires_ends_it(
+    writer: FirestoreSessionService, reader: FirestoreSessionService
+) -> None:
+    """Nobody writes at that time, so nothing but the time tells it."""
+    held = await writer.create_session(**WHO, ttl_seconds=1)
+    await writer.append_event(held, event("0"))
+    events = reader.iter_events(**WHO, follow=True)
+    await soon(events)
+    with pytest.raises(SessionMissingError, match="expired"):
+        await soon(events)
+
+
+async def test_a_store_that_is_closed_ends_it(at: At) -> None:
+    """Closing does not leave a stream behind."""
+    store = open_store(at)
+    held = await store.sessions.create_session(**WHO)
+    await store.sessions.append_event(held, event("0"))
+    events = store.sessions.iter_events(**WHO, follow=True)
+    await soon(events)
+    waiting = asyncio.create_task(soon(events))
+    await asyncio.sleep(0)
+    await store.close()
+    with pytest.raises(StoreError, match="closed"):
+        await waiting
+    await store.close()
+
+
+async def test_a_caller_that_stops_leaves_nothing_running(
+    writer: FirestoreSessionService, reader: FirestoreSessionService
+) -> None:
+    """Neither if it leaves the loop, nor if it is cancelled while it waits."""
+    held = await writer.create_session(**WHO)
+    await writer.append_event(held, event("0"))
+    before = asyncio.all_tasks()
+    async for each in reader.iter_events(**WHO, follow=True):
+        assert "0" == said(each)
+        break
+    waiting = asyncio.create_task(soon(reader.iter_events(**WHO, follow=True, limit=2)))
+    await waiting
+
+    async def all_ended() -> None:
+        while len(asyncio.all_tasks() - before) > 1:  # noqa: ASYNC110  # this one is left
+            await asyncio.sleep(0.001)
+
+    await asyncio.wait_for(asyncio.create_task(all_ended()), _SOON_S)
+
+
+@pytest.mark.processes
+async def test_a_writer_that_is_killed_leaves_no_gap(at: At, reader: FirestoreSessionService) -> None:
+    """The follower yields what is stored: each acknowledged event, and none twice."""
+    await reader.create_session(**WHO)
+    place = at.get("folder") or at["project"]
+    command = (sys.executable, "-m", "tests.services.following_process", *at.keys(), place)
+    writer = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
+    assert writer.stdout is not None
+    seen: list[str | None] = []
+    async with aclosing(reader.iter_events(**WHO, follow=True)) as events:
+        seen += [said(await soon(events)) for _ in range(10)]
+        writer.send_signal(signal.SIGKILL)
+        acknowledged = (await writer.stdout.read()).decode().split()
+        await writer.wait()
+        held = await reader.get_session(**WHO)
+        assert held is not None
+        await reader.append_event(held, event("end"))
+        while seen[-1] != "end":
+            seen.append(said(await soon(events)))
+    stored = [said(each) async for each in reader.iter_events(**WHO)]
+
+    assert stored == seen
+    assert acknowledged == seen[: len(acknowledged)]
+    assert [f"{number}" for number in range(len(seen) - 1)] == seen[:-1]
+
+
+_STEPS = st.lists(
+    st.sampled_from(["append", "append", "append by another", "describe", "take", "stop", "continue"]),
+    max_size=30,
+)
+
+
+class _Resuming:
+    """A follower that can be stopped, and goes on from its cursor."""
+
+    def __init__(self, store: Store) -> None:
+        self.seen: list[str | None] = []
+        self._store = store
+        self._cursor: str | None = None
+        self._begin()
+
+    def _begin(self) -> None:
+        self._task = asyncio.create_task(self._follow())
+
+    async def _follow(self) -> None:
+        events = self._store.sessions.iter_events(**WHO, follow=True, cursor=self._cursor)
+        async with aclosing(events):
+            async for each in events:
+                self.seen.append(said(each))
+                self._cursor = each.cursor
+
+    async def stop(self) -> None:
+        """Stop, wherever it is."""
+        self._task.cancel()
+        await asyncio.wait({self._task})
+        assert self._task.cancelled()
+
+    async def restart(self) -> None:
+        """Stop and go on."""
+        await self.stop()
+        self._begin()
+
+    async def has_seen(self, count: int) -> None:
+        """Wait until it has seen so many events."""
+        while len(self.seen) < count:  # noqa: ASYNC110  # a follower has no other sign
+            await asyncio.sleep(0.001)
+
+
+@given(steps=_STEPS)
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_any_order_of_steps_yields_each_event_once(steps: list[str]) -> None:
+    """Appends, seals, other changes of the session, and followers that stop and go on from their cursor."""
+
+    async def run() -> None:
+        limits = SessionLimits(seal_tail_bytes=700)
+        async with Store.local(MEMORY, session_limits=limits, on_conflict="merge") as store:
+            made = await store.sessions.create_session(**WHO)
+            other = await store.sessions.get_session(**WHO)
+            assert other is not None
+            held = {"append": made, "append by another": other}
+            follower = _Resuming(store)
+            count = 0
+            for step in steps:
+                match step:
+                    case "describe":
+                        await store.sessions.update_session_info(**WHO, title=f"{count}")
+                    case "take":
+                        async with store.turns.hold(**WHO):
+                            pass
+                    case "stop":
+                        await follower.restart()
+                    case "continue":
+                        await asyncio.sleep(0)
+                    case _:
+                        await store.sessions.append_event(held[step], event(f"{count}"))
+                        count += 1
+            await asyncio.wait_for(follower.has_seen(count), _SOON_S)
+            await follower.stop()
+            assert [f"{number}" for number in range(count)] == follower.seen
+
+    asyncio.run(run())
+
+
+async def test_an_idle_follower_of_a_folder_looks_twice_in_a_second(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And one in memory, where no other process writes, never looks."""
+    read, looks = Database.read, asyncio.Queue[float]()
+
+    async def counted(self: Database, work: Any) -> Any:
+        looks.put_nowait(asyncio.get_running_loop().time())
+        return await read(self, work)
+
+    for place, most in ((MEMORY, 1), (str(tmp_path / "store"), 6)):
+        async with Store.local(place) as store:
+            await store.sessions.create_session(**WHO)
+            monkeypatch.setattr(Database, "read", counted)
+            events = store.sessions.iter_events(**WHO, follow=True)
+            waiting = asyncio.create_task(soon(events))
+            times = [await looks.get() for _ in range(most)]
+            waiting.cancel()
+            await asyncio.wait({waiting})
+            monkeypatch.setattr(Database, "read", read)
+        if most > 1:
+            pauses = [later - earlier for earlier, later in pairwise(times)]
+            assert pauses[-1] >= 0.49
+            assert looks.empty()
+
+
+class TestStreams:
+    """On Firestore, following is one stream."""
+
+    pytestmark = pytest.mark.emulators
+
+    @pytest.fixture
+    def meter(self, firestore_proxy: FirestoreProxy, monkeypatch: pytest.MonkeyPatch) -> Any:
+        """What the follower's requests are counted by."""
+        with FirestoreMeter(firestore_proxy.address) as meter:
+            monkeypatch.setenv(FIRESTORE_VARIABLE, meter.address)
+            yield meter
+
+    @pytest.mark.parametrize("seal_tail_bytes", [100_000, 700])
+    async def test_it_costs_a_read_for_each_change(
+        self, meter: FirestoreMeter, project: str, seal_tail_bytes: int
+    ) -> None:
+        """Appends and seals are changes; a segment is read only in the place of the change that sealed it."""
+        alone = await self._cost_of_appends(meter, project, seal_tail_bytes, follow=False)
+        followed = await self._cost_of_appends(meter, project, seal_tail_bytes, follow=True)
+
+        assert 7 <= alone.rpcs["Commit"] == followed.rpcs["Commit"]
+        assert alone.rpcs["Commit"] == followed.reads - alone.reads
+
+    async def _cost_of_appends(
+        self, meter: FirestoreMeter, project: str, seal_tail_bytes: int, *, follow: bool
+    ) -> FirestoreFigures:
+        limits = SessionLimits(seal_tail_bytes=seal_tail_bytes)
+        who = {**WHO, "session_id": f"{follow}"}
+        async with Store.connect(project=project, session_limits=limits) as store:
+            held = await store.sessions.create_session(**who)
+            meter.take()
+            await store.sessions.append_event(held, event("first"))
+            async with aclosing(store.sessions.iter_events(**who, follow=True)) as events:
+                if follow:
+                    await soon(events)
+                    opened = meter.take()
+                    assert (1, 1) == (opened.rpcs["Listen"], opened.reads)
+                meter.take()
+                for number in range(7):
+                    waiting = asyncio.create_task(soon(events)) if follow else None
+                    await store.sessions.append_event(held, event(f"{number}"))
+                    if waiting is not None:
+                        await waiting
+                return meter.take()
+
+    async def test_a_lost_stream_is_opened_again(self, firestore_proxy: FirestoreProxy, project: str) -> None:
+        """Nothing is lost, and nothing comes twice."""
+        async with Store.connect(project=project) as store:
+            held = await store.sessions.create_session(**WHO)
+            seen = []
+            async with aclosing(store.sessions.iter_events(**WHO, follow=True)) as events:
+                for number in range(4):
+                    await store.sessions.append_event(held, event(f"{number}"))
+                    waiting = asyncio.create_task(soon(events))
+                    if number % 2:
+                        await asyncio.to_thread(firestore_proxy.cut_connections)
+                    seen.append(said(await waiting))
+
+        assert ["0", "1", "2", "3"] == seen
+
+    async def test_an_outage_ends_it_with_an_error(
+        self, firestore_proxy: FirestoreProxy, project: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The caller must know that events may be missing; the cursor goes on later."""
+        limits = SessionLimits(rpc_timeout_s=0.5, deadline_s=1)
+        with FirestoreProxy(firestore_proxy.address) as nearer:
+            monkeypatch.setenv(FIRESTORE_VARIABLE, nearer.address)
+            store = Store.connect(project=project, session_limits=limits)
+            held = await store.sessions.create_session(**WHO)
+            await store.sessions.append_event(held, event("0"))
+            events = store.sessions.iter_events(**WHO, follow=True)
+            last = await soon(events)
+        with pytest.raises(UnavailableError):
+            await soon(events)
+        await store.close()
+        monkeypatch.setenv(FIRESTORE_VARIABLE, firestore_proxy.address)
+        async with Store.connect(project=project) as store:
+            held = await store.sessions.get_session(**WHO) or held
+            await store.sessions.append_event(held, event("1"))
+            resumed = [
+                said(each)
+                async for each in store.sessions.iter_events(**WHO, follow=True, cursor=last.cursor, limit=1)
+            ]
+
+        assert ["1"] == resumed
