@@ -58,6 +58,13 @@ RUN = {
         "gcp-adk-store sessions show --app support --user ada --session s1",
         "gcp-adk-store sessions usage --app support --user ada --session s1",
         "gcp-adk-store sessions export --app support --user ada --session s1 session.jsonl",
+        (
+            "gcp-adk-store copy sqlite:///sessions.db firestore+local://$PWD/moved --app support "
+            "--resume moved.ledger --verify"
+        ),
+        "gcp-adk-store export --app support support.jsonl",
+        "gcp-adk-store export --app support --format parquet support",
+        "gcp-adk-store import support.jsonl --remap-user ada=test-ada --on-conflict new-id",
         "gcp-adk-store fsck --app support --user ada --full",
         "gcp-adk-store sessions delete --app support --user ada --session s1 --dry-run",
         "gcp-adk-store sessions delete --app support --user ada --session s1 --yes",
@@ -97,7 +104,7 @@ PYTHON = {
     "docs/deploying.md": 1,
     "docs/fsck.md": 1,
     "docs/memory.md": 3,
-    "docs/migrating.md": 1,
+    "docs/moving.md": 1,
     "docs/performance.md": 1,
     "docs/points.md": 4,
     "docs/tasks.md": 1,
