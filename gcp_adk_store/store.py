@@ -61,7 +61,7 @@ class Store(StoreMethods, OfOneProcess, Closing):
         self._artifacts = artifacts
         self._turns = Turns(sessions)
         self._options = options
-        self._recovery: RecoveryOf = _kept_nowhere
+        self._recovery: RecoveryOf = _kept_where_unknown
         extract = options.get("extract")
         if options.get("index_on_append"):
             from gcp_adk_store.memory.remembering import Remembering  # noqa: PLC0415  # of an extra
@@ -129,13 +129,15 @@ class Store(StoreMethods, OfOneProcess, Closing):
         storage = SessionStorage(
             backend.documents, Payloads(backend.documents, backend.objects, layout), layout
         )
-        return cls(
+        store = cls(
             sessions=FirestoreSessionService.over(storage, **_of_sessions(**options)),
             artifacts=GcsArtifactService.over(
                 backend.objects, backend.uploads, backend.signer, artifact_limits
             ),
             **options,
         )
+        store._recovery = _kept_nowhere
+        return store
 
     @classmethod
     def from_env(
@@ -277,6 +279,11 @@ class Store(StoreMethods, OfOneProcess, Closing):
         await self._sessions.close()
         if self._artifacts is not None:
             await self._artifacts.close()
+
+
+async def _kept_where_unknown(removed_at: float) -> Recovery:  # noqa: ARG001  # at any time
+    """Return that nobody asked what the services of the caller keep."""
+    return Recovery(unknown=("the store was made of services, which do not tell: use Store.connect",))
 
 
 async def _kept_nowhere(removed_at: float) -> Recovery:  # noqa: ARG001  # at any time

@@ -12,6 +12,7 @@ import pytest
 from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, Emulator
 from setup.tools import search_path
 from tests.support.clock import Clock, firestores_time
+from tests.support.lengths import Lengths
 
 if TYPE_CHECKING:
     from gcp_adk_store import FirestoreSessionService
@@ -30,7 +31,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Let a run be one of `make test-core`."""
     parser.addoption("--core", action="store_true", help="leave out what needs Linux, or Terraform")
     parser.addoption("--quick", action="store_true", help="leave out what needs an emulator, too")
-    parser.addoption("--every-step", action="store_true", help="let each step fail in every way, not in one")
+    parser.addoption("--long", action="store_true", help="run what has a long form in that")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Tell the tests which form they have."""
+    Lengths.are_long = config.getoption("--long")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

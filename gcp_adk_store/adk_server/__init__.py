@@ -7,6 +7,7 @@ from gcp_adk_store.imports import importer
 if TYPE_CHECKING:
     from gcp_adk_store.adk_server.app import answer_errors, lifespan, tune_gc
     from gcp_adk_store.adk_server.following import follow_sessions
+    from gcp_adk_store.adk_server.routes import add_store_routes
     from gcp_adk_store.adk_server.services import (
         artifact_service,
         memory_service,
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from gcp_adk_store.adk_server.turns import one_turn_at_a_time
 
 __all__ = [
+    "add_store_routes",
     "answer_errors",
     "artifact_service",
     "follow_sessions",
@@ -36,6 +38,7 @@ __getattr__ = importer(
     {
         "app": ("answer_errors", "lifespan", "tune_gc"),
         "following": ("follow_sessions",),
+        "routes": ("add_store_routes",),
         "services": (
             "artifact_service",
             "memory_service",

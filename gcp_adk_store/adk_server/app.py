@@ -13,7 +13,9 @@ from fastapi.exception_handlers import http_exception_handler
 from gcp_adk_store.adk_server.services import close_services
 from gcp_adk_store.errors import (
     ArtifactConflictError,
+    InitialStateUnknownError,
     InvalidInputError,
+    PointMissingError,
     SessionBusyError,
     SessionConflictError,
     SessionExistsError,
@@ -22,6 +24,7 @@ from gcp_adk_store.errors import (
     StoreError,
     TaskConflictError,
     UnavailableError,
+    UploadMissingError,
 )
 
 logger = logging.getLogger(__name__)
@@ -30,12 +33,15 @@ _FAILED: Final = 500
 _STATUSES: Final[dict[type[StoreError], int]] = {
     InvalidInputError: 400,
     SessionMissingError: 404,
+    PointMissingError: 404,
+    UploadMissingError: 404,
     SessionExistsError: 409,
     SessionConflictError: 409,
     SessionBusyError: 409,
     SessionInboxFullError: 409,
     ArtifactConflictError: 409,
     TaskConflictError: 409,
+    InitialStateUnknownError: 409,
     UnavailableError: 503,
 }
 
@@ -55,8 +61,8 @@ def answer_errors(app: FastAPI) -> None:
     | error | status |
     |---|---|
     | ``InvalidInputError`` | 400 |
-    | ``SessionMissingError`` | 404 |
-    | ``SessionExistsError`` and the errors of conflicts: ``...ConflictError`` | 409 |
+    | ``SessionMissingError``, ``PointMissingError``, ``UploadMissingError`` | 404 |
+    | ``SessionExistsError``, ``InitialStateUnknownError``, and ``...ConflictError`` | 409 |
     | ``SessionBusyError``, ``SessionInboxFullError`` | 409, the first with ``Retry-After`` |
     | ``UnavailableError``, ``OverloadedError`` | 503, with ``Retry-After`` |
 

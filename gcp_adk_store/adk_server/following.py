@@ -62,6 +62,15 @@ Authorize: TypeAlias = Callable[[Request, str, str], Awaitable[bool] | bool]
 """Says whether a request may see the sessions of an app's user, by the request, the app and the user."""
 
 
+async def require_allowed(authorize: Authorize, request: Request, app_name: str, user_id: str) -> None:
+    """Require that *authorize* lets the request pass; otherwise raise ``HTTPException``."""
+    allowed = authorize(request, app_name, user_id)
+    if inspect.isawaitable(allowed):
+        allowed = await allowed
+    if allowed is not True:
+        raise HTTPException(403, detail="this client may not see the sessions of this user")
+
+
 class Followers:
     """The followers of the sessions of one app in this process."""
 
@@ -69,9 +78,9 @@ class Followers:
         self,
         *,
         authorize: Authorize | None,
-        sessions: FirestoreSessionService | None,
-        max_followers: int,
-        heartbeat_s: float,
+        sessions: Callable[[], FirestoreSessionService] = only_session_service,
+        max_followers: int = MAX_FOLLOWERS,
+        heartbeat_s: float = HEARTBEAT_S,
     ) -> None:
         self._authorize = authorize
         self._sessions = sessions
@@ -95,7 +104,8 @@ class Followers:
         """Answer one request; it has the ids of ``PATH`` as parameters."""
         request = Request(scope, receive)
         ids = request.path_params
-        await self._require_allowed(request, ids["app_name"], ids["user_id"])
+        if self._authorize is not None:
+            await require_allowed(self._authorize, request, ids["app_name"], ids["user_id"])
         if self._count >= self._max:
             raise HTTPException(
                 503,
@@ -105,7 +115,7 @@ class Followers:
         self._count += 1
         try:
             try:
-                sessions = self._sessions or only_session_service()
+                sessions = self._sessions()
                 cursor, skips = await _start(sessions, ids, request)
             except StoreError as exc:
                 await (await answer(request, exc))(scope, receive, send)
@@ -114,15 +124,6 @@ class Followers:
             await self._stream(events, skips, receive, send)
         finally:
             self._count -= 1
-
-    async def _require_allowed(self, request: Request, app_name: str, user_id: str) -> None:
-        if self._authorize is None:
-            return
-        allowed = self._authorize(request, app_name, user_id)
-        if inspect.isawaitable(allowed):
-            allowed = await allowed
-        if allowed is not True:
-            raise HTTPException(403, detail="this client may not see the sessions of this user")
 
     async def _stream(
         self, events: AsyncGenerator[SessionEvent], skips: int, receive: "Receive", send: "Send"
@@ -162,7 +163,7 @@ class Followers:
                         await _send(send, ":\n\n")
                         continue
                     # A client remembers the place of a message without data, and shows nothing.
-                    data = "" if skips else f"data: {_json(come[0].event)}\n"
+                    data = "" if skips else f"data: {to_json(shown(come[0].event)).decode()}\n"
                     skips = max(0, skips - 1)
                     await _send(send, f"id: {come[0].cursor}\n{data}\n")
         except (SessionMissingError, SessionConflictError) as exc:
@@ -230,7 +231,10 @@ def follow_sessions(
     if max_followers < 1 or not heartbeat_s > 0:
         raise InvalidInputError("max_followers and heartbeat_s must be above 0")
     followers = Followers(
-        authorize=authorize, sessions=sessions, max_followers=max_followers, heartbeat_s=heartbeat_s
+        authorize=authorize,
+        sessions=only_session_service if sessions is None else lambda: sessions,
+        max_followers=max_followers,
+        heartbeat_s=heartbeat_s,
     )
     # Before ADK's own: a mounted page would take all paths.
     app.router.routes.insert(0, Route(PATH, endpoint=followers, methods=["GET"]))
@@ -266,10 +270,12 @@ async def _start(
     return first, int(last == "0" and first is not None)
 
 
-def _json(event: Event) -> str:
+def shown(event: Event) -> dict[str, Any]:
     """Return *event* as ADK's ``/run_sse`` shows it, without secrets as far as this ADK hides them."""
-    fields = _public_event(event).model_dump(exclude_none=True, by_alias=True, mode="json")
-    return to_json(_redacted(fields)).decode()
+    fields: dict[str, Any] = _redacted(
+        _public_event(event).model_dump(exclude_none=True, by_alias=True, mode="json")
+    )
+    return fields
 
 
 async def _send(send: "Send", text: str) -> None:

@@ -201,6 +201,19 @@ def only_session_service() -> FirestoreSessionService:
     return found[0]
 
 
+def only_store() -> Store:
+    """Return a store of the session service and the artifact service that URIs of this process name.
+
+    Raises:
+        InvalidInputError: it uses no session service, or several, or several artifact services.
+    """
+    with _guard:
+        artifacts = [service for _, service in _made if isinstance(service, GcsArtifactService)]
+    if len(artifacts) > 1:
+        raise InvalidInputError(f"this process uses {len(artifacts)} artifact services of URIs; pass a store")
+    return Store(sessions=only_session_service(), artifacts=artifacts[0] if artifacts else None)
+
+
 async def close_services() -> None:
     """Close the connections of all services of URIs; a later call of a service opens its own again."""
     with _guard:

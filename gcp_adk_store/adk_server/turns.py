@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine, Iterable
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qs
 
@@ -78,18 +78,23 @@ class _OneTurn:
         elif scope["type"] == "websocket" and path == _LIVE:
             query = parse_qs(scope.get("query_string", b"").decode())
             ids = _chosen({name: values[0] for name, values in query.items()})
+            connect = await receive()
+            receive = _again([connect], receive)
         if ids is None:
             await self._app(scope, receive, send)  # ADK says what is missing
             return
+        seen: list[Message] = []
+        again = _again(seen, receive)
         try:
             self._turns = self._turns or Turns(only_session_service())
-            hold = await self._turns.take(**ids, **self._options)
+            hold = await _unless_gone(self._turns.take(**ids, **self._options), receive, seen)
+        except _GoneError:
+            return  # nobody is there to answer
         except SessionMissingError:
-            await self._app(scope, receive, send)
+            await self._app(scope, again, send)
             return
         except StoreError as exc:
             if scope["type"] == "websocket":
-                await receive()  # that it connects
                 reason = type(exc).__name__
                 await send({"type": "websocket.close", "code": _TRY_AGAIN_LATER, "reason": reason})
             else:
@@ -98,7 +103,7 @@ class _OneTurn:
         async with self._turns.kept(hold):
             enter(hold)
             try:
-                await self._app(scope, _until_abort(hold, receive, scope["type"]), send)
+                await self._app(scope, _until_abort(hold, again, scope["type"]), send)
             finally:
                 leave(hold)
 
@@ -111,14 +116,48 @@ async def _read(receive: "Receive") -> tuple[bytes, "Receive"]:
         parts.append(message)
         if message["type"] != "http.request" or not message.get("more_body", False):
             break
-    left = iter(parts)
+    return b"".join(part.get("body", b"") for part in parts), _again(parts, receive)
+
+
+def _again(messages: Iterable["Message"], receive: "Receive") -> "Receive":
+    """Return a function that receives *messages* once more, and then what follows."""
+    left = iter(messages)
 
     async def again() -> "Message":
         for message in left:
             return message
         return await receive()
 
-    return b"".join(part.get("body", b"") for part in parts), again
+    return again
+
+
+class _GoneError(Exception):
+    """The client has gone."""
+
+
+async def _unless_gone(taking: Coroutine[Any, Any, Hold], receive: "Receive", seen: "list[Message]") -> Hold:
+    """Return a turn once it is taken; add to *seen* what the client sends meanwhile.
+
+    Raises:
+        _GoneError: the client has gone before; the turn is released if it was taken.
+    """
+    task = asyncio.create_task(taking)
+
+    async def until_gone() -> None:
+        while not seen or not seen[-1]["type"].endswith(".disconnect"):
+            seen.append(await receive())
+
+    leaving = asyncio.create_task(until_gone())
+    try:
+        await asyncio.wait({task, leaving}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        leaving.cancel()
+        if not task.done():
+            task.cancel()
+        await asyncio.wait({task, leaving})
+    if task.cancelled():
+        raise _GoneError
+    return task.result()
 
 
 def _ids_of(body: bytes) -> dict[str, Any] | None:
@@ -142,14 +181,22 @@ def _until_abort(hold: Hold, receive: "Receive", kind: str) -> Callable[[], Any]
         {"type": "http.disconnect"} if kind == "http" else {"type": "websocket.disconnect", "code": _RESTARTS}
     )
 
+    left: list[Message] = []
+
     async def received() -> "Message":
+        # At once, as servers do: ADK asks whether a client has gone in a scope that is cancelled already.
+        if left or hold.abort_signal.is_set():
+            return left[0] if left else gone
         receiving = asyncio.ensure_future(receive())
         stopping = asyncio.ensure_future(hold.abort_signal.wait())
         try:
             await asyncio.wait({receiving, stopping}, return_when=asyncio.FIRST_COMPLETED)
-            return receiving.result() if receiving.done() else gone
+            message = receiving.result() if receiving.done() else gone
         finally:
             receiving.cancel()
             stopping.cancel()
+        if message["type"] == gone["type"]:
+            left.append(message)
+        return message
 
     return received

@@ -128,7 +128,8 @@ class LocalDocuments(LocalReads):
             StoredDataError: the file is damaged, or has the format of another release.
         """
         if self._sweeper is not None:
-            await self._sweeper.sweep_if_due()
+            with part_of(self.deadline_s):
+                await self._sweeper.sweep_if_due()
         keys = [document_key(item.path) for item in writes]
         changes.require_consistent(writes)
         size = weights.require_commit(writes)

@@ -7,13 +7,14 @@ import platform
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from random import SystemRandom
 from typing import Final
 
 from google.adk.platform import uuid as platform_uuid
 
 from gcp_adk_store.codec.stored import TURN_FIELDS, read_header
 from gcp_adk_store.codec.turns import WaitingMessage, write_inbox, write_turn
-from gcp_adk_store.codec.writes import Write
+from gcp_adk_store.codec.writes import Document, Write
 from gcp_adk_store.errors import (
     OutcomeUnknownError,
     SessionBusyError,
@@ -29,6 +30,7 @@ from gcp_adk_store.operations.limiter import Limiter
 from gcp_adk_store.operations.lru import Lru
 from gcp_adk_store.operations.operation import part_of
 from gcp_adk_store.operations.rereads import Rereads
+from gcp_adk_store.operations.steps import stepping
 from gcp_adk_store.ports.refusals import RefusedError, settling
 from gcp_adk_store.sessions.reader import NOT_FOUND
 from gcp_adk_store.sessions.storage import SessionStorage
@@ -38,6 +40,14 @@ logger = logging.getLogger(__name__)
 
 _KNOWN_HEADERS: Final = 1024
 """Sessions whose last turn was this process', and which are taken again without a read: some 500 kB."""
+
+_RANDOM: Final = SystemRandom()
+
+_LATER_S: Final = 0.05
+"""After the end of a lease, until somebody who waits looks: clocks agree to within a request."""
+
+_LONGEST_START_S: Final = 0.05
+"""Those who wait for one turn write at different times, up to so much later."""
 
 RENEWALS: Final = 3
 """Parts of a lease: a heartbeat renews it when nothing else has for one of them."""
@@ -59,15 +69,20 @@ class Leases:
             SessionMissingError: the session does not exist.
         """
         (document,) = await self._documents.get([self._layout.session(key)], fields=TURN_FIELDS)
-        stored = None if document is None else read_header(document, with_state=False)
-        if stored is None or stored.has_expired:
-            raise SessionMissingError(NOT_FOUND)
-        return stored
+        return _living(document)
 
-    async def take(self, key: SessionKey, *, lease_s: float, by_force_from: int | None = None) -> Hold:
+    async def take(
+        self,
+        key: SessionKey,
+        *,
+        lease_s: float,
+        by_force_from: int | None = None,
+        seen: StoredSession | None = None,
+    ) -> Hold:
         """Take the turn of a session; 1 write, and 1 read unless this process had its last turn.
 
-        *by_force_from* is the fence of a turn that is taken from its holder, if it still runs.
+        *by_force_from* is the fence of a turn that is taken from its holder, if it still runs. *seen* is what
+        :meth:`freed` returned: then nothing is read before.
 
         Raises:
             SessionBusyError: another one runs; nothing was written.
@@ -76,7 +91,7 @@ class Leases:
         """
         holder = f"{platform.node()}-{os.getpid()}"[: MAX_HOLDER - 40] + f"-{platform_uuid.new_uuid()}"[:40]
         rereads = Rereads(self._documents.deadline_s)
-        stored = self._remembered(key)
+        stored = seen or self._remembered(key)
         refused: RefusedError | None = None
         while True:
             if stored is None:
@@ -101,6 +116,41 @@ class Leases:
             chain = stored.chain or stored.marker.head
             taken = replace(stored, update_time=written.update_time, chain=chain)
             return Hold(self._storage, key, taken, turn, lease_s=lease_s)
+
+    async def freed(
+        self, key: SessionKey, busy: SessionBusyError, *, wait_s: float, by_any: bool
+    ) -> StoredSession | None:
+        """Wait until a session has no turn; return its header, or ``None`` after *wait_s*.
+
+        *busy* told of its turn; *by_any* says whether the turns of others that follow it are waited for, too.
+        1 read at its begin and for each change of the session meanwhile, and none while nothing changes.
+
+        Raises:
+            SessionMissingError: the session does not exist.
+        """
+        ends_at = time.monotonic() + wait_s
+        fence, until = busy.fence, busy.until
+        async with stepping(self._documents.watch(self._layout.session(key))) as step:
+            while True:
+                lease_s = max(0.0, until - self._documents.clock.now()) + _LATER_S
+                left_s = min(ends_at - time.monotonic(), lease_s)
+                come = await step(max(0.0, left_s))
+                if come is None:
+                    return None
+                stored = _living(come[0])
+                turn = stored.turn or Turn()
+                if turn.is_held(stored.read_time):
+                    if turn.fence != fence and not by_any:
+                        return None
+                    fence, until = turn.fence, turn.until or 0.0
+                    continue
+                # Of several who wait, the first to write wins: the others see that by its change.
+                if (later := await step(_RANDOM.uniform(0, _LONGEST_START_S))) is None:
+                    return stored
+                stored = _living(later[0])
+                if stored.turn is None or not stored.turn.is_held(stored.read_time):
+                    return stored
+                fence, until = stored.turn.fence, stored.turn.until or 0.0
 
     async def renew(self, hold: Hold) -> None:
         """Move the end of a lease, and notice a request to stop; 1 write.
@@ -266,6 +316,18 @@ async def keep(leases: Leases, hold: Hold, appends: Limiter) -> None:
             pause_s = part_s / 4
         except StoreError:
             return  # lost, which the next append tells
+
+
+def _living(document: Document | None) -> StoredSession:
+    """Return the header in *document*.
+
+    Raises:
+        SessionMissingError: the session does not exist, or has expired.
+    """
+    stored = None if document is None else read_header(document, with_state=False)
+    if stored is None or stored.has_expired:
+        raise SessionMissingError(NOT_FOUND)
+    return stored
 
 
 def busy(stored: StoredSession, turn: Turn) -> SessionBusyError:

@@ -5,25 +5,19 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from random import SystemRandom
 from typing import Any, Final, Literal, get_args
 
 from gcp_adk_store import settings
 from gcp_adk_store.codec.turns import WaitingMessage
 from gcp_adk_store.errors import InvalidInputError, SessionBusyError, StoreError
 from gcp_adk_store.model.keys import SessionKey
+from gcp_adk_store.model.sessions import StoredSession
 from gcp_adk_store.model.turns import Turn, require_times
 from gcp_adk_store.operations import telemetry
 from gcp_adk_store.operations.bounds import Bounds, operation
 from gcp_adk_store.sessions.service import FirestoreSessionService
 from gcp_adk_store.sessions.turn import Hold, enter, held, leave
 from gcp_adk_store.turns.lease import Leases, keep, logger
-
-_RANDOM: Final = SystemRandom()
-
-_FIRST_PAUSE_S: Final = 0.05
-_LONGEST_PAUSE_S: Final = 0.5
-"""Between two looks at a turn that another one runs, each of which is a read."""
 
 OnBusy = Literal["wait", "reject", "interrupt"]
 
@@ -90,7 +84,7 @@ class HeldTurns:
             on_busy: What to do while another turn runs. ``wait``: wait for its end, *wait_s* at most.
                 ``reject``: raise. ``interrupt``: ask its holder to stop, and take the turn at its end,
                 or from it after *wait_s*.
-            wait_s: Seconds to wait; each look at the session is 1 read, two a second at most.
+            wait_s: Seconds to wait; 1 read at its begin, and for each change of the session meanwhile.
             lease_s: Seconds after which the turn of a process that was killed or stopped is free; a day at
                 most. A holder notices a request to stop within a third of it.
 
@@ -221,12 +215,12 @@ class HeldTurns:
 
     async def _take(self, key: SessionKey, *, on_busy: OnBusy, wait_s: float, lease_s: float) -> Hold:
         ends_at = time.monotonic() + wait_s
-        pause_s = _FIRST_PAUSE_S
+        seen: StoredSession | None = None
         asked: int | None = None
         forced: int | None = None
         while True:
             try:
-                return await self._leases.take(key, lease_s=lease_s, by_force_from=forced)
+                return await self._leases.take(key, lease_s=lease_s, by_force_from=forced, seen=seen)
             except SessionBusyError as busy:
                 left_s = ends_at - time.monotonic()
                 if on_busy == "reject" or (left_s <= 0 and on_busy == "wait"):
@@ -237,8 +231,7 @@ class HeldTurns:
                 if on_busy == "interrupt" and asked != busy.fence:
                     asked = busy.fence
                     await self._leases.request_abort(key)
-            await asyncio.sleep(min(left_s, pause_s * _RANDOM.uniform(0.5, 1)))
-            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+                seen = await self._leases.freed(key, busy, wait_s=left_s, by_any=on_busy == "wait")
 
     async def _end(self, hold: Hold) -> None:
         if hold.is_lost or hold.has_ended:

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, MutableMapping
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from gcp_adk_store.adk_server import one_turn_at_a_time, register, services
 from gcp_adk_store.adk_server.services import close_services
 from tests.adk_server.conftest import AGENTS
 
+SCRIPTS = Path(__file__).parent / "agents"
 WHO: dict[str, Any] = {"app_name": "notes", "user_id": "ada", "session_id": "s1"}
 TURN = {
     "appName": "notes",
@@ -39,9 +40,9 @@ async def serve(
     monkeypatch.setattr(services, "_made", [])  # a server's process has the services of its own URIs alone
     register(registry)
 
-    def served(**options: Any) -> FastAPI:
+    def served(*, agents: Path = AGENTS, **options: Any) -> FastAPI:
         app = get_fast_api_app(
-            agents_dir=str(AGENTS),
+            agents_dir=str(agents),
             session_service_uri=f"firestore+local://{tmp_path}/place",
             artifact_service_uri="memory://",
             web=False,
@@ -51,7 +52,7 @@ async def serve(
 
     yield served
     await close_services()
-    for name in [name for name in sys.modules if name.partition(".")[0] == "notes"]:
+    for name in [name for name in sys.modules if name.partition(".")[0] in {"notes", "scripted"}]:
         del sys.modules[name]
 
 
@@ -117,25 +118,187 @@ async def test_what_is_no_request_for_a_session_passes(serve: Serve, elsewhere: 
         assert 422 == (await client.post("/run", content=json.dumps([1]))).status_code
 
 
+def live(who: dict[str, Any]) -> MutableMapping[str, Any]:
+    """Return the scope of a live connection."""
+    query = "&".join(f"{name}={value}" for name, value in {**who, "modalities": "TEXT"}.items())
+    return {
+        "type": "websocket",
+        "path": "/run_live",
+        "root_path": "",
+        "headers": [(b"host", b"127.0.0.1")],
+        "client": ("127.0.0.1", 5000),
+        "server": ("127.0.0.1", 8000),
+        "query_string": query.encode(),
+    }
+
+
+def posted(path: str) -> MutableMapping[str, Any]:
+    """Return the scope of a request."""
+    return {
+        "type": "http",
+        "method": "POST",
+        "path": path,
+        "raw_path": path.encode(),
+        "root_path": "",
+        "scheme": "http",
+        "client": ("127.0.0.1", 5000),
+        "server": ("127.0.0.1", 8000),
+        "query_string": b"",
+        "headers": [(b"host", b"127.0.0.1"), (b"content-type", b"application/json")],
+    }
+
+
+class Client:
+    """One connection to the app, message by message."""
+
+    def __init__(self, app: FastAPI, scope: MutableMapping[str, Any], *messages: dict[str, Any]) -> None:
+        self.sent: asyncio.Queue[MutableMapping[str, Any]] = asyncio.Queue()
+        self._messages: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+        for message in messages:
+            self.say(message)
+        self._gone: dict[str, Any] | None = None
+        self.serving = asyncio.create_task(app(scope, self._receive, self.sent.put))
+
+    def say(self, message: dict[str, Any]) -> None:
+        """Send *message* to the app."""
+        self._messages.put_nowait(message)
+
+    async def hear(self) -> MutableMapping[str, Any]:
+        """Return what the app sends next."""
+        return await asyncio.wait_for(self.sent.get(), 20)
+
+    def leave(self, message: dict[str, Any]) -> None:
+        """Go, which the app hears as often as it asks."""
+        self._gone = message
+        self.say(message)
+
+    async def _receive(self) -> dict[str, Any]:
+        if self._gone is not None and self._messages.empty():
+            return self._gone
+        return await self._messages.get()
+
+    async def ended(self) -> None:
+        """Wait until the app is done with it."""
+        await asyncio.wait_for(self.serving, 20)
+
+
+SCRIPTED = {**WHO, "app_name": "scripted"}
+
+
+def body(text: str) -> dict[str, Any]:
+    """Return the body of a request that says *text* to the scripted agent."""
+    message = {"role": "user", "parts": [{"text": text}]}
+    fields = {"appName": "scripted", "userId": "ada", "sessionId": "s1", "newMessage": message}
+    return {"type": "http.request", "body": json.dumps(fields).encode(), "more_body": False}
+
+
+async def is_so(store: Store, **expected: Any) -> None:
+    """Wait until the turn of the session is as *expected*."""
+
+    async def looks() -> None:
+        while True:
+            status = await store.turns.status(**SCRIPTED)
+            if all(getattr(status, name) == value for name, value in expected.items()):
+                return
+            await asyncio.sleep(0.01)
+
+    await asyncio.wait_for(looks(), 20)
+
+
+async def said(store: Store) -> list[str | None]:
+    """Return what was said in the session."""
+    found = await store.sessions.get_session(**SCRIPTED)
+    assert found is not None
+    return [part.text for each in found.events if each.content for part in each.content.parts or []]
+
+
+async def test_a_live_conversation_is_one_turn(serve: Serve, elsewhere: Store) -> None:
+    """From its connection to its end; another request meanwhile is told to try later."""
+    await elsewhere.sessions.create_session(**SCRIPTED)
+    app = serve(agents=SCRIPTS)
+    client = Client(app, live(SCRIPTED), {"type": "websocket.connect"})
+    assert "websocket.accept" == (await client.hear())["type"]
+    assert (await elsewhere.turns.status(**SCRIPTED)).is_running
+    for text in ("one", "two"):
+        content = {"role": "user", "parts": [{"text": text}]}
+        client.say({"type": "websocket.receive", "text": json.dumps({"content": content})})
+        heard = json.loads((await client.hear())["text"])
+        while not heard.get("content"):
+            heard = json.loads((await client.hear())["text"])
+        assert f"heard {text}" == heard["content"]["parts"][0]["text"]
+    other = Client(app, posted("/run"), body("hi"))
+    assert 409 == (await other.hear())["status"]
+    await other.ended()
+    client.leave({"type": "websocket.disconnect", "code": 1001})
+    await client.ended()
+
+    await is_so(elsewhere, is_running=False, fence=1)
+    assert ["one", "heard one", "two", "heard two"] == await said(elsewhere)
+
+
+async def test_a_live_conversation_that_is_asked_to_stop_ends(serve: Serve, elsewhere: Store) -> None:
+    """The next one gets the turn."""
+    await elsewhere.sessions.create_session(**SCRIPTED)
+    client = Client(serve(agents=SCRIPTS, lease_s=0.6), live(SCRIPTED), {"type": "websocket.connect"})
+    assert "websocket.accept" == (await client.hear())["type"]
+    async with elsewhere.turns.hold(**SCRIPTED, on_busy="interrupt", wait_s=20) as turn:
+        await client.ended()
+        assert 2 == turn.fence
+
+
+@pytest.mark.parametrize("path", ["/run", "/run_sse"])
+async def test_a_client_that_leaves_during_its_turn_releases_it(
+    serve: Serve, elsewhere: Store, path: str
+) -> None:
+    """ADK stops its agent; the message that it answered stays."""
+    await elsewhere.sessions.create_session(**SCRIPTED)
+    client = Client(serve(agents=SCRIPTS), posted(path), body("wait"))
+    await is_so(elsewhere, is_running=True)
+    while not await said(elsewhere):  # noqa: ASYNC110  # ADK tells nobody
+        await asyncio.sleep(0.01)
+    client.leave({"type": "http.disconnect"})
+    await client.ended()
+
+    await is_so(elsewhere, is_running=False, fence=1)
+    assert ["wait"] == await said(elsewhere)
+
+
+@pytest.mark.parametrize("scope", [posted("/run"), posted("/run_sse"), live(SCRIPTED)])
+async def test_a_client_that_leaves_while_it_waits_runs_nothing(
+    serve: Serve, elsewhere: Store, scope: MutableMapping[str, Any]
+) -> None:
+    """It does not take the turn after the other one either."""
+    await elsewhere.sessions.create_session(**SCRIPTED)
+    first = body("hi") if scope["type"] == "http" else {"type": "websocket.connect"}
+    async with elsewhere.turns.hold(**SCRIPTED):
+        client = Client(serve(agents=SCRIPTS, on_busy="wait"), scope, first)
+        await asyncio.sleep(0)
+        kind = "http.disconnect" if scope["type"] == "http" else "websocket.disconnect"
+        client.leave({"type": kind})
+        await client.ended()
+    async with elsewhere.turns.hold(**SCRIPTED) as turn:
+        assert 2 == turn.fence
+    assert client.sent.empty()
+    assert [] == await said(elsewhere)
+
+
 async def test_a_live_connection_during_another_turn_is_closed(serve: Serve, elsewhere: Store) -> None:
     """With the code that says to try again later."""
     sent: list[Any] = []
 
+    messages = iter([{"type": "websocket.connect"}])
+
     async def receive() -> dict[str, Any]:
-        return {"type": "websocket.connect"}
+        for message in messages:
+            return message
+        await asyncio.Event().wait()
+        raise AssertionError
 
     async def send(message: Any) -> None:
         sent.append(message)
 
-    scope = {
-        "type": "websocket",
-        "path": "/run_live",
-        "root_path": "",
-        "headers": [],
-        "query_string": b"app_name=notes&user_id=ada&session_id=s1",
-    }
     async with elsewhere.turns.hold(**WHO):
-        await serve()(scope, receive, send)
+        await serve()(live(WHO), receive, send)
     assert [{"type": "websocket.close", "code": 1013, "reason": "SessionBusyError"}] == sent
 
 

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Coroutine
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -41,7 +42,7 @@ class Deployment:
 
     def run(self, *arguments: str) -> Result:
         """Run the command on it; the options come after the names of the command."""
-        names = [word for word in arguments[:2] if not word.startswith("-")]
+        names = [*takewhile(lambda word: not word.startswith("-"), arguments[:3])]
         return CliRunner().invoke(command, [*names, *self.options, *arguments[len(names) :]])
 
     @property

@@ -12,23 +12,48 @@ from google.cloud.firestore import Client
 from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, STORAGE_VARIABLE, Emulator
 from gcp_adk_store.testing.faults.storage_proxy import StorageProxy
 from tests.faults.operations import OPERATIONS
+from tests.support.lengths import at_length
 
 WHO: dict[str, Any] = {"app_name": "app", "user_id": "user", "session_id": "session"}
 SESSION_PATH = "adk_apps/app/adk_users/user/adk_sessions/session"
 
+TESTS = 4
+"""How many tests share the steps of an operation on the emulators."""
+
+Step = TypeVar("Step")
 Way = TypeVar("Way")
 
 
 class Ways:
-    """Chooses how the steps of an operation go wrong: each in every way, or each in one, in turn."""
+    """Chooses which steps of an operation go wrong, and how: all in every way, or some in one, in turn."""
 
     def __init__(self, turn: int | None) -> None:
-        """Choose all ways if *turn* is None; else begin with the way of that number."""
+        """Choose all if *turn* is None; else begin with the step and the way of that number."""
         self._turn = turn
 
     def of(self, step: int, ways: Sequence[Way]) -> Sequence[Way]:
         """Return which of *ways* the step of this number goes wrong in."""
-        return ways if self._turn is None else (ways[(self._turn + step) % len(ways)],)
+        return ways if self._turn is None else (ways[(self._turn + step + step // TESTS) % len(ways)],)
+
+    def shared(self, steps: Sequence[Step], test: int) -> list[tuple[int, Step]]:
+        """Return the share of one of :data:`TESTS` tests in *steps*, with their numbers.
+
+        The tests have all steps together; each has one at least.
+        """
+        if self._turn is None:
+            return list(enumerate(steps))
+        return list(enumerate(steps))[(self._turn + test) % min(TESTS, len(steps)) :: TESTS]
+
+    def few(self, steps: Sequence[Step], kind: Callable[[Step], str]) -> list[tuple[int, Step]]:
+        """Return two of *steps* of each *kind*, with their numbers."""
+        numbered = list(enumerate(steps))
+        if self._turn is None:
+            return numbered
+        chosen: set[int] = set()
+        for one in dict.fromkeys(map(kind, steps)):
+            alike = [number for number, step in numbered if kind(step) == one]
+            chosen |= {alike[(self._turn + add) % len(alike)] for add in (0, len(alike) // 2)}
+        return [numbered[number] for number in sorted(chosen)]
 
 
 async def until(is_so: Callable[[], object]) -> None:
@@ -39,10 +64,9 @@ async def until(is_so: Callable[[], object]) -> None:
 
 
 @pytest.fixture
-def ways(request: pytest.FixtureRequest, name: str) -> Ways:
-    """How the steps of the operation *name* go wrong; each operation begins with another way."""
-    every = request.config.getoption("--every-step")
-    return Ways(None if every else list(OPERATIONS).index(name))
+def ways(name: str) -> Ways:
+    """How the steps of the operation *name* go wrong; each operation begins with another step and way."""
+    return Ways(at_length(list(OPERATIONS).index(name), None))
 
 
 @pytest.fixture

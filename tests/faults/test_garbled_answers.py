@@ -24,6 +24,7 @@ FILE: dict[str, Any] = {**WHO, "filename": "file"}
 TEXT = types.Part(text="some words")
 LARGE = b"0123456789abcdef" * 600_000  # over the 8 MiB of one request
 HASTY = ArtifactLimits(request_timeout_s=1, deadline_s=1)
+HASTIER = ArtifactLimits(request_timeout_s=0.2, deadline_s=0.2)
 Act = Callable[[GcsArtifactService], Awaitable[object]]
 
 
@@ -99,7 +100,7 @@ async def test_a_read_whose_answers_are_all_garbled_says_that_the_service_does_n
     """At its deadline, and without the words of who answered."""
     storage_proxy.plan = only(kind, lambda _: GARBLES[garble])
     with pytest.raises(StoreError) as caught:
-        await read(GcsArtifactService(bucket, limits=HASTY))
+        await read(GcsArtifactService(bucket, limits=HASTIER))
 
     assert UnavailableError is type(caught.value)
     assert "secret" not in str(caught.value)

@@ -1,5 +1,6 @@
 """A place that cannot be used is a typed error of every call, and one message of a command."""
 
+import asyncio
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -85,7 +86,8 @@ async def test_a_file_that_another_process_holds_is_refused_at_the_deadline(made
     """Of what writes; reads go on, and nothing was written."""
     with closing(sqlite3.connect(made / "store.sqlite3", isolation_level=None)) as sql:
         sql.execute("BEGIN IMMEDIATE")
-        created, saved, got, loaded = await outcomes(made, deadline_s=0.3)
+        async with asyncio.timeout(20):
+            created, saved, got, loaded = await outcomes(made, deadline_s=0.3)
 
     for kind, text in (created, saved):
         assert "UnavailableError" == kind

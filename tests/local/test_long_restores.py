@@ -9,9 +9,10 @@ from google.adk.events import Event, EventActions
 from gcp_adk_store import Point, Store
 from gcp_adk_store.codec.writes import Write
 from gcp_adk_store.local.documents import LocalDocuments
+from tests.support.lengths import at_length
 
 WHO: dict[str, Any] = {"app_name": "app", "user_id": "user", "session_id": "session"}
-EVENTS = 10_000
+EVENTS = at_length(2_000, 10_000)
 AT_ONCE = 100
 
 
@@ -20,7 +21,7 @@ def event(number: int) -> Event:
     return Event(id=f"e{number}", author="user", actions=EventActions(state_delta={"n": number}))
 
 
-async def test_a_restore_of_10_000_events_takes_at_most_3_writes(
+async def test_a_restore_of_thousands_of_events_takes_at_most_3_writes(
     adk_store_local: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The session document, and the note of what is left to do; to a point in a segment, far back."""

@@ -65,6 +65,9 @@ RUN = {
         "gcp-adk-store export --app support support.jsonl",
         "gcp-adk-store export --app support --format parquet support",
         "gcp-adk-store import support.jsonl --remap-user ada=test-ada --on-conflict new-id",
+        "gcp-adk-store sessions turn status --app support --user ada --session s1",
+        "gcp-adk-store sessions turn abort --app support --user ada --session s1",
+        "gcp-adk-store sessions turn repair --app support --user ada --session s1 --dry-run",
         "gcp-adk-store fsck --app support --user ada --full",
         "gcp-adk-store sessions delete --app support --user ada --session s1 --dry-run",
         "gcp-adk-store sessions delete --app support --user ada --session s1 --yes",
@@ -102,6 +105,7 @@ PYTHON = {
     "docs/ces-runtime.md": 2,
     "docs/credentials.md": 1,
     "docs/deploying.md": 1,
+    "docs/following.md": 3,
     "docs/fsck.md": 1,
     "docs/memory.md": 3,
     "docs/moving.md": 1,
@@ -114,7 +118,8 @@ PYTHON = {
     "docs/turns.md": 5,
 }
 """How many blocks of Python a document has: tests/telemetry runs those of telemetry.md, tests/memory those of
-memory.md, tests/ces those of the runtime, tests/tasks that of tasks.md, tests/turns those of turns.md, and
+memory.md, tests/ces those of the runtime, tests/tasks that of tasks.md, tests/turns those of turns.md,
+tests/adk_server those of following.md, and
 test_documents_for_readers.py all others."""
 
 CONFIGURATION = {

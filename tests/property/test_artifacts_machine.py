@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_as_test
 
 from gcp_adk_store import ArtifactLimits, GcsArtifactService, Store
+from tests.support.lengths import at_length
 from tests.support.stores import STORES
 
 T = TypeVar("T")
@@ -20,7 +21,7 @@ Named = tuple[str, str, str | None, str]
 """App, user, session (``None`` for what all sessions of the user share) and filename."""
 
 BOUNDS = settings(
-    max_examples=25,
+    max_examples=at_length(10, 25),
     stateful_step_count=25,
     deadline=None,
     derandomize=True,

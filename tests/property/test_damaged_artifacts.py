@@ -18,11 +18,12 @@ from gcp_adk_store import GcsArtifactService
 from gcp_adk_store.artifacts.methods import StoredArtifactVersion
 from gcp_adk_store.errors import InvalidInputError, StoredDataError, StoreError
 from tests.support.damage import BROKEN_JSON, HUSH, JSON
+from tests.support.lengths import at_length
 
 T = TypeVar("T")
 
 BOUNDS = settings(
-    max_examples=40,
+    max_examples=at_length(15, 40),
     deadline=None,
     derandomize=True,
     print_blob=True,

@@ -31,11 +31,12 @@ from gcp_adk_store.testing.emulators import Emulator
 from tests.golden.raw import Documents, Objects, take_documents, take_objects
 from tests.support import damage
 from tests.support.damage import HUSH, damaged
+from tests.support.lengths import at_length
 
 T = TypeVar("T")
 
 BOUNDS = settings(
-    max_examples=20,
+    max_examples=at_length(8, 20),
     deadline=None,
     derandomize=True,
     print_blob=True,

@@ -21,6 +21,7 @@ from gcp_adk_store.local.documents import LocalDocuments
 from gcp_adk_store.ports.documents import Documents
 from gcp_adk_store.ports.refusals import RefusedError
 from gcp_adk_store.settings import SessionLimits
+from tests.support.lengths import at_length
 
 PATHS: Final = ("c/1", "c/2", "c/10", "c/1/c/1", "c/1/d/2/c/é", "c/1!/c/x", "c/\uffff", "c/\U0001f600", "d/1")
 WRONG: Final = ("c", "c/1/c", "c/__x__", "c//x", "c/..")
@@ -289,7 +290,7 @@ def test_both_backends_answer_alike(backends: Backends) -> None:
     """To commits with conditions, masks and changes of arrays and counters, and to queries."""
 
     @settings(
-        max_examples=100,
+        max_examples=at_length(40, 100),
         deadline=None,
         derandomize=True,
         print_blob=True,

@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 
 from gcp_adk_store import FirestoreSessionService, Point, PointMissingError, SessionLimits, Store
 from gcp_adk_store.testing.emulators import Emulator
+from tests.support.lengths import at_length
 
 BOUNDS = settings(
-    max_examples=20,
+    max_examples=at_length(8, 20),
     deadline=None,
     derandomize=True,
     print_blob=True,

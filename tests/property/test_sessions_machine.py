@@ -35,12 +35,13 @@ from hypothesis.stateful import (
 from gcp_adk_store import FirestoreSessionService, SessionInfo, SessionLimits, SessionMissingError, Store
 from gcp_adk_store.testing.faults.firestore_proxy import FirestoreProxy
 from tests.property.session_oracle import Held, MissingError, Oracle, Place, Said, StaleError, turn_of
+from tests.support.lengths import at_length
 from tests.support.stores import STORES
 
 T = TypeVar("T")
 
 BOUNDS = settings(
-    max_examples=40,
+    max_examples=at_length(15, 40),
     stateful_step_count=30,
     deadline=None,
     derandomize=True,

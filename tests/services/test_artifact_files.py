@@ -31,6 +31,7 @@ from gcp_adk_store import (
 )
 from gcp_adk_store.testing.emulators import Emulator
 from tests.services.conftest import WHO, LosingSession
+from tests.support.lengths import at_length
 
 ROOT = Path(__file__).parents[2]
 MIB = 1024 * 1024
@@ -550,11 +551,18 @@ async def test_a_progress_callback_that_fails_fails_nothing(
 
 
 @pytest.mark.linux
-def test_200_mb_move_in_little_memory(storage_emulator: Emulator, adk_store_bucket: str) -> None:
+def test_large_files_move_in_little_memory(storage_emulator: Emulator, adk_store_bucket: str) -> None:
     """Saved from a file, loaded to a file and read in parts; measured in a process of its own."""
+    size = at_length(80, 200) * 10**6
     assert storage_emulator.address
     run = subprocess.run(
-        [sys.executable, "-m", "tests.services.large_artifact", f"{200 * 10**6}", adk_store_bucket],
+        [
+            sys.executable,
+            "-m",
+            "tests.services.large_artifact",
+            f"{size}",
+            adk_store_bucket,
+        ],
         cwd=ROOT,
         capture_output=True,
         text=True,

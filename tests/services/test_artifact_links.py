@@ -38,15 +38,19 @@ KEY = rsa.generate_private_key(public_exponent=65537, key_size=2048)
 EMAIL = "signer@project.iam.gserviceaccount.com"
 
 
-@pytest.fixture
-def with_key(artifacts: GcsArtifactService) -> GcsArtifactService:
-    """A service whose credentials have a key."""
+def signing_credentials() -> service_account.Credentials:
+    """Return credentials that have a key."""
     pem = KEY.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
     info = {"client_email": EMAIL, "private_key": pem.decode(), "token_uri": "https://token.invalid"}
-    credentials = service_account.Credentials.from_service_account_info(info)  # type: ignore[no-untyped-call]  # as below
-    return GcsArtifactService(artifacts.bucket_name, credentials=credentials)
+    return service_account.Credentials.from_service_account_info(info)  # type: ignore[no-untyped-call,no-any-return]  # as below
+
+
+@pytest.fixture
+def with_key(artifacts: GcsArtifactService) -> GcsArtifactService:
+    """A service whose credentials have a key."""
+    return GcsArtifactService(artifacts.bucket_name, credentials=signing_credentials())
 
 
 def get(url: str) -> str:

@@ -1,5 +1,6 @@
 """Count what operations take: RPCs, billed operations, requests. One more than agreed fails."""
 
+import asyncio
 import io
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -757,3 +758,30 @@ async def test_a_turn_is_two_writes_beside_its_appends(
     assert [one_write] * 3 == [cost(renewed), cost(ended), cost(begun_again)]
     assert [read_and_write] * 2 == [cost(enqueued), cost(asked)]
     assert ({"BatchGetDocuments": 1}, 1, 0, 0) == cost(looked)
+
+
+async def test_waiting_for_a_turn_is_a_read_for_each_change(
+    service: FirestoreSessionService, meter: FirestoreMeter, project: str
+) -> None:
+    """1 to find it busy, 1 as the stream opens, 1 for each append and the end; then 1 write, and no poll."""
+    held = await service.create_session(**WHO)
+    turns, waiting = Turns(service), Turns(FirestoreSessionService(project=project))
+    async with turns.hold(**WHO):
+        meter.take()
+        taking = asyncio.create_task(waiting.take(**WHO, wait_s=30))
+        opened = FirestoreFigures()
+        while opened.reads < 2:
+            await asyncio.sleep(0.01)
+            more = meter.take()
+            opened.rpcs += more.rpcs
+            opened.reads += more.reads
+        for number in range(3):
+            await service.append_event(held, event(f"{number}"))
+    taken = await taking
+    waited = meter.take()
+    await waiting._end(taken)
+    await waiting.sessions.close()
+
+    assert ({"BatchGetDocuments": 1, "Listen": 1}, 2) == (dict(opened.rpcs), opened.reads)
+    assert {"Commit": 3 + 1 + 1} == dict(waited.rpcs)
+    assert 3 + 1 >= waited.reads

@@ -21,6 +21,7 @@ from gcp_adk_store.templates.inputs import resolve_template
 from gcp_adk_store.templates.lint import lint_template
 from gcp_adk_store.templates.parsing import parse_state_template
 from gcp_adk_store.templates.state import TemplateSettings, inject_session_state
+from tests.support.lengths import at_length
 
 KEPT: Final = "a missing value behind several braces: ADK raises, here the placeholder stays unless strict"
 NOTED: Final = (
@@ -29,7 +30,7 @@ NOTED: Final = (
 TYPED: Final = "a missing value: ADK raises KeyError, here it is its kind TemplateKeyError, which says more"
 NO_SERVICE: Final = "no artifact service: ADK raises ValueError, here it is its kind InvalidInputError"
 
-RANDOM = settings(deadline=None, print_blob=True, max_examples=400)
+RANDOM = settings(deadline=None, print_blob=True, max_examples=at_length(150, 400))
 
 STATE: Final[dict[str, Any]] = {
     "a": "A",

@@ -21,11 +21,12 @@ from gcp_adk_store.ports.objects import Objects, Uploads
 from gcp_adk_store.ports.refusals import RefusedError
 from gcp_adk_store.settings import ArtifactLimits
 from tests.local.objects.conftest import kept_at
+from tests.support.lengths import at_length
 
 T = TypeVar("T")
 
 BOUNDS = settings(
-    max_examples=20,
+    max_examples=at_length(8, 20),
     stateful_step_count=40,
     deadline=None,
     derandomize=True,

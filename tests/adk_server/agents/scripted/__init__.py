@@ -1,0 +1,1 @@
+"""An agent whose model does what a test tells it to."""

@@ -1,0 +1,51 @@
+"""The chat with history that the example's page shows."""
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.adk_server.chromium import shown_on
+from tests.adk_server.conftest import ROOT
+from tests.adk_server.process import READY_S, Server
+
+PICTURE = ROOT / "tests/artifacts/chat.png"
+SESSIONS = "/apps/notes/users/ada/sessions"
+STORE = f"/store{SESSIONS}"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """The example, as its first lines start it, after one turn of a session with a title."""
+    folder = tmp_path_factory.mktemp("chat")
+    environ = os.environ | {"ADK_STORE_LOCAL": f"{folder}/store", "PORT": "0", "PYTHONPATH": str(ROOT)}
+    command = (sys.executable, "-m", "examples.chat.main")
+    with Server(command, environ=environ, cwd=folder, log=folder / "log") as server:
+        with httpx.Client(base_url=server.url, timeout=READY_S) as client:
+            client.post(f"{SESSIONS}/s1", json={}).raise_for_status()
+            asked = {"role": "user", "parts": [{"text": "<b>buy</b> milk"}]}
+            turn = {"appName": "notes", "userId": "ada", "sessionId": "s1", "newMessage": asked}
+            client.post("/run", json=turn).raise_for_status()
+            client.patch(f"{STORE}/s1", json={"title": "Shopping"}).raise_for_status()
+        yield server
+
+
+@pytest.mark.processes
+def test_the_page_shows_a_session_with_its_history(server: Server, chromium: str, tmp_path: Path) -> None:
+    """Title and last message in the list, messages as text; a picture is kept in tests/artifacts."""
+    PICTURE.unlink(missing_ok=True)
+    text = shown_on(f"{server.url}/chat/?still#s1", chromium=chromium, screenshot=PICTURE, profile=tmp_path)
+
+    assert "Shopping Noted. 1 in all." in text
+    assert "Edit <b>buy</b> milk" in text
+    assert text.index("milk") < text.rindex("Noted. 1 in all.")
+    assert PICTURE.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.processes
+def test_other_users_are_not_let_in(server: Server) -> None:
+    """By the hook of the example."""
+    assert 403 == httpx.get(f"{server.url}/store/apps/notes/users/eve/sessions", timeout=READY_S).status_code

@@ -1,0 +1,261 @@
+"""The routes for applications do what the store does, for those who may."""
+
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import pytest
+from fastapi import FastAPI, HTTPException, Request
+from google.adk.events import Event, EventActions
+from google.genai import types
+
+from gcp_adk_store import GcsArtifactService, Store
+from gcp_adk_store.adk_server import add_store_routes
+from tests.services.test_artifact_links import signing_credentials
+
+APP = "notes"
+ADA = f"/store/apps/{APP}/users/ada"
+SESSION = f"{ADA}/sessions/s1"
+WHO: dict[str, Any] = {"app_name": APP, "user_id": "ada", "session_id": "s1"}
+
+
+def authorize(request: Request, app_name: str, user_id: str) -> bool:
+    """Let users see what is theirs; administrators see all."""
+    if "x-user" not in request.headers:
+        raise HTTPException(401)
+    return app_name == APP and request.headers["x-user"] in (user_id, "admin")
+
+
+@pytest.fixture
+async def store() -> AsyncIterator[Store]:
+    """A store with one session of three turns."""
+    async with Store.local(":memory:") as store:
+        session = await store.sessions.create_session(**WHO, state={"topic": "none"})
+        for turn in range(3):
+            for author, words in (("user", f"question {turn}"), ("agent", f"answer {turn}")):
+                await store.sessions.append_event(session, event(turn, author, words))
+        yield store
+
+
+def event(turn: int, author: str, words: str) -> Event:
+    """Return an event of a turn, which changes a key of state."""
+    content = types.Content(role="user" if author == "user" else "model", parts=[types.Part(text=words)])
+    actions = EventActions(state_delta={"topic": words})
+    return Event(
+        id=f"{author}-{turn}", invocation_id=f"turn-{turn}", author=author, content=content, actions=actions
+    )
+
+
+@pytest.fixture
+def app(store: Store) -> FastAPI:
+    """An app with the routes."""
+    app = FastAPI()
+    add_store_routes(app, authorize=authorize, store=store)
+    return app
+
+
+@pytest.fixture
+async def client(app: FastAPI) -> AsyncIterator[httpx.AsyncClient]:
+    """A client of the user whose sessions they are."""
+    transport = httpx.ASGITransport(app, raise_app_exceptions=False)
+    async with httpx.AsyncClient(
+        transport=transport, base_url="http://app", headers={"x-user": "ada"}
+    ) as client:
+        yield client
+
+
+def texts(events: list[dict[str, Any]]) -> list[str]:
+    """Return the texts of events of a page."""
+    return [each["event"]["content"]["parts"][0]["text"] for each in events]
+
+
+async def test_sessions_are_listed_by_pages(client: httpx.AsyncClient, store: Store) -> None:
+    """With titles, labels and the last message; filtered by labels and time."""
+    other = await store.sessions.create_session(app_name=APP, user_id="ada", session_id="s2")
+    await store.sessions.append_event(other, event(9, "user", "later"))
+    await client.patch(SESSION, json={"title": "Invoices", "labels": {"team": "a", "kind": "x"}})
+    first = (await client.get(f"{ADA}/sessions", params={"limit": 1})).json()
+    second = (await client.get(f"{ADA}/sessions", params={"limit": 1, "cursor": first["next_cursor"]})).json()
+    labelled = (await client.get(f"{ADA}/sessions", params={"label": ["team=a", "kind=x"]})).json()
+    after = second["sessions"][0]["last_update_time"]
+    newer = (await client.get(f"{ADA}/sessions", params={"updated_after": after})).json()
+
+    assert ["s2", "s1"] == [page["sessions"][0]["session_id"] for page in (first, second)]
+    (info,) = labelled["sessions"]
+    assert ("Invoices", {"kind": "x", "team": "a"}, 6, 3, "answer 2") == tuple(
+        info[name] for name in ("title", "labels", "events", "turns", "last_text")
+    )
+    assert ["s2"] == [each["session_id"] for each in newer["sessions"]]
+
+
+async def test_events_are_listed_in_both_directions(client: httpx.AsyncClient) -> None:
+    """A page goes on where the one before ended, and the last one has no successor."""
+    newest = (await client.get(f"{SESSION}/events", params={"limit": 4, "direction": "backward"})).json()
+    rest = (
+        await client.get(
+            f"{SESSION}/events",
+            params={"limit": 4, "direction": "backward", "cursor": newest["next_cursor"]},
+        )
+    ).json()
+    oldest = (await client.get(f"{SESSION}/events", params={"limit": 1})).json()
+
+    assert ["answer 2", "question 2", "answer 1", "question 1"] == texts(newest["events"])
+    assert ["answer 0", "question 0"] == texts(rest["events"])
+    assert rest["next_cursor"] is None
+    assert ["question 0"] == texts(oldest["events"])
+    assert "turn-0" == oldest["events"][0]["event"]["invocationId"]
+
+
+async def test_a_fork_and_a_restore_go_back_to_a_point(client: httpx.AsyncClient, store: Store) -> None:
+    """Before a message that the user edits, after an event, by position or by time."""
+    before = {"before_invocation": "turn-1"}
+    fork = await client.post(f"{SESSION}/fork", json={"at": before, "to_session_id": "f"})
+    whole = await client.post(f"{SESSION}/fork")
+    restored = await client.post(
+        f"{SESSION}/restore", json={"at": {"after_event": "agent-0"}, "keep_as": "kept"}
+    )
+    kept = await store.sessions.get_session(app_name=APP, user_id="ada", session_id="kept")
+    session = await store.sessions.get_session(**WHO)
+
+    assert (201, "f", 2) == (fork.status_code, fork.json()["session_id"], fork.json()["events"])
+    assert {"app_name": APP, "user_id": "ada", "session_id": "s1", "position": 2} == fork.json()["origin"]
+    assert 6 == whole.json()["events"]
+    assert (200, 2) == (restored.status_code, restored.json()["events"])
+    assert kept is not None
+    assert session is not None
+    assert (6, 2, "answer 0") == (len(kept.events), len(session.events), session.state["topic"])
+
+
+async def test_usage_is_told_by_turn(client: httpx.AsyncClient) -> None:
+    """As get_session_usage has it."""
+    usage = (await client.get(f"{SESSION}/usage")).json()
+
+    assert ["turn-0", "turn-1", "turn-2"] == [turn["invocation_id"] for turn in usage["turns"]]
+    assert 6 == usage["events"]
+
+
+async def test_a_session_is_deleted_with_its_artifacts(client: httpx.AsyncClient, store: Store) -> None:
+    """Twice does no harm."""
+    await store.artifacts.save_artifact(**WHO, filename="report", artifact=types.Part(text="x"))
+    names = (await client.get(f"{SESSION}/artifacts")).json()
+    versions = (await client.get(f"{SESSION}/artifacts/versions", params={"filename": "report"})).json()
+    deleted = [(await client.delete(SESSION)).status_code for _ in range(2)]
+    left = await store.artifacts.list_artifact_keys(**WHO)
+
+    assert (["report"], [0]) == (names, [each["version"] for each in versions])
+    assert ([204, 204], []) == (deleted, left)
+    assert 404 == (await client.get(SESSION)).status_code
+
+
+@pytest.mark.emulators
+async def test_a_browser_uploads_and_downloads_by_links(store: Store, adk_store_bucket: str) -> None:
+    """Past the server; what it uploads becomes a version once."""
+    artifacts = GcsArtifactService(adk_store_bucket, credentials=signing_credentials())
+    app = FastAPI()
+    add_store_routes(app, authorize=authorize, store=Store(sessions=store.sessions, artifacts=artifacts))
+    transport = httpx.ASGITransport(app)
+    headers = {"x-user": "ada"}
+    async with (
+        httpx.AsyncClient(transport=transport, base_url="http://app", headers=headers) as client,
+        httpx.AsyncClient() as browser,
+    ):
+        asked = {"filename": "photo.png", "mime_type": "image/png"}
+        upload = (await client.post(f"{SESSION}/uploads", json=asked)).json()
+        put = await browser.put(upload["url"], content=b"pixels", headers=upload["headers"])
+        finish = f"{SESSION}/uploads/{upload['upload_id']}"
+        versions = [(await client.post(finish, json={"filename": "photo.png"})).json() for _ in range(2)]
+        link = (await client.get(f"{SESSION}/artifacts/link", params={"filename": "photo.png"})).json()
+        missing = await client.get(f"{SESSION}/artifacts/link", params={"filename": "none"})
+        shown = await browser.get(link["url"])
+
+    assert 200 == put.status_code
+    assert [{"version": 0}] * 2 == versions
+    assert b"pixels" == shown.content
+    assert 404 == missing.status_code
+
+
+async def test_a_user_is_erased_with_a_receipt(client: httpx.AsyncClient, store: Store) -> None:
+    """A dry run counts, and removes nothing."""
+    streams = [(await client.delete(ADA, params=params)).text for params in ({"dry_run": True}, {})]
+    told = [
+        [json.loads(line.partition(": ")[2]) for line in stream.splitlines() if line.startswith("data")]
+        for stream in streams
+    ]
+
+    assert all("event: receipt" in stream for stream in streams)
+    assert [True, False] == [each[-1]["is_dry_run"] for each in told]
+    assert all(1 == each[-1]["erased"]["sessions"]["count"] for each in told)
+    assert await store.sessions.get_session(**WHO) is None
+
+
+def described(app: FastAPI) -> dict[tuple[str, str], dict[str, Any]]:
+    """Return what OpenAPI has of the routes, by method and path."""
+    return {
+        (method.upper(), path.format(app_name=APP, user_id="ada", session_id="s1", upload_id="0" * 32)): told
+        for path, methods in app.openapi()["paths"].items()
+        for method, told in methods.items()
+    }
+
+
+async def test_each_route_asks_who_may(app: FastAPI, client: httpx.AsyncClient, store: Store) -> None:
+    """Before anything else, and nothing happens for others."""
+    before = await store.sessions.get_session(**WHO)
+    routes = [*described(app), ("GET", f"{SESSION}/follow")]  # an event stream is not in OpenAPI
+    refused = [await client.request(method, path, headers={"x-user": "eve"}) for method, path in routes]
+    unknown = [await client.request(method, path, headers={"x-user": ""}) for method, path in routes]
+    for_another = await client.post(f"{SESSION}/fork", json={"to_user_id": "eve"})
+
+    assert 15 == len(routes)
+    assert {403} == {each.status_code for each in (*refused, *unknown, for_another)}
+    assert before == await store.sessions.get_session(**WHO)
+
+
+async def test_an_administrator_hands_a_session_to_another_user(client: httpx.AsyncClient) -> None:
+    """As after a guest logged in."""
+    fork = await client.post(f"{SESSION}/fork", json={"to_user_id": "eve"}, headers={"x-user": "admin"})
+
+    assert (201, "eve") == (fork.status_code, fork.json()["user_id"])
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "given", "status"),
+    [
+        ("GET", f"{ADA}/sessions?limit=0", None, 422),
+        ("GET", f"{ADA}/sessions?limit=201", None, 422),
+        ("GET", f"{ADA}/sessions?label=x", None, 400),
+        ("GET", f"{ADA}/sessions?cursor=x", None, 400),
+        ("GET", f"{SESSION}/events?cursor=x", None, 400),
+        ("GET", f"{SESSION}/events?direction=up", None, 422),
+        ("GET", f"{ADA}/sessions/none/events", None, 404),
+        ("GET", f"{ADA}/sessions/none", None, 404),
+        ("GET", f"{ADA}/sessions/none/usage", None, 404),
+        ("PATCH", SESSION, {"title": "two\nlines"}, 400),
+        ("PATCH", SESSION, {"other": 1}, 422),
+        ("POST", f"{SESSION}/fork", {"at": {}}, 422),
+        ("POST", f"{SESSION}/fork", {"at": {"position": 1, "after_event": "x"}}, 422),
+        ("POST", f"{SESSION}/fork", {"at": {"position": -1}}, 422),
+        ("POST", f"{SESSION}/fork", {"at": {"as_of": "2026-01-01T00:00:00"}}, 400),
+        ("POST", f"{SESSION}/fork", {"to_session_id": "s1"}, 409),
+        ("POST", f"{SESSION}/restore", {"at": {"after_event": "none"}}, 404),
+        ("POST", f"{SESSION}/restore", {}, 422),
+        ("POST", f"{SESSION}/uploads", {"filename": "x"}, 400),
+        ("POST", f"{SESSION}/uploads/x", {"filename": "x"}, 400),
+        ("POST", f"{SESSION}/uploads/{'0' * 32}", {"filename": "x"}, 404),
+        ("GET", f"{SESSION}/artifacts/link?filename=x", None, 404),
+    ],
+)
+async def test_what_cannot_be_is_told_by_its_status(
+    client: httpx.AsyncClient, method: str, path: str, given: Any, status: int
+) -> None:
+    """What the client can mend; nothing of it is an error of the server."""
+    assert status == (await client.request(method, path, json=given)).status_code
+
+
+def test_the_routes_are_described(app: FastAPI) -> None:
+    """Each with a sentence, and under one heading beside ADK's own."""
+    routes = described(app)
+
+    assert 14 == len(routes)
+    assert all(told["description"] for told in routes.values())
+    assert {"store"} == {tag for told in routes.values() for tag in told["tags"]}
