@@ -3,8 +3,9 @@
 PYTHON ?= python3
 SETUP := @$(PYTHON) -m setup
 BIN := .venv/bin
-# For the two cores of a small CI machine: tests often wait for an emulator, a process or a deadline.
-WORKERS ?= 3
+# Two workers: what a small CI machine has cores for. Three where tests wait for emulators and processes.
+WORKERS ?= 2
+WAITING ?= 3
 # What uses tests/support/lengths.py.
 LONG := $(shell grep -rl 'lengths import at_length' tests --include='test_*.py') tests/faults/test_every_step.py tests/faults/test_every_local_step.py
 PYTEST := -m pytest -q -n $(WORKERS)
@@ -13,7 +14,7 @@ export PYTHONDONTWRITEBYTECODE :=
 
 # One after the other, as they are listed, however many jobs make is given.
 .NOTPARALLEL:
-.PHONY: demo test quick test-core ready unit long test-oldest bare-machine check lint format bench bench-local bench-memory bench-sandbox bench-templates chaos emulators python clean
+.PHONY: demo test quick test-core ready unit long test-oldest bare-machine check lint format bench bench-local bench-memory bench-sandbox bench-templates chaos turns emulators python clean
 .DEFAULT_GOAL := test
 
 # The main job: a real agent on a local store, then a second process that goes on where it stopped. With CLOUD=1
@@ -26,7 +27,7 @@ demo:
 # a file, and so makes what they share once; in the order of their names, since by their numbers of tests the
 # longest, which have few, would come last.
 test: ready lint unit
-	$(BIN)/python $(PYTEST) --dist loadfile --no-loadscope-reorder --ignore=tests/unit tests
+	$(BIN)/python $(PYTEST) -n $(WAITING) --dist loadfile --no-loadscope-reorder --ignore=tests/unit tests
 
 # Installs all that the tests need, and runs nothing.
 ready:
@@ -102,6 +103,11 @@ SECONDS ?= 60
 chaos:
 	$(SETUP) $(if $(LOCAL),python,emulators)
 	$(BIN)/python -m tests.chaos --seconds $(SECONDS) $(if $(SEED),--seed $(SEED)) $(if $(LOCAL),--local)
+
+# Processes that send messages to one session, while one that holds its turn is stopped and another is killed.
+turns:
+	$(SETUP) emulators
+	$(BIN)/python -m tests.turns.show $(OPTIONS)
 
 # Both emulators in the foreground, for work by hand; Ctrl-C ends them.
 emulators:

@@ -14,7 +14,7 @@ import time
 import uuid
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import uvloop
@@ -40,6 +40,7 @@ from gcp_adk_store.testing.emulators import firestore_emulator, storage_emulator
 from gcp_adk_store.testing.firestore_meter import FirestoreMeter
 
 _STALL_ROUNDS = 3
+_FAR_MS = 20.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,8 +58,8 @@ class Run:
 
 
 @asynccontextmanager
-async def _lines(place: Place, delays: Sequence[str]) -> AsyncIterator[tuple[list[Line], Line]]:
-    """Open a line for each delay, and one with meters."""
+async def _lines(place: Place, delays: Sequence[str]) -> AsyncIterator[tuple[list[Line], Line, Line]]:
+    """Open a line for each delay, one with meters, and one with the same meters 20 ms away."""
     async with AsyncExitStack() as stack:
         plain = await stack.enter_async_context(open_line(place, local=local_services))
         lines = [plain]
@@ -77,7 +78,12 @@ async def _lines(place: Place, delays: Sequence[str]) -> AsyncIterator[tuple[lis
         metered = line_place(
             place, firestore=meters.firestore.address, storage=place.storage.rpartition("/")[2]
         )
-        yield lines, await stack.enter_async_context(open_line(metered, meters=meters))
+        far = replace(metered, firestore=stack.enter_context(slow_line(metered.firestore, _FAR_MS)))
+        yield (
+            lines,
+            await stack.enter_async_context(open_line(metered, meters=meters)),
+            await stack.enter_async_context(open_line(far, delay_ms=_FAR_MS, meters=meters)),
+        )
 
 
 async def _wake(stock: Stock, *, appends: int) -> None:
@@ -115,7 +121,7 @@ async def _profile(run: Run, place: Place) -> list[Profile]:
 
 async def _measure(run: Run, place: Place, progress: Progress) -> list[Figure]:
     found: list[Figure] = []
-    async with _lines(place, run.rtt) as (lines, metered):
+    async with _lines(place, run.rtt) as (lines, near, far):
         stock = Stock(lines[0])
         chosen = _scenarios(run, stock)
         task = progress.add_task("waking the emulators", total=len(chosen))
@@ -127,6 +133,7 @@ async def _measure(run: Run, place: Place, progress: Progress) -> list[Figure]:
             if scenario.timed:
                 await _time(run, scenario, lines, figures)
             if scenario.counted:
+                metered = far if scenario.counted_far else near
                 for subject, step in (await _begin(scenario, metered)).items():
                     assert metered.meters is not None
                     figures[subject].counted = await count(step, metered.meters)

@@ -74,6 +74,8 @@ class Line:
     delay_ms: float
     meters: Meters | None
     sessions: FirestoreSessionService
+    turn_sessions: FirestoreSessionService
+    """Ours, with ``durability="turn"``."""
     adk_sessions: AdkFirestoreSessionService
     local: dict[str, BaseSessionService]
     """Services that use no network, by subject; on the line without delay alone."""
@@ -104,6 +106,7 @@ async def open_line(
         delay_ms=delay_ms,
         meters=meters,
         sessions=FirestoreSessionService(project=project),
+        turn_sessions=FirestoreSessionService(project=project, durability="turn"),
         adk_sessions=AdkFirestoreSessionService(client=AsyncClient(project=place.adk_project)),
         local={} if local is None else local(place.folder),
         documents=open_documents(
@@ -127,6 +130,7 @@ async def open_line(
         yield line
     finally:
         await line.sessions.close()
+        await line.turn_sessions.close()
         await line.artifacts.close()
         await line.documents.close()
         for service in line.local.values():
@@ -151,6 +155,7 @@ async def _connect(line: Line) -> None:
     """Let every client find its address and open its connection, so that no measured call does."""
     nobody: dict[str, Any] = {"app_name": "none", "user_id": "none", "session_id": "none"}
     await line.sessions.get_session(**nobody)
+    await line.turn_sessions.get_session(**nobody)
     await line.adk_sessions.get_session(**nobody)
     await FirestoreSessionService(client=line.client).get_session(**nobody)
     await line.documents.get(["none/none"])

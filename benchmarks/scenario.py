@@ -39,3 +39,5 @@ class Scenario:
     """Whether memory is measured."""
     timed: bool = True
     counted: bool = True
+    counted_far: bool = False
+    """Whether it is counted 20 ms away: how much goes in one commit depends on how long a commit takes."""

@@ -100,6 +100,7 @@ def session_scenarios(stock: Stock, sizes: Sizes) -> Iterable[Scenario]:
     for name, delta in _DELTAS.items():
         yield _append(f"append, {name}", delta, stock.new_session)
     yield _turn(stock)
+    yield _turn_by_choice(stock)
     for events in sizes.histories:
         for cold in (False, True):
             for last in (None, 20):
@@ -248,16 +249,37 @@ def _at_state(stock: Stock, values: int) -> Callable[[str], Awaitable[Session]]:
 
 def _turn(stock: Stock) -> Scenario:
     async def make(on: On) -> Step:
-        speaking = runner(on.service, app=APP, calls=2)
-        session = ""
-
-        async def before() -> None:
-            nonlocal session
-            session = (await stock.new_session(on.subject)).id
-
-        return Step(lambda: take_turn(speaking, user=USER, session=session), before)
+        return _turns(on, stock)
 
     return Scenario(name="turn of 6 events", subjects=_of(_ALL, make), share=0.2)
+
+
+def _turn_by_choice(stock: Stock) -> Scenario:
+    """Take the same turn, ours with commits behind its appends; at its end all of it is stored."""
+
+    async def begin(line: Line) -> Step:
+        return _turns(On(line, OURS, line.turn_sessions), stock)
+
+    async def make(on: On) -> Step:
+        return _turns(on, stock)
+
+    return Scenario(
+        name='turn of 6 events, durability="turn"',
+        subjects={OURS: begin, **_of((ADKS,), make)},
+        share=0.2,
+        counted_far=True,
+    )
+
+
+def _turns(on: On, stock: Stock) -> Step:
+    speaking = runner(on.service, app=APP, calls=2)
+    session = ""
+
+    async def before() -> None:
+        nonlocal session
+        session = (await stock.new_session(on.subject)).id
+
+    return Step(lambda: take_turn(speaking, user=USER, session=session), before)
 
 
 def _get(stock: Stock, events: int, *, cold: bool, last: int | None) -> Scenario:
@@ -353,7 +375,7 @@ def _throughput(stock: Stock, sizes: Sizes) -> Scenario:
 
         return Step(work, before)
 
-    async def commits(line: Line) -> Step:
+    async def commits(line: Line) -> Step | None:
         async def work() -> None:
             todo = iter(range(appends))
 
@@ -364,7 +386,7 @@ def _throughput(stock: Stock, sizes: Sizes) -> Scenario:
 
             await asyncio.gather(*(some() for _ in range(sizes.sessions)))
 
-        return Step(work)
+        return None if line.meters else Step(work)
 
     return Scenario(
         name=f"{sizes.sessions} sessions x {sizes.tasks} tasks, an append",
@@ -372,7 +394,6 @@ def _throughput(stock: Stock, sizes: Sizes) -> Scenario:
         share=0.005,
         at_least=1,
         operations=appends,
-        counted=False,
     )
 
 

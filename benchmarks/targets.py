@@ -12,6 +12,8 @@ _STALL_MS: Final = 20.0
 _FLAT: Final = 1.15
 _FORK_AT_MOST: Final = 12
 _RESTORE_AT_MOST: Final = 3
+_TURN_AT_MOST: Final = 3
+_GROUPED: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,10 +85,12 @@ def _appends(figures: Figures) -> Iterable[Target]:
     wide = figures.scenario(r"^\d+ sessions x")
     yield _faster(
         f"throughput, {wide.partition(',')[0] or '64 sessions x 32 tasks'}",
-        4,
+        _GROUPED,
         figures.ms(wide, ADKS),
         figures.ms(wide),
     )
+    turn = 'turn of 6 events, durability="turn"'
+    yield _faster(f"{turn}, 20 ms", 4, figures.ms(turn, ADKS, "20"), figures.ms(turn, OURS, "20"))
 
 
 def _reads(figures: Figures) -> Iterable[Target]:
@@ -104,6 +108,15 @@ def _bills(figures: Figures) -> Iterable[Target]:
     ours, theirs = (figures.counted(name, subject) or Counted() for subject in (OURS, ADKS))
     yield _faster(f"{shown}, billed reads", 30, theirs.reads or None, ours.reads, word="fewer")
     yield _faster(f"{shown}, billed writes", 1.8, theirs.writes or None, ours.writes, word="fewer")
+    wide = figures.scenario(r"^\d+ sessions x")
+    ours, theirs = (figures.counted(wide, subject) or Counted() for subject in (OURS, ADKS))
+    shown = wide or "64 sessions x 32 tasks, an append"
+    yield _faster(f"{shown}, billed writes", _GROUPED, theirs.writes or None, ours.writes, word="fewer")
+    name = 'turn of 6 events, durability="turn"'
+    counted = figures.counted(name)
+    commits = None if counted is None else counted.rpcs["Commit"]
+    reached = None if commits is None else commits <= _TURN_AT_MOST
+    yield Target(f"{name}: commits", f"<= {_TURN_AT_MOST}", "" if commits is None else f"{commits}", reached)
 
 
 def _points(figures: Figures) -> Iterable[Target]:

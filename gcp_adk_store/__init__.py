@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         AccessDeniedError,
         ArtifactConflictError,
         CredentialsError,
+        EmbedderError,
         ForkedProcessError,
         InitialStateUnknownError,
         InvalidInputError,
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
         UploadMissingError,
     )
     from gcp_adk_store.fsck.faults import Fault
+    from gcp_adk_store.memory.embedders import FunctionEmbedder, GenaiEmbedder
+    from gcp_adk_store.memory.reindexing import ReindexedMemories
     from gcp_adk_store.memory.searches import FoundMemory, MemoryPage
     from gcp_adk_store.memory.service import FirestoreMemoryService
     from gcp_adk_store.model.erasures import Erased, ErasureProgress, ErasureReceipt, Recovery
@@ -64,6 +67,7 @@ __all__ = [
     "ArtifactReader",
     "CloudLoggingFormatter",
     "CredentialsError",
+    "EmbedderError",
     "Erased",
     "ErasureProgress",
     "ErasureReceipt",
@@ -72,9 +76,11 @@ __all__ = [
     "FirestoreSessionService",
     "ForkedProcessError",
     "FoundMemory",
+    "FunctionEmbedder",
     "Garbage",
     "GarbageKind",
     "GcsArtifactService",
+    "GenaiEmbedder",
     "HistoryBreak",
     "HistoryProof",
     "InitialStateUnknownError",
@@ -92,6 +98,7 @@ __all__ = [
     "PromptTemplateError",
     "PruneReport",
     "Recovery",
+    "ReindexedMemories",
     "SessionBusyError",
     "SessionConflictError",
     "SessionEvent",
@@ -141,6 +148,8 @@ __getattr__ = importer(
         "artifacts.methods": ("StoredArtifactVersion",),
         "cloud.auth.credentials": ("StoreCredentials",),
         "fsck.faults": ("Fault",),
+        "memory.embedders": ("FunctionEmbedder", "GenaiEmbedder"),
+        "memory.reindexing": ("ReindexedMemories",),
         "memory.searches": ("FoundMemory", "MemoryPage"),
         "memory.service": ("FirestoreMemoryService",),
         "model.retention": ("PruneReport",),

@@ -17,6 +17,7 @@
     ├── PromptTemplateError      give the inputs that it names
     ├── TemplateKeyError         set the state key or artifact, or make it optional; is a KeyError
     ├── UploadMissingError       put the file first, then finalize again
+    ├── EmbedderError            correct the embedder, or call again once it works
     ├── UnavailableError         try again later; nothing was written
     │   └── OverloadedError      slow down, or raise the limit that it names; nothing was sent
     ├── OutcomeUnknownError      read before you repeat; it may have been written
@@ -182,6 +183,10 @@ class TemplateKeyError(StoreError, KeyError):
 
 class UploadMissingError(StoreError):
     """An upload is to be finalized before its file arrived; nothing was saved."""
+
+
+class EmbedderError(StoreError):
+    """The embedder of memories failed, or answered with other vectors than it must; nothing was written."""
 
 
 class UnavailableError(StoreError):

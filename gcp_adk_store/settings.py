@@ -213,6 +213,8 @@ class MemoryLimits:
     """Memories of one user: each process that searches them holds all, some 250 MB of them."""
     cache_bytes: int = 128 * 1024 * 1024
     """Memory for the memories of users and the indexes over them; 10,000 memories take about 25 MB."""
+    embed_timeout_s: float = 10.0
+    """Seconds of one call of an embedder; after that, memories are stored, and searched, without vectors."""
     deadlines_s: Mapping[str, float] = field(default_factory=dict, hash=False)
     """Deadlines of whole operations by the method's name, as ``{"search_memory": 2}``; none by default."""
     max_in_flight: int = 64
@@ -221,7 +223,8 @@ class MemoryLimits:
     """Operations that may wait for a permit, each 30 seconds at most; one more is an OverloadedError."""
 
     def __post_init__(self) -> None:
-        _require_sizes(self, at_least_one=("max_results", "max_memories", "max_in_flight"), above_zero=())
+        counts = ("max_results", "max_memories", "max_in_flight")
+        _require_sizes(self, at_least_one=counts, above_zero=("embed_timeout_s",))
 
 
 class SessionOptions(TypedDict, total=False):
@@ -258,6 +261,10 @@ class StoreOptions(TypedDict, total=False):
     memory_limits: MemoryLimits | None
     memory_ttl_seconds: float | None
     """Seconds after its time at which a memory ends; ``None`` (default) keeps memories for good."""
+    embedder: Any
+    """Makes vectors of memories and queries, so that searches find other words of the same meaning, too: a
+    ``GenaiEmbedder``, a ``FunctionEmbedder``, or another object with their attributes; ``None`` (default)
+    ranks by words alone."""
     index_on_append: bool
     """Whether what the session service appends becomes a memory of its user, beside the append."""
     extract: Callable[[Sequence[Any]], Any] | None

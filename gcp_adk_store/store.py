@@ -248,6 +248,7 @@ class Store(StoreMethods, OfOneProcess, Closing):
             self._sessions.storage,
             limits=self._options.get("memory_limits"),
             default_ttl_seconds=self._options.get("memory_ttl_seconds"),
+            embedder=self._options.get("embedder"),
         )
 
     @cached_property

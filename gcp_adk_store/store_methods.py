@@ -241,8 +241,9 @@ class StoreMethods:
             dry_run: Only count; the receipt has no subject.
             task_owner: Also erase the A2A tasks and push notification configs of this owner, as the owner
                 resolver names them.
-            quiet_s: Seconds from the begin of the call to the begin of the last pass at least, so that it
-                finds what writers stored that were under way; an hour at most.
+            quiet_s: Seconds to wait after each pass, an hour at most. With the longest deadline of the
+                writers, the last pass finds what they stored that were under way; with less, a session that
+                is created meanwhile may stay, and lack its large content.
 
         Yields:
             :class:`~gcp_adk_store.ErasureProgress`, and at last the
@@ -252,6 +253,7 @@ class StoreMethods:
             UnavailableError: others still write what is the user's, after 20 passes; or the service refuses.
                 Something may be erased: call it again.
             OutcomeUnknownError: not answered; call it again.
+            StoredDataError: the user has payloads in a bucket, and the store was opened without it.
             InvalidInputError: an id or *quiet_s* is invalid; nothing was erased.
         """
         erasure = UserErasure(self._sessions, self._artifacts, self._recovery)

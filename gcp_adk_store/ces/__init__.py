@@ -9,6 +9,9 @@ if TYPE_CHECKING:
     from gcp_adk_store.ces.apps.layout import AgentApp, read_app
     from gcp_adk_store.ces.apps.lint import lint_app
     from gcp_adk_store.ces.apps.loading import load_code, load_tools
+    from gcp_adk_store.ces.conversation.agent import AppAgent
+    from gcp_adk_store.ces.conversation.conversation import Conversation, ConversationTurn, ToolUse
+    from gcp_adk_store.ces.conversation.models import RecordingModel, ReplayedModel, ScriptedModel
     from gcp_adk_store.ces.host.keys import SessionKey, SessionKeyLike
     from gcp_adk_store.ces.host.results import Call, CallbackRun, RunFailure, ToolRun
     from gcp_adk_store.ces.host.runtime import PythonRuntime
@@ -20,9 +23,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AgentApp",
+    "AppAgent",
     "Call",
     "CallbackRun",
     "CodeFile",
+    "Conversation",
+    "ConversationTurn",
     "FakeTools",
     "Finding",
     "HttpPolicy",
@@ -32,12 +38,16 @@ __all__ = [
     "OpenApiTool",
     "PythonRuntime",
     "PythonTool",
+    "RecordingModel",
+    "ReplayedModel",
     "RunFailure",
     "RuntimeSettings",
+    "ScriptedModel",
     "SessionKey",
     "SessionKeyLike",
     "Tool",
     "ToolRun",
+    "ToolUse",
     "lint_app",
     "load_code",
     "load_tools",
@@ -51,6 +61,9 @@ __getattr__ = importer(
         "apps.layout": ("AgentApp", "read_app"),
         "apps.lint": ("lint_app",),
         "apps.loading": ("load_code", "load_tools"),
+        "conversation.agent": ("AppAgent",),
+        "conversation.conversation": ("Conversation", "ConversationTurn", "ToolUse"),
+        "conversation.models": ("RecordingModel", "ReplayedModel", "ScriptedModel"),
         "host.keys": ("SessionKey", "SessionKeyLike"),
         "host.results": ("Call", "CallbackRun", "RunFailure", "ToolRun"),
         "host.runtime": ("PythonRuntime",),

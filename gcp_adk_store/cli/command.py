@@ -22,6 +22,8 @@ _PARTS: Final = (
     "fsck",
     "gc",
     "import",
+    "inspect",
+    "memory",
     "prune",
     "sessions",
     "template",

@@ -51,6 +51,13 @@ def _number(option: str, **attributes: Any) -> Callable[[Command], Command]:
 @_number("--sessions-per-day", help="New sessions; by default computed from the turns and the history.")
 @_number("--retention-days", default=30, help="Days until sessions and artifacts are deleted.")
 @_number("--cold-share", default=1, help="Share of turns whose process has not cached the session; 1: all.")
+@_number("--memories", default=0, whole=True, help="Memories that a user has.")
+@_number("--memories-per-turn", default=0, whole=True, help="Memories that a turn adds.")
+@_number("--searches-per-turn", default=0, help="Searches of memories in a turn.")
+@_number("--memory-bytes", default=500, whole=True, help="Bytes of a memory as it is stored.")
+@_number("--vector-dimensions", default=0, whole=True, help="Numbers in a memory's vector; 0: no embedder.")
+@_number("--query-words", default=5, whole=True, help="Words of a query, which ADK's service asks for.")
+@_number("--word-matches", default=10, help="Memories with one such word, which ADK's service reads.")
 @click.option("--free-tier", is_flag=True, help="Subtract the free quota of a database and an account.")
 @click.option(
     "--prices",

@@ -24,7 +24,7 @@ from gcp_adk_store.model.erasures import MAX_QUIET_S, ErasureReceipt
     type=click.FloatRange(0, MAX_QUIET_S),
     default=0.0,
     show_default=True,
-    help="Look again this long after the begin, for writers that are under way.",
+    help="Wait so long after each pass, for writers that are under way.",
 )
 @deletion_options
 @json_option

@@ -106,13 +106,14 @@ def described(settings: StoreSettings) -> dict[str, Any]:
 
 @asynccontextmanager
 async def open_store(
-    place: Mapping[str, str | None], *, needs_project: bool = True
+    place: Mapping[str, str | None], *, needs_project: bool = True, reads_once: bool = True
 ) -> AsyncIterator[OpenStore]:
     """Open the store that options and environment name: every command's store is chosen here.
 
     Args:
         place: The options of :func:`place_options`.
         needs_project: Whether a project must be named; a bucket's name suffices for objects.
+        reads_once: Whether the command reads each segment once, and so keeps none.
 
     Raises:
         StoreError: a setting is malformed, or the project is missing.
@@ -123,10 +124,9 @@ async def open_store(
     from gcp_adk_store.store import Store  # noqa: PLC0415
 
     settings = chosen_settings(place)
+    limits = _READS_ONCE if reads_once else SessionLimits()
     if settings.local is not None:
-        store = Store.local(
-            existing_folder(settings.local), prefix=settings.prefix, session_limits=_READS_ONCE
-        )
+        store = Store.local(existing_folder(settings.local), prefix=settings.prefix, session_limits=limits)
     else:
         if needs_project:
             settings = await _with_project(settings)
@@ -136,7 +136,7 @@ async def open_store(
             bucket=settings.bucket,
             prefix=settings.prefix,
             credentials=StoreCredentials.from_settings(settings),
-            session_limits=_READS_ONCE,
+            session_limits=limits,
         )
     async with store:
         yield OpenStore(store, where(settings), described(settings))
@@ -172,11 +172,11 @@ def existing_folder(path: str) -> str:
     return path
 
 
-def at_store(*, needs_project: bool = True) -> Callable[[Work], Callable[..., None]]:
+def at_store(*, needs_project: bool = True, reads_once: bool = True) -> Callable[[Work], Callable[..., None]]:
     """Make a command of a coroutine function, which gets the open store and the command's other options.
 
     Adds :func:`place_options`, and prints the result once the store is closed. A `StoreError` ends the
-    command as :func:`told_with_remedy` says; *needs_project* is that of :func:`open_store`.
+    command as :func:`told_with_remedy` says; the arguments are those of :func:`open_store`.
     """
 
     def command(work: Work) -> Callable[..., None]:
@@ -185,7 +185,7 @@ def at_store(*, needs_project: bool = True) -> Callable[[Work], Callable[..., No
             place = {name: given.pop(name) for name in PLACE}
 
             async def at_open_store() -> Result | None:
-                async with open_store(place, needs_project=needs_project) as at:
+                async with open_store(place, needs_project=needs_project, reads_once=reads_once) as at:
                     return await work(at, **given)
 
             with told_with_remedy():

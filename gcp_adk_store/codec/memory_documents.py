@@ -4,6 +4,7 @@
 
     {user document}/{prefix}_memories/head                  tail, and what shards there are
       .../{prefix}_memories/head/{prefix}_shards/{epoch}-{n}
+      .../{prefix}_memories/head/{prefix}_vectors/{epoch}-{n}
 
 docs/data-model.md lists every field.
 """
@@ -11,21 +12,33 @@ docs/data-model.md lists every field.
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
-from math import ceil
-from typing import Final
+from typing import Any, Final
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from gcp_adk_store.codec.documents import UNCHANGED_FORMAT, Layout, ids_of
 from gcp_adk_store.codec.kinds import Count, DocumentFields, Epoch, read_fields, wrong
+from gcp_adk_store.codec.memory_vectors import (
+    NewVectors,
+    Part,
+    of_vectors,
+    rows_fields,
+    time_after,
+    vectors_in,
+)
 from gcp_adk_store.codec.packing import unpack
 from gcp_adk_store.codec.values import FieldValue
 from gcp_adk_store.codec.writes import Delete, Document, FieldPath, Must, Write
 from gcp_adk_store.errors import StoredDataError
-from gcp_adk_store.model.expiry import PARTS_GRACE_S
 from gcp_adk_store.model.keys import UserKey
-from gcp_adk_store.model.memories import DIGEST_BYTES, FULL_BYTES, Memory, MemoryHead, Shard, end_of
+from gcp_adk_store.model.memories import (
+    DIGEST_BYTES,
+    FULL_BYTES,
+    Memory,
+    MemoryHead,
+    Shard,
+    end_of,
+)
 from gcp_adk_store.model.payloads import PayloadOwner
 
 _MAX_UNPACKED: Final = 2 * FULL_BYTES
@@ -71,6 +84,10 @@ class _Head(DocumentFields):
     spilled: bool
     until: float | None = None
     ending: bool = False
+    embedder: str = ""
+    dimensions: Count = 0
+    fresh: list[bytes] = Field(default_factory=list)
+    vectors: list[Part] = Field(default_factory=list)
 
 
 class _Body(DocumentFields):
@@ -96,6 +113,10 @@ class MemoryLayout:
         """Path of a shard below the *head*."""
         return f"{head}/{self._prefix}_shards/{epoch}-{number}"
 
+    def vectors(self, head: str, epoch: str, number: int) -> str:
+        """Path of a document of vectors below the *head*."""
+        return f"{head}/{self._prefix}_vectors/{epoch}-{number}"
+
     def owns(self, path: str) -> bool:
         """Return whether *path* is that of a head."""
         user, _, rest = path.rpartition(f"/{self.collection}/")
@@ -111,13 +132,15 @@ class MemoryLayout:
         before: MemoryHead | None,
         after: MemoryHead,
         added: Sequence[NewShard],
+        embedded: Sequence[NewVectors] = (),
     ) -> list[Write | Delete]:
         """Return the writes that turn *before*, which they require, into *after* with the shards *added*.
 
-        Shards that *after* does not name are removed.
+        *embedded* are new documents of vectors. Documents that *after* does not name are removed.
         """
         path = self.head(key)
         kept = {shard.number for shard in after.shards}
+        parts = {part.number for part in after.vectors.parts}
         return [
             self._head(key, before, after),
             *(
@@ -129,6 +152,19 @@ class MemoryLayout:
                 for new in added
             ),
             *(
+                Write(
+                    path=self.vectors(path, after.epoch, new.part.number),
+                    fields=rows_fields(new, after.vectors.dimensions),
+                    must=Must.BE_ABSENT,
+                )
+                for new in embedded
+            ),
+            *(
+                Delete(path=self.vectors(path, before.epoch, part.number))
+                for part in (before.vectors.parts if before else ())
+                if before and not (part.number in parts and before.epoch == after.epoch)
+            ),
+            *(
                 Delete(path=self.shard(path, before.epoch, shard.number))
                 for shard in (before.shards if before else ())
                 if before and not (shard.number in kept and before.epoch == after.epoch)
@@ -136,10 +172,11 @@ class MemoryLayout:
         ]
 
     def remove(self, key: UserKey, head: MemoryHead) -> list[Write | Delete]:
-        """Return the deletes of a head, which they require as it is, and of its shards."""
+        """Return the deletes of a head, which they require as it is, and of its shards and vectors."""
         path = self.head(key)
         shards = [Delete(path=self.shard(path, head.epoch, shard.number)) for shard in head.shards]
-        return [Delete(path=path, must=head.update_time), *shards]
+        parts = [Delete(path=self.vectors(path, head.epoch, part.number)) for part in head.vectors.parts]
+        return [Delete(path=path, must=head.update_time), *shards, *parts]
 
     def _head(self, key: UserKey, before: MemoryHead | None, after: MemoryHead) -> Write:
         path = self.head(key)
@@ -156,26 +193,37 @@ class MemoryLayout:
             "spilled": after.spilled,
             "until": after.until,
             "ending": after.is_ending,
+            **of_vectors(after.vectors),
         }
         if after.until is not None:
-            fields["expire_at"] = _time(after.until)
+            fields["expire_at"] = time_after(after.until)
         if before is None:
             return Write(path=path, fields=fields, must=Must.BE_ABSENT)
-        if (
-            replace(before, tail=(), revision=0, until=None)
-            != replace(after, tail=(), revision=0, until=None, update_time=before.update_time)
-            or after.tail[: len(before.tail)] != before.tail
-        ):
+        if not _only_grows(before, after):
             return Write(path=path, fields=fields, must=before.update_time)
-        # The tail only grows: what is there already is not sent again.
+        # What is there already is not sent again.
         mask: list[FieldPath] = [("rev",), ("until",), ("expire_at",)]
+        tail = list(after.tail[len(before.tail) :])
+        fresh = list(after.vectors.fresh[len(before.vectors.fresh) :])
         return Write(
             path=path,
             fields={name: fields[name] for (name,) in mask if name in fields},
             mask=mask,
-            union={"tail": list(after.tail[len(before.tail) :])},
+            union={"tail": tail, **({"fresh": fresh} if fresh else {})},
             must=before.update_time,
         )
+
+
+def _only_grows(before: MemoryHead, after: MemoryHead) -> bool:
+    """Return whether *after* differs from *before* by a longer tail and further fresh vectors alone."""
+    same: dict[str, Any] = {"tail": (), "revision": 0, "until": None, "update_time": ""}
+    old, new = before.vectors, after.vectors
+    return (
+        replace(before, **same, vectors=replace(old, fresh=()))
+        == replace(after, **same, vectors=replace(new, fresh=()))
+        and after.tail[: len(before.tail)] == before.tail
+        and new.fresh[: len(old.fresh)] == old.fresh
+    )
 
 
 def new_shard(number: int, texts: Sequence[str], ids: bytes, memories: Sequence[Memory]) -> NewShard:
@@ -216,6 +264,7 @@ def read_memory_head(document: Document) -> MemoryHead:
         spilled=fields.spilled,
         until=fields.until,
         is_ending=fields.ending,
+        vectors=vectors_in(document, fields.embedder, fields.dimensions, fields.fresh, fields.vectors),
         update_time=document.update_time,
         read_time=document.read_time,
     )
@@ -244,7 +293,7 @@ def _shard_fields(new: NewShard) -> dict[str, FieldValue]:
         "body": new.body,
         "count": new.shard.count,
         "ids": new.content.ids,
-        **({} if new.shard.until is None else {"expire_at": _time(new.shard.until)}),
+        **({} if new.shard.until is None else {"expire_at": time_after(new.shard.until)}),
     }
 
 
@@ -256,7 +305,3 @@ def _of_shard(shard: Shard) -> dict[str, FieldValue]:
         "packed": shard.packed,
         **({} if shard.until is None else {"until": shard.until}),
     }
-
-
-def _time(seconds: float) -> datetime:
-    return datetime.fromtimestamp(ceil(seconds) + PARTS_GRACE_S, UTC)

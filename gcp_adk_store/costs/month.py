@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Self
 
-from gcp_adk_store.costs.counts import Operations, Scope, Services, Turn
+from gcp_adk_store.costs.counts import BuiltinServices, Operations, Scope, Services, Turn
+from gcp_adk_store.costs.memories import Recall, builtin_recall, store_recall
 from gcp_adk_store.costs.prices import NOTHING_FREE, FreeQuota, Prices
 from gcp_adk_store.errors import InvalidInputError
 
@@ -24,9 +25,19 @@ BOUNDS: Final[dict[str, tuple[float, float]]] = {
     "sessions_per_day": (0.001, 1e9),
     "retention_days": (1, 36_500),
     "cold_share": (0, 1),
+    "memories": (0, 100_000),
+    "memories_per_turn": (0, 1_000),
+    "searches_per_turn": (0, 1_000),
+    "memory_bytes": (1, 48 * 1024),  # a larger one becomes a payload
+    "vector_dimensions": (0, 4096),
+    "query_words": (1, 1_000),
+    "word_matches": (0, 100_000),
 }
 """The least and the greatest value of each number of :class:`Workload`."""
-_WHOLE: Final = frozenset({"events_per_turn", "history", "event_bytes", "artifact_bytes"})
+_WHOLE: Final = frozenset(
+    {"events_per_turn", "history", "event_bytes", "artifact_bytes"}
+    | {"memories", "memories_per_turn", "memory_bytes", "vector_dimensions", "query_words"}
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +64,22 @@ class Workload:
     retention_days: float = 30
     """Days from the creation of a session to its deletion, with its artifacts."""
     cold_share: float = 1
-    """The share of turns in processes that do not know the session; by default the worst, 1."""
+    """The share of turns in processes that do not know the session, nor its user's memories; by default the
+    worst, 1."""
+    memories: int = 0
+    """Memories that a user has."""
+    memories_per_turn: int = 0
+    """Memories that each turn adds, in one call."""
+    searches_per_turn: float = 0
+    """Searches of the user's memories in each turn."""
+    memory_bytes: int = 500
+    """UTF-8 bytes of a memory as it is stored."""
+    vector_dimensions: int = 0
+    """Numbers in the vector of a memory; 0 without an embedder."""
+    query_words: int = 5
+    """Words of a query that ADK's service asks for."""
+    word_matches: float = 10
+    """Memories of a user that have one word of a query, on average: ADK's service reads them."""
 
     def __post_init__(self) -> None:
         for name, (least, most) in BOUNDS.items():
@@ -77,6 +103,19 @@ class Workload:
         """Sessions that are created, and deleted, in a day."""
         given = self.sessions_per_day
         return self.turns_per_day / self.conversation_turns if given is None else given
+
+    @property
+    def recall(self) -> Recall:
+        """What each turn does with the memories of its user."""
+        return Recall(
+            known=self.memories,
+            added=self.memories_per_turn,
+            searches=self.searches_per_turn,
+            memory_bytes=self.memory_bytes,
+            dimensions=self.vector_dimensions,
+            words=self.query_words,
+            matches=self.word_matches,
+        )
 
     def turn(self, number: int) -> Turn:
         """Return the turn of a conversation with that number, 0 for the first."""
@@ -151,7 +190,15 @@ def mean_turn(services: Services, workload: Workload, turns: range) -> Operation
         turn = workload.turn(number)
         for cold, share in ((True, workload.cold_share), (False, 1 - workload.cold_share)):
             total += services.turn(turn, cold=cold).times(share)
-    return total.times(1 / len(turns))
+    return total.times(1 / len(turns)) + mean_recall(services, workload)
+
+
+def mean_recall(services: Services, workload: Workload) -> Operations:
+    """Return what a turn takes for memories, weighted by the shares of cold and warm processes."""
+    if isinstance(services, BuiltinServices):
+        return builtin_recall(workload.recall)
+    cold = store_recall(workload.recall, cold=True).times(workload.cold_share)
+    return cold + store_recall(workload.recall, cold=False).times(1 - workload.cold_share)
 
 
 def operations_of_a_month(services: Services, workload: Workload) -> Operations:
@@ -165,11 +212,12 @@ def operations_of_a_month(services: Services, workload: Workload) -> Operations:
 def stored_gib(workload: Workload) -> tuple[float, float]:
     """Return GiB of documents and of objects, once as many sessions are deleted as created.
 
-    The estimate counts the events' JSON and the artifacts, which both kinds of services store. It omits the
-    compression of sealed segments, names and indexes.
+    The estimate counts the JSON of events and memories, and the artifacts, which both kinds of services
+    store, and vectors. It omits the compression of sealed segments, names and indexes.
     """
     turns = workload.turns_per_day * workload.retention_days
-    documents = turns * workload.events_per_turn * workload.event_bytes
+    remembered = workload.memories_per_turn * (workload.memory_bytes + workload.vector_dimensions)
+    documents = turns * (workload.events_per_turn * workload.event_bytes + remembered)
     objects = turns * workload.artifacts_per_turn * workload.artifact_bytes
     return documents / _GIB, objects / _GIB
 

@@ -7,7 +7,7 @@ from http import HTTPStatus
 from typing import Any, Final
 
 from gcp_adk_store import settings
-from gcp_adk_store.cloud.auth.credentials import PLATFORM_SCOPES, StoreCredentials
+from gcp_adk_store.cloud.auth.credentials import StoreCredentials
 from gcp_adk_store.doctor import admin_api
 from gcp_adk_store.doctor.findings import Answer, Place
 from gcp_adk_store.errors import CredentialsError, StoreError, UnavailableError
@@ -49,11 +49,11 @@ async def recoverable(
     if not at_database and not at_bucket:
         return Recovery()
     try:
-        # A token for Firestore and Cloud Storage may not ask the APIs that describe them.
-        asking = StoreCredentials.from_settings(place, scopes=PLATFORM_SCOPES)
-        found = await asyncio.to_thread(asking.find)
+        found = await asyncio.to_thread(credentials.find)
         await found.token.ready()
-        project = place.project or settings.default_project() or await asyncio.to_thread(asking.find_project)
+        project = (
+            place.project or settings.default_project() or await asyncio.to_thread(credentials.find_project)
+        )
         there = Place(
             project=project or "", database=place.database, bucket=place.bucket, prefix=place.prefix
         )

@@ -5,7 +5,9 @@ from typing import Any, Final
 
 from gcp_adk_store.codec.writes import Document
 from gcp_adk_store.model.erasures import Erased, total
+from gcp_adk_store.model.payloads import PayloadPlace
 
+_BUCKET: Final = PayloadPlace.BUCKET.value
 _NUMBER: Final = 8
 _OF_A_NAME: Final = 16
 _OF_A_DOCUMENT: Final = 32
@@ -16,6 +18,7 @@ _KINDS: Final[Mapping[str, tuple[str, str | None]]] = {
     "chunks": ("payloads", None),
     "memories": ("memories", "tail"),
     "shards": ("memories", "count"),
+    "vectors": ("memories", None),
     "tasks": ("tasks", None),
     "pieces": ("tasks", None),
     "configs": ("push_configs", None),
@@ -33,6 +36,16 @@ def counted(prefix: str, documents: Iterable[Document]) -> dict[str, Erased]:
     for document in documents:
         found = total(found, _of(prefix, document))
     return found
+
+
+def refers_to_bucket(document: Document) -> bool:
+    """Return whether a document says that it has payloads in a bucket."""
+    spilled, state = document.fields.get("spilled"), document.fields.get("state")
+    if isinstance(spilled, list) and _BUCKET in spilled:
+        return True
+    values = state.values() if isinstance(state, Mapping) else ()
+    refs = (value.get("payload") for value in values if isinstance(value, Mapping))
+    return any(isinstance(ref, Mapping) and ref.get("in") == _BUCKET for ref in refs)
 
 
 def size_of(document: Document) -> int:

@@ -22,8 +22,8 @@ from gcp_adk_store.codec.erasures import (
 )
 from gcp_adk_store.codec.tasks import TaskLayout
 from gcp_adk_store.codec.writes import Delete, Document, Page
-from gcp_adk_store.erasure.counting import counted
-from gcp_adk_store.errors import UnavailableError
+from gcp_adk_store.erasure.counting import counted, refers_to_bucket
+from gcp_adk_store.errors import StoredDataError, UnavailableError
 from gcp_adk_store.model.erasures import (
     NOT_COVERED,
     Erased,
@@ -163,11 +163,10 @@ class _Run:
         return (*NOT_COVERED, *tasks, *unowned)
 
     async def erase(self, quiet_s: float) -> AsyncGenerator[ErasureProgress | ErasureReceipt, None]:
-        """Erase in passes until one finds nothing, not before *quiet_s* have gone by; then the receipt."""
+        """Erase in passes, *quiet_s* apart, until one finds nothing; then the receipt."""
         clock = self._documents.clock
         self._subject = await self._erasure.subject(self._key)
         await self._begin()
-        quiet_at = clock.now() + quiet_s
         for number in range(1, MAX_PASSES + 1):
             empty_at = clock.now()
             is_empty = True
@@ -175,12 +174,12 @@ class _Run:
                 is_empty = False
                 await remove()
                 yield ErasureProgress(stage=stage, passes=number, found=self._intent.erased)
-            if is_empty and empty_at >= quiet_at:
+            if is_empty and (number > 1 or not quiet_s):
                 break
             await self._commit([], {}, passes=1)
-            if is_empty:
+            if quiet_s:
                 yield ErasureProgress(stage="waiting", passes=number, found=self._intent.erased)
-                await asyncio.sleep(max(0.0, quiet_at - clock.now()))
+                await asyncio.sleep(quiet_s)
         else:
             raise UnavailableError(
                 f"others still write what is the user's: {MAX_PASSES} passes found something each; "
@@ -261,6 +260,10 @@ class _Run:
         return configs
 
     def _batch(self, found: Sequence[Document]) -> Found:
+        if self._storage.payloads.in_bucket is None and any(map(refers_to_bucket, found)):
+            raise StoredDataError(
+                "the user has payloads in a bucket, and this store has none: open it with its bucket"
+            )
         tally = counted(self._storage.layout.prefix, found)
         deletes = [Delete(path=document.path) for document in found]
         return "documents", tally, lambda: self._commit(deletes, tally)

@@ -6,6 +6,7 @@ from typing import Final
 
 from gcp_adk_store.codec.memories import EncodedMemory
 from gcp_adk_store.codec.memory_documents import NewShard, ShardContent, new_shard
+from gcp_adk_store.codec.memory_vectors import NewVectors
 from gcp_adk_store.errors import InvalidInputError
 from gcp_adk_store.memory.contents import Snapshot, decoded
 from gcp_adk_store.model.memories import (
@@ -34,8 +35,11 @@ class Change:
 
     head: MemoryHead
     added: Sequence[NewShard] = ()
+    embedded: Sequence[NewVectors] = ()
     is_all: bool = True
     """Whether a further change of the same kind would find nothing to do."""
+    is_prior: bool = False
+    """Whether it only makes way for what was decided, which comes with a further change."""
 
     def shards_after(self, before: Snapshot | None) -> dict[int, ShardContent]:
         """Return the shards of the next snapshot."""
@@ -43,6 +47,17 @@ class Change:
         added = {new.shard.number: new.content for new in self.added}
         both = {**kept, **added}
         return {shard.number: both[shard.number] for shard in self.head.shards if shard.number in both}
+
+    def vectors_after(self, before: Snapshot | None) -> dict[int, bytes]:
+        """Return the documents of vectors of the next snapshot, as far as they are known."""
+        kept = before.vectors if before is not None and before.head.epoch == self.head.epoch else {}
+        both = {**kept, **{new.part.number: new.body for new in self.embedded}}
+        return {part.number: both[part.number] for part in self.head.vectors.parts if part.number in both}
+
+    def texts_after(self, before: Snapshot | None) -> list[str]:
+        """Return the texts of all memories of the next snapshot."""
+        sealed = self.shards_after(before).values()
+        return [*(text for content in sealed for text in content.texts), *self.head.tail]
 
 
 def taking_in(

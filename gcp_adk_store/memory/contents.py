@@ -7,8 +7,10 @@ from typing import Final
 
 from gcp_adk_store.codec.memories import decode_memory, searchable_text
 from gcp_adk_store.codec.memory_documents import ShardContent
+from gcp_adk_store.memory.fusion import DEPTH, fuse
 from gcp_adk_store.memory.ranking import Ranking
-from gcp_adk_store.model.memories import Memory, MemoryFilter, MemoryHead, digests_in
+from gcp_adk_store.memory.similarity import Similarity
+from gcp_adk_store.model.memories import Memory, MemoryFilter, MemoryHead, digests_in, row_key
 from gcp_adk_store.operations.forks import Guard
 
 _BYTES_PER_MEMORY: Final = 1200
@@ -22,11 +24,18 @@ class Snapshot:
     head: MemoryHead
     shards: Mapping[int, ShardContent]
     """Without those that had ended before."""
+    vectors: Mapping[int, bytes] = field(default_factory=dict)
+    """Rows by the number of their document, as far as they were read. One that cannot be read is empty."""
 
     @property
     def is_empty(self) -> bool:
         """Whether all of them have ended or are being removed: the next one begins anew."""
         return self.head.is_ending or self.head.has_ended()
+
+    @property
+    def has_vectors(self) -> bool:
+        """Whether all documents of vectors were read."""
+        return all(part.number in self.vectors for part in self.head.vectors.parts)
 
     @cached_property
     def texts(self) -> Sequence[str]:
@@ -65,6 +74,9 @@ class Contents:
     """Text -> its number in the ranking, and what it says of the memory."""
     _texts: list[str] = field(default_factory=list)
     _ranking: Ranking = field(default_factory=Ranking)
+    _keys: dict[bytes, int] = field(default_factory=dict)
+    """What stands for a text in the row of its vector -> its number."""
+    _similarity: Similarity = field(default_factory=Similarity)
     _indexed: Snapshot | None = None
     _guard: Guard = field(default_factory=Guard)
 
@@ -72,7 +84,9 @@ class Contents:
     def size(self) -> int:
         """Bytes of memory, estimated."""
         shards = sum(shard.size + shard.packed for shard in self.snapshot.head.shards)
-        return shards + self._ranking.size + len(self._texts) * _BYTES_PER_MEMORY
+        vectors = self.snapshot.head.vectors
+        rows = sum(map(len, (*self.snapshot.vectors.values(), *vectors.fresh)))
+        return shards + rows + self._ranking.size + len(self._texts) * _BYTES_PER_MEMORY
 
     @property
     def is_light(self) -> bool:
@@ -90,16 +104,28 @@ class Contents:
         accepts: MemoryFilter,
         min_score: float,
         now: float,
+        direction: bytes | None = None,
     ) -> list[Hit]:
-        """Return the best memories of *snapshot* that have not ended *now*, the best first."""
+        """Return the best memories of *snapshot* that have not ended *now*, the best first.
+
+        With *direction*, the vector of *query*, the words and the vectors rank together.
+        """
+
+        def fits(number: int) -> bool:
+            return accepts.accepts(self._at(number), now=now)
+
         with self._guard:
             self._follow(snapshot)
-            found = self._ranking.search(
-                query,
-                limit=limit,
-                min_score=min_score,
-                accepts=lambda number: accepts.accepts(self._at(number), now=now),
-            )
+            if direction is None:
+                found = self._ranking.search(query, limit=limit, min_score=min_score, accepts=fits)
+            else:
+                vectors = snapshot.head.vectors
+                self._similarity.follow(snapshot.vectors, vectors.fresh, vectors.dimensions, self._keys.get)
+                depth = max(limit, DEPTH)
+                by_words = self._ranking.search(query, limit=depth, accepts=fits)
+                by_vectors = self._similarity.nearest(direction, limit=depth, accepts=fits)
+                fused = fuse(by_words, by_vectors)
+                found = [each for each in fused if each[0] >= min_score][:limit]
             return [
                 Hit(text=self._texts[number], memory=self._at(number), score=score) for score, number in found
             ]
@@ -114,12 +140,16 @@ class Contents:
         current = set(snapshot.texts)
         for text in [text for text in self._memories if text not in current]:
             self._ranking.remove(self._memories.pop(text)[0])
+            self._keys.pop(row_key(text), None)
         if self._ranking.is_sparse:
             self._ranking, self._memories, self._texts = Ranking(), {}, []
+            self._keys, self._similarity = {}, Similarity()
         for text in snapshot.texts:
             if text not in self._memories:
                 memory = decode_memory(text)
-                self._memories[text] = self._ranking.add(searchable_text(text, memory)), memory
+                number = self._ranking.add(searchable_text(text, memory))
+                self._memories[text] = number, memory
+                self._keys[row_key(text)] = number
                 self._texts.append(text)
         self._indexed = snapshot
 

@@ -11,16 +11,18 @@ from google.genai import types
 
 from gcp_adk_store.codec.events import complete_event
 from gcp_adk_store.codec.memories import EncodedMemory, decode_content, decode_memory, has_id
-from gcp_adk_store.codec.memory_documents import MemoryLayout, read_memory_head, read_shard
-from gcp_adk_store.codec.writes import Delete, Document, Write, Written
-from gcp_adk_store.errors import OutcomeUnknownError, StoredDataError, StoreError
+from gcp_adk_store.codec.memory_documents import MemoryLayout
+from gcp_adk_store.codec.writes import Delete, Write, Written
+from gcp_adk_store.errors import InvalidInputError, OutcomeUnknownError, StoreError
 from gcp_adk_store.memory.changes import Change, Rewrite, rewriting, taking_in
 from gcp_adk_store.memory.contents import Contents, Hit, Snapshot
+from gcp_adk_store.memory.embedding import Embedding
+from gcp_adk_store.memory.reader import MemoryReader
+from gcp_adk_store.memory.vectors import Embedded, following, parts_to_read, revectored
 from gcp_adk_store.model.keys import UserKey
-from gcp_adk_store.model.memories import MemoryFilter, MemoryHead, in_batches
+from gcp_adk_store.model.memories import MemoryFilter, in_batches
 from gcp_adk_store.model.payloads import PayloadPlace
 from gcp_adk_store.operations.fan_out import fan_out
-from gcp_adk_store.operations.lru import Lru
 from gcp_adk_store.operations.pauses import apart
 from gcp_adk_store.operations.rereads import Rereads
 from gcp_adk_store.ports.refusals import RefusedError, settling
@@ -28,6 +30,8 @@ from gcp_adk_store.sessions.storage import SessionStorage
 
 _BATCH_BYTES: Final = 256 * 1024
 """UTF-8 bytes of memories that one commit takes in."""
+_MAX_BATCH: Final = 10_000
+"""Memories that one commit takes in."""
 
 Decide = Callable[[Snapshot | None], Change | None]
 
@@ -45,20 +49,33 @@ class Changed:
 class MemoryKeeper:
     """The memories of users, read with as few documents as this process does not know."""
 
-    def __init__(self, storage: SessionStorage, *, cache_bytes: int, at_most: int) -> None:
+    def __init__(
+        self,
+        storage: SessionStorage,
+        *,
+        cache_bytes: int,
+        at_most: int,
+        embedding: Embedding | None = None,
+    ) -> None:
         """Prepare; memories and indexes of users stay in memory up to *cache_bytes*.
 
-        A user has *at_most* so many memories.
+        A user has *at_most* so many memories. *embedding* makes their vectors.
         """
         self._at_most = at_most
+        self._embedding = embedding
         self._documents, self._payloads = storage.documents, storage.payloads
         self._layout = MemoryLayout(storage.layout)
-        self._known = Lru[str, Contents](cache_bytes, size_of=lambda contents: contents.size)
+        self._reader = MemoryReader(storage, self._layout, cache_bytes=cache_bytes)
 
     @property
     def place(self) -> PayloadPlace:
         """The place of new payloads."""
         return self._payloads.place
+
+    @property
+    def rows_at_once(self) -> int:
+        """Memories with vectors that one commit takes."""
+        return _MAX_BATCH if self._embedding is None else self._embedding.rows_at_once
 
     def now(self) -> float:
         """Return the time of the database, as Unix time in seconds."""
@@ -66,38 +83,23 @@ class MemoryKeeper:
 
     async def read(self, key: UserKey) -> Snapshot | None:
         """Return the memories of a user as they are now: 1 read, and 1 for each shard that is not known."""
-        path = self._layout.head(key)
-        rereads = Rereads(self._documents.deadline_s)
-        incomplete = ""
-        while True:
-            (document,) = await self._documents.get([path])
-            if document is None:
-                self._known.forget(lambda known: known == path)
-                return None
-            head = read_memory_head(document)
-            known = self._known.get(path)
-            if known is not None and known.snapshot.head.update_time == head.update_time:
-                if head.until is not None:
-                    known.snapshot = replace(known.snapshot, head=head)  # it may have ended since
-                return known.snapshot
-            snapshot = await self._complete(path, head, known)
-            if snapshot is not None:
-                self._remember(path, snapshot)
-                return snapshot
-            if incomplete == head.update_time:
-                raise StoredDataError(f"{path} names a shard that does not exist; restore it")
-            incomplete = head.update_time
-            await rereads.again()  # another call replaced shards during the read
+        return await self._reader.read(key)
 
     async def search(
         self, key: UserKey, query: str, *, limit: int, accepts: MemoryFilter, min_score: float
     ) -> list[Hit]:
-        """Return the best memories for *query*, the best first; reads as :meth:`read`."""
-        snapshot = await self.read(key)
+        """Return the best memories for *query*, the best first.
+
+        It reads as :meth:`read`; with an embedder also 1 for each document of vectors that is not known.
+        """
+        asks = self._embedding is not None
+        snapshot = await self._reader.read(key, vectors=asks)
         if snapshot is None or snapshot.is_empty:
             return []
-        path = self._layout.head(key)
-        contents = self._known.get(path) or Contents(snapshot=snapshot)
+        direction = None
+        if self._embedding is not None and self._embedding.made(snapshot.head.vectors):
+            direction = await self._embedding.query(query)
+        contents = self._reader.known(key) or Contents(snapshot=snapshot)
         look = partial(
             contents.search,
             snapshot,
@@ -106,9 +108,10 @@ class MemoryKeeper:
             accepts=accepts,
             min_score=min_score,
             now=self.now(),
+            direction=direction,
         )
         found = await apart(look, light=contents.is_light)
-        self._known.put(path, contents)  # the index has grown
+        self._reader.grown(key, contents)
         return found
 
     async def add(
@@ -124,21 +127,25 @@ class MemoryKeeper:
         await self._put_payloads(key, encoded)
         by_text = {each.text: each for each in encoded}
         texts = [each.text for each in encoded]
-        batches = [texts] if sources else in_batches(texts, size=_BATCH_BYTES)
+        most = self.rows_at_once
+        batches = [texts] if sources else in_batches(texts, size=_BATCH_BYTES, most=most)
         for number, batch in enumerate(batches):
             epoch = platform_uuid.new_uuid().replace("-", "")
             new = [by_text[text] for text in batch]
             with _begun(number > 0):
                 await self._change(
-                    key, partial(taking_in, encoded=new, epoch=epoch, at_most=self._at_most, sources=sources)
+                    key,
+                    partial(taking_in, encoded=new, epoch=epoch, at_most=self._at_most, sources=sources),
+                    await self._embedded(batch[:most]),
                 )
 
     async def replace(self, key: UserKey, encoded: EncodedMemory) -> bool:
         """Store *encoded* in the place of the memory with its id; return whether there is one."""
         await self._put_payloads(key, [encoded])
         text, memory_id = encoded.text, encoded.memory.id
-        await self.rewrite(key, lambda old: text if has_id(old, memory_id) else old)
-        known = self._known.get(self._layout.head(key))
+        embedded = await self._embedded([text])
+        await self.rewrite(key, lambda old: text if has_id(old, memory_id) else old, embedded)
+        known = self._reader.known(key)
         return known is not None and text in known.snapshot.texts
 
     async def _put_payloads(self, key: UserKey, encoded: Sequence[EncodedMemory]) -> None:
@@ -154,10 +161,10 @@ class MemoryKeeper:
 
     async def known(self, key: UserKey) -> Snapshot | None:
         """Return memories as this process last saw them, perhaps out of date; they are read if unknown."""
-        known = self._known.get(self._layout.head(key))
+        known = self._reader.known(key)
         return await self.read(key) if known is None else known.snapshot
 
-    async def rewrite(self, key: UserKey, rewrite: Rewrite) -> list[str]:
+    async def rewrite(self, key: UserKey, rewrite: Rewrite, embedded: Embedded | None = None) -> list[str]:
         """Change each memory as *rewrite* says; return the texts that were replaced or removed.
 
         Payloads of these go, too.
@@ -170,7 +177,7 @@ class MemoryKeeper:
         while not is_all:
             with _begun(bool(replaced)):
                 changed = await self._change(
-                    key, lambda before: None if before is None else rewriting(before, rewrite)
+                    key, lambda before: None if before is None else rewriting(before, rewrite), embedded
                 )
             if changed is None:
                 break
@@ -193,7 +200,6 @@ class MemoryKeeper:
                 return None
             return Change(head=replace(before.head, is_ending=True, revision=before.head.revision + 1))
 
-        path = self._layout.head(key)
         rereads = Rereads(self._documents.deadline_s)
         refused = RefusedError()
         begun = False
@@ -215,7 +221,7 @@ class MemoryKeeper:
             except RefusedError as exc:
                 exc.perhaps_own = exc.perhaps_own or refused.perhaps_own
                 refused = exc
-            self._known.forget(lambda known: known == path)
+            self._reader.forget(key)
             with _begun(begun), settling(refused):
                 await rereads.again(refused)
 
@@ -235,51 +241,95 @@ class MemoryKeeper:
             stored = complete_event(stored, dict(zip(refs, data, strict=True)))
         return stored.event.content or types.Content()
 
-    async def _change(self, key: UserKey, decide: Decide) -> Changed | None:
+    async def missing(self, key: UserKey) -> tuple[Snapshot, list[str]] | None:
+        """Return a user's memories, and the texts that lack a vector; it reads all documents."""
+        if self._embedding is None:
+            raise InvalidInputError("no embedder makes vectors; pass embedder= to the store")
+        snapshot = await self._reader.read(key, vectors=True)
+        if snapshot is None or snapshot.is_empty:
+            return None
+        missing = partial(self._embedding.missing, snapshot)
+        return snapshot, await apart(missing, light=not snapshot.head.shards)
+
+    async def embed(self, key: UserKey, texts: Sequence[str]) -> None:
+        """Store vectors of memories with these stored *texts*, in 1 commit; those of another embedder go.
+
+        Raises:
+            EmbedderError: the embedder failed, or its answer has another size or is not finite.
+        """
+        if self._embedding is not None:
+            embedded = await self._embedding.stored(texts)
+            await self._change(
+                key, lambda before: None if before is None else revectored(before, embedded), embedded
+            )
+
+    async def _embedded(self, texts: Sequence[str]) -> Embedded | None:
+        return None if self._embedding is None else await self._embedding.stored_if_able(texts)
+
+    async def _change(self, key: UserKey, decide: Decide, embedded: Embedded | None = None) -> Changed | None:
         """Commit what *decide* makes of the memories; ``None`` if that is nothing.
 
-        It starts from what this process knows. A decision to do nothing stands on a read.
+        It starts from what this process knows. A decision to do nothing stands on a read. Vectors of removed
+        memories go in the same commit, or in commits before; *embedded* are stored with their memories.
         """
-        path = self._layout.head(key)
-        known = self._known.get(path)
-        before = None if known is None else known.snapshot
-        is_read = False
+        held = self._reader.known(key)
+        before = None if held is None else held.snapshot
+        is_read = begun = False
         refused = RefusedError()
         rereads = Rereads(self._documents.deadline_s)
         while True:
             change = None
             is_ending = before is not None and before.head.is_ending
-            if is_ending:
-                with settling(refused):
+            with _begun(begun), settling(refused):
+                if is_ending:
                     await self._finish(key)
                     await rereads.again(refused)
-            elif before is not None or is_read:
-                change = await self._decided(decide, before)
+                elif before is not None or is_read:
+                    known = before
+                    change, before = await self._decided(key, decide, before, embedded)
+                    if before is not known and before is None:
+                        is_read = False  # another call replaced what the change needs
+                        await rereads.again(refused)
             if change is None:
                 if is_read and not is_ending:
                     return None
-                with settling(refused):
+                with _begun(begun), settling(refused):
                     before, is_read = await self.read(key), True
                 continue
-            writes = self._layout.put(key, None if before is None else before.head, change.head, change.added)
+            old = None if before is None else before.head
+            writes = self._layout.put(key, old, change.head, change.added, change.embedded)
             try:
-                with settling(refused):
+                with _begun(begun), settling(refused):
                     written = await self._commit(writes)
             except RefusedError as exc:
                 exc.perhaps_own = exc.perhaps_own or refused.perhaps_own
                 refused = exc
-                with settling(refused):
+                with _begun(begun), settling(refused):
                     await rereads.again(refused)
                     before, is_read = await self.read(key), True
                 continue
             head = replace(change.head, update_time=written[0].update_time)
-            after = Snapshot(head=head, shards=change.shards_after(before))
-            self._remember(path, after)
-            return Changed(before=before.texts if before else (), after=after, is_all=change.is_all)
+            after = Snapshot(
+                head=head, shards=change.shards_after(before), vectors=change.vectors_after(before)
+            )
+            self._reader.remember(key, after)
+            if not change.is_prior:
+                return Changed(before=before.texts if before else (), after=after, is_all=change.is_all)
+            before, begun = after, True
 
-    async def _decided(self, decide: Decide, before: Snapshot | None) -> Change | None:
+    async def _decided(
+        self, key: UserKey, decide: Decide, before: Snapshot | None, embedded: Embedded | None
+    ) -> tuple[Change | None, Snapshot | None]:
+        """Return the change, and *before* with the vectors that it needs; nothing if they were replaced."""
         light = before is None or not before.head.shards
-        return await apart(lambda: decide(before), light=light)
+        change = await apart(lambda: decide(before), light=light)
+        if change is None:
+            return None, before
+        if before is not None and (numbers := parts_to_read(before, change, embedded)):
+            before = await self._reader.with_parts(key, before, numbers)
+            if before is None:
+                return None, None
+        return await apart(partial(following, before, change, embedded), light=light), before
 
     async def _commit(self, writes: Sequence[Write | Delete]) -> list[Written]:
         return await self._documents.commit(writes, repeatable_when_unanswered=True)
@@ -308,30 +358,6 @@ class MemoryKeeper:
             self._payloads.at(place).remove_all(self._layout.payloads(path, life))
             for place, life in sorted(places, key=lambda each: each[1])
         )
-
-    async def _complete(self, path: str, head: MemoryHead, known: Contents | None) -> Snapshot | None:
-        """Return the snapshot of *head*; ``None`` if a shard of it is gone."""
-        shards = {}
-        if known is not None and known.snapshot.head.epoch == head.epoch:
-            shards = dict(known.snapshot.shards)
-        wanted = [
-            shard
-            for shard in head.shards
-            if shard.number not in shards and (shard.until is None or shard.until > head.read_time)
-        ]
-        paths = [self._layout.shard(path, head.epoch, shard.number) for shard in wanted]
-        found: list[Document | None] = await self._documents.get(paths) if paths else []
-        for shard, document in zip(wanted, found, strict=True):
-            if document is None:
-                return None
-            shards[shard.number] = await apart(partial(read_shard, document), light=False)
-        listed = {shard.number for shard in head.shards}
-        return Snapshot(head=head, shards={n: content for n, content in shards.items() if n in listed})
-
-    def _remember(self, path: str, snapshot: Snapshot) -> None:
-        contents = self._known.get(path) or Contents(snapshot=snapshot)
-        contents.snapshot = snapshot
-        self._known.put(path, contents)
 
 
 @contextmanager

@@ -28,7 +28,9 @@ class FoundMemory:
 
     memory: MemoryEntry
     score: float
-    """The share of the query's weight that the memory has, above 0 and below 1; rare words weigh more."""
+    """The share of the query's weight that the memory has, above 0 and below 1; rare words weigh more.
+
+    With an embedder, where the memory stands between the worst and the best of this search, 0 to 1."""
     session_id: str | None
     """The session that it comes from, if it was added with one."""
 
@@ -67,7 +69,8 @@ class SearchMethods:
     ) -> list[FoundMemory]:
         """Return the memories that fit *query* best, the best first.
 
-        1 read; 1 more for each shard that this process does not know, at most 11 for 10,000 memories.
+        1 read; 1 more for each shard that this process does not know, at most 11 for 10,000 memories. With an
+        embedder, also 1 for each 900 KiB of vectors that it does not know, and 1 call for a new query.
 
         Args:
             app_name: The app.
@@ -84,6 +87,7 @@ class SearchMethods:
         Raises:
             InvalidInputError: *limit* or *min_score* is not such a number.
             PayloadMissingError: large content of a result is gone.
+            EmbedderError: the embedder's answer has another size or is not finite. If it fails, words rank.
         """
         if not is_count(limit) or limit > MAX_PAGE_SIZE:
             raise InvalidInputError(f"limit is {limit!r:.40}, it must be 1 to {MAX_PAGE_SIZE}")

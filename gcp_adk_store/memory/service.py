@@ -14,8 +14,10 @@ from google.genai import types
 
 from gcp_adk_store import settings
 from gcp_adk_store.codec.memories import EncodedMemory, decode_memory, encode_memory, has_id, text_in
+from gcp_adk_store.memory.embedding import Embedding
 from gcp_adk_store.memory.entries import metadata_of, time_of, until_of
 from gcp_adk_store.memory.keeper import MemoryKeeper
+from gcp_adk_store.memory.reindexing import ReindexMethods
 from gcp_adk_store.memory.searches import SearchMethods
 from gcp_adk_store.memory.terms import require_extra
 from gcp_adk_store.model.keys import UserKey
@@ -26,13 +28,14 @@ from gcp_adk_store.operations.closing import Closing
 from gcp_adk_store.operations.forks import OfOneProcess
 from gcp_adk_store.operations.limiter import Limiter
 from gcp_adk_store.operations.pauses import apart
+from gcp_adk_store.ports.embedders import Embedder
 from gcp_adk_store.sessions.storage import SessionStorage
 from gcp_adk_store.settings import MemoryLimits
 
 _LONGEST_WAIT_S: Final = 30.0
 
 
-class FirestoreMemoryService(SearchMethods, OfOneProcess, Closing, BaseMemoryService):
+class FirestoreMemoryService(SearchMethods, ReindexMethods, OfOneProcess, Closing, BaseMemoryService):
     """ADK's memory service on Firestore, for any number of processes, threads and event loops.
 
     ``Store.memory`` makes it. It ranks in the process, over words of any language and parts of words, and
@@ -56,6 +59,7 @@ class FirestoreMemoryService(SearchMethods, OfOneProcess, Closing, BaseMemorySer
         *,
         limits: MemoryLimits | None = None,
         default_ttl_seconds: float | None = None,
+        embedder: Embedder | None = None,
     ) -> None:
         """Prepare the service over the *storage* of a session service; :meth:`close` closes it.
 
@@ -63,18 +67,26 @@ class FirestoreMemoryService(SearchMethods, OfOneProcess, Closing, BaseMemorySer
             storage: The documents and payloads.
             limits: Sizes and deadlines.
             default_ttl_seconds: Seconds after its time at which a memory ends; ``None`` keeps memories.
+            embedder: Makes vectors of memories and queries; ``None`` ranks by words alone.
 
         Raises:
             InvalidInputError: an option is malformed.
-            ModuleNotFoundError: the extra ``memory`` is not installed; the message has the command.
+            ModuleNotFoundError: the extra ``memory``, or ``vectors`` for an embedder, is not installed; the
+                message has the command.
         """
         require_extra()
         self._limits = limits or MemoryLimits()
         until_of(0.0, default_ttl_seconds)  # refuses an invalid one
         self._default_ttl_s = default_ttl_seconds
         self._storage = storage
+        embedding = None
+        if embedder is not None:
+            embedding = Embedding(embedder, timeout_s=self._limits.embed_timeout_s)
         self._keeper = MemoryKeeper(
-            storage, cache_bytes=self._limits.cache_bytes, at_most=self._limits.max_memories
+            storage,
+            cache_bytes=self._limits.cache_bytes,
+            at_most=self._limits.max_memories,
+            embedding=embedding,
         )
         self.bounds = Bounds(
             FirestoreMemoryService,

@@ -63,6 +63,43 @@ class Shard:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class VectorPart:
+    """What the head says of a document of vectors."""
+
+    number: int
+    count: int
+    size: int
+    """Bytes of its rows."""
+    until: float | None
+    """When the last of its memories ends; ``None`` if one is kept."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Vectors:
+    """What the head says of the vectors of a user's memories, all of one embedder.
+
+    A row is 8 bytes that stand for the text of its memory, as it is stored, and one signed byte a dimension.
+    """
+
+    embedder: str = ""
+    """The name of the embedder; empty if nothing was embedded."""
+    dimensions: int = 0
+    fresh: tuple[bytes, ...] = ()
+    """The newest rows."""
+    parts: tuple[VectorPart, ...] = ()
+    """From the oldest to the newest."""
+
+    @property
+    def count(self) -> int:
+        """Number of rows."""
+        return len(self.fresh) + sum(part.count for part in self.parts)
+
+    def is_of(self, embedder: str, dimensions: int) -> bool:
+        """Return whether rows of this embedder may be among them."""
+        return not self.embedder or (self.embedder, self.dimensions) == (embedder, dimensions)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryHead:
     """The head of a user's memories."""
 
@@ -81,6 +118,7 @@ class MemoryHead:
     """When the last memory ends; ``None`` if one is kept."""
     is_ending: bool = False
     """Whether all memories are being removed."""
+    vectors: Vectors = Vectors()
     update_time: str = ""
     """Empty if it is not stored."""
     read_time: float = 0.0
@@ -133,6 +171,11 @@ def digests_in(joined: bytes) -> set[bytes]:
     return {joined[at : at + DIGEST_BYTES] for at in range(0, len(joined), DIGEST_BYTES)}
 
 
+def row_key(text: str) -> bytes:
+    """Return what stands for a memory's stored *text* in the row of its vector."""
+    return digest_of(text)
+
+
 def merged_with(shards: Sequence[Shard], *, size: int, packed: int) -> int:
     """Return how many of the newest *shards* a new one of *size* and *packed* bytes takes in.
 
@@ -171,13 +214,13 @@ def last_end(ends: Iterable[float | None]) -> float | None:
     return last
 
 
-def in_batches(texts: Sequence[str], *, size: int) -> list[list[str]]:
-    """Return *texts* in runs of at most *size* UTF-8 bytes, and of one text at least."""
+def in_batches(texts: Sequence[str], *, size: int, most: int) -> list[list[str]]:
+    """Return *texts* in runs of at most *size* UTF-8 bytes and *most* texts, and of one text at least."""
     batches: list[list[str]] = []
     room = 0
     for text in texts:
         needed = len(text.encode())
-        if needed > room or not batches:
+        if needed > room or not batches or len(batches[-1]) == most:
             batches.append([])
             room = size
         batches[-1].append(text)

@@ -22,8 +22,9 @@ from gcp_adk_store.operations import forks
 from gcp_adk_store.operations.forks import Guard
 from gcp_adk_store.operations.operation import Counts, Operation, label, running
 
-Cache: TypeAlias = Literal["segments", "versions"]
-"""The caches of a process: sealed segments, and the latest version of each artifact."""
+Cache: TypeAlias = Literal["segments", "versions", "memories", "queries"]
+"""The caches of a process: sealed segments, the latest version of each artifact, sealed documents of a user's
+memories, and vectors of queries."""
 
 FIRESTORE: Final = "gcp.firestore"
 STORAGE: Final = "gcp.storage"

@@ -71,9 +71,9 @@ class AppendMethods(BaseSessionService):
         payloads, which are written first.
 
         With ``durability="turn"`` it returns when the order of the event is certain; commits go out behind
-        it; ADK's final response waits until all events before it are stored. An event that was not stored
-        after its append returned is an error of the next append through *session*, of the end of the turn, or
-        of :meth:`flush`; nothing more is stored through *session* then.
+        it; the final response of an agent waits until all before it are stored. An event that was not
+        stored after its append returned is an error of the next append through *session*, of the end of the
+        turn, or of :meth:`flush`; nothing more is stored through *session* then.
 
         An event of ADK's ``Runner.rewind_async`` is stored with the state delta that leaves the session's own
         state as :meth:`get_session_at` says; keys that it did not have become ``None``. This takes 1 read.
@@ -148,9 +148,9 @@ class AppendMethods(BaseSessionService):
         self._apply(mine, mine.spelled)
         self._queues.add(key, mine)
         self._behind.add(key, mine, asyncio.create_task(self._wait(key, mine)))
-        if mine.event.is_final_response() or self._behind.is_full(
-            key, most_bytes=self._limits.event_text_bytes
-        ):
+        # ADK calls a user's message final, too, which begins a turn.
+        ends = mine.event.author != "user" and mine.event.is_final_response()
+        if ends or self._behind.is_full(key, most_bytes=self._limits.event_text_bytes):
             await self._behind.stored(lambda other, _: other == key)
             self._behind.require_whole(session)
         return mine.event

@@ -1,7 +1,7 @@
 """Store ADK sessions in Firestore, as ADK's session service."""
 
 import logging
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Sequence
 from functools import partial
 from typing import Any, Literal, Self, Unpack
 
@@ -295,9 +295,9 @@ class FirestoreSessionService(
         if key.session:
             await self._lifecycle.delete(key)
 
-    async def delete_session_if(self, key: SessionKey, condition: Condition) -> bool:
+    def delete_session_if(self, key: SessionKey, condition: Condition) -> Awaitable[bool]:
         """Remove a session if it meets *condition*, for :meth:`Store.prune`; return whether it did."""
-        return await self._lifecycle.delete_if(key, condition)
+        return self._lifecycle.delete_if(key, condition)
 
     @operation
     async def get_user_state(self, *, app_name: str, user_id: str) -> dict[str, Any]:

@@ -25,9 +25,19 @@ class Hold:
     """
 
     def __init__(
-        self, storage: SessionStorage, key: SessionKey, stored: StoredSession, turn: Turn, *, lease_s: float
+        self,
+        storage: SessionStorage,
+        key: SessionKey,
+        stored: StoredSession,
+        turn: Turn,
+        *,
+        lease_s: float,
+        since: float,
     ) -> None:
-        """Begin *turn*, which *stored* has since the time that it carries."""
+        """Begin *turn*, which *stored* has since the time that it carries.
+
+        Its lease counts from *since*, on the clock of ``time.monotonic``.
+        """
         self.storage = storage
         self.key = key
         self.turn = turn
@@ -37,8 +47,8 @@ class Hold:
         """Set when somebody asks the turn to stop, and when it is lost."""
         self.is_lost = False
         self.has_ended = False
-        self.renewed_at = time.monotonic()
-        """When a write last moved the end of the lease, on the clock of ``time.monotonic``."""
+        self.renewed_at = since
+        """When the last write began that moved the end of the lease, on the clock of ``time.monotonic``."""
         self.known = replace(stored, turn=turn, tail=(), state={}, inbox=())
         """The newest header that this process knows, without state and inbox."""
         self.inbox: Sequence[str] = stored.inbox
@@ -48,6 +58,7 @@ class Hold:
         self._required = ""
         self._loop = asyncio.get_running_loop()
         self._until = turn.until or 0.0
+        self._asked_at = since
         self._message: tuple[str, str] | None = None
         self._claimed: str | None = None
 
@@ -84,6 +95,7 @@ class Hold:
 
     def renewed(self, now: float) -> float:
         """Return the end that a write *now* gives the lease, never before the present one."""
+        self._asked_at = time.monotonic()
         self._until = max(self._until, now + self.lease_s)
         return self._until
 
@@ -99,7 +111,7 @@ class Hold:
 
     def appended(self, marker: Marker | None) -> None:
         """Take over the *marker* after an append of the turn, which has renewed its lease."""
-        self.renewed_at = time.monotonic()
+        self.renewed_at = self._asked_at
         if self._claimed is not None:
             self.inbox = self.inbox_after or ()
             self._message = self._claimed = None
@@ -127,7 +139,7 @@ class Hold:
         if self.inbox_time == self.known.update_time:
             self.inbox_time = update_time
         self.known = replace(self.known, update_time=update_time, turn=turn)
-        self.renewed_at = time.monotonic()
+        self.renewed_at = self._asked_at
 
     def lose(self) -> TurnLostError:
         """End the turn, which somebody else has now; return the error that says so."""

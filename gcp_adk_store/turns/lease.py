@@ -20,7 +20,7 @@ from gcp_adk_store.errors import (
     SessionBusyError,
     SessionMissingError,
     StoreError,
-    UnavailableError,
+    TurnLostError,
 )
 from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.sessions import StoredSession
@@ -93,17 +93,18 @@ class Leases:
         rereads = Rereads(self._documents.deadline_s)
         stored = seen or self._remembered(key)
         refused: RefusedError | None = None
+        since = time.monotonic()
         while True:
             if stored is None:
                 with settling(refused or RefusedError(), advice="the turn ends when its lease expires"):
                     stored = await self.header(key)
                 if stored.turn is not None and stored.turn.holder == holder:
-                    return Hold(
-                        self._storage, key, stored, stored.turn, lease_s=lease_s
-                    )  # an attempt was not answered
+                    # An attempt was not answered.
+                    return Hold(self._storage, key, stored, stored.turn, lease_s=lease_s, since=since)
                 turn = stored.turn
                 if turn is not None and turn.is_held(stored.read_time) and turn.fence != by_force_from:
                     raise busy(stored, turn)
+            since = time.monotonic()
             turn = (stored.turn or Turn()).taken(holder, self._documents.clock.now() + lease_s)
             try:
                 written, *_ = await self._documents.commit(
@@ -115,7 +116,7 @@ class Leases:
                 continue
             chain = stored.chain or stored.marker.head
             taken = replace(stored, update_time=written.update_time, chain=chain)
-            return Hold(self._storage, key, taken, turn, lease_s=lease_s)
+            return Hold(self._storage, key, taken, turn, lease_s=lease_s, since=since)
 
     async def freed(
         self, key: SessionKey, busy: SessionBusyError, *, wait_s: float, by_any: bool
@@ -297,25 +298,22 @@ class Leases:
 async def keep(leases: Leases, hold: Hold, appends: Limiter) -> None:
     """Renew the lease of *hold* until it ends; appends renew it, too, and have the permits of *appends*."""
     part_s = hold.lease_s / RENEWALS
-    pause_s = part_s
-    while True:
-        await asyncio.sleep(pause_s)
-        if hold.is_lost or hold.has_ended:
-            return
-        left_s = hold.renewed_at + part_s - time.monotonic()
+    pause_s = 0.0
+    while not (hold.is_lost or hold.has_ended):
+        left_s = max(pause_s, hold.renewed_at + part_s - time.monotonic())
         if left_s > 0:
-            pause_s = left_s
+            pause_s = 0.0
+            await asyncio.sleep(left_s)
             continue
-        pause_s = part_s
         try:
             with part_of(part_s):
                 async with appends.permit(hold.key):
                     await leases.renew(hold)
-        except (UnavailableError, OutcomeUnknownError) as exc:
+        except (TurnLostError, SessionMissingError):
+            return  # which the next append tells
+        except StoreError as exc:
             telemetry.warn(logger, "the lease of a turn could not be renewed yet", exc)
             pause_s = part_s / 4
-        except StoreError:
-            return  # lost, which the next append tells
 
 
 def _living(document: Document | None) -> StoredSession:

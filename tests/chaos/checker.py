@@ -15,6 +15,7 @@ from tests.chaos.session_checks import (
     check_state,
     check_titles,
 )
+from tests.chaos.turn_checks import check_turns
 from tests.chaos.verdict import Verdict, Violation
 from tests.chaos.version_checks import check_versions
 
@@ -49,6 +50,7 @@ def check(store: RawStore, operations: Sequence[Operation]) -> Verdict:
         *(violation for session in found.values() for violation in check_state(session, operations)),
         *check_shared(found, shared, operations),
         *check_memories(remembered, operations),
+        *check_turns(found, operations),
         *check_versions(store, operations),
     ]
     verdict = Verdict(violations=violations)
@@ -58,6 +60,8 @@ def check(store: RawStore, operations: Sequence[Operation]) -> Verdict:
             "restores": sum(session.fields.get("restores", 0) for session in found.values()),
             "forks": sum("origin" in session.fields for session in found.values()),
             "titles": sum("title" in session.fields for session in found.values()),
+            "turns": sum(session.fields.get("turn", {}).get("fence", 0) for session in found.values()),
+            "messages that wait": sum(len(session.fields.get("inbox", [])) for session in found.values()),
             "events": sum(len(session.events) for session in found.values()),
             "memories": len(remembered),
             "segments": sum(1 for prefix in PREFIXES for _ in store.below(f"{prefix}_segments")),

@@ -19,7 +19,7 @@ class Operation:
     worker: str
     kind: str
     """``create``, ``append``, ``delete``, ``restore``, ``fork``, ``describe``, ``save``, ``remember``,
-    ``forget`` or ``read``."""
+    ``forget``, ``turn``, ``enqueue``, ``stop`` or ``read``."""
     intent: Mapping[str, Any]
     """What was sent."""
     began_at: int

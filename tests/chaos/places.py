@@ -32,6 +32,8 @@ MORTAL: Final = (Place(WITH_BUCKET, "mortal-0"), Place(WITHOUT_BUCKET, "mortal-0
 """Sessions that are deleted and made again."""
 RESTORED: Final = (Place(WITH_BUCKET, "restored-0"), Place(WITHOUT_BUCKET, "restored-0"))
 """Sessions that go back to points of their past."""
+TURNED: Final = (Place(WITH_BUCKET, "turned-0"), Place(WITHOUT_BUCKET, "turned-0"))
+"""Sessions that are appended to in turns alone."""
 
 ARTIFACTS: Final = ("shared/report", "shared/notes", "user/user:profile")
 """Artifacts that all workers save, as their objects' names have them after app and user."""

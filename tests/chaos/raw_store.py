@@ -62,6 +62,8 @@ class RawEvent:
     delta: Mapping[str, Any]
     digest: str
     """SHA-256 of its texts and inline data."""
+    invocation: str = ""
+    """The invocation that it is a part of."""
 
 
 @dataclass(slots=True)
@@ -353,4 +355,5 @@ def _event(text: str, payloads: _Payloads) -> RawEvent:
         timestamp=event["timestamp"],
         delta=event.get("actions", {}).get("state_delta", {}),
         digest=whole.hexdigest(),
+        invocation=event.get("invocation_id", ""),
     )

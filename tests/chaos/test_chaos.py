@@ -353,6 +353,7 @@ def test_every_damage_was_mended(store: Store) -> None:
         "memory_checks",
         "raw_store",
         "session_checks",
+        "turn_checks",
         "version_checks",
         "../support/folder",
     ],

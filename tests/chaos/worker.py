@@ -73,10 +73,15 @@ async def _work(task: Task, run: "Connection[bool, bool]") -> None:
         for prefix in (WITH_BUCKET, WITHOUT_BUCKET)
         for mode in _MODES
     ]
+    behind = [_open(task.place, prefix, durability="turn") for prefix in (WITH_BUCKET, WITHOUT_BUCKET)]
     services = Services(
         sessions={
             prefix: [store.sessions for store in some]
             for prefix, some in ((WITH_BUCKET, stores[:2]), (WITHOUT_BUCKET, stores[2:]))
+        },
+        turns={
+            WITH_BUCKET: [store.turns for store in (*stores[:2], behind[0])],
+            WITHOUT_BUCKET: [store.turns for store in (*stores[2:], behind[1])],
         },
         memories={WITH_BUCKET: stores[0].memory, WITHOUT_BUCKET: stores[2].memory},
         artifacts=stores[0].artifacts,

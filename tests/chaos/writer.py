@@ -21,12 +21,15 @@ from gcp_adk_store import (
     OutcomeUnknownError,
     Point,
     PointMissingError,
+    SessionBusyError,
     SessionConflictError,
     SessionExistsError,
+    SessionInboxFullError,
     SessionMissingError,
     StoreError,
     UnavailableError,
 )
+from gcp_adk_store.turns import Turns
 from tests.chaos.journal import Journal, Outcome
 from tests.chaos.places import (
     APP,
@@ -35,17 +38,23 @@ from tests.chaos.places import (
     MORTAL,
     RESTORED,
     SHARED,
+    TURNED,
     USER,
     WITH_BUCKET,
     WITHOUT_BUCKET,
     Place,
 )
+from tests.chaos.turn_writer import TurnActs
 
 NOTHING_WRITTEN: Final = (
     UnavailableError,
+    SessionBusyError,
     SessionConflictError,
     SessionExistsError,
+    SessionInboxFullError,
     SessionMissingError,
+    SessionBusyError,
+    SessionInboxFullError,
     PointMissingError,
     ArtifactConflictError,
 )
@@ -61,6 +70,9 @@ _ACTIONS: Final = {
     "append to a session that ends": 8,
     "append to a session that is deleted": 12,
     "append to a session that is restored": 12,
+    "take a turn": 16,
+    "leave a message": 8,
+    "stop a turn": 1,
     "restore a session": 4,
     "fork a session": 2,
     "describe a session": 4,
@@ -78,6 +90,8 @@ class Services:
 
     sessions: Mapping[str, Sequence[FirestoreSessionService]]
     """By prefix: one that merges, one that raises."""
+    turns: Mapping[str, Sequence[Turns]]
+    """By prefix: of both of these, and of one whose appends return before they are stored."""
     memories: Mapping[str, FirestoreMemoryService]
     """By prefix; they share the connections of sessions."""
     artifacts: GcsArtifactService
@@ -87,10 +101,12 @@ class Services:
         for services in self.sessions.values():
             for service in services:
                 await service.close()
+        for turns in self.turns.values():
+            await turns[-1].sessions.close()
         await self.artifacts.close()
 
 
-class Writer:
+class Writer(TurnActs):
     """One task; its name is in everything it writes, so that nobody else writes the same."""
 
     def __init__(self, name: str, random: Random, services: Services, journal: Journal) -> None:
@@ -116,6 +132,9 @@ class Writer:
             "append to a session that ends": (self._append, EXPIRING),
             "append to a session that is deleted": (self._append, MORTAL),
             "append to a session that is restored": (self._append, RESTORED),
+            "take a turn": (self._take_turn, TURNED),
+            "leave a message": (self._enqueue, TURNED),
+            "stop a turn": (self._stop, TURNED),
             "restore a session": (self._restore, RESTORED),
             "fork a session": (self._fork, SHARED),
             "describe a session": (self._describe, SHARED),
@@ -332,6 +351,11 @@ class Writer:
 
     def _service(self, place: Place) -> FirestoreSessionService:
         return self._random.choice(self._services.sessions[place.prefix])
+
+    def _turns(self, place: Place) -> tuple[Turns, bool]:
+        known = self._services.turns[place.prefix]
+        chosen = self._random.choice(known)
+        return chosen, chosen is known[-1]
 
     def _next_id(self) -> str:
         self._count += 1

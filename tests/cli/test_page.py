@@ -52,6 +52,7 @@ async def fill(deployment: Deployment) -> None:
         session = await store.sessions.create_session(**user, session_id="s1")
         content = types.Content(role="user", parts=[types.Part(text="hello")])
         await store.sessions.append_event(session, Event(author="user", content=content))
+        await store.memory.add_session_to_memory(session)
         for name in ("plot.png", "user:notes.txt"):
             part = types.Part.from_bytes(data=b"bytes", mime_type="text/plain")
             await store.artifacts.save_artifact(**user, session_id="s1", filename=name, artifact=part)
@@ -82,7 +83,7 @@ def test_every_command_with_a_place_is_named() -> None:
     }
     (line,) = re.findall(r"^(`.*) share these options", PAGE, re.MULTILINE)
 
-    assert shared == set(re.findall(r"`(\w+)[ `]", line)) - ELSEWHERE
+    assert shared == set(re.findall(r"`([\w-]+)[ `]", line)) - ELSEWHERE
 
 
 def test_the_examples_of_the_page_run(deployment: Deployment, tmp_path: Path) -> None:

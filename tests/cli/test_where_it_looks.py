@@ -15,6 +15,7 @@ WITHOUT_PLACE = dict.fromkeys(
 )
 EACH = [
     ["gc", "--dry-run"],
+    ["memory", "list", "--app", "a", "--user", "u"],
     ["sessions", "list", "--app", "a"],
     ["sessions", "show", "--app", "a", "--user", "u", "--session", "s"],
     ["sessions", "export", "--app", "a", "--user", "u", "--session", "s", "-"],

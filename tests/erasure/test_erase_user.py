@@ -1,16 +1,26 @@
 """After an erasure a raw scan of both stores finds no byte of the user, and all of everybody else."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import aclosing
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from gcp_adk_store import ErasureProgress, ErasureReceipt, InvalidInputError, Store, UnavailableError
+from gcp_adk_store import (
+    ErasureProgress,
+    ErasureReceipt,
+    InvalidInputError,
+    Store,
+    StoredDataError,
+    UnavailableError,
+)
 from gcp_adk_store.codec.writes import Write
 from gcp_adk_store.model.erasures import digest_of
 from tests.erasure.conftest import APP, LIMITS, OTHER, OWNER, PLACES, USER, Stored, canary, erase, fill
-from tests.support.traces import traces
+from tests.support.stores import sessions_in
+from tests.support.traces import in_folder, traces
 
 
 @pytest.fixture
@@ -231,3 +241,31 @@ async def test_a_deleted_session_takes_its_artifacts_with_it_if_asked(store: Sto
     assert ["a/b.txt", "report.txt", "user:mine.txt"] == kept
     assert ["user:mine.txt"] == await store.artifacts.list_artifact_keys(**there)
     assert 3 == len(await store.artifacts.list_artifact_keys(**{**there, "user_id": OTHER}))
+
+
+async def test_a_store_without_its_bucket_erases_no_reference_into_it(tmp_path: Path) -> None:
+    """Nobody would find the content afterwards."""
+    async with Store.local(tmp_path, session_limits=LIMITS) as whole:
+        await fill(whole)
+    half = Store(sessions=sessions_in(tmp_path, limits=LIMITS), artifacts=None)
+    async with half:
+        with pytest.raises(StoredDataError, match="open it with its bucket"):
+            await erase(half)
+        left = await half.sessions.list_sessions(app_name=APP, user_id="nobody")
+    async with Store.local(tmp_path, session_limits=LIMITS) as whole:
+        await erase(whole, task_owner=OWNER)
+
+    assert [] == left.sessions
+    assert [] == traces(in_folder(tmp_path), USER)
+
+
+async def test_two_erasures_of_one_user_at_once_leave_nothing(store: Store) -> None:
+    """Each has a receipt, and together they count at least what was there."""
+    await fill(store)
+    _, told = await erase(store, dry_run=True)
+
+    found = await asyncio.gather(erase(store), erase(store))
+
+    assert max(counts_of(receipt).get("segments", 0) for _, receipt in found) >= counts_of(told)["segments"]
+    _, nothing = await erase(store)
+    assert {} == nothing.erased

@@ -12,6 +12,7 @@ from google.adk.events import Event, EventActions
 from google.adk.sessions import Session
 from google.genai import types
 
+from benchmarks.memory_embedder import PartsEmbedder
 from gcp_adk_store import (
     FirestoreMemoryService,
     FirestoreSessionService,
@@ -20,17 +21,21 @@ from gcp_adk_store import (
     SessionBusyError,
     SessionExistsError,
     Store,
+    StoreError,
 )
 from gcp_adk_store.artifacts import file_methods
 from gcp_adk_store.cloud.storage import resumable
 from gcp_adk_store.codec import forks
 from gcp_adk_store.codec.objects import upload_name
+from gcp_adk_store.codec.turns import WaitingMessage
 from gcp_adk_store.local import objects
-from gcp_adk_store.model.keys import ArtifactKey
-from gcp_adk_store.sessions.turn import within
+from gcp_adk_store.model.keys import ArtifactKey, SessionKey
+from gcp_adk_store.operations.bounds import operation
+from gcp_adk_store.ports.embedders import Embedder
+from gcp_adk_store.sessions.turn import Hold, within
 from gcp_adk_store.tasks import FirestorePushNotificationConfigStore, FirestoreTaskStore
 from gcp_adk_store.turns import Turns
-from tests.faults.world import NOW, World
+from tests.faults.world import DAY_S, NOW, World
 from tests.tasks.conftest import of
 
 WHO: dict[str, Any] = {"app_name": "app", "user_id": "user", "session_id": "session"}
@@ -147,6 +152,7 @@ class Append(Operation):
         held = await service.create_session(**WHO, state={"mine": "old" * 100}, ttl_seconds=self._ttl_seconds)
         for number in range(self._earlier):
             await service.append_event(held, event(100 + number, picture=True))
+        await service.flush()
 
     async def attach(self, world: World) -> Any:
         others = world.sessions(**self._options)
@@ -219,6 +225,54 @@ class AppendInTurn(Append):
             await super().go_on(held[:2])
 
 
+class AppendTogether(Append):
+    """Three ``append_event`` at once, which go in one commit."""
+
+    _numbers = (1, 2, 3)
+
+    async def act(self, held: Any) -> Any:
+        service, session = held
+        calls = [service.append_event(session, event(number)) for number in self._numbers]
+        outcomes = await asyncio.gather(*calls, return_exceptions=True)
+        for outcome in outcomes:
+            if isinstance(outcome, BaseException):
+                raise outcome
+
+    async def recover(self, world: World) -> None:
+        """Read, and append what is not there."""
+        service = world.sessions()
+        session = await service.get_session(**WHO)
+        assert session is not None
+        there = {one.id for one in session.events}
+        assert not there & {"event-1", "event-2", "event-3"} or there >= {"event-1", "event-2", "event-3"}
+        for number in self._numbers:
+            if f"event-{number}" not in there:
+                await service.append_event(session, event(number))
+
+
+class AppendBehind(AppendTogether):
+    """Three ``append_event`` with ``durability="turn"``, and the end of their turn."""
+
+    def __init__(self) -> None:
+        super().__init__(durability="turn")
+
+    async def act(self, held: Any) -> Any:
+        service, session = held
+        for number in self._numbers:
+            await service.append_event(session, event(number))
+        await service.flush_session(**WHO)
+
+    async def check(self, world: World, held: Any, before: Any, error: Exception | None) -> None:
+        """After a failure nothing is stored through the handle."""
+        if error is None:
+            await super().check(world, held, before, None)
+            return
+        service, session = held
+        with contextlib.suppress(StoreError):
+            await service.append_event(session, event(999))
+            raise AssertionError("appended after a failure")
+
+
 class TakeTurn(Operation):
     """The begin of ``store.turns.hold``."""
 
@@ -236,6 +290,83 @@ class TakeTurn(Operation):
         """Take it, unless it was taken."""
         with contextlib.suppress(SessionBusyError):
             await super().recover(world)
+
+
+class Turning(Turns):
+    """Turns whose renewal is a call."""
+
+    @operation
+    async def renew(self, hold: Hold, *, app_name: str, user_id: str, session_id: str) -> None:
+        """Do what a heartbeat does."""
+        del app_name, user_id, session_id
+        await self._leases.renew(hold)
+
+
+class DuringTurn(Operation):
+    """Any call during a turn of the session in which two messages wait."""
+
+    def __init__(self, call: Callable[[Turning, Hold], Any]) -> None:
+        self._call = call
+
+    async def prepare(self, world: World) -> None:
+        """Make the session."""
+        await world.sessions().create_session(**WHO)
+
+    async def attach(self, world: World) -> Any:
+        others = Turning(world.sessions())
+        with contextlib.suppress(SessionBusyError):
+            await others.take(**WHO, on_busy="reject", lease_s=DAY_S)
+            for message in WAITING[:2]:
+                await others.enqueue(**WHO, text=message)
+        turns = Turning(world.sessions(acting=True))
+        stored = await others._leases.header(KEY)
+        assert stored.turn is not None
+        hold = Hold(turns.sessions.storage, KEY, stored, stored.turn, lease_s=DAY_S, since=0.0)
+        return turns, hold
+
+    async def act(self, held: Any) -> Any:
+        return await self._call(*held)
+
+
+class WholeTurn(TakeTurn):
+    """``store.turns.hold``: the begin of a turn, and its end."""
+
+    async def act(self, held: Any) -> Any:
+        async with held.hold(**WHO, on_busy="reject"):
+            pass
+
+    async def recover(self, world: World) -> None:
+        """Take a turn, also from one that did not end."""
+        async with Turns(world.sessions()).hold(**WHO, on_busy="interrupt", wait_s=0):
+            pass
+
+
+class Repair(Operation):
+    """``store.turns.repair`` of a tool call that was not answered."""
+
+    async def prepare(self, world: World) -> None:
+        """Make a session that a crash left so."""
+        service = world.sessions()
+        held = await service.create_session(**WHO)
+        async with Turns(service).hold(**WHO):
+            pass
+        called = event(0)
+        called.content = types.Content(
+            parts=[types.Part(function_call=types.FunctionCall(id="c", name="look"))]
+        )
+        await service.append_event(held, called)
+
+    async def attach(self, world: World) -> Any:
+        return Turns(world.sessions(acting=True))
+
+    async def act(self, held: Any) -> Any:
+        return await held.repair(**WHO)
+
+    async def recover(self, world: World) -> None:
+        """Repair it in a turn that is taken from the one that did not end."""
+        turns = Turns(world.sessions())
+        async with turns.hold(**WHO, on_busy="interrupt", wait_s=0):
+            await turns.repair(**WHO)
 
 
 class Describe(Operation):
@@ -500,6 +631,38 @@ class Memories(Operation):
         return await self._call(held)
 
 
+class Vectors(Operation):
+    """Any call of a memory service with an embedder, after 17 events were remembered with it.
+
+    Their vectors are in a document, and that of one more event is in the head.
+    """
+
+    def __init__(
+        self,
+        call: Callable[[FirestoreMemoryService], Any],
+        *,
+        embedder: Embedder,
+        writes: bool = True,
+        atomic: bool = True,
+    ) -> None:
+        self._call = call
+        self._embedder = embedder
+        self.writes = writes
+        self.atomic = atomic
+
+    async def prepare(self, world: World) -> None:
+        """Remember the events, in two steps."""
+        service = world.memories(embedder=PartsEmbedder(4096))
+        for numbers in (range(17), (17,)):
+            await service.add_events_to_memory(**OWNER, events=[event(number) for number in numbers])
+
+    async def attach(self, world: World) -> Any:
+        return world.memories(acting=True, embedder=self._embedder)
+
+    async def act(self, held: Any) -> Any:
+        return await self._call(held)
+
+
 def memorable(number: int, *, words: int = 2) -> Event:
     """Return an event with bytes that become a payload."""
     made = event(number)
@@ -565,6 +728,8 @@ async def saved_again(store: FirestoreTaskStore, task: Task | None) -> None:
     await store.save(task, CALLER)
 
 
+WAITING = [str(WaitingMessage(id=f"m{number}", message={}, time=NOW)) for number in range(3)]
+KEY = SessionKey(app="app", user="user", session="session")
 UPLOAD_ID = "ab" * 16
 LARGE = b"0123456789abcdef" * 37_500
 
@@ -618,7 +783,15 @@ OPERATIONS: dict[str, Operation] = {
     "append that renews objects": Append(ttl_seconds=100, bucket=True),
     "append in a turn": AppendInTurn(**LARGE_CHANGE),
     "append in a turn that merges": AppendInTurn(others=True, on_conflict="merge"),
+    "appends that go together": AppendTogether(),
+    "appends that are stored behind": AppendBehind(),
     "begin of a turn": TakeTurn(),
+    "begin and end of a turn": WholeTurn(),
+    "renewal of a turn": DuringTurn(lambda turns, hold: turns.renew(hold, **WHO)),
+    "request to stop": DuringTurn(lambda turns, _: turns.request_abort(**WHO)),
+    "message that waits": DuringTurn(lambda turns, _: turns.enqueue(**WHO, text=WAITING[2])),
+    "message that is withdrawn": DuringTurn(lambda turns, _: turns.withdraw(**WHO, message_id="m0")),
+    "repair": Repair(),
     "describe": Describe(),
     "delete": Delete(0),
     "delete with segments and chunks": Delete(2),
@@ -627,7 +800,6 @@ OPERATIONS: dict[str, Operation] = {
     "fork at a point with objects": Fork(2, at=Point.position(1), bucket=True),
     "fork in several commits": Fork(3, large=False),
     "fork with artifacts": Fork(1, artifacts=True, large=False),
-    "erase a user": EraseUser(),
     "erase a user with objects and artifacts": EraseUser(artifacts=True, bucket=True),
     "restore": Restore(),
     "restore with objects and artifacts": Restore(artifacts=True, bucket=True),
@@ -673,6 +845,19 @@ OPERATIONS: dict[str, Operation] = {
     ),
     "forget a user": Memories(lambda service: service.delete_user_memory(**OWNER), atomic=False),
     "search and list memories": Memories(remembered, writes=False),
+    "remember vectors so many that they seal": Vectors(
+        lambda service: service.add_events_to_memory(**OWNER, events=[event(n) for n in range(17, 34)]),
+        embedder=PartsEmbedder(4096),
+    ),
+    "forget a memory and its vector": Vectors(
+        lambda service: service.delete_memory(**OWNER, memory_id=event(3).id),
+        embedder=PartsEmbedder(4096),
+        atomic=False,
+    ),
+    "make vectors anew": Vectors(
+        lambda service: service.reindex_memories(**OWNER), embedder=PartsEmbedder(2, "newer"), atomic=False
+    ),
+    "search by vectors": Vectors(remembered, embedder=PartsEmbedder(4096), writes=False),
     "delete artifact": Artifacts(lambda service: service.delete_artifact(**FILE), atomic=False),
     "delete session artifacts": Artifacts(
         lambda service: service.delete_session_artifacts(**WHO), atomic=False

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import hashlib
 import json
+import re
 import threading
 import uuid
 import zlib
@@ -32,6 +33,7 @@ from gcp_adk_store import (
 )
 from gcp_adk_store.codec.objects import UPLOADS
 from gcp_adk_store.operations.closing import Closing
+from gcp_adk_store.ports.embedders import Embedder
 from gcp_adk_store.tasks import FirestorePushNotificationConfigStore, FirestoreTaskStore
 from gcp_adk_store.testing.buckets import create_bucket
 from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE
@@ -111,9 +113,12 @@ class World:
         self._opened.append(service)
         return service
 
-    def memories(self, *, bucket: bool = False, acting: bool = False) -> FirestoreMemoryService:
+    def memories(
+        self, *, bucket: bool = False, acting: bool = False, embedder: Embedder | None = None
+    ) -> FirestoreMemoryService:
         """Return a memory service that knows nothing yet."""
-        return FirestoreMemoryService(self.sessions(bucket=bucket, acting=acting).storage)
+        storage = self.sessions(bucket=bucket, acting=acting).storage
+        return FirestoreMemoryService(storage, embedder=embedder)
 
     def artifacts(self, *, acting: bool = False) -> GcsArtifactService:
         """Return an artifact service that knows nothing yet; one that is *acting* may be a hasty one."""
@@ -255,6 +260,7 @@ class CloudWorld(World):
         }
 
 
+_DRAWN_ID = re.compile(r'"id":"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"')
 _INITIAL = ("initial", "initial_payload")
 
 
@@ -264,7 +270,8 @@ def _chained(head: bytes, text: str) -> bytes:
 
 def meaning(documents: dict[str, dict[str, Any]]) -> Holdings:
     """Return documents without what says nothing of content: where events lie, when parts were written."""
-    documents = {path: fields for path, fields in documents.items() if not _is_intent(fields)}
+    # Of erasures: a random key, and what an interrupted one did.
+    documents = {path: fields for path, fields in documents.items() if not path.startswith("adk_erasures/")}
     meant = {path: dict(fields) for path, fields in documents.items()}
     for path, fields in documents.items():
         if path.endswith("/adk_memories/head"):
@@ -295,11 +302,6 @@ def meaning(documents: dict[str, dict[str, Any]]) -> Holdings:
     return meant
 
 
-def _is_intent(fields: dict[str, Any]) -> bool:
-    """Return whether a document only tells what an interrupted erasure did."""
-    return "begun_at" in fields
-
-
 def _gather_memories(path: str, fields: dict[str, Any], meant: dict[str, dict[str, Any]]) -> None:
     """Put the texts of all shards into the head at *path*, without what says where they lie."""
     lines: list[str] = []
@@ -308,7 +310,19 @@ def _gather_memories(path: str, fields: dict[str, Any], meant: dict[str, dict[st
         lines += zlib.decompress(body).decode().split("\n")
     lines += [line for text in fields["tail"] for line in text.split("\n")]
     heads = [json.loads(line) for line in lines[::2]]
+    rows = [*fields.get("fresh", [])]
+    size = 8 + fields.get("dimensions", 0)
+    for part in fields.get("vectors", []):
+        body = meant.pop(f"{path}/adk_vectors/{fields['epoch']}-{part['n']}")["body"]
+        rows += [body[at : at + size] for at in range(0, len(body), size)]
+    texts = [f"{lines[at]}\n{lines[at + 1]}" for at in range(0, len(lines) - 1, 2)]
+    ids = {
+        hashlib.blake2b(text.encode(), digest_size=8).digest(): json.loads(text.split("\n")[0])["id"]
+        for text in texts
+    }
     meant[path] = {
+        "embedder": fields.get("embedder"),
+        "vectors": sorted(ids.get(row[:8], "of no memory") for row in rows),
         "memories": lines,
         "user": fields["user"],
         "lives": {head["life"]: head["id"] for head in heads if "life" in head},
@@ -328,7 +342,10 @@ def normal(holdings: Holdings) -> dict[str, str]:
             drawn = ("adkStoreSaveId", "adkStorePutTime")
             meant["metadata"] = {key: text for key, text in meant["metadata"].items() if key not in drawn}
         if meant.get("turn"):
-            meant["turn"] = True  # who holds it, until when, and whether it was given back and taken again
+            # Not who holds it, until when, and whether it was given back and taken again.
+            meant["turn"] = "asked to stop" if meant["turn"].get("abort") else "taken"
+        if "events" in meant:
+            meant["events"] = [_DRAWN_ID.sub('"id":"drawn"', text) for text in meant["events"]]
         texts[name] = json.dumps(meant, sort_keys=True, default=repr)
     for epoch, path in epochs.items():
         texts = {

@@ -9,12 +9,14 @@ from google.adk.events import Event
 from google.adk.platform import uuid as platform_uuid
 from google.genai import types
 
-from gcp_adk_store import Store
+from benchmarks.memory_embedder import PartsEmbedder
+from gcp_adk_store import FirestoreMemoryService, Store
 from gcp_adk_store.codec.writes import Write
+from gcp_adk_store.memory import vectors
 from tests.golden.raw import Documents, read_golden
 
 USER: dict[str, Any] = {"app_name": "shop", "user_id": "u/1"}
-COLLECTIONS = ("adk_memories", "adk_shards")
+COLLECTIONS = ("adk_memories", "adk_shards", "adk_vectors")
 
 
 @pytest.fixture
@@ -91,3 +93,46 @@ async def test_memories_are_written_as_the_golden_ones(adk_store_local: Store, f
         }
         for name in ("format", "epoch", "app", "user", "rev", "gone", "next", "until", "count", "ids"):
             assert fields.get(name) == written[path].get(name)
+
+
+async def remember_with_vectors(store: Store) -> None:
+    """Make memories whose vectors lie in a document and in the head, and remove one of both."""
+    memory = FirestoreMemoryService(store.sessions.storage, embedder=PartsEmbedder(8, "parts"))
+    await memory.add_events_to_memory(events=[said(number, f"note {number}") for number in range(40)], **USER)
+    await memory.add_events_to_memory(
+        events=[said(number, f"Zürich {number}") for number in (50, 51)], **USER
+    )
+    for removed in ("e7", "e51"):
+        await memory.delete_memory(memory_id=removed, **USER)
+
+
+async def test_golden_vectors_are_read(adk_store_local: Store) -> None:
+    """All of them: each memory has its own, and the nearest one is found without a common word."""
+    golden = read_golden("memory_vectors")
+    writes = [Write(path=path, fields=fields) for path, fields in golden.items()]
+    await adk_store_local.sessions.storage.documents.commit(writes, repeatable_when_unanswered=True)
+    memory = FirestoreMemoryService(adk_store_local.sessions.storage, embedder=PartsEmbedder(8, "parts"))
+    counts = await memory.reindex_memories(dry_run=True, **USER)
+
+    assert (40, 0) == (counts.memories, counts.missing)
+    found = await memory.search_memories(query="zürichxx", **USER, limit=1)
+    assert ["e50"] == [each.memory.id for each in found]
+
+
+async def test_vectors_are_written_as_the_golden_ones(
+    adk_store_local: Store, fixed: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the same documents and fields."""
+    assert fixed is None
+    monkeypatch.setattr(vectors, "FRESH_BYTES", 256)
+    await remember_with_vectors(adk_store_local)
+    golden, written = read_golden("memory_vectors"), await stored(adk_store_local)
+
+    assert any("adk_vectors" in path for path in golden)
+    assert set(golden) == set(written)
+    for path, fields in golden.items():
+        assert set(fields) == set(written[path])
+        for name in ("embedder", "dimensions", "fresh", "vectors", "next"):
+            assert fields.get(name) == written[path].get(name)
+        if "adk_vectors" in path:
+            assert fields == written[path]

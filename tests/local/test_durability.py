@@ -11,6 +11,7 @@ from google.genai import types
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.stub_agent import runner, take_turn
 from gcp_adk_store import (
     FirestoreSessionService,
     InvalidInputError,
@@ -102,6 +103,36 @@ async def test_a_turn_takes_few_commits_and_ends_when_all_of_it_is_stored(
     assert 6 == sum(commits.events)
     assert len(commits.events) <= 2
     assert session == await service.get_session(**WHO)
+
+
+async def test_a_runners_turn_of_six_events_takes_two_commits(
+    service: FirestoreSessionService, commits: Commits
+) -> None:
+    """While the first is on its way, all others of the turn are made; on a fast line it may be some more."""
+    await service.create_session(**WHO)
+    commits.may_go.clear()
+    speaking = runner(service, app="app", calls=2)
+    turn = asyncio.create_task(take_turn(speaking, user="user", session="session"))
+    try:
+        async with asyncio.timeout(10):
+            while len(service._behind._tasks) < 6:  # noqa: ASYNC110  # the runner makes them
+                await asyncio.sleep(0.001)
+    finally:
+        commits.may_go.set()
+        await turn
+
+    assert [1, 5] == commits.events
+
+
+async def test_sessions_with_many_tasks_take_a_commit_each(commits: Commits) -> None:
+    """Of 64 sessions with 32 appends at once: 64 writes, where one for each append would be 2,048."""
+    async with Store.local(MEMORY) as store:
+        service = store.sessions
+        sessions = [await service.create_session(**WHO | {"session_id": f"s{n}"}) for n in range(64)]
+        todo = [(session, step(number)) for session in sessions for number in range(32)]
+        await asyncio.gather(*(service.append_event(session, event) for session, event in todo))
+
+    assert [32] * 64 == commits.events
 
 
 async def test_reads_of_the_same_process_see_what_was_appended(service: FirestoreSessionService) -> None:

@@ -8,6 +8,7 @@ from google.adk.events import Event
 from google.adk.sessions import Session
 from google.genai import types
 
+from benchmarks.memory_embedder import PartsEmbedder
 from gcp_adk_store import FirestoreMemoryService, Store
 from gcp_adk_store.testing.emulators import FIRESTORE_VARIABLE, Emulator
 from gcp_adk_store.testing.firestore_meter import FirestoreFigures, FirestoreMeter
@@ -66,3 +67,38 @@ async def test_what_memories_take(meter: FirestoreMeter, project: str) -> None:
         figures = meter.take()
         assert ({"BatchGetDocuments": 2, "Commit": 1}, 0) == (dict(figures.rpcs), figures.writes)
         assert (2, 2) == (figures.reads, figures.deletes)  # the head, and one shard
+
+
+@pytest.mark.emulators
+async def test_what_vectors_take(meter: FirestoreMeter, project: str) -> None:
+    """Nothing more than words in the head; and 1 read, cold, for each document of 900 KiB."""
+    one, few = ({"Commit": 1}, 0, 1, 0), {"BatchGetDocuments": 1}
+    embedder = PartsEmbedder(256)
+    async with Store.connect(project=project, embedder=embedder) as store:
+        memory = store.memory
+        await memory.add_events_to_memory(events=[said("known")], **USER)
+        meter.take()
+        await memory.add_events_to_memory(events=[said("first")], **USER)
+        assert one == cost(meter.take())
+        await memory.search_memory(query="first", **USER)
+        assert (few, 1, 0, 0) == cost(meter.take())
+        many = [said(f"note {number}") for number in range(600)]
+        await memory.add_events_to_memory(events=many, **USER)
+        assert ({"Commit": 1}, 0, 3, 0) == cost(meter.take())  # the head, a shard, a document of vectors
+        await memory.search_memory(query="second", **USER)
+        assert (few, 1, 0, 0) == cost(meter.take())
+        await memory.delete_memory(memory_id=many[0].id, **USER)
+        assert ({"Commit": 1}, 0, 3, 2) == cost(meter.take())
+        cold = FirestoreMemoryService(store.sessions.storage, embedder=embedder)
+        await cold.search_memory(query="second", **USER)
+        assert ({"BatchGetDocuments": 2}, 3, 0, 0) == cost(meter.take())
+        words = FirestoreMemoryService(store.sessions.storage)
+        await words.search_memory(query="second", **USER)
+        assert ({"BatchGetDocuments": 2}, 2, 0, 0) == cost(meter.take())
+        await words.delete_memory(memory_id=many[1].id, **USER)
+        assert ({"BatchGetDocuments": 1, "Commit": 1}, 1, 3, 2) == cost(meter.take())
+        assert 0 == (await cold.reindex_memories(**USER)).missing
+        assert ({"BatchGetDocuments": 2}, 3, 0, 0) == cost(meter.take())
+        await memory.delete_user_memory(**USER)
+        figures = meter.take()
+        assert (0, 3) == (figures.writes, figures.deletes)  # the head, a shard, a document of vectors

@@ -40,3 +40,6 @@ async def test_the_blocks_of_the_memory_page_run(tmp_path: Path) -> None:
             await store.sessions.flush()
             memories = (await store.memory.list_memories(**USER)).memories
             assert expected == [each.content.parts[0].text for each in memories if each.content.parts]
+    async with page["open_store_with_vectors"](f"{tmp_path}/vectors") as store:
+        assert [] == await store.memory.search_memories(query="tea", **USER)  # the model is not asked
+        assert 0 == (await store.memory.reindex_memories(**USER)).memories

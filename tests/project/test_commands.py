@@ -79,10 +79,22 @@ RUN = {
             "--dry-run"
         ),
         "gcp-adk-store artifacts delete --app support --user ada --session s1 --all --yes",
+        "gcp-adk-store memory list --app support --user ada",
+        'gcp-adk-store memory search --app support --user ada "window seat" --limit 3',
+        "gcp-adk-store memory delete --app support --user ada --session s1 --dry-run",
+        "gcp-adk-store memory reindex --app support --user ada --dry-run",
     ),
     "test_the_exports_are_all_that_adk_needs_to_keep_evaluations": (
         "gcp-adk-store emulators --bucket my-bucket",
     ),
+    "test_the_commands_of_the_page_run": (
+        "gcp-adk-store erase-user --app support --user ada --dry-run",
+        "gcp-adk-store erase-user --app support --user ada --yes",
+        "gcp-adk-store prune --app support --idle-days 90 --keep-latest 3 --dry-run",
+        "gcp-adk-store prune --app support --idle-days 90 --keep-latest 3",
+        "gcp-adk-store verify --app support --user ada --session s1",
+    ),
+    "test_the_command_of_the_page_opens_it": ("gcp-adk-store inspect --local support-store",),
     "test_the_folder_of_the_document_is_examined": ("gcp-adk-store doctor --local support-store",),
     "test_the_store_of_the_emulators_is_looked_at": (
         "gcp-adk-store doctor",
@@ -102,12 +114,15 @@ RUN = {
 PYTHON = {
     "README.md": 3,
     "docs/ces-commands.md": 1,
+    "docs/ces-conversations.md": 1,
     "docs/ces-runtime.md": 2,
     "docs/credentials.md": 1,
     "docs/deploying.md": 1,
+    "docs/erasure.md": 1,
     "docs/following.md": 3,
     "docs/fsck.md": 1,
-    "docs/memory.md": 3,
+    "docs/inspector.md": 1,
+    "docs/memory.md": 4,
     "docs/moving.md": 1,
     "docs/performance.md": 1,
     "docs/points.md": 4,
@@ -118,13 +133,14 @@ PYTHON = {
     "docs/turns.md": 5,
 }
 """How many blocks of Python a document has: tests/telemetry runs those of telemetry.md, tests/memory those of
-memory.md, tests/ces those of the runtime, tests/tasks that of tasks.md, tests/turns those of turns.md,
-tests/adk_server those of following.md, and
-test_documents_for_readers.py all others."""
+memory.md, tests/erasure that of erasure.md, tests/inspector that of inspector.md, tests/ces those of
+ces-*.md, tests/tasks that of tasks.md, tests/turns those of turns.md, tests/adk_server those of following.md,
+and test_documents_for_readers.py all others."""
 
 CONFIGURATION = {
     "docs/adk-server.md": "test_the_services_yaml_of_the_documents_is_loaded",
     "docs/ces-commands.md": "test_the_tests_of_the_page_can_be_read",
+    "docs/ces-conversations.md": "test_the_script_of_the_page_is_a_script",
     "docs/cli.md": "test_the_lines_of_the_page_are_those_of_an_export",
     "docs/doctor.md": "test_every_check_is_explained",
     "docs/tasks.md": "test_the_services_yaml_of_tasks_is_loaded",

@@ -109,8 +109,17 @@ class SessionsMachine(RuleBasedStateMachine):
 
     holders = Bundle("holders")
 
-    def __init__(self, service: FirestoreSessionService, runner: asyncio.Runner, timing: "Timing") -> None:
+    def __init__(
+        self,
+        service: FirestoreSessionService,
+        runner: asyncio.Runner,
+        timing: "Timing",
+        *,
+        is_behind: bool = False,
+    ) -> None:
+        """Drive *service*; *is_behind* says that its appends return before they are stored."""
         super().__init__()
+        self._is_behind = is_behind
         self.service = service
         self.oracle = Oracle(next(timing.starts))
         self._timing = timing
@@ -436,16 +445,28 @@ class SessionsMachine(RuleBasedStateMachine):
 
     def _append(self, holder: Holder, event: Event, expected: Said, temporary: dict[str, Any]) -> None:
         before = exact(event.actions.state_delta)
-        appended = self.service.append_event(holder.session, event)
+        held = holder.session.model_dump_json()
+        appended = self._stored(holder.session, event)
         try:
             self.oracle.append(holder.expected, expected, temporary)
         except (MissingError, StaleError) as exc:
             with pytest.raises(SessionNotFoundError if isinstance(exc, MissingError) else StaleSessionError):
                 self.run(appended)
-            assert before == exact(event.actions.state_delta)
+            if self._is_behind:  # it is in the handle, which is of no use any more
+                holder.session = Session.model_validate_json(held)
+                holder.expected.life = None
+            else:
+                assert before == exact(event.actions.state_delta)
         else:
             assert exact(expected) == exact(said(self.run(appended)))
         holder.check()
+
+    async def _stored(self, session: Session, event: Event) -> Event:
+        """Append, and wait until it is stored."""
+        made = await self.service.append_event(session, event)
+        app, user, name = session.app_name, session.user_id, session.id
+        await self.service.flush_session(app_name=app, user_id=user, session_id=name)
+        return made
 
     def _delete(self, place: Place) -> None:
         app, user, name = place
@@ -509,3 +530,17 @@ def test_sessions_are_what_a_simple_model_says(
     """Whatever is called, in whatever order, by holders that are current, stale or without a marker."""
     # Annotated as taking a class; its documentation says: a function that makes one, too.
     run_state_machine_as_test(lambda: SessionsMachine(service, runner, timing), settings=BOUNDS)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("timing", ["folder"], indirect=True)
+def test_sessions_whose_appends_return_early_are_what_a_simple_model_says(
+    runner: asyncio.Runner, timing: Timing, tmp_path: Path
+) -> None:
+    """With ``durability="turn"``, once each append is stored; what conflicts is told then."""
+    limits = SessionLimits(seal_tail_bytes=700)
+    service = Store.local(tmp_path / "store", session_limits=limits, durability="turn").sessions
+    run_state_machine_as_test(
+        lambda: SessionsMachine(service, runner, timing, is_behind=True),  # type: ignore[arg-type]
+        settings=settings(BOUNDS, max_examples=12),
+    )
+    runner.run(service.close())

@@ -15,6 +15,7 @@ from google.adk.sessions import Session
 from google.genai import types
 from opentelemetry.trace import SpanKind, StatusCode
 
+from benchmarks.memory_embedder import PartsEmbedder
 from gcp_adk_store import (
     FirestoreMemoryService,
     FirestoreSessionService,
@@ -80,6 +81,7 @@ class Tour:
         yield "iter_events", lambda: listed(sessions.iter_events(**WHO))
         yield "iter_events", lambda: listed(sessions.iter_events(**WHO, follow=True, limit=1))
         yield "get_session_usage", lambda: sessions.get_session_usage(**WHO)
+        yield "verify_session", lambda: sessions.verify_session(**WHO)
         yield "iter_user_events", lambda: listed(sessions.iter_user_events(**OWNER))
         yield "restore_session", lambda: sessions.restore_session(**WHO, at=Point.position(1))
         yield "check", lambda: listed(sessions.check(app_name="app"))
@@ -128,6 +130,8 @@ class Tour:
                 **WHO, events=[source], memories=[entry.model_copy(update={"id": None})]
             ),
         )
+        embedding = FirestoreMemoryService(self.store.sessions.storage, embedder=PartsEmbedder(2))
+        yield "reindex_memories", lambda: embedding.reindex_memories(**OWNER)
         yield "delete_memory", lambda: memory.delete_memory(**OWNER, memory_id="fact")
         yield "delete_session_memory", lambda: memory.delete_session_memory(**OWNER, session_id="remembered")
         yield "delete_user_memory", lambda: memory.delete_user_memory(**OWNER)

@@ -2,6 +2,7 @@
 
 import asyncio
 import pickle
+import time
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 from google.adk.sessions import Session
 
 from gcp_adk_store import (
+    CredentialsError,
     InvalidInputError,
     SessionBusyError,
     SessionConflictError,
@@ -16,6 +18,7 @@ from gcp_adk_store import (
     SessionMissingError,
     Store,
     TurnLostError,
+    UnavailableError,
 )
 from gcp_adk_store.codec.turns import ended
 from gcp_adk_store.codec.writes import Write
@@ -188,6 +191,55 @@ async def test_a_turn_without_appends_is_renewed_by_heartbeats(store: Store, oth
             await other.turns.take(**WHO, wait_s=1.5)
         await store.sessions.append_event(held, event("one"))
     assert ["one"] == await stored_texts(store)
+
+
+async def test_a_lease_counts_as_renewed_since_its_write_began(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The write says when the lease ends, however late it is answered: so a heartbeat is in time."""
+    await made(store)
+    documents = store.sessions.storage.documents
+    began: list[float] = []
+    commit = documents.commit
+
+    async def slow_commit(*args: Any, **kwargs: Any) -> Any:
+        began.append(time.monotonic())
+        await asyncio.sleep(0.05)
+        return await commit(*args, **kwargs)
+
+    monkeypatch.setattr(documents, "commit", slow_commit)
+    async with store.turns.hold(**WHO) as turn:
+        assert turn.renewed_at <= began[-1]
+        held = await store.sessions.get_session(**WHO)
+        assert held is not None
+        await store.sessions.append_event(held, event("one"))
+        assert began[0] < turn.renewed_at <= began[1]
+        await store.turns._leases.renew(turn)
+        assert began[1] < turn.renewed_at <= began[2]
+
+
+async def test_heartbeats_go_on_after_one_that_failed(
+    store: Store, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A token that could not be had, for example; the turn runs on."""
+    await made(store)
+    async with store.turns.hold(**WHO, lease_s=0.3) as turn:
+        documents, answered = store.sessions.storage.documents, asyncio.Event()
+        commit = documents.commit
+        failures: list[Exception] = [CredentialsError("no token"), UnavailableError("away")]
+
+        async def failing_commit(*args: Any, **kwargs: Any) -> Any:
+            if failures:
+                raise failures.pop()
+            written = await commit(*args, **kwargs)
+            answered.set()
+            return written
+
+        monkeypatch.setattr(documents, "commit", failing_commit)
+        async with asyncio.timeout(10):
+            await answered.wait()
+        assert not turn.is_lost
+    assert caplog.text.count("the lease of a turn could not be renewed yet") == 2
 
 
 async def test_appends_after_a_heartbeat_take_no_read(store: Store, calls: Calls) -> None:

@@ -25,6 +25,7 @@ from gcp_adk_store.codec.objects import (
     parse_version,
     scope_prefix,
     upload_name,
+    uploads_prefix,
     user_prefix,
     version_of,
     version_prefix,
@@ -551,13 +552,21 @@ def test_no_user_is_below_anothers_prefix(one: ArtifactKey, other: ArtifactKey) 
 @pytest.mark.parametrize(
     ("artifact", "name"),
     [
-        (key("f.txt"), "adk-store-uploads/4a768e48185d8eccbca2d39e12192f39/id1"),
-        (key("user:f"), "adk-store-uploads/411f02ef43791ac4d84a9817dc0d1a7e/id1"),
+        (key("f.txt"), "adk-store-uploads/4d8a6ba79149a7794a768e48185d8ecc/id1"),
+        (key("user:f"), "adk-store-uploads/4d8a6ba79149a779411f02ef43791ac4/id1"),
     ],
 )
 def test_an_upload_waits_under_a_stable_name(artifact: ArtifactKey, name: str) -> None:
     """What was put before an upgrade is found after it, below the prefix that a lifecycle rule names."""
     assert name == upload_name(artifact, "id1")
+
+
+@given(KEYS, KEYS)
+def test_an_upload_tells_its_user(one: ArtifactKey, other: ArtifactKey) -> None:
+    """By the prefix of its name: an erasure of the user finds it."""
+    same = (one.scope.app, one.scope.user) == (other.scope.app, other.scope.user)
+
+    assert same is upload_name(other, "id1").startswith(uploads_prefix(one.scope))
 
 
 @given(KEYS, KEYS, st.sampled_from(["id1", "id2"]), st.sampled_from(["id1", "id2"]))

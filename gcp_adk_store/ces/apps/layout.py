@@ -2,11 +2,12 @@
 
 ::
 
-    app.json                                             variableDeclarations
+    app.json                                             rootAgent, variableDeclarations
     tools/{tool}/{tool}.json                             displayName, executionType, pythonFunction
     tools/{tool}/python_function/python_code.py
     toolsets/{toolset}/{toolset}.json                    displayName, openApiToolset
-    agents/{agent}/{agent}.json                          beforeModelCallbacks and so on, in their order
+    agents/{agent}/{agent}.json                          childAgents, tools, beforeModelCallbacks and so on
+    agents/{agent}/instruction.txt
     agents/{agent}/before_model_callbacks/{name}/python_code.py
 
 Configuration may be YAML instead of JSON, and may be missing: then a folder's name is the tool's, and
@@ -22,6 +23,7 @@ from typing import Any, Final, cast
 
 import yaml
 
+from gcp_adk_store.ces.apps.agents import AgentSpec, agent_of, last_of
 from gcp_adk_store.ces.apps.findings import Finding, finding
 from gcp_adk_store.ces.guest.contract import CALLBACKS, Callback
 from gcp_adk_store.ces.tools.openapi import identifier
@@ -92,6 +94,16 @@ class AgentApp:
     """Names of tools that are neither, such as searches."""
     variables: Mapping[str, Any] = field(default_factory=dict)
     """Those that are declared, with their defaults."""
+    agents: tuple[AgentSpec, ...] = ()
+    """By the names of their folders."""
+    root_agent: str = ""
+    """As the configuration names it; empty where it names none."""
+    name: str = ""
+    """The display name."""
+    model: str = ""
+    """Of agents that name none."""
+    global_instruction: str = ""
+    """For all agents."""
     problems: tuple[Finding, ...] = ()
     """What could not be read."""
 
@@ -100,6 +112,20 @@ class AgentApp:
         """What ``tools.X`` may be."""
         operations = frozenset().union(*(each.tool_names for each in self.toolsets))
         return frozenset(tool.name for tool in self.tools) | operations | self.other_tools
+
+    @property
+    def root(self) -> AgentSpec | None:
+        """The agent that begins: the one that the app names, else the only one that is nobody's child."""
+        if named := self.agent(self.root_agent):
+            return named
+        children = {name for agent in self.agents for name in agent.children}
+        orphans = [agent for agent in self.agents if not agent.names & children]
+        return orphans[0] if len(orphans) == 1 else None
+
+    def agent(self, name: str) -> AgentSpec | None:
+        """Return the agent of that display name, folder or resource name, or None."""
+        wanted = last_of(name)
+        return next((agent for agent in self.agents if wanted in agent.names), None)
 
     def shown(self, path: Path) -> str:
         """Return how *path* is named: from the app's folder."""
@@ -140,6 +166,8 @@ class _Reading:
         ]
         toolsets = [found for each in _folders(root / "toolsets") if (found := self._toolset(each))]
         callbacks = [code for each in _folders(root / "agents") for code in self._callbacks(each)]
+        config = self._config(root / "app")
+        model = config.get("modelSettings")
         callbacks += [
             CallbackCode(agent="", callback=callback, path=path, disabled=False)
             for path, callback in alone.items()
@@ -150,8 +178,13 @@ class _Reading:
             callbacks=tuple(callbacks),
             toolsets=tuple(toolsets),
             other_tools=frozenset(others),
-            variables=self._variables(),
-            problems=tuple(self._problems),
+            variables=self._variables(config),
+            agents=tuple(self._agent(each) for each in _folders(root / "agents")),
+            root_agent=str(config.get("rootAgent") or ""),
+            name=str(config.get("displayName") or ""),
+            model=str(model.get("model") or "") if isinstance(model, dict) else "",
+            global_instruction=self._text_at(root, config.get("globalInstruction")),
+            problems=tuple(dict.fromkeys(self._problems)),
         )
 
     def _add_tool(self, folder: Path, tools: list[ToolCode], others: set[str]) -> None:
@@ -215,8 +248,25 @@ class _Reading:
                         disabled=bool(each.get("disabled")),
                     )
 
-    def _variables(self) -> dict[str, Any]:
-        declared = self._config(self._folder / "app").get("variableDeclarations")
+    def _agent(self, folder: Path) -> AgentSpec:
+        config = self._config(folder / folder.name)
+        told = config.get("instruction")
+        if told is None and (folder / "instruction.txt").is_file():
+            told = str((folder / "instruction.txt").relative_to(self._folder))
+        return agent_of(folder.name, config, self._text_at(folder, told))
+
+    def _text_at(self, folder: Path, told: Any) -> str:
+        """Return *told*, or the text of the file whose path it is."""
+        if not isinstance(told, str):
+            return ""
+        is_path = told.endswith(".txt") and not set(told) & {"\n", " "}
+        if not is_path:
+            return told
+        path = self._folder / told
+        return self._text(path) if self._is_file(path, f"a text of {folder.name}") else ""
+
+    def _variables(self, config: Mapping[str, Any]) -> dict[str, Any]:
+        declared = config.get("variableDeclarations")
         variables = {}
         for each in declared if isinstance(declared, list) else ():
             if isinstance(each, dict) and isinstance(each.get("name"), str):

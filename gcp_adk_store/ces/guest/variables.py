@@ -101,7 +101,8 @@ def _check_size(name: str, value: Any, max_bytes: int | None) -> None:
     if max_bytes is not None and _is_large(value, max_bytes):
         size = _size(value)
         raise VariableTooLargeError(
-            f"variable {name!r} has {size:,} bytes of JSON, the limit is {max_bytes:,} (max_variable_bytes)"
+            f"variable {name!r} has {size:,} bytes of JSON, the limit is {max_bytes:,} (max_variable_bytes): "
+            "the platform ends such a turn with FAILED_PRECONDITION"
         )
 
 

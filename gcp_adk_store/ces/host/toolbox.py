@@ -18,6 +18,8 @@ from gcp_adk_store.ces.tools.mocks import FakeTools, MockConfig
 from gcp_adk_store.ces.tools.parameters import ArgumentsError
 from gcp_adk_store.errors import InvalidInputError, OverloadedError
 
+CALL_ID: Final = "call-"
+"""What ids of calls begin with that this package makes."""
 _BAD_REQUEST: Final = 400
 _FAILED: Final = 500
 
@@ -77,7 +79,7 @@ RunRequest: TypeAlias = Callable[[dict[str, Any], Situation], Awaitable[Ran]]
 
 def new_call_id() -> str:
     """Return an id for a call of a function."""
-    return f"call-{platform_uuid.new_uuid()}"
+    return f"{CALL_ID}{platform_uuid.new_uuid()}"
 
 
 class Toolbox:

@@ -13,8 +13,9 @@ import click
 from rich.table import Table
 from rich.text import Text
 
+from gcp_adk_store.ces.apps.locating import UNPACKED
 from gcp_adk_store.cli.ces.junit import junit_xml
-from gcp_adk_store.cli.ces.options import Chosen, object_option, test_options
+from gcp_adk_store.cli.ces.options import Chosen, app_in, app_option, object_option, test_options
 from gcp_adk_store.cli.extras import needs_ces
 from gcp_adk_store.cli.failures import CannotLookError
 from gcp_adk_store.cli.screen import cell, show
@@ -33,6 +34,13 @@ _COLORS: Final = {"passed": "green", "failed": "red", "error": "red", "skipped":
 
 @click.command("test")
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+@app_option
+@click.option(
+    "--tests",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="Folder of the tests; by default all of the other DIR.",
+)
 @click.option("--only", type=click.Choice(["tools", "callbacks"]), help="Leave out the others.")
 @object_option("--variables", default="{}", help="In place of the app's declared defaults.")
 @test_options
@@ -43,7 +51,9 @@ _COLORS: Final = {"passed": "green", "failed": "red", "error": "red", "skipped":
     type=click.Path(path_type=Path, dir_okay=False, writable=True),
     help="Write JUnit's XML too.",
 )
-def test(folder: Path, only: str | None, junit: Path | None, **given: Any) -> None:
+def test(
+    folder: Path, app_name: str | None, tests: Path | None, only: str | None, junit: Path | None, **given: Any
+) -> None:
     """Run the tests of an agent app: of tools, in YAML, and of callbacks, in Python.
 
     Tests of tools are all YAML files in folders tool_tests; those of callbacks are the files test.py and
@@ -53,23 +63,12 @@ def test(folder: Path, only: str | None, junit: Path | None, **given: Any) -> No
     with needs_ces():
         import gcp_adk_store.ces.testing.tool_tests  # noqa: F401, PLC0415  # of the extra
     as_json, variables = given.pop("as_json"), given.pop("variables")
-    chosen = Chosen(tools=folder, **given)
-    if not folder.is_dir():
-        raise CannotLookError(f"the folder {folder} does not exist")
-    of_tools = [] if only == "callbacks" else _tool_files(folder)
-    of_callbacks = [] if only == "tools" else _callback_files(folder)
-    if not (of_tools or of_callbacks):
-        raise CannotLookError(
-            f"{folder} has no tests: put them into tool_tests/*.yaml, or into test.py beside python_code.py"
-        )
-    if of_callbacks and importlib.util.find_spec("pytest") is None:
-        raise CannotLookError(f"callbacks are tested by pytest: {how_to_install('testing')}; or --only tools")
-    try:
-        outcomes = asyncio.run(_outcomes(folder, of_tools, of_callbacks, variables, chosen))
-    except StoreError as exc:
-        raise CannotLookError(str(exc)) from exc
-    if all(each.status == "skipped" for each in outcomes):
-        raise CannotLookError(f"every test in {folder} was skipped")
+    if tests is not None and not tests.is_dir():
+        raise CannotLookError(f"the folder {tests} does not exist")
+    with app_in(folder, app_name) as app:
+        chosen = Chosen(tools=app, **given)
+        whole = folder if folder.is_dir() else _unpacked(app)
+        outcomes = _run(app, chosen, whole=whole, tests=tests, only=only, variables=variables, shown=folder)
     if junit is not None:
         _write(junit, outcomes)
     if as_json:
@@ -77,6 +76,46 @@ def test(folder: Path, only: str | None, junit: Path | None, **given: Any) -> No
     else:
         _show(outcomes)
     sys.exit(any(each.status in {"failed", "error"} for each in outcomes))
+
+
+def _unpacked(app: Path) -> Path:
+    """Return the folder that an archive was unpacked into, in which *app* is."""
+    parents = {app, app.parent, app.parent.parent}
+    return next(each for each in parents if each.name.startswith(UNPACKED))
+
+
+def _run(
+    app: Path,
+    chosen: Chosen,
+    *,
+    whole: Path,
+    tests: Path | None,
+    only: str | None,
+    variables: dict[str, Any],
+    shown: Path,
+) -> "list[Outcome]":
+    """Return what became of the tests in *tests*, or in *whole*, whose paths begin with *shown* then."""
+    of_tools = [] if only == "callbacks" else _tool_files(tests or whole)
+    of_callbacks = [] if only == "tools" else _callback_files(app)
+    if not (of_tools or of_callbacks):
+        raise CannotLookError(
+            f"{tests or shown} has no tests: put them into tool_tests/*.yaml, or into test.py beside "
+            "python_code.py"
+        )
+    if of_callbacks and importlib.util.find_spec("pytest") is None:
+        raise CannotLookError(f"callbacks are tested by pytest: {how_to_install('testing')}; or --only tools")
+    try:
+        outcomes = asyncio.run(_outcomes(app, of_tools, of_callbacks, variables, chosen))
+    except StoreError as exc:
+        raise CannotLookError(str(exc)) from exc
+    if all(each.status == "skipped" for each in outcomes):
+        raise CannotLookError(f"every test in {tests or shown} was skipped")
+    return [
+        dataclasses.replace(each, path=str(shown / Path(each.path).relative_to(whole)))
+        if Path(each.path).is_relative_to(whole)
+        else each
+        for each in outcomes
+    ]
 
 
 def _write(junit: Path, outcomes: "list[Outcome]") -> None:

@@ -10,6 +10,7 @@ import click
 from rich.console import Console
 from rich.text import Text
 
+from gcp_adk_store.cli.ces.options import app_in, app_option
 from gcp_adk_store.cli.extras import needs_ces
 from gcp_adk_store.cli.failures import CannotLookError
 from gcp_adk_store.cli.terminal import visible
@@ -22,10 +23,13 @@ _COLORS: Final = {"error": "red", "warning": "yellow"}
 
 @click.command()
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+@app_option
 @click.option("--ignore", metavar="CODE", multiple=True, help="Leave these out; may be given several times.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
-def lint(folder: Path, ignore: tuple[str, ...], as_json: bool) -> None:  # noqa: FBT001  # click's
+def lint(folder: Path, app_name: str | None, ignore: tuple[str, ...], *, as_json: bool) -> None:
     """Check the Python of an agent app, or of a folder of tools, without running it.
+
+    DIR may also be a project that has the app in cxas_app/, or the .zip of an export.
 
     Ends with 1 if it finds an error, with 2 if it cannot check the folder.
     """
@@ -36,16 +40,18 @@ def lint(folder: Path, ignore: tuple[str, ...], as_json: bool) -> None:  # noqa:
     unknown = sorted(set(ignore) - set(RULES))
     if unknown:
         raise CannotLookError(f"--ignore {unknown[0]}: unknown code; known: {', '.join(RULES)}")
-    if not folder.is_dir():
-        raise CannotLookError(f"the folder {folder} does not exist")
-    app = read_app(folder)
-    if not (app.tools or app.callbacks or app.problems):
-        raise CannotLookError(f"{folder} has no Python of an agent app: expected tools/, agents/ or TOOL.py")
-    found = [
-        dataclasses.replace(each, path=str(folder / each.path))  # where an editor finds it
-        for each in lint_app(app)
-        if each.code not in ignore
-    ]
+    with app_in(folder, app_name) as place:
+        app = read_app(place)
+        if not (app.tools or app.callbacks or app.problems):
+            raise CannotLookError(
+                f"{folder} has no Python of an agent app: expected tools/, agents/ or TOOL.py"
+            )
+        shown = place if folder.is_dir() else folder
+        found = [
+            dataclasses.replace(each, path=str(shown / each.path))  # where an editor finds it
+            for each in lint_app(app)
+            if each.code not in ignore
+        ]
     if as_json:
         click.echo(json.dumps([dataclasses.asdict(each) for each in found]))
     else:

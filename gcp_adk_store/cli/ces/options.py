@@ -2,7 +2,8 @@
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
@@ -89,6 +90,30 @@ class Chosen:
             return RuntimeSettings(guest=guest, limits=limits, shared_variables=self.shared_variable)
         except InvalidInputError as exc:
             raise CannotLookError(f"--shared-variable: {exc}") from exc
+
+
+app_option = click.option(
+    "--app", "app_name", metavar="NAME", help="Folder of the app, if DIR is a project with several."
+)
+
+
+@contextmanager
+def app_in(path: Path, name: str | None) -> Iterator[Path]:
+    """Yield the folder of the app in *path*, a folder or an archive.
+
+    Raises:
+        CannotLookError: it does not exist, or has not this app.
+    """
+    from gcp_adk_store.ces.apps.locating import located  # noqa: PLC0415  # of the extra
+
+    if not path.exists():
+        raise CannotLookError(f"the folder {path} does not exist")
+    with ExitStack() as stack:
+        try:
+            folder = stack.enter_context(located(path, name))
+        except InvalidInputError as exc:
+            raise CannotLookError(str(exc)) from exc
+        yield folder
 
 
 def runtime_options(command: Command) -> Command:

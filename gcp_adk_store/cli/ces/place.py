@@ -58,7 +58,7 @@ async def opened(
         made = await _in_memory(variables or {})
         yield made
         return
-    key = _key_of(session)
+    key = key_of(session)
     if dry_run and create:
         raise CannotLookError("--dry-run makes no session: leave out --create, or run without --session")
     if variables is not None and not create:
@@ -86,7 +86,12 @@ async def opened(
         )
 
 
-def _key_of(session: str) -> "SessionKey":
+def key_of(session: str) -> "SessionKey":
+    """Return the session that ``--session`` names.
+
+    Raises:
+        CannotLookError: it is malformed.
+    """
     from gcp_adk_store.ces import SessionKey  # noqa: PLC0415  # of the extra
 
     try:

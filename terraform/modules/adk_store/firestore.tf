@@ -15,8 +15,9 @@ locals {
       "running_max", "expire_at",
     ]
     chunks   = ["body", "put_time", "expire_at"]
-    memories = ["tail", "gone", "shards", "until", "expire_at"]
+    memories = ["tail", "gone", "shards", "until", "embedder", "fresh", "vectors", "expire_at"]
     shards   = ["body", "ids", "expire_at"]
+    vectors  = ["body", "expire_at"]
     tasks    = ["owner", "context_id", "state", "seconds", "nanos", "save", "sha256", "body", "expire_at"]
     pieces   = ["body", "expire_at"]
     configs  = ["body", "expire_at"]
@@ -30,6 +31,7 @@ locals {
     chunks   = "expire_at"
     memories = "expire_at"
     shards   = "expire_at"
+    vectors  = "expire_at"
     tasks    = "expire_at"
     pieces   = "expire_at"
     configs  = "expire_at"

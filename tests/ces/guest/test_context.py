@@ -280,6 +280,7 @@ def test_a_variable_over_the_platforms_limit_is_an_error() -> None:
 
     assert of_tool(source.replace("131_071", "131_070"))["error"] is None
     assert too_large["error"]["type"] == "VariableTooLargeError"
+    assert "the platform ends such a turn with FAILED_PRECONDITION" in too_large["error"]["message"]
     assert "262,146 bytes" in too_large["error"]["message"]
     assert (
         of_tool(source.replace("131_071", "131_072"), settings={"max_variable_bytes": None})["error"] is None

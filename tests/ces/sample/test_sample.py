@@ -51,7 +51,12 @@ def of_command(line: str) -> str:
     return f"{' '.join(words[:2])}{first}"
 
 
-OURS = [line for line in documented() if line.startswith("gcp-adk-store ces") and "install" not in line]
+CHAT = [line for line in documented() if line.startswith("gcp-adk-store ces chat")]
+OURS = [
+    line
+    for line in documented()
+    if line.startswith("gcp-adk-store ces") and "install" not in line and line not in CHAT
+]
 
 
 @pytest.mark.usefixtures("ces_environment")
@@ -66,6 +71,21 @@ def test_documented_commands_run(line: str, monkeypatch: pytest.MonkeyPatch) -> 
 
     assert (0, "") == (result.exit_code, result.stderr)
     assert SHOWN[of_command(line)] in result.stdout
+
+
+@pytest.mark.usefixtures("ces_environment")
+def test_the_documented_conversation_is_held(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """With what the sample's callbacks say: a farewell where the model gives none."""
+    monkeypatch.chdir(ROOT)
+    (line,) = CHAT
+    words = shlex.split(line.replace("support-store", str(tmp_path / "store")))[1:]
+    result = CliRunner().invoke(command, words, input="In three parts.\n/calls\nThat is all.\n")
+
+    assert 0 == result.exit_code
+    assert "support: You pay 82.17 euros" in result.stdout
+    assert 'arrange_payment {"months": 3} -> {"result": {"status": "ok"' in result.stdout
+    assert "support: Goodbye." in result.stdout
+    assert result.stderr.endswith("the session has ended\n")
 
 
 @pytest.mark.usefixtures("ces_environment")
@@ -100,7 +120,8 @@ def test_the_server_runs_by_its_command() -> None:
 
 def test_every_documented_command_is_run() -> None:
     """By this file; installing is what other tests need first."""
-    others = {line for line in documented() if line not in OURS and "ces install" not in line}
+    ours = {*OURS, *CHAT}
+    others = {line for line in documented() if line not in ours and "ces install" not in line}
 
     assert {CONVERSATION} == others
     assert set(SHOWN) == {of_command(line) for line in OURS}

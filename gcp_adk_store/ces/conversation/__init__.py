@@ -1,0 +1,1 @@
+"""Hold conversations with agent apps: turns of callbacks, models, tools and transfers."""

@@ -1,0 +1,253 @@
+"""Hold conversations with an exported app, on the sessions of a service."""
+
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Protocol, Self
+
+from google.adk.events import Event
+from google.adk.models.base_llm import BaseLlm
+from google.adk.runners import Runner
+from google.adk.sessions import BaseSessionService, Session
+from google.genai import types
+
+from gcp_adk_store.ces.apps.layout import AgentApp
+from gcp_adk_store.ces.conversation.agent import ENDED, AppAgent
+from gcp_adk_store.ces.conversation.decisions import MODEL, USER, calls_of, has_ended, in_force
+from gcp_adk_store.ces.host.keys import SessionKey, SessionKeyLike
+from gcp_adk_store.ces.host.variables import visible
+from gcp_adk_store.errors import InvalidInputError, SessionMissingError
+
+
+class TakesTurns(Protocol):
+    """Runs a runner as the only turn of a session, as ``store.turns`` does."""
+
+    def run(
+        self, runner: Runner, *, user_id: str, session_id: str, new_message: types.Content
+    ) -> AsyncGenerator[Event, None]:
+        """Yield the events of the run."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolUse:
+    """A call of a function in a turn, and its response."""
+
+    agent: str
+    name: str
+    args: Mapping[str, Any]
+    response: Mapping[str, Any] | None
+    """None for a call without a response, such as that of ``end_session``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConversationTurn:
+    """What came of a message."""
+
+    events: tuple[Event, ...]
+    """Of ADK, as they are stored, without the user's."""
+    agent: str
+    """Who answers next."""
+    variables: Mapping[str, Any]
+    """After the turn."""
+    ended: bool
+    """Whether an agent ended the session."""
+
+    @property
+    def text(self) -> str:
+        """What agents said, one line for each part."""
+        said = (part.text for part in self._parts() if part.text and not part.thought)
+        return "\n".join(said)
+
+    @property
+    def said(self) -> tuple[tuple[str, str], ...]:
+        """What the client gets, in order: who says it, and the text, or a payload's type and text."""
+        shown = []
+        for event in self.events:
+            for part in _parts_of(event):
+                if part.inline_data is not None:
+                    data = (part.inline_data.data or b"").decode("utf-8", "replace")
+                    shown.append((event.author, f"[{part.inline_data.mime_type}] {data}"))
+                elif part.text and not part.thought:
+                    shown.append((event.author, part.text))
+        return tuple(shown)
+
+    @property
+    def payloads(self) -> tuple[types.Blob, ...]:
+        """Inline data for the client, such as that of ``Part.from_json``."""
+        return tuple(part.inline_data for part in self._parts() if part.inline_data is not None)
+
+    @property
+    def calls(self) -> tuple[ToolUse, ...]:
+        """The calls of functions, in order; transfers and ends of the session too."""
+        responses = {
+            response.id: response.response
+            for event in self.events
+            if event.author != USER
+            for response in event.get_function_responses()
+        }
+        return tuple(
+            ToolUse(
+                agent=event.author,
+                name=str(call.name),
+                args=dict(call.args or {}),
+                response=responses.get(call.id),
+            )
+            for event in self.events
+            for call in calls_of(event.content)
+        )
+
+    @property
+    def error(self) -> str | None:
+        """Why the turn failed: the code and the message of its last event; None on success."""
+        failed = next((event for event in reversed(self.events) if event.error_code), None)
+        return None if failed is None else f"{failed.error_code}: {failed.error_message}"
+
+    def _parts(self) -> list[types.Part]:
+        return [part for event in self.events for part in _parts_of(event)]
+
+
+def _parts_of(event: Event) -> list[types.Part]:
+    """Return what an agent says in *event*."""
+    content = event.content
+    return (content.parts or []) if event.author != USER and content and content.role == MODEL else []
+
+
+class Conversation:
+    """Conversations with an app, each a session of a service.
+
+    Each message is one turn: ADK's Runner runs :class:`AppAgent` and appends the events as they come. Turns
+    of one session must not overlap; with *turns*, they wait for each other, in all processes.
+    """
+
+    def __init__(
+        self,
+        app: AgentApp,
+        session_service: BaseSessionService,
+        *,
+        model: str | BaseLlm | None = None,
+        app_name: str | None = None,
+        turns: TakesTurns | None = None,
+        **options: Any,
+    ) -> None:
+        """Prepare conversations with *app*.
+
+        Args:
+            app: What :func:`~gcp_adk_store.ces.read_app` returns.
+            session_service: The service of the sessions: this library's, or any of ADK's.
+            model: As :class:`AppAgent`.
+            app_name: ADK's name of the app; by default that of the agent.
+            turns: ``store.turns`` of the store of *session_service*.
+            options: Of :class:`AppAgent`: ``tools``, ``http``, ``sandbox`` and so on.
+
+        Raises:
+            InvalidInputError: as :class:`AppAgent`.
+        """
+        self.agent = AppAgent(app, model=model, **options)
+        """The app as an agent of ADK."""
+        self.runner = Runner(
+            app_name=app_name or self.agent.name,
+            agent=self.agent,
+            session_service=session_service,
+            artifact_service=options.get("artifact_service"),
+        )
+        """ADK's runner of it."""
+        self._sessions = session_service
+        self._turns = turns
+
+    async def begin(
+        self,
+        *,
+        user_id: str = "local",
+        session_id: str | None = None,
+        variables: Mapping[str, Any] | None = None,
+    ) -> SessionKey:
+        """Create a session with the variables that the app declares, and return its key.
+
+        Args:
+            user_id: The session's user.
+            session_id: By default a new one.
+            variables: In place of the declared defaults, by name.
+
+        Raises:
+            SessionExistsError: a session has that id.
+        """
+        state = {**self.agent.app.variables, **(variables or {})}
+        made = await self._sessions.create_session(
+            app_name=self.runner.app_name, user_id=user_id, session_id=session_id, state=state
+        )
+        return SessionKey(made.app_name, made.user_id, made.id)
+
+    async def send(self, said: str | types.Content, key: SessionKeyLike) -> ConversationTurn:
+        """Let the app answer what the user said, and return the turn.
+
+        Args:
+            said: A text, or content of the role ``user``; ``<event>session start</event>`` is a text too.
+            key: The session, of this app.
+
+        Raises:
+            SessionMissingError: the session does not exist.
+            InvalidInputError: an agent has ended the session; nothing was stored.
+            StoreError: what the session service and the runtime may raise.
+        """
+        events = [event async for event in self.stream(said, key)]
+        session = await self._session(SessionKey.of(key))
+        in_session = in_force(session.events)
+        return ConversationTurn(
+            events=tuple(events),
+            agent=self.agent.active(in_session),
+            variables=visible(session.state, shared=()),
+            ended=has_ended(in_session),
+        )
+
+    async def stream(self, said: str | types.Content, key: SessionKeyLike) -> AsyncIterator[Event]:
+        """Yield the events of a turn as they are stored; as :meth:`send`."""
+        place = SessionKey.of(key)
+        if place.app != self.runner.app_name:
+            raise InvalidInputError(f"the session {place} is not of the app {self.runner.app_name}")
+        content = types.Content(role=USER, parts=[types.Part(text=said)]) if isinstance(said, str) else said
+        message: dict[str, Any] = {"user_id": place.user, "session_id": place.session, "new_message": content}
+        async with self.agent.turn_sessions.reserving(place):
+            session = await self._session(place)
+            if has_ended(in_force(session.events)):
+                raise InvalidInputError(ENDED)
+            runs = (
+                self._turns.run(self.runner, **message) if self._turns else self.runner.run_async(**message)
+            )
+            async with aclosing(runs) as events:
+                async for event in events:
+                    yield event
+
+    async def variables(self, key: SessionKeyLike) -> Mapping[str, Any]:
+        """Return the variables of a session as they are now.
+
+        Raises:
+            SessionMissingError: the session does not exist.
+        """
+        return visible((await self._session(SessionKey.of(key))).state, shared=())
+
+    async def answering(self, key: SessionKeyLike) -> str:
+        """Return the name of the agent that answers next.
+
+        Raises:
+            SessionMissingError: the session does not exist.
+        """
+        return self.agent.active(in_force((await self._session(SessionKey.of(key))).events))
+
+    async def close(self) -> None:
+        """Wait for asynchronous tools, and close the sandbox; the session service stays open."""
+        await self.agent.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def _session(self, key: SessionKey) -> Session:
+        session = await self._sessions.get_session(app_name=key.app, user_id=key.user, session_id=key.session)
+        if session is None:
+            raise SessionMissingError("the session does not exist", operation="send", key=str(key))
+        return session

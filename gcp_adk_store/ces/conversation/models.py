@@ -1,0 +1,183 @@
+"""Models for conversations without a model: scripted replies, and recordings that are replayed."""
+
+import hashlib
+import json
+import threading
+from collections.abc import AsyncGenerator, Iterable, Mapping
+from pathlib import Path
+from typing import Any, Self
+
+import pydantic
+import yaml
+from google.adk.models.base_llm import BaseLlm
+from google.adk.models.llm_request import LlmRequest
+from google.adk.models.llm_response import LlmResponse
+from google.adk.models.registry import LLMRegistry
+from google.genai import types
+from typing_extensions import override
+
+from gcp_adk_store.errors import InvalidInputError
+
+Reply = str | Mapping[str, Any]
+"""A text; or ``text`` and ``calls``, a list of ``name`` and ``args``; or an LlmResponse with ``content``."""
+
+
+class ScriptError(InvalidInputError):
+    """A script or a recording has no reply to this request; the turn ends with this error."""
+
+
+def as_model(model: str | BaseLlm) -> BaseLlm:
+    """Return *model*, made by ADK where it is a name.
+
+    Raises:
+        InvalidInputError: ADK knows no model of that name.
+    """
+    if isinstance(model, BaseLlm):
+        return model
+    try:
+        return LLMRegistry.new_llm(model)
+    except ValueError as exc:
+        raise InvalidInputError(f"ADK has no model {model[:100]!r}: {str(exc)[:300]}") from exc
+
+
+class ScriptedModel(BaseLlm):
+    """Replies with what it is given, in order, whatever it is asked."""
+
+    model: str = "scripted"
+    _replies: list[LlmResponse] = pydantic.PrivateAttr(default_factory=list)
+    _next: int = pydantic.PrivateAttr(default=0)
+    _requests: list[LlmRequest] = pydantic.PrivateAttr(default_factory=list)
+
+    def __init__(self, replies: Iterable[Reply]) -> None:
+        """Take the *replies*.
+
+        Raises:
+            InvalidInputError: one is not a reply.
+        """
+        super().__init__(model="scripted")
+        self._replies = [_response(reply, number) for number, reply in enumerate(replies, start=1)]
+
+    @classmethod
+    def from_file(cls, path: Path) -> Self:
+        """Return a model of the list of replies in the file *path*, JSON or YAML.
+
+        Raises:
+            InvalidInputError: it cannot be read, or is not a list of replies.
+        """
+        try:
+            read = yaml.safe_load(path.read_text(encoding="utf-8-sig"))
+        except (OSError, ValueError, RecursionError, yaml.YAMLError) as exc:
+            raise InvalidInputError(f"{path} cannot be read as a script: {exc}") from exc
+        if not isinstance(read, list):
+            raise InvalidInputError(f"{path}: a script must be a list of replies")
+        return cls(read)
+
+    @property
+    def requests(self) -> tuple[LlmRequest, ...]:
+        """What it was asked, in order."""
+        return tuple(self._requests)
+
+    @override
+    async def generate_content_async(
+        self, llm_request: LlmRequest, stream: bool = False
+    ) -> AsyncGenerator[LlmResponse, None]:
+        self._requests.append(llm_request)
+        if self._next >= len(self._replies):
+            raise ScriptError(f"the script has {len(self._replies)} replies, and was asked for one more")
+        self._next += 1
+        yield self._replies[self._next - 1].model_copy(deep=True)
+
+
+class RecordingModel(BaseLlm):
+    """Asks another model, and appends each request's digest and response to a file of JSON lines."""
+
+    _of: BaseLlm = pydantic.PrivateAttr()
+    _path: Path = pydantic.PrivateAttr()
+    _lock: threading.Lock = pydantic.PrivateAttr(default_factory=threading.Lock)
+
+    def __init__(self, model: str | BaseLlm, path: Path) -> None:
+        """Record *model* to the file *path*, which is made if it is missing."""
+        of = as_model(model)
+        super().__init__(model=of.model)
+        self._of, self._path = of, path
+
+    @override
+    async def generate_content_async(
+        self, llm_request: LlmRequest, stream: bool = False
+    ) -> AsyncGenerator[LlmResponse, None]:
+        digest = _digest(llm_request)
+        async for response in self._of.generate_content_async(llm_request, stream=False):
+            told = json.loads(response.model_dump_json(by_alias=True, exclude_none=True))
+            line = json.dumps({"request": digest, "response": told})
+            with self._lock, self._path.open("a", encoding="utf-8") as file:
+                file.write(line + "\n")
+            yield response
+
+
+class ReplayedModel(BaseLlm):
+    """Replies as a recording has it, in order, and only to the requests that were recorded."""
+
+    _lines: list[tuple[str, LlmResponse]] = pydantic.PrivateAttr(default_factory=list)
+    _next: int = pydantic.PrivateAttr(default=0)
+
+    def __init__(self, path: Path) -> None:
+        """Read the recording in the file *path*.
+
+        Raises:
+            InvalidInputError: it cannot be read, or is not a recording.
+        """
+        super().__init__(model="replayed")
+        try:
+            for line in path.read_text(encoding="utf-8").splitlines():
+                read = json.loads(line)
+                response = LlmResponse.model_validate_json(json.dumps(read["response"]))
+                self._lines.append((str(read["request"]), response))
+        except (OSError, ValueError, TypeError, KeyError, RecursionError) as exc:
+            why = str(exc) if isinstance(exc, OSError) else f"line {len(self._lines) + 1} is not valid"
+            raise InvalidInputError(f"{path} cannot be read as a recording: {why}") from exc
+
+    @override
+    async def generate_content_async(
+        self, llm_request: LlmRequest, stream: bool = False
+    ) -> AsyncGenerator[LlmResponse, None]:
+        if self._next >= len(self._lines):
+            raise ScriptError(f"the recording has {len(self._lines)} replies, and was asked for one more")
+        digest, response = self._lines[self._next]
+        if digest != _digest(llm_request):
+            raise ScriptError(
+                f"request {self._next + 1} is not the one that was recorded: the app, its variables or what "
+                "the user says have changed; record the conversation again"
+            )
+        self._next += 1
+        yield response.model_copy(deep=True)
+
+
+def _digest(request: LlmRequest) -> str:
+    """Return a digest of what a model is asked: without its name and ids of calls, which differ each time."""
+    asked = json.loads(request.model_dump_json(include={"contents", "config"}, exclude_none=True))
+    for content in asked.get("contents") or ():
+        for part in content.get("parts") or ():
+            for name in ("function_call", "function_response"):
+                (part.get(name) or {}).pop("id", None)
+    return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
+
+
+def _response(reply: Any, number: int) -> LlmResponse:
+    if isinstance(reply, str):
+        reply = {"text": reply}
+    try:
+        if "content" in reply:
+            return LlmResponse.model_validate_json(json.dumps(reply))
+        _check_keys(reply)
+        parts = [types.Part(text=str(reply["text"]))] if "text" in reply else []
+        for call in reply.get("calls") or ():
+            made = types.FunctionCall(name=str(call["name"]), args=dict(call.get("args") or {}))
+            parts.append(types.Part(function_call=made))
+    except (ValueError, TypeError, KeyError, AttributeError) as exc:
+        raise InvalidInputError(f"reply {number} of the script is not valid: {str(exc)[:300]}") from exc
+    return LlmResponse(content=types.Content(role="model", parts=parts))
+
+
+def _check_keys(reply: Mapping[str, Any]) -> None:
+    if not reply or set(reply) - {"text", "calls"}:
+        raise ValueError("it may have text and calls, or content")

@@ -1,0 +1,379 @@
+"""Play one turn of a conversation: callbacks, models, tools and transfers, in the platform's order."""
+
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from google.adk.agents.invocation_context import InvocationContext
+from google.adk.events import Event, EventActions
+from google.adk.models.base_llm import BaseLlm
+from google.adk.models.llm_response import LlmResponse
+from google.genai import types
+
+from gcp_adk_store.ces.apps.agents import AgentSpec
+from gcp_adk_store.ces.conversation import decisions, requests
+from gcp_adk_store.ces.conversation.decisions import MODEL, USER, calls_of
+from gcp_adk_store.ces.conversation.program import Program
+from gcp_adk_store.ces.conversation.turn_sessions import HeldSession, key_of
+from gcp_adk_store.ces.guest.content import END_SESSION, TRANSFER
+from gcp_adk_store.ces.host.results import CallbackRun, Run, ToolRun
+from gcp_adk_store.ces.host.runtime import PythonRuntime
+from gcp_adk_store.ces.host.toolbox import failure_of, new_call_id
+from gcp_adk_store.ces.host.wire import to_object
+from gcp_adk_store.ces.sandbox.errors import SandboxError, SandboxUnavailableError
+from gcp_adk_store.errors import InvalidInputError
+
+MOST_TRANSFERS: Final = 10
+MOST_MODEL_CALLS: Final = 25
+"""Of a turn: what does not end by itself ends with an error."""
+
+FAILED_PRECONDITION: Final = "FAILED_PRECONDITION"
+CALLBACK_FAILED: Final = "CALLBACK_FAILED"
+TURN_TOO_LONG: Final = "TURN_TOO_LONG"
+_TOO_LARGE: Final = "VariableTooLargeError"
+
+
+class TurnFailedError(Exception):
+    """What ends a turn, and is told by its last event."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+@dataclass(slots=True, eq=False)
+class Turn:
+    """One turn: from what the user said to the answer."""
+
+    program: Program
+    runtime: PythonRuntime
+    model: BaseLlm
+    ctx: InvocationContext
+    held: HeldSession
+    agent: AgentSpec
+    """Who acts."""
+    _next: AgentSpec | None = field(default=None, init=False)
+    """To whom the agent handed over."""
+    _is_over: bool = field(default=False, init=False)
+    """Whether the session has ended."""
+    _model_calls: int = field(default=0, init=False)
+    _of_model: set[str] = field(default_factory=set, init=False)
+    """Ids of the transfers that the model asked for, and not code."""
+
+    async def events(self) -> AsyncIterator[Event]:
+        """Yield the events of the turn; each is appended before the next is made."""
+        declared = {
+            name: value for name, value in self.program.app.variables.items() if name not in self.held.state
+        }
+        self.held.delta |= declared
+        try:
+            async for event in self._play():
+                yield event
+        except TurnFailedError as exc:
+            for event in self._released():
+                yield event
+            yield self._carrying(self._event(None, error_code=exc.code, error_message=str(exc)))
+        for event in self._released():
+            yield event
+        if self.held.delta:
+            yield self._carrying(self._event(None))
+        while self.held.late:
+            yield self.held.late.pop(0)
+
+    async def _play(self) -> AsyncIterator[Event]:
+        for _ in range(MOST_TRANSFERS + 1):
+            async for event in self._agent_answers():
+                yield event
+            if self._next is None or self._is_over:
+                return
+            self.agent, self._next = self._next, None
+        raise TurnFailedError(TURN_TOO_LONG, f"more than {MOST_TRANSFERS} transfers in one turn")
+
+    async def _agent_answers(self) -> AsyncIterator[Event]:
+        """Yield what the agent says and does, until it is done, hands over or ends the session."""
+        before = await self._callbacks("before_agent")
+        if before is not None and before.override is not None:
+            async for event in self._say(_content(before.override)):
+                yield event
+        elif self._next is None:
+            async for event in self._ask_models():
+                yield event
+        after = await self._callbacks("after_agent")
+        if after is not None and after.override is not None:
+            content = _content(after.override)
+            if _is_said(self.held.answer):
+                self.held.answer = None  # the callback's content is in its place
+            async for event in self._say(content):
+                yield event
+
+    async def _ask_models(self) -> AsyncIterator[Event]:
+        while self._goes_on():
+            if (target := await self._forced_transfer()) is not None:
+                self._next = target
+                for event in self._hold(self._event(None, transfer=target)):
+                    yield event
+                return
+            request, response = await self._before_model()
+            if response is not None and response.get("partial"):
+                async for event in self._say(_content(response.get("content"))):
+                    yield event
+                response = None
+            if not self._goes_on():
+                return
+            usage: LlmResponse | None = None
+            if response is None:
+                response, usage = await self._modelled(request)
+            content = _content(response.get("content"))
+            async for event in self._say(content, usage):
+                yield event
+            if not calls_of(content):
+                return
+
+    def _goes_on(self) -> bool:
+        """Whether the agent is neither done nor stopped."""
+        return self._next is None and not self._is_over and not self.ctx.end_invocation
+
+    async def _before_model(self) -> tuple[dict[str, Any], Mapping[str, Any] | None]:
+        """Return the request as callbacks left it, and what overrides the model."""
+        self._model_calls += 1
+        if self._model_calls > MOST_MODEL_CALLS:
+            raise TurnFailedError(TURN_TOO_LONG, f"more than {MOST_MODEL_CALLS} model calls in one turn")
+        request = await self._request()
+        before = await self._callbacks("before_model", llm_request=request)
+        if before is None:
+            return request, None
+        return dict(before.llm_request or request), before.override
+
+    async def _modelled(self, request: Mapping[str, Any]) -> tuple[Mapping[str, Any], LlmResponse]:
+        """Return what the model says, as callbacks left it, and as it came."""
+        said = await self._model_says(request)
+        for call in calls_of(said.content):
+            call.id = call.id or new_call_id()
+            self._of_model.add(call.id)
+        response: Mapping[str, Any] = to_object(said, "the response of the model", null_for_nan=True)
+        after = await self._callbacks("after_model", llm_response=response)
+        if after is not None:
+            response = after.override or after.llm_response or response
+        return response, said
+
+    async def _say(
+        self, content: types.Content | None, usage: LlmResponse | None = None
+    ) -> AsyncIterator[Event]:
+        """Yield *content* as an event, and those of the calls in it."""
+        if content is None or not content.parts:
+            return
+        content.role = MODEL
+        calls = calls_of(content)
+        for call in calls:
+            call.id = call.id or new_call_id()
+        event = self._event(content)
+        if usage is not None:
+            event.usage_metadata, event.model_version = usage.usage_metadata, usage.model_version
+            event.finish_reason, event.grounding_metadata = usage.finish_reason, usage.grounding_metadata
+        late = {call.id for call in calls if call.id and call.name in self.program.asynchronous}
+        event.long_running_tool_ids = late or None
+        for each in self._hold(event):
+            yield each
+        if calls:
+            for each in self._released():  # a call is stored before it is made
+                yield each
+            for each in self._hold_answer(await self._answers(calls)):
+                yield each
+
+    async def _answers(self, calls: list[types.FunctionCall]) -> list[types.Part]:
+        """Carry *calls* out in order, and return the responses; a transfer and an end are the last."""
+        responses: list[types.Part] = []
+        for call in calls:
+            if call.name == END_SESSION:
+                self._is_over = True
+                break
+            responses.append(types.Part(function_response=await self._called(call)))
+            if self._next is not None:
+                break
+        return responses
+
+    def _hold_answer(self, responses: list[types.Part]) -> list[Event]:
+        if not responses:
+            return []
+        return self._hold(self._event(types.Content(role=USER, parts=responses), transfer=self._next))
+
+    async def _called(self, call: types.FunctionCall) -> types.FunctionResponse:
+        args = dict(call.args or {})
+        if call.name == TRANSFER:
+            response = await self._transferred(str(args.get("agent_name", "")), call)
+        else:
+            response = await self._tool_response(str(call.name), args, str(call.id))
+        return types.FunctionResponse(id=call.id, name=call.name, response=response)
+
+    async def _transferred(self, name: str, call: types.FunctionCall) -> dict[str, Any]:
+        target = self.program.app.agent(name)
+        if target is None:
+            known = ", ".join(agent.name for agent in self.program.app.agents)
+            return {"error": f"unknown agent {name[:100]!r}; known: {known}"}
+        if call.id in self._of_model and target not in await self._targets():
+            return {"error": f"{self.agent.name} may not transfer to {target.name} now"}
+        self._next = target
+        return {"result": None}
+
+    async def _targets(self) -> list[AgentSpec]:
+        """Return the agents that the model may transfer to; code may transfer to any."""
+        app = self.program.app
+        forbidden = [
+            target
+            for rule, target in decisions.rules_from(self.agent, app)
+            if rule.forbids and await self._holds(rule)
+        ]
+        return [each for each in decisions.targets(self.agent, app) if each not in forbidden]
+
+    async def _tool_response(self, name: str, args: dict[str, Any], call_id: str) -> dict[str, Any]:
+        about = {"tool": name, "function_call_id": call_id}
+        before = await self._callbacks("before_tool", args=args, **about)
+        response: Mapping[str, Any]
+        if before is not None and before.override is not None:
+            response = before.override
+        else:
+            args = dict(before.args or args) if before is not None else args
+            response = await self._tool_ran(name, args, call_id)
+        after = await self._callbacks("after_tool", args=args, tool_response=response, **about)
+        if after is not None:
+            response = after.override if after.override is not None else after.tool_response or response
+        return dict(response)
+
+    async def _tool_ran(self, name: str, args: dict[str, Any], call_id: str) -> Mapping[str, Any]:
+        try:
+            ran: ToolRun = await self.runtime.call_tool(
+                name, args, key_of(self.held.session), function_call_id=call_id, **self._options()
+            )
+        except SandboxUnavailableError:
+            raise
+        except (SandboxError, InvalidInputError) as exc:  # also a name that no tool has
+            return failure_of(exc).response
+        _require_fitting(ran)
+        return ran.response if ran.response is not None else {"result": None}
+
+    async def _callbacks(self, kind: str, **subjects: Any) -> CallbackRun | None:
+        """Run the agent's callbacks of *kind*; None if it has none."""
+        code = self.program.callbacks.get((self.agent.folder, kind))
+        if not code:
+            return None
+        try:
+            ran = await self.runtime.run_callback(
+                kind, code, key_of(self.held.session), **subjects, **self._options()
+            )
+        except SandboxUnavailableError:
+            raise
+        except SandboxError as exc:
+            raise TurnFailedError(CALLBACK_FAILED, f"{kind} of {self.agent.name}: {exc}") from exc
+        _require_fitting(ran)
+        if ran.error is not None:
+            raise TurnFailedError(CALLBACK_FAILED, f"{kind} of {self.agent.name}: {ran.error}")
+        wanted = (ran.actions or {}).get("transferToAgent")
+        if wanted and (target := self.program.app.agent(str(wanted))):
+            self._next = target
+        return ran
+
+    def _options(self) -> dict[str, Any]:
+        ctx = self.ctx
+        index = decisions.turn_index(self.held.events, ctx.invocation_id)
+        return {
+            "agent_name": self.agent.name,
+            "invocation_id": ctx.invocation_id,
+            "user_content": ctx.user_content,
+            "context": {"turnIndex": index, "appId": self.held.session.app_name},
+        }
+
+    async def _forced_transfer(self) -> AgentSpec | None:
+        for rule, target in decisions.rules_from(self.agent, self.program.app):
+            if not rule.forbids and await self._holds(rule):
+                return target
+        return None
+
+    async def _holds(self, rule: Any) -> bool:
+        condition = self.program.conditions.get(rule)
+        if condition is not None:
+            return condition.holds(self.held.state)
+        code = self.program.condition_code.get(rule)
+        if code is None:
+            return False
+        ran = await self.runtime.run_tool(
+            code, str(code.name), {}, key_of(self.held.session), **self._options()
+        )
+        if ran.error is not None:
+            raise TurnFailedError(CALLBACK_FAILED, f"a transfer rule of {self.agent.name}: {ran.error}")
+        return bool(ran.result)
+
+    async def _request(self) -> dict[str, Any]:
+        app, agent = self.program.app, self.agent
+        listed = decisions.tool_names(agent, app)
+        declarations = [
+            self.program.declarations[name] for name in listed if name in self.program.declarations
+        ]
+        among = await self._targets()
+        if among:
+            declarations.append(requests.transfer_declaration(among))
+        if END_SESSION in listed:
+            declarations.append(requests.end_declaration())
+        text = "\n\n".join(filter(None, (app.global_instruction, agent.instruction)))
+        return requests.request_json(
+            requests.contents_of(self.held.events, self.ctx.invocation_id),
+            agent,
+            model=agent.model or app.model or self.model.model,
+            instruction=requests.instruction_of(text, self.held.state),
+            declarations=declarations,
+        )
+
+    async def _model_says(self, request: Mapping[str, Any]) -> LlmResponse:
+        """Return the whole response of the model."""
+        asked = requests.to_adk(request)
+        asked.model = self.model.model
+        last: LlmResponse | None = None
+        async for response in self.model.generate_content_async(asked, stream=False):
+            last = response
+        if last is None:
+            raise TurnFailedError("MODEL_FAILED", f"the model {self.model.model} gave no response")
+        if last.error_code and not (last.content and last.content.parts):
+            raise TurnFailedError(str(last.error_code), last.error_message or "the model failed")
+        return last
+
+    def _event(
+        self, content: types.Content | None, *, transfer: AgentSpec | None = None, **more: Any
+    ) -> Event:
+        actions = EventActions(transfer_to_agent=None if transfer is None else transfer.name)
+        return Event(
+            author=self.agent.name,
+            invocation_id=self.ctx.invocation_id,
+            branch=self.ctx.branch,
+            content=content,
+            actions=actions,
+            **more,
+        )
+
+    def _hold(self, event: Event) -> list[Event]:
+        """Hold *event* back, and return the one before it."""
+        released = self._released()
+        self.held.answer = event
+        return released
+
+    def _released(self) -> list[Event]:
+        event, self.held.answer = self.held.answer, None
+        return [] if event is None else [self._carrying(event)]
+
+    def _carrying(self, event: Event) -> Event:
+        event.actions.state_delta |= self.held.take_delta()
+        return event
+
+
+def _content(wire: Mapping[str, Any] | None) -> types.Content | None:
+    return None if wire is None else requests.content_of(wire)
+
+
+def _is_said(event: Event | None) -> bool:
+    """Return whether *event* is what an agent said, without calls."""
+    content = None if event is None else event.content
+    return content is not None and content.role == MODEL and not calls_of(content)
+
+
+def _require_fitting(ran: Run) -> None:
+    """Raise what the platform ends the turn with if a variable is too large."""
+    if ran.error is not None and ran.error.type == _TOO_LARGE:
+        raise TurnFailedError(FAILED_PRECONDITION, ran.error.message)

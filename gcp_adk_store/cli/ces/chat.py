@@ -1,0 +1,277 @@
+"""The command that holds a conversation with an agent app in the terminal."""
+
+import asyncio
+import json
+import sys
+import threading
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from gcp_adk_store.cli.ces.options import Chosen, app_in, app_option, object_option, test_options
+from gcp_adk_store.cli.ces.place import key_of
+from gcp_adk_store.cli.extras import needs_ces
+from gcp_adk_store.cli.failures import CannotLookError
+from gcp_adk_store.cli.place import PLACE, chosen_settings, open_store, place_options, told_with_remedy, where
+from gcp_adk_store.cli.terminal import visible
+from gcp_adk_store.errors import StoreError
+
+if TYPE_CHECKING:
+    from google.adk.artifacts import BaseArtifactService
+    from google.adk.models.base_llm import BaseLlm
+    from google.adk.sessions import BaseSessionService
+
+    from gcp_adk_store.ces import Conversation, ConversationTurn, SessionKey
+    from gcp_adk_store.turns import Turns
+
+_PROMPT: Final = "you: "
+_HELP: Final = """\
+/state  the variables        /calls  what the last turn called
+/agent  who answers next     /quit   ends the command; the session stays
+Events are texts too: <event>session start</event>"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Sessions:
+    """Where sessions are kept."""
+
+    service: "BaseSessionService"
+    artifacts: "BaseArtifactService | None" = None
+    turns: "Turns | None" = None
+    where: str = "in memory, not stored"
+
+
+@click.command()
+@click.argument("app", metavar="DIR", type=click.Path(path_type=Path))
+@app_option
+@click.option("--model", metavar="NAME", help="Model of ADK, such as gemini-2.5-flash; by default the app's.")
+@click.option(
+    "--script",
+    metavar="FILE",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Replies in place of a model's, a list in JSON or YAML.",
+)
+@click.option(
+    "--replay",
+    metavar="FILE",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Recording of a model's replies, which the same conversation gets again.",
+)
+@click.option(
+    "--record",
+    metavar="FILE",
+    type=click.Path(path_type=Path, dir_okay=False, writable=True),
+    help="Append the model's replies to this recording.",
+)
+@click.option(
+    "--session",
+    metavar="APP/USER/ID",
+    help="Go on with this session of the store, or make it; a / in an id is written %2F.",
+)
+@object_option("--variables", help="Of a session that is made, in place of the declared defaults.")
+@object_option("--mocks", help="Answers in place of tools: a mockConfig of the platform's API.")
+@test_options
+@place_options
+def chat(
+    app: Path,
+    *,
+    app_name: str | None,
+    model: str | None,
+    script: Path | None,
+    replay: Path | None,
+    record: Path | None,
+    **given: Any,
+) -> None:
+    """Talk with an agent app: each line is what the user says, and one turn.
+
+    Lines that begin with / show the state, the calls of the last turn and who answers; /help lists them.
+    Without --session and a store, the session is in memory. A folder of --local is made if it is missing.
+
+    Ends with 1 if a turn failed, with 2 if the conversation cannot go on.
+    """
+    with needs_ces():
+        import gcp_adk_store.ces.conversation.conversation  # noqa: F401, PLC0415  # of the extra
+    if sum(each is not None for each in (model, script, replay)) > 1:
+        raise CannotLookError("give one of --model, --script and --replay")
+    at = {name: given.pop(name) for name in PLACE}
+    try:
+        with app_in(app, app_name) as folder:
+            chosen_model = _model(model, script, replay, record, folder)
+            failed = asyncio.run(_converse(folder, chosen_model, at, **given))
+    except StoreError:
+        with told_with_remedy():
+            raise
+    sys.exit(failed)
+
+
+def _model(
+    name: str | None, script: Path | None, replay: Path | None, record: Path | None, app: Path
+) -> "BaseLlm | str | None":
+    from gcp_adk_store.ces import RecordingModel, ReplayedModel, ScriptedModel, read_app  # noqa: PLC0415
+
+    model: BaseLlm | str | None = name
+    if script is not None:
+        model = ScriptedModel.from_file(script)
+    elif replay is not None:
+        model = ReplayedModel(replay)
+    if record is None:
+        return model
+    read = read_app(app)
+    named = model or (read.root.model if read.root else "") or read.model
+    if not named:
+        raise CannotLookError("the app names no model; give --model")
+    return RecordingModel(named, record)
+
+
+async def _converse(
+    folder: Path,
+    model: "BaseLlm | str | None",
+    at: Mapping[str, str | None],
+    *,
+    session: str | None,
+    variables: dict[str, Any] | None,
+    mocks: dict[str, Any] | None,
+    **given: Any,
+) -> bool:
+    """Hold the conversation, and return whether a turn failed."""
+    from google.genai.errors import APIError  # noqa: PLC0415  # half of ADK
+
+    from gcp_adk_store.ces import Conversation, MockConfig, read_app  # noqa: PLC0415  # of the extra
+
+    app, chosen = read_app(folder), Chosen(tools=folder, **given)
+    for problem in app.problems:
+        click.echo(visible(f"{folder}/{problem.path}:{problem.line}: {problem.says}"), err=True)
+    key = None if session is None else key_of(session)
+    async with _opened(at, kept=session is not None) as sessions:
+        conversation = Conversation(
+            app,
+            sessions.service,
+            model=model,
+            app_name=None if key is None else key.app,
+            turns=sessions.turns,
+            artifact_service=sessions.artifacts,
+            http=chosen.http(),
+            sandbox=chosen.sandbox,
+            settings=chosen.settings(),
+            mocks=None if mocks is None else MockConfig.from_json(mocks),
+        )
+        async with conversation:
+            key = await _begun(conversation, sessions, key, variables)
+            click.echo(visible(f"{key} {sessions.where}; /help lists what can be shown"), err=True)
+            try:
+                return await _talk(conversation, key)
+            except (APIError, ValueError) as exc:
+                if isinstance(exc, StoreError):
+                    raise
+                raise CannotLookError(f"the model failed: {visible(str(exc))[:500]}") from exc
+
+
+@asynccontextmanager
+async def _opened(at: Mapping[str, str | None], *, kept: bool) -> AsyncIterator[_Sessions]:
+    if not (kept or any(at.values())):
+        from google.adk.sessions import InMemorySessionService  # noqa: PLC0415  # half of ADK
+
+        yield _Sessions(service=InMemorySessionService())
+        return
+    from gcp_adk_store.store import Store  # noqa: PLC0415  # half of ADK and Google's clients
+
+    settings = chosen_settings(at)
+    if settings.local is not None:  # a folder that is missing is made
+        async with Store.local(settings.local, prefix=settings.prefix) as store:
+            yield _of_store(store, where(settings))
+        return
+    async with open_store(at) as opened:
+        yield _of_store(opened.store, opened.where)
+
+
+def _of_store(store: Any, place: str) -> _Sessions:
+    artifacts = store.artifacts if store.has_artifacts else None
+    return _Sessions(service=store.sessions, artifacts=artifacts, turns=store.turns, where=f"in {place}")
+
+
+async def _begun(
+    conversation: "Conversation",
+    sessions: _Sessions,
+    key: "SessionKey | None",
+    variables: dict[str, Any] | None,
+) -> "SessionKey":
+    """Return the session of the conversation, made if it is missing."""
+    if key is None:
+        return await conversation.begin(variables=variables)
+    found = await sessions.service.get_session(app_name=key.app, user_id=key.user, session_id=key.session)
+    if found is None:
+        return await conversation.begin(user_id=key.user, session_id=key.session, variables=variables)
+    if variables is not None:
+        raise CannotLookError("--variables are of a new session, and this one exists; leave them out")
+    return key
+
+
+async def _talk(conversation: "Conversation", key: "SessionKey") -> bool:
+    turn: ConversationTurn | None = None
+    failed = False
+    while (line := await _line()) is not None:
+        said = line.strip()
+        if said == "/quit":
+            break
+        if said.startswith("/"):
+            click.echo(visible(await _shown(said, conversation, key, turn)))
+        elif said:
+            turn = await conversation.send(said, key)
+            failed = failed or turn.error is not None
+            _show(turn)
+            if turn.ended:
+                click.echo("the session has ended", err=True)
+                break
+    return failed
+
+
+async def _line() -> str | None:
+    """Return the next line of standard input, or None at its end; background tools go on meanwhile."""
+    if sys.stdin.isatty():
+        click.echo(_PROMPT, nl=False)
+    loop = asyncio.get_running_loop()
+    read: asyncio.Future[str] = loop.create_future()
+
+    def hand_over(line: str) -> None:
+        if not read.cancelled():
+            read.set_result(line)
+
+    def wait() -> None:
+        line = sys.stdin.readline()
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(hand_over, line)
+
+    # A thread of its own, which Ctrl-C does not wait for.
+    threading.Thread(target=wait, daemon=True).start()
+    return await read or None
+
+
+async def _shown(
+    said: str, conversation: "Conversation", key: "SessionKey", turn: "ConversationTurn | None"
+) -> str:
+    match said:
+        case "/state":
+            return json.dumps(await conversation.variables(key), ensure_ascii=False, indent=2, default=str)
+        case "/agent":
+            return await conversation.answering(key)
+        case "/calls":
+            uses = () if turn is None else turn.calls
+            lines = (
+                f"{use.agent}: {use.name} {json.dumps(use.args, ensure_ascii=False, default=str)} -> "
+                f"{json.dumps(use.response, ensure_ascii=False, default=str)}"
+                for use in uses
+            )
+            return "\n".join(lines) or "the last turn called nothing"
+        case _:
+            return _HELP
+
+
+def _show(turn: "ConversationTurn") -> None:
+    for author, text in turn.said:
+        click.echo(visible(f"{author}: {text}"))
+    if turn.error is not None:
+        click.echo(visible(f"the turn failed: {turn.error}"), err=True)

@@ -1,0 +1,265 @@
+"""The commands that list, search and delete memories, and make their vectors."""
+
+import importlib
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager, suppress
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+from rich.table import Table
+
+from gcp_adk_store.cli.failures import CannotLookError, NotThereError
+from gcp_adk_store.cli.options import IDS, deletion_options, given_id, json_option, user_options
+from gcp_adk_store.cli.place import OpenStore, at_store, command_line
+from gcp_adk_store.cli.screen import Result, cell, progress, waiting
+from gcp_adk_store.cli.terminal import in_one_line, moment
+
+if TYPE_CHECKING:
+    from google.adk.memory.memory_entry import MemoryEntry
+
+    from gcp_adk_store.memory.service import FirestoreMemoryService
+    from gcp_adk_store.ports.embedders import Embedder
+
+_SHOWN: Final = 200
+"""Characters of a memory in a table; JSON has it whole."""
+_PAGE: Final = 1000
+
+
+@click.group()
+def memory() -> None:
+    """List, search and delete memories, and make their vectors.
+
+    Each ends with 1 if the store has no such memory, with 2 if it cannot look.
+    """
+
+
+@memory.command("list")
+@at_store()
+@user_options
+@given_id("--session", says="Only memories of this session.")
+@click.option(
+    "--page-size", metavar="N", type=click.IntRange(1, _PAGE), default=50, show_default=True, help="Memories."
+)
+@click.option("--cursor", metavar="TEXT", help="The cursor that the page before printed.")
+@json_option
+async def list_(at: OpenStore, /, **asked: Any) -> Result:
+    """List the memories of a user, the newest first, a page at a time.
+
+    Ends with 0, also for an empty page, or with 2 if it cannot look.
+    """
+    page = await _service(at).list_memories(**asked)
+    following = page.next_cursor and f"next page: {command_line(cursor=page.next_cursor)}"
+    return Result(
+        {
+            **at.place,
+            "memories": [_described(each) for each in page.memories],
+            "next_cursor": page.next_cursor,
+        },
+        [
+            at.where,
+            _table(page.memories) if page.memories else "no memories on this page",
+            *([following] if following else []),
+        ],
+    )
+
+
+@memory.command("search")
+@at_store()
+@user_options
+@given_id("--session", says="Only memories of this session.")
+@click.option(
+    "--limit", metavar="N", type=click.IntRange(1, _PAGE), default=10, show_default=True, help="Memories."
+)
+@click.argument("query")
+@json_option
+async def search(at: OpenStore, /, *, query: str, **asked: Any) -> Result:
+    """Search the memories of a user for the words of QUERY, the best first.
+
+    Ends with 0, also if it finds nothing, or with 2 if it cannot look.
+    """
+    found = await _service(at).search_memories(query=query, **asked)
+    entries = [each.memory for each in found]
+    told = [{**_described(each.memory), "score": each.score} for each in found]
+    table = _table(entries, [f"{each.score:.3f}" for each in found])
+    return Result({**at.place, "memories": told}, [at.where, table if found else "no memory has these words"])
+
+
+@memory.command("delete")
+@at_store()
+@user_options
+@click.option("--id", "memory_id", metavar="ID", help="Id of one memory.")
+@given_id("--session", says="Id of a session, of which all memories are deleted.")
+@click.option("--all", "all_", is_flag=True, help="All memories of the user, and every trace of them.")
+@deletion_options
+@json_option
+async def delete(
+    at: OpenStore,
+    /,
+    *,
+    memory_id: str | None,
+    session_id: str | None,
+    all_: bool,
+    dry_run: bool,
+    **user: Any,
+) -> Result:
+    """Delete one memory, or all of a session or a user; --dry-run only says what it would delete.
+
+    What is deleted by --id or --session does not come back when its session is added again.
+    """
+    if [memory_id is not None, session_id is not None, all_].count(True) != 1:
+        raise CannotLookError(
+            "nothing was deleted: name one memory with --id, one session with --session, or all with --all; "
+            f"list them: {command_line('memory list', only=IDS[:2])}"
+        )
+    service = _service(at)
+    with waiting("deleting"):
+        found = _all(at, {**user, "session_id": session_id})
+        gone = [each async for each in found if memory_id in (None, each.id)]
+        if gone and not dry_run:
+            if memory_id is not None:
+                await service.delete_memory(**user, memory_id=memory_id)
+            elif session_id is not None:
+                await service.delete_session_memory(**user, session_id=session_id)
+            else:
+                await service.delete_user_memory(**user)
+        elif all_ and not dry_run:
+            await service.delete_user_memory(**user)  # what is left may be ids of removed ones alone
+    if not gone:
+        raise NotThereError(f"no such memory exists; list them: {command_line('memory list', only=IDS[:2])}")
+    done, outcome = ("would delete", "found") if dry_run else ("deleted", "deleted")
+    return Result(
+        {**at.place, "memories": [each.id for each in gone], "outcome": outcome},
+        [at.where, f"{done} {len(gone):,}", _table(gone)],
+    )
+
+
+@memory.command("reindex")
+@at_store()
+@user_options
+@click.option(
+    "--model",
+    metavar="NAME",
+    default="gemini-embedding-001",
+    show_default=True,
+    help="Embedding model of google-genai.",
+)
+@click.option(
+    "--dimensions",
+    metavar="N",
+    type=click.IntRange(1, 4096),
+    default=256,
+    show_default=True,
+    help="Numbers in each vector of the model.",
+)
+@click.option(
+    "--embedder", metavar="MODULE:NAME", help="Your own embedder, or a function that returns it, instead."
+)
+@click.option("--dry-run", is_flag=True, help="Only count.")
+@json_option
+async def reindex(
+    at: OpenStore, /, *, model: str, dimensions: int, embedder: str | None, dry_run: bool, **user: Any
+) -> Result:
+    """Make the vectors that memories of a user lack, and replace those of another model.
+
+    Safe while agents run; an interrupted one goes on where it ended.
+    """
+    # Imported here: they bring google-genai.
+    from gcp_adk_store.memory.embedders import GenaiEmbedder  # noqa: PLC0415
+    from gcp_adk_store.memory.service import FirestoreMemoryService  # noqa: PLC0415
+
+    chosen = _named(embedder) if embedder else GenaiEmbedder(model=model, dimensions=dimensions)
+    with _told_what_to_install():
+        service = FirestoreMemoryService(at.store.sessions.storage, embedder=chosen)
+    with progress("embedding: memories") as move_to:
+        done = await service.reindex_memories(**user, dry_run=dry_run, on_progress=move_to)
+    told = {"memories": done.memories, "missing": done.missing, "embedded": done.embedded}
+    return Result(
+        {**at.place, "embedder": chosen.name, "dimensions": chosen.dimensions, **told},
+        [
+            at.where,
+            f"{done.memories:,} memories, {done.missing:,} without a vector of {in_one_line(chosen.name)}",
+            "run it without --dry-run to make them" if dry_run else f"{done.embedded:,} got one",
+        ],
+    )
+
+
+def _service(at: OpenStore) -> "FirestoreMemoryService":
+    with _told_what_to_install():
+        return at.store.memory
+
+
+@contextmanager
+def _told_what_to_install() -> Iterator[None]:
+    """End the command if the block needs an extra that is not installed.
+
+    Raises:
+        CannotLookError: a module is missing; the message has the command that installs it.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as exc:
+        raise CannotLookError(str(exc)) from exc
+
+
+def _named(path: str) -> "Embedder":
+    """Return the embedder that *path*, ``MODULE:NAME``, names.
+
+    Raises:
+        CannotLookError: it names none.
+    """
+    module, _, name = path.partition(":")
+    if "" not in sys.path:
+        sys.path.insert(0, "")  # the current folder, as `python -m` has it
+    try:
+        found: Any = getattr(importlib.import_module(module), name)
+        if not hasattr(found, "embed") or isinstance(found, type):
+            found = found()
+    except (ImportError, AttributeError, TypeError, ValueError) as exc:
+        raise CannotLookError(
+            f"--embedder {in_one_line(path)} names no embedder ({type(exc).__name__}); pass MODULE:NAME"
+        ) from exc
+    embedder: Embedder = found
+    return embedder
+
+
+async def _all(at: OpenStore, scope: dict[str, Any]) -> "AsyncIterator[MemoryEntry]":
+    cursor = None
+    while True:
+        page = await _service(at).list_memories(**scope, page_size=_PAGE, cursor=cursor)
+        for each in page.memories:
+            yield each
+        cursor = page.next_cursor
+        if cursor is None:
+            return
+
+
+def _table(entries: "list[MemoryEntry]", scores: list[str] | None = None) -> Table:
+    table = Table(*(["score"] if scores else []), "id", "session", "author", "time", "text", box=None)
+    for number, each in enumerate(entries):
+        text = _text(each)
+        table.add_row(
+            *([scores[number]] if scores else []),
+            cell(each.id or ""),
+            cell(str(each.custom_metadata.get("adk_store_session", ""))),
+            cell(each.author or ""),
+            cell(_time(each)),
+            cell(text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"),
+        )
+    return table
+
+
+def _time(entry: "MemoryEntry") -> str:
+    stamp = entry.timestamp or ""
+    with suppress(ValueError, OverflowError):
+        return moment(datetime.fromisoformat(stamp).timestamp())
+    return stamp
+
+
+def _text(entry: "MemoryEntry") -> str:
+    return " ".join(part.text for part in entry.content.parts or [] if part.text)
+
+
+def _described(entry: "MemoryEntry") -> dict[str, Any]:
+    return entry.model_dump(mode="json", exclude_none=True)

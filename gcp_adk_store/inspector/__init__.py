@@ -1,0 +1,13 @@
+"""Pages that show the sessions, artifacts and memories of a store; they need the extra ``inspector``."""
+
+from typing import TYPE_CHECKING
+
+from gcp_adk_store.imports import importer
+
+if TYPE_CHECKING:
+    from gcp_adk_store.inspector.app import create_app
+    from gcp_adk_store.inspector.iap import IapAuthorization
+
+__all__ = ["IapAuthorization", "create_app"]
+
+__getattr__ = importer(__name__, {"app": ("create_app",), "iap": ("IapAuthorization",)})

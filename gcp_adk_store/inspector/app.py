@@ -1,0 +1,165 @@
+"""Make the app that shows a store."""
+
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import Final
+
+from fastapi import FastAPI
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from gcp_adk_store.errors import (
+    InvalidInputError,
+    PointMissingError,
+    SessionBusyError,
+    SessionConflictError,
+    SessionExistsError,
+    SessionMissingError,
+    StoreError,
+    UnavailableError,
+)
+from gcp_adk_store.imports import how_to_install
+
+try:
+    import jinja2  # noqa: F401  # asked for here, so that the error says how to install it
+except ModuleNotFoundError as exc:
+    raise ModuleNotFoundError(
+        f"the inspector needs the package jinja2: {how_to_install('inspector')}", name="jinja2"
+    ) from exc
+
+from gcp_adk_store.inspector import artifact_pages, pages, session_pages, writes
+from gcp_adk_store.inspector.guard import LOOPBACK, Guard
+from gcp_adk_store.inspector.site import Authorize, RefusedRequestError, Reveal, Site, Visit
+from gcp_adk_store.store import Store
+
+_STATIC: Final = {
+    "inspector.css": "text/css",
+    "icon.svg": "image/svg+xml",
+    "htmx.min.js": "text/javascript",
+    "htmx.LICENSE.txt": "text/plain",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Page:
+    """A route."""
+
+    path: str
+    show: Callable[[Visit], Awaitable[Response]]
+    ids: tuple[str, ...] = ()
+    """The ids that its address must have."""
+    method: str = "GET"
+
+
+_OF_APP: Final = ("app",)
+_OF_USER: Final = ("app", "user")
+_OF_SESSION: Final = ("app", "user", "session")
+
+PAGES: Final = (
+    _Page("/", pages.apps),
+    _Page("/users", pages.users, _OF_APP),
+    _Page("/sessions", pages.sessions, _OF_APP),
+    _Page("/memories", pages.memories, _OF_USER),
+    _Page("/session", session_pages.conversation, _OF_SESSION),
+    _Page("/events", session_pages.events, _OF_SESSION),
+    _Page("/event", session_pages.event, _OF_SESSION),
+    _Page("/part", session_pages.part, _OF_SESSION),
+    _Page("/timeline", session_pages.timeline_page, _OF_SESSION),
+    _Page("/matrix", session_pages.matrix, _OF_SESSION),
+    _Page("/change", session_pages.change, _OF_SESSION),
+    _Page("/state", session_pages.state, _OF_SESSION),
+    _Page("/vitals", session_pages.vitals, _OF_SESSION),
+    _Page("/raw", session_pages.raw_documents, _OF_SESSION),
+    _Page("/artifacts", artifact_pages.artifacts, _OF_USER),
+    _Page("/artifact", artifact_pages.artifact, _OF_USER),
+    _Page("/content", artifact_pages.content, _OF_USER),
+    _Page("/reveal", pages.reveal, method="POST"),
+)
+"""All pages that only read."""
+
+WRITES: Final = (
+    _Page("/fork", writes.fork_form, _OF_SESSION),
+    _Page("/fork", writes.fork, _OF_SESSION, "POST"),
+    _Page("/restore", writes.restore_form, _OF_SESSION),
+    _Page("/restore", writes.restore, _OF_SESSION, "POST"),
+)
+"""Pages that change the store, for an app that allows it."""
+
+
+def create_app(
+    store: Store,
+    *,
+    authorize: Authorize,
+    hosts: Iterable[str] = LOOPBACK,
+    reveal: Reveal = "asked",
+    allow_writes: bool = False,
+    where: str = "",
+) -> FastAPI:
+    """Return an app whose pages show *store*; run it alone, or mount it in another app.
+
+    ::
+
+        allowed = IapAuthorization(audience)
+        app.mount("/inspect", create_app(store, authorize=allowed, hosts=["admin.example.com"]))
+
+    It sends only reads, unless *allow_writes* is set. The caller closes *store*.
+
+    Args:
+        store: What it shows.
+        authorize: Called as ``authorize(request, app, user)`` before each page, but not for style sheets, the
+            script and the icon, which are the same for all. ``app`` and ``user`` are ``None`` for a page of
+            all apps, or of all users of an app. Returns whether the request may see them; it may be a
+            coroutine function.
+        hosts: Values of the header Host that are served, with or without a port; all others are refused. By
+            default those of this machine.
+        reveal: ``"asked"`` masks content until the reader presses a button, ``"always"`` shows it,
+            ``"never"`` masks it and has no button. Masked content does not leave the server.
+        allow_writes: Whether pages fork and restore sessions.
+        where: The place of the store in words, which each page shows.
+    """
+    site = Site(store, authorize=authorize, reveal=reveal, allow_writes=allow_writes, where=where)
+    app = FastAPI(title="gcp-adk-store inspector", docs_url=None, redoc_url=None, openapi_url=None)
+    for page in (*PAGES, *(WRITES if allow_writes else ())):
+        app.router.routes.append(Route(page.path, _answering(site, page), methods=[page.method]))
+    app.router.routes.append(Route("/static/{name}", _static, methods=["GET"]))
+    app.add_middleware(Guard, hosts=tuple(hosts))
+    return app
+
+
+def _answering(site: Site, page: _Page) -> Callable[[Request], Awaitable[Response]]:
+    async def answer(request: Request) -> Response:
+        try:
+            visit = await site.visit(request, page.ids)
+        except RefusedRequestError as exc:
+            return Response(str(exc), exc.status, media_type="text/plain")
+        try:
+            return await page.show(visit)
+        except RefusedRequestError as exc:
+            return visit.page("error.html", status=exc.status, title="Not shown", message=str(exc))
+        except StoreError as exc:
+            status, title = _outcome(exc)
+            return visit.page("error.html", status=status, title=title, message=str(exc))
+
+    return answer
+
+
+def _outcome(exc: StoreError) -> tuple[int, str]:
+    if isinstance(exc, SessionMissingError | PointMissingError):
+        return 404, "Not found"
+    if isinstance(exc, SessionExistsError | SessionConflictError | SessionBusyError):
+        return 409, "In conflict with what is stored"
+    if isinstance(exc, InvalidInputError):
+        return 400, "Not a valid request"
+    if isinstance(exc, UnavailableError):
+        return 503, "The store does not answer"
+    return 500, f"The store answered with {type(exc).__name__}"
+
+
+async def _static(request: Request) -> Response:
+    name = request.path_params["name"]
+    if name not in _STATIC:
+        return Response("not found", 404, media_type="text/plain")
+    content = files("gcp_adk_store.inspector").joinpath("static", name).read_bytes()
+    return Response(content, media_type=_STATIC[name], headers={"Cache-Control": "max-age=600"})

@@ -1,0 +1,154 @@
+"""Turn events into what a page shows of a conversation."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Final, Literal
+
+from google.adk.events import Event
+from google.genai import types
+
+from gcp_adk_store.inspector.masking import Mask, Shown
+from gcp_adk_store.inspector.previews import preview_of
+from gcp_adk_store.model.usage import TokenUsage, tokens_of
+
+MAX_PARTS: Final = 200
+"""Parts of one event on a page of events."""
+
+MAX_NAMES: Final = 50
+"""State keys and artifacts of one event on a page of events."""
+
+Kind = Literal["text", "thought", "call", "response", "blob", "uri", "code", "outcome", "other"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartView:
+    """A part of an event's content."""
+
+    kind: Kind
+    index: int
+    """Its place in the event."""
+    name: str = ""
+    """The name of a tool, a file, or a kind of part."""
+    id: str = ""
+    """The id of a call."""
+    body: Shown | None = None
+    """The text, the arguments or the result; ``None`` for bytes."""
+    mime_type: str = ""
+    size: int = 0
+    """Bytes of a blob."""
+    preview: str = "none"
+    """How a blob is shown: see :func:`~gcp_adk_store.inspector.previews.preview_of`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventView:
+    """An event of a conversation."""
+
+    id: str
+    number: int | None
+    """Its number in the session from 1 on, if known."""
+    place: str | None
+    """The cursor at which an iteration forward begins with this event; ``None`` begins the session."""
+    author: str
+    is_user: bool
+    invocation_id: str
+    branch: str
+    moment: str
+    parts: tuple[PartView, ...]
+    parts_left: int
+    error: Shown | None
+    error_code: str
+    state_keys: tuple[str, ...]
+    artifacts: tuple[tuple[str, int], ...]
+    tokens: TokenUsage | None
+    marks: tuple[str, ...] = field(default=())
+    """What else it says of itself, such as that it ends a turn, or transfers to another agent."""
+
+
+def moment(timestamp: float | None) -> str:
+    """Return Unix time in seconds as date and time in UTC; a number out of range stays as it is."""
+    if timestamp is None:
+        return ""
+    try:
+        return f"{datetime.fromtimestamp(timestamp, UTC):%Y-%m-%d %H:%M:%S}Z"
+    except (ValueError, OverflowError, OSError):
+        return f"{timestamp:g}"
+
+
+def event_view(event: Event, mask: Mask, *, number: int | None = None, place: str | None = None) -> EventView:
+    """Return what a page shows of *event*, its content under *mask*."""
+    parts = (event.content and event.content.parts) or []
+    delta = event.actions.state_delta
+    saved = event.actions.artifact_delta
+    usage = event.usage_metadata
+    return EventView(
+        id=event.id,
+        number=number,
+        place=place,
+        author=event.author,
+        is_user=event.author == "user",
+        invocation_id=event.invocation_id,
+        branch=event.branch or "",
+        moment=moment(event.timestamp),
+        parts=tuple(part_view(part, index, mask) for index, part in enumerate(parts[:MAX_PARTS])),
+        parts_left=max(0, len(parts) - MAX_PARTS),
+        error=mask.over(event.error_message) if event.error_message else None,
+        error_code=str(event.error_code or ""),
+        state_keys=tuple(list(delta)[:MAX_NAMES]),
+        artifacts=tuple(list(saved.items())[:MAX_NAMES]),
+        tokens=None if usage is None else tokens_of(usage),
+        marks=tuple(_marks(event)),
+    )
+
+
+def part_view(part: types.Part, index: int, mask: Mask) -> PartView:
+    """Return what a page shows of one part."""
+    view: dict[str, Any] = {"kind": "other", "index": index}
+    if part.text is not None:
+        view |= {"kind": "thought" if part.thought else "text", "body": mask.over(part.text)}
+    elif call := part.function_call:
+        view |= {
+            "kind": "call",
+            "name": call.name or "",
+            "id": call.id or "",
+            "body": mask.over_json(call.args),
+        }
+    elif response := part.function_response:
+        body = mask.over_json(response.response)
+        view |= {"kind": "response", "name": response.name or "", "id": response.id or "", "body": body}
+    elif blob := part.inline_data:
+        data, mime_type = blob.data or b"", blob.mime_type or ""
+        view |= {"kind": "blob", "name": blob.display_name or "", "mime_type": mime_type, "size": len(data)}
+        view["preview"] = preview_of(mime_type, data[:64])
+    elif file := part.file_data:
+        view |= {"kind": "uri", "name": file.display_name or "", "mime_type": file.mime_type or ""}
+        view["body"] = mask.over(file.file_uri or "")
+    elif code := part.executable_code:
+        view |= {"kind": "code", "name": str(code.language or ""), "body": mask.over(code.code or "")}
+    elif result := part.code_execution_result:
+        view |= {"kind": "outcome", "name": str(result.outcome or ""), "body": mask.over(result.output or "")}
+    else:
+        view["body"] = mask.over_json(part.model_dump(mode="json", exclude_none=True))
+    return PartView(**view)
+
+
+def _marks(event: Event) -> Iterable[str]:
+    """Yield what an event says of itself beside its content."""
+    actions = event.actions
+    if event.partial:
+        yield "partial"
+    if event.interrupted:
+        yield "interrupted"
+    if event.turn_complete:
+        yield "turn complete"
+    if actions.escalate:
+        yield "escalates"
+    if actions.transfer_to_agent:
+        yield f"transfers to {actions.transfer_to_agent}"
+    if actions.compaction:
+        yield "compaction"
+    if actions.rewind_before_invocation_id:
+        yield f"rewinds before {actions.rewind_before_invocation_id}"
+    if event.long_running_tool_ids:
+        yield f"{len(event.long_running_tool_ids)} long-running tools"

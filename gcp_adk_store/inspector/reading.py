@@ -1,0 +1,187 @@
+"""Read what pages show: names, pages of events, single events and changes of state."""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from google.adk.events import Event
+from google.adk.sessions import Session
+
+from gcp_adk_store.codec.writes import Page
+from gcp_adk_store.errors import InvalidInputError, SessionMissingError, StoredDataError
+from gcp_adk_store.inspector.links import Place
+from gcp_adk_store.inspector.matrix import KeyChange, KeyFollower, Matrix, MatrixCollector
+from gcp_adk_store.model.history import Point
+from gcp_adk_store.model.keys import UserKey
+from gcp_adk_store.store import Store
+
+EVENTS_PER_PAGE: Final = 50
+NAMES_PER_PAGE: Final = 50
+"""Apps or users on one page; each takes a query of one document."""
+
+Order = Literal["oldest", "newest"]
+_BEYOND: Final = "\U0010ffff"
+"""A name of a collection after all others, so that a path through it follows all that is below a document."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Names:
+    """Apps of a store, or users of an app, that have a session."""
+
+    names: list[str]
+    after: str | None
+    """The last name, to go on after it; ``None`` if there are no more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """An event, and where it is."""
+
+    event: Event
+    place: str | None
+    """The cursor at which an iteration forward begins with this event; ``None`` begins the session."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventPage:
+    """A part of a session's events."""
+
+    events: list[Placed]
+    last: str | None
+    """The cursor of the last event of the page; ``None`` if it has none."""
+    has_more: bool
+
+
+class Reader:
+    """Reads from one store; it writes nothing."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+
+    async def apps(self, *, after: str | None = None) -> Names:
+        """Return apps in the order of their names; 1 query of 1 document for each, and 1 more."""
+        return await self._names(None, after)
+
+    async def users(self, app: str, *, after: str | None = None) -> Names:
+        """Return users of an app in the order of their names; 1 query of 1 document for each, and 1 more."""
+        return await self._names(app, after)
+
+    async def _names(self, app: str | None, after: str | None) -> Names:
+        storage = self.store.sessions.storage
+        layout = storage.layout
+        parent = "" if app is None else layout.app(app)
+
+        def beyond(name: str) -> str:
+            path = layout.app(name) if app is None else layout.user(UserKey(app=app, user=name))
+            return f"{path}/{_BEYOND}/{_BEYOND}"
+
+        names: list[str] = []
+        start = None if after is None else beyond(after)
+        for _ in range(2 * NAMES_PER_PAGE):
+            page = Page(field=None, descending=False, limit=1, after=None if start is None else (0.0, start))
+            found = await storage.documents.query(
+                parent, layout.sessions_collection, all_descendants=True, fields=("app", "user"), page=page
+            )
+            if not found:
+                return Names(names=names, after=None)
+            if len(names) == NAMES_PER_PAGE:
+                break
+            try:
+                key = layout.session_at(found[0].path)
+            except StoredDataError:
+                key = None
+            if key is None:  # another program's document in a collection of this name
+                start = found[0].path
+                continue
+            names.append(key.app if app is None else key.user)
+            start = beyond(names[-1])
+        return Names(names=names, after=names[-1] if names else None)
+
+    async def events(
+        self, place: Place, *, cursor: str | None, order: Order, limit: int = EVENTS_PER_PAGE
+    ) -> EventPage:
+        """Return one page of events; 1 read, and 1 for the next segments that this process does not know."""
+        found: list[Placed] = []
+        last = cursor
+        async for each in self.store.sessions.iter_events(
+            **place.ids,
+            cursor=cursor,
+            limit=limit + 1,
+            direction="forward" if order == "oldest" else "backward",
+        ):
+            if len(found) == limit:
+                return EventPage(events=found, last=last, has_more=True)
+            found.append(Placed(each.event, last if order == "oldest" else each.cursor))
+            last = each.cursor
+        return EventPage(events=found, last=last, has_more=False)
+
+    async def event(self, place: Place, event_id: str, at: str | None) -> Placed:
+        """Return one event; 1 read if *at* is its place, and otherwise those of all events before it.
+
+        Raises:
+            SessionMissingError: the session does not exist, or has no such event.
+        """
+        if at is not None:
+            try:
+                page = await self.events(place, cursor=at, order="oldest", limit=1)
+            except (InvalidInputError, SessionMissingError):
+                page = None  # a restore took the place away, or the session is another one
+            if page is not None and page.events and page.events[0].event.id == event_id:
+                return page.events[0]
+        async for placed in self.all_events(place):
+            if placed.event.id == event_id:
+                return placed
+        raise SessionMissingError("the session has no event of this id; a restore may have removed it")
+
+    async def all_events(self, place: Place) -> AsyncIterator[Placed]:
+        """Yield all events in append order."""
+        before: str | None = None
+        async for each in self.store.sessions.iter_events(**place.ids):
+            yield Placed(each.event, before)
+            before = each.cursor
+
+    async def session_at(self, place: Place, at: Point) -> Session:
+        """Return a session as it was; keys whose value is unknown there are left out.
+
+        Raises:
+            SessionMissingError: the session does not exist.
+        """
+        session = await self.store.sessions.get_session_at(
+            **place.ids,
+            at=at,
+            unknown_initial="omit",
+        )
+        if session is None:
+            raise SessionMissingError("the session does not exist")
+        return session
+
+    async def matrix(self, place: Place) -> Matrix:
+        """Return the changes of a session's state; reads all events, and the session as it began."""
+        begun = await self.session_at(place, Point.position(0))
+        collector = MatrixCollector(own_state(begun))
+        async for placed in self.all_events(place):
+            collector.add(placed.event, placed.place)
+        return collector.matrix()
+
+    async def change(self, place: Place, key: str, event_id: str) -> KeyChange:
+        """Return one change of one key; reads as :meth:`matrix`, up to that event.
+
+        Raises:
+            SessionMissingError: the session does not exist, or its event did not change the key.
+        """
+        begun = await self.session_at(place, Point.position(0))
+        follower = KeyFollower(key, event_id, own_state(begun))
+        found = follower.found()
+        if found is not None:
+            return found
+        async for placed in self.all_events(place):
+            follower.add(placed.event, placed.place)
+            found = follower.found()
+            if found is not None:
+                return found
+        raise SessionMissingError("no event of this id changed this key; a restore may have removed it")
+
+
+def own_state(session: Session) -> dict[str, object]:
+    """Return the state that belongs to the session alone: that of user and app is today's."""
+    return {key: value for key, value in session.state.items() if not key.startswith(("user:", "app:"))}

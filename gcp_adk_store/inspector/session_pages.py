@@ -1,0 +1,133 @@
+"""Show a session: its conversation, turns, state and documents."""
+
+from typing import Any, Final
+
+from google.adk.events import Event
+from starlette.responses import Response
+
+from gcp_adk_store.errors import SessionMissingError
+from gcp_adk_store.inspector.answers import answer_bytes
+from gcp_adk_store.inspector.conversation import EventView, event_view
+from gcp_adk_store.inspector.differences import difference
+from gcp_adk_store.inspector.looking import look, raw
+from gcp_adk_store.inspector.reading import EVENTS_PER_PAGE, Order, Placed
+from gcp_adk_store.inspector.site import RefusedRequestError, Visit
+from gcp_adk_store.inspector.timeline import timeline
+from gcp_adk_store.model.history import Point
+
+_MAX_CURSOR: Final = 4_000
+MAX_STATE_KEYS: Final = 500
+"""State keys on one page."""
+
+
+async def conversation(visit: Visit) -> Response:
+    """Show a session with its first events; 2 reads, and 1 for the first segment."""
+    info = await visit.site.store.sessions.get_session_info(**visit.place.ids)
+    if info is None:
+        raise SessionMissingError("the session does not exist")
+    title = None if info.title is None else visit.mask.over(info.title)
+    return visit.page("session.html", info=info, title=title, **await _events(visit))
+
+
+async def events(visit: Visit) -> Response:
+    """Return the next events as a part of a page; 1 read, and 1 for the next segment."""
+    return visit.page("_events.html", **await _events(visit))
+
+
+async def _events(visit: Visit) -> dict[str, Any]:
+    order: Order = "newest" if visit.text("order") == "newest" else "oldest"
+    first = visit.number("first", 1)
+    cursor = visit.text("cursor", most=_MAX_CURSOR)
+    page = await visit.reader.events(visit.place, cursor=cursor, order=order)
+    numbered = order == "oldest"
+    shown = [
+        _view(visit, placed, number=first + index if numbered else None)
+        for index, placed in enumerate(page.events)
+    ]
+    return {
+        "events": shown,
+        "order": order,
+        "last": page.last,
+        "has_more": page.has_more,
+        "next_first": first + len(shown),
+        "per_page": EVENTS_PER_PAGE,
+    }
+
+
+async def event(visit: Visit) -> Response:
+    """Show one event by its permanent link; 1 read, and 1 for its segment."""
+    placed = await _placed(visit)
+    found = placed.event.model_dump(mode="json", exclude_none=True)
+    return visit.page("event.html", event=_view(visit, placed), raw=visit.mask.over_json(found, most=200_000))
+
+
+async def part(visit: Visit) -> Response:
+    """Return the bytes of a part of an event."""
+    if not visit.mask.lifted:
+        raise RefusedRequestError(403, "Content is masked.")
+    found = (await _placed(visit)).event
+    parts = (found.content and found.content.parts) or []
+    index = visit.number("index", 0)
+    blob = parts[index].inline_data if index < len(parts) else None
+    if blob is None:
+        raise SessionMissingError("the event has no bytes at this place")
+    return answer_bytes(blob.data or b"", name=blob.display_name or f"part-{index}")
+
+
+async def timeline_page(visit: Visit) -> Response:
+    """Show the turns of a session with times and tokens; reads all its events."""
+    usage = await visit.site.store.sessions.get_session_usage(**visit.place.ids)
+    return visit.page("timeline.html", timeline=timeline(usage, page=visit.number("page", 1)))
+
+
+async def matrix(visit: Visit) -> Response:
+    """Show which events changed which state keys; reads all events."""
+    return visit.page("matrix.html", matrix=await visit.reader.matrix(visit.place))
+
+
+async def change(visit: Visit) -> Response:
+    """Show how one event changed one state key; reads all events up to it."""
+    key = visit.given.get("key")
+    if not isinstance(key, str):
+        raise RefusedRequestError(400, "the parameter key is missing")
+    found = await visit.reader.change(visit.place, key, visit.text("event") or "")
+    compared = difference(found.before or "", found.after or "", visit.mask)
+    by = None
+    if found.event is not None:
+        by = _view(visit, Placed(found.event, found.place), number=found.position)
+    return visit.page("change.html", change=found, difference=compared, event=by)
+
+
+async def state(visit: Visit) -> Response:
+    """Show the state after an event, or now; costs what reading the session does."""
+    event_id = visit.text("event")
+    if event_id is None:
+        found = await visit.site.store.sessions.get_session(**visit.place.ids)
+        if found is None:
+            raise SessionMissingError("the session does not exist")
+    else:
+        found = await visit.reader.session_at(visit.place, Point.after_event(event_id))
+    keys = sorted(found.state)
+    rows = [(key, visit.mask.over_json(found.state[key], most=5_000)) for key in keys[:MAX_STATE_KEYS]]
+    return visit.page("state.html", rows=rows, left=len(keys) - len(rows), event_id=event_id)
+
+
+async def vitals(visit: Visit) -> Response:
+    """Show lease, inbox, chain, size and cost; 1 read, and 1 query of segments."""
+    return visit.page("vitals.html", vitals=await look(visit.site.store, visit.place, visit.mask))
+
+
+async def raw_documents(visit: Visit) -> Response:
+    """Show a document as it is stored; 1 read, and 1 query of names."""
+    name = visit.text("document") or "session"
+    document, segments = await raw(visit.site.store, visit.place, name, visit.mask)
+    return visit.page("raw.html", document=document, name=name, segments=segments)
+
+
+async def _placed(visit: Visit) -> Placed:
+    return await visit.reader.event(visit.place, visit.required("event"), visit.text("at", most=_MAX_CURSOR))
+
+
+def _view(visit: Visit, placed: Placed, *, number: int | None = None) -> EventView:
+    found: Event = placed.event
+    return event_view(found, visit.mask, number=number, place=placed.place)

@@ -1,0 +1,87 @@
+"""Fork and restore sessions: first say what would happen, then do it."""
+
+from typing import Any
+
+from starlette.responses import RedirectResponse, Response
+
+from gcp_adk_store.errors import SessionMissingError
+from gcp_adk_store.inspector.links import Place
+from gcp_adk_store.inspector.site import RefusedRequestError, Visit
+from gcp_adk_store.model.history import Point
+
+
+async def fork_form(visit: Visit) -> Response:
+    """Ask what to fork."""
+    return visit.page("fork.html", event_id=visit.text("event"), planned=None, chosen={})
+
+
+async def restore_form(visit: Visit) -> Response:
+    """Ask where to restore to."""
+    return visit.page("restore.html", event_id=visit.text("event"), planned=None, chosen={})
+
+
+async def fork(visit: Visit) -> Response:
+    """Say what a fork would hold, or make it once it is confirmed."""
+    event_id = visit.text("event")
+    to_user = visit.given.get("to_user")
+    target = Place(
+        app=visit.place.app,
+        user=to_user if isinstance(to_user, str) and to_user else visit.place.user,
+        session=visit.text("to_session"),
+    )
+    await visit.site.require_authorized(visit.request, target.app, target.user)
+    chosen = {"to_user": target.user, "to_session": target.session or ""}
+    if visit.given.get("confirmed") != "yes":
+        planned = await _planned(visit, event_id)
+        return visit.page("fork.html", event_id=event_id, planned=planned, chosen=chosen)
+    made = await visit.site.store.fork_session(
+        **visit.place.ids,
+        at=_point(event_id),
+        to_session_id=target.session,
+        to_user_id=target.user,
+        unknown_initial="omit",
+    )
+    there = Place(app=made.app_name, user=made.user_id, session=made.id)
+    return RedirectResponse(visit.links.to("session", there), 303)
+
+
+async def restore(visit: Visit) -> Response:
+    """Say what a restore would cut off, or do it once it is confirmed."""
+    event_id = visit.required("event")
+    keep_as = visit.text("keep_as")
+    if visit.given.get("confirmed") != "yes":
+        planned = await _planned(visit, event_id)
+        return visit.page(
+            "restore.html", event_id=event_id, planned=planned, chosen={"keep_as": keep_as or ""}
+        )
+    await visit.site.store.restore_session(
+        **visit.place.ids,
+        at=Point.after_event(event_id),
+        keep_as=keep_as,
+    )
+    return RedirectResponse(visit.links.to("session", visit.place), 303)
+
+
+def _point(event_id: str | None) -> Point | None:
+    return None if event_id is None else Point.after_event(event_id)
+
+
+async def _planned(visit: Visit, event_id: str | None) -> dict[str, Any]:
+    """Return what the session has now, and what it had after an event; both are read, nothing is written."""
+    now = await visit.site.store.sessions.get_session(**visit.place.ids)
+    if now is None:
+        raise SessionMissingError("the session does not exist")
+    then = (
+        now if event_id is None else await visit.reader.session_at(visit.place, Point.after_event(event_id))
+    )
+    keys = sorted({*now.state, *then.state})
+    absent = object()
+    changed = [key for key in keys if now.state.get(key, absent) != then.state.get(key, absent)]
+    if len(then.events) > len(now.events):
+        raise RefusedRequestError(409, "Another writer changed the session. Look at it again.")
+    return {
+        "kept": len(then.events),
+        "cut": len(now.events) - len(then.events),
+        "changed": changed[:100],
+        "changed_left": max(0, len(changed) - 100),
+    }

@@ -1,0 +1,164 @@
+"""Ask an embedder for vectors, and check what it answers."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Sequence
+from typing import Any, Final
+
+from gcp_adk_store.codec.memories import decode_memory, searchable_text
+from gcp_adk_store.errors import EmbedderError, InvalidInputError
+from gcp_adk_store.memory.contents import Snapshot
+from gcp_adk_store.memory.similarity import quantized, require_numpy
+from gcp_adk_store.memory.vectors import PART_BYTES, Embedded, missing
+from gcp_adk_store.model.memories import DIGEST_BYTES, Vectors
+from gcp_adk_store.operations import telemetry
+from gcp_adk_store.operations.lru import Lru
+from gcp_adk_store.operations.pauses import apart
+from gcp_adk_store.ports.embedders import Embedder, EmbeddingKind
+
+logger = logging.getLogger(__name__)
+
+MAX_DIMENSIONS: Final = 4096
+MAX_NAME: Final = 200
+MAX_TEXT: Final = 8192
+"""Characters of a text that an embedder gets."""
+AT_ONCE: Final = 100
+"""Texts of one call of an embedder: the most that the Gemini API takes."""
+_PAUSE_S: Final = 30.0
+"""Seconds after a failure in which additions and searches do not ask the embedder."""
+_QUERIES: Final = 256
+"""Queries whose vectors a process keeps: ADK's preload_memory asks one again before each call of a model."""
+
+
+class Embedding:
+    """Vectors of one embedder, as they are stored and compared."""
+
+    def __init__(self, embedder: Embedder, *, timeout_s: float) -> None:
+        """Prepare; a call of *embedder* that takes longer than *timeout_s* has failed.
+
+        Raises:
+            InvalidInputError: the embedder's name or dimensions are invalid, or it has no method ``embed``.
+            ModuleNotFoundError: the extra ``vectors`` is not installed.
+        """
+        require_numpy()
+        name: Any = getattr(embedder, "name", None)
+        if not isinstance(name, str) or not 1 <= len(name) <= MAX_NAME:
+            raise InvalidInputError(f"the embedder's name must be a text of 1 to {MAX_NAME} characters")
+        dimensions: Any = getattr(embedder, "dimensions", None)
+        is_number = isinstance(dimensions, int) and not isinstance(dimensions, bool)
+        if not is_number or not 1 <= dimensions <= MAX_DIMENSIONS:
+            raise InvalidInputError(
+                f"the embedder's dimensions are {dimensions!r:.40}, they must be 1 to {MAX_DIMENSIONS}"
+            )
+        if not callable(getattr(embedder, "embed", None)):
+            raise InvalidInputError(
+                "embedder= needs an object with name, dimensions and embed(); wrap a function in "
+                "FunctionEmbedder(function, name=..., dimensions=...)"
+            )
+        self.name: Final[str] = name
+        self.dimensions: Final[int] = dimensions
+        self.rows_at_once: Final = max(1, PART_BYTES // (DIGEST_BYTES + dimensions))
+        """Rows that one commit takes."""
+        self._embedder = embedder
+        self._timeout_s = timeout_s
+        self._rests_until = 0.0
+        self._has_warned = False
+        self._queries = Lru[str, bytes](_QUERIES)
+
+    async def stored(self, texts: Sequence[str]) -> Embedded:
+        """Return the vectors of memories with these stored *texts*, without those that have no words.
+
+        Raises:
+            EmbedderError: the embedder failed, or its answer has another size or is not finite.
+        """
+        said = {text: searchable_text(text, decode_memory(text))[:MAX_TEXT].strip() for text in texts}
+        worded = [text for text in said if said[text]]
+        vectors: dict[str, bytes] = {}
+        for first in range(0, len(worded), AT_ONCE):
+            some = worded[first : first + AT_ONCE]
+            made = await self._ask([said[text] for text in some], "document")
+            vectors.update(zip(some, made, strict=True))
+        return Embedded(embedder=self.name, dimensions=self.dimensions, vectors=vectors)
+
+    async def stored_if_able(self, texts: Sequence[str]) -> Embedded | None:
+        """Return what :meth:`stored` does; ``None``, and a warning, if the embedder fails.
+
+        Raises:
+            EmbedderError: its answer has another size or is not finite.
+        """
+        if self._rests:
+            return None
+        try:
+            return await self.stored(texts)
+        except EmbedderError as exc:
+            self._rest(exc, "memories are stored without vectors; `gcp-adk-store memory reindex` adds them")
+        return None
+
+    async def query(self, text: str) -> bytes | None:
+        """Return the vector of a query; ``None``, and a warning, if the embedder fails.
+
+        Raises:
+            EmbedderError: as :meth:`stored_if_able`.
+        """
+        text = text.strip()[:MAX_TEXT]
+        known = self._queries.get(text)
+        telemetry.count_lookups("queries", hits=int(known is not None), misses=int(known is None))
+        if known is not None or self._rests:
+            return known
+        try:
+            (vector,) = await self._ask([text], "query")
+        except EmbedderError as exc:
+            self._rest(exc, "searches go by words alone")
+            return None
+        self._queries.put(text, vector)
+        return vector
+
+    def made(self, vectors: Vectors) -> bool:
+        """Return whether *vectors* can be compared with a query: they are there, and of this embedder."""
+        is_own = vectors.is_of(self.name, self.dimensions)
+        if not is_own and not self._has_warned:
+            self._has_warned = True
+            logger.warning(
+                "vectors are of %s, not of %s: searches go by words until `gcp-adk-store memory reindex`",
+                vectors.embedder,
+                self.name,
+            )
+        return is_own and vectors.count > 0
+
+    def missing(self, snapshot: Snapshot) -> list[str]:
+        """Return the texts of *snapshot* that have words, and no vector of this embedder."""
+        without = missing(snapshot, self.name, self.dimensions)
+        return [text for text in without if searchable_text(text, decode_memory(text)).strip()]
+
+    @property
+    def _rests(self) -> bool:
+        return time.monotonic() < self._rests_until
+
+    def _rest(self, exc: EmbedderError, so: str) -> None:
+        """Leave the embedder alone for a time.
+
+        Raises:
+            EmbedderError: *exc*, if it answered what is wrong: then a later answer is, too.
+        """
+        if exc.__cause__ is None:
+            raise exc
+        self._rests_until = time.monotonic() + _PAUSE_S
+        telemetry.warn(logger, f"for {_PAUSE_S:.0f} s, {so}", exc.__cause__)
+
+    async def _ask(self, texts: Sequence[str], kind: EmbeddingKind) -> list[bytes]:
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                made = await self._embedder.embed(texts, kind)
+        except EmbedderError:
+            raise
+        except Exception as exc:
+            code = getattr(exc, "code", None)  # of an answer over HTTP
+            says = type(exc).__name__ + (f" {code}" if isinstance(code, int) else "")
+            raise EmbedderError(
+                f"the embedder {self.name} failed with {says}; call again once it works"
+            ) from exc
+        return await apart(
+            lambda: quantized(made, count=len(texts), dimensions=self.dimensions, embedder=self.name),
+            light=len(texts) * self.dimensions < 20_000,  # noqa: PLR2004  # a millisecond
+        )

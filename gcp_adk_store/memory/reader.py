@@ -1,0 +1,163 @@
+"""Read the memories of users, and hold them in this process."""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Final
+
+from gcp_adk_store.codec.memory_documents import MemoryLayout, read_memory_head, read_shard
+from gcp_adk_store.codec.memory_vectors import read_vectors
+from gcp_adk_store.codec.writes import Document
+from gcp_adk_store.errors import StoredDataError
+from gcp_adk_store.memory.contents import Contents, Snapshot
+from gcp_adk_store.model.keys import UserKey
+from gcp_adk_store.model.memories import MemoryHead, VectorPart
+from gcp_adk_store.operations import telemetry
+from gcp_adk_store.operations.lru import Lru
+from gcp_adk_store.operations.pauses import apart
+from gcp_adk_store.operations.rereads import Rereads
+from gcp_adk_store.sessions.storage import SessionStorage
+
+logger = logging.getLogger(__name__)
+
+LOST: Final = "vectors are lost, `gcp-adk-store memory reindex` makes them anew"
+
+
+class MemoryReader:
+    """Reads as few documents as this process does not know."""
+
+    def __init__(self, storage: SessionStorage, layout: MemoryLayout, *, cache_bytes: int) -> None:
+        """Prepare; memories and indexes of users stay in memory up to *cache_bytes*."""
+        self._documents = storage.documents
+        self._layout = layout
+        self._known = Lru[str, Contents](cache_bytes, size_of=lambda contents: contents.size)
+
+    async def read(self, key: UserKey, *, vectors: bool = False) -> Snapshot | None:
+        """Return the memories of a user as they are now.
+
+        It takes 1 read, and 1 for each shard that is not known; with *vectors*, also 1 for each document of
+        these.
+        """
+        path = self._layout.head(key)
+        rereads = Rereads(self._documents.deadline_s)
+        incomplete = ""
+        while True:
+            (document,) = await self._documents.get([path])
+            if document is None:
+                self.forget(key)
+                return None
+            head = read_memory_head(document)
+            known = self._known.get(path)
+            if known is not None and known.snapshot.head.update_time == head.update_time:
+                if head.until is not None:
+                    known.snapshot = replace(known.snapshot, head=head)  # it may have ended since
+                if known.snapshot.has_vectors or not vectors:
+                    telemetry.count_lookups("memories", hits=_sealed(head, vectors=vectors), misses=0)
+                    return known.snapshot
+            is_again = incomplete == head.update_time
+            snapshot = await self._complete(path, head, known, vectors=vectors, without_lost=is_again)
+            if snapshot is not None:
+                self.remember(key, snapshot)
+                return snapshot
+            if is_again:
+                raise StoredDataError(f"{path} names a shard that does not exist; restore it")
+            incomplete = head.update_time
+            await rereads.again()  # another call replaced documents during the read
+
+    async def with_parts(self, key: UserKey, snapshot: Snapshot, numbers: Sequence[int]) -> Snapshot | None:
+        """Return *snapshot* with these documents of vectors; ``None`` if one was replaced since."""
+        path = self._layout.head(key)
+        parts = [part for part in snapshot.head.vectors.parts if part.number in numbers]
+        found = await self._documents.get([self._of_part(path, snapshot.head, part) for part in parts])
+        if not all(found):
+            (now,) = await self._documents.get([path], fields=("rev",))
+            if now is None or now.update_time != snapshot.head.update_time:
+                return None
+        added = await self._bodies(snapshot.head, parts, found)
+        return replace(snapshot, vectors={**snapshot.vectors, **added})
+
+    def known(self, key: UserKey) -> Contents | None:
+        """Return what this process holds, perhaps out of date."""
+        return self._known.get(self._layout.head(key))
+
+    def remember(self, key: UserKey, snapshot: Snapshot) -> Contents:
+        """Hold *snapshot*, with the index that follows it; return both."""
+        path = self._layout.head(key)
+        contents = self._known.get(path) or Contents(snapshot=snapshot)
+        contents.snapshot = snapshot
+        self._known.put(path, contents)
+        return contents
+
+    def grown(self, key: UserKey, contents: Contents) -> None:
+        """Count the size of *contents* again, whose index has grown."""
+        self._known.put(self._layout.head(key), contents)
+
+    def forget(self, key: UserKey) -> None:
+        """Hold nothing of a user."""
+        path = self._layout.head(key)
+        self._known.forget(lambda known: known == path)
+
+    async def _complete(
+        self, path: str, head: MemoryHead, known: Contents | None, *, vectors: bool, without_lost: bool
+    ) -> Snapshot | None:
+        """Return the snapshot of *head*; ``None`` if a document of it is gone.
+
+        *without_lost*, documents of vectors may be gone: searches go on by words.
+        """
+        shards, bodies = {}, {}
+        if known is not None and known.snapshot.head.epoch == head.epoch:
+            shards, bodies = dict(known.snapshot.shards), dict(known.snapshot.vectors)
+        wanted = [
+            shard
+            for shard in head.shards
+            if shard.number not in shards and (shard.until is None or shard.until > head.read_time)
+        ]
+        parts = [part for part in head.vectors.parts if vectors and part.number not in bodies]
+        paths = [self._layout.shard(path, head.epoch, shard.number) for shard in wanted]
+        paths += [self._of_part(path, head, part) for part in parts]
+        found: list[Document | None] = await self._documents.get(paths) if paths else []
+        hits = _sealed(head, vectors=vectors) - len(paths)
+        telemetry.count_lookups("memories", hits=hits, misses=len(paths))
+        for shard, document in zip(wanted, found, strict=False):
+            if document is None:
+                return None
+            shards[shard.number] = await apart(partial(read_shard, document), light=False)
+        of_parts = found[len(wanted) :]
+        if not without_lost and any(
+            document is None and (part.until is None or part.until > head.read_time)
+            for part, document in zip(parts, of_parts, strict=True)
+        ):
+            return None
+        bodies |= await self._bodies(head, parts, of_parts)
+        listed = {shard.number for shard in head.shards}
+        kept = {part.number for part in head.vectors.parts}
+        return Snapshot(
+            head=head,
+            shards={n: content for n, content in shards.items() if n in listed},
+            vectors={n: body for n, body in bodies.items() if n in kept},
+        )
+
+    async def _bodies(
+        self, head: MemoryHead, parts: Sequence[VectorPart], found: Sequence[Document | None]
+    ) -> dict[int, bytes]:
+        """Return the rows of *parts*; of those that are gone or damaged, none."""
+        bodies: dict[int, bytes] = {}
+        for part, document in zip(parts, found, strict=True):
+            bodies[part.number] = b""
+            if document is not None:
+                try:
+                    bodies[part.number] = read_vectors(document, dimensions=head.vectors.dimensions)
+                except StoredDataError as exc:
+                    telemetry.warn(logger, f"{LOST}; {exc}", exc)
+            elif part.until is None or part.until > head.read_time:
+                logger.warning("%s: the document %d of %s is gone", LOST, part.number, head.epoch)
+        return bodies
+
+    def _of_part(self, path: str, head: MemoryHead, part: VectorPart) -> str:
+        return self._layout.vectors(path, head.epoch, part.number)
+
+
+def _sealed(head: MemoryHead, *, vectors: bool) -> int:
+    """Return how many documents *head* names."""
+    return len(head.shards) + (len(head.vectors.parts) if vectors else 0)

@@ -1,0 +1,144 @@
+"""Show what ``gcp-adk-store ces chat`` says, shows, keeps, and ends with."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from gcp_adk_store.cli.command import command
+from tests.ces.conversation.apps import write_app
+
+GREET = 'def greet(name: str) -> str:\n    """Greet."""\n    set_variable("met", name)\n    return "Hello"\n'
+SCRIPT = """
+- calls: [{name: greet, args: {name: Ada}}]
+- "Hello, Ada.\\e[2J"
+- text: Goodbye.
+  calls: [{name: end_session, args: {reason: done}}]
+"""
+
+pytestmark = pytest.mark.filterwarnings("ignore::gcp_adk_store.ces.sandbox.UnsafeSandboxWarning")
+
+
+@pytest.fixture
+def app(tmp_path: Path) -> Path:
+    """An app, and beside it a script."""
+    write_app(
+        tmp_path / "app",
+        {"root": {"tools": ["greet", "end_session"]}},
+        tools={"greet": GREET},
+        variables={"met": ""},
+    )
+    (tmp_path / "script.yaml").write_text(SCRIPT)
+    return tmp_path / "app"
+
+
+def chat(app: Path, *arguments: str, says: str) -> Result:
+    """Run the command on lines of the user."""
+    whole = ["ces", "chat", str(app), "--sandbox", "inprocess", *arguments]
+    return CliRunner().invoke(command, whole, input=says)
+
+
+def scripted(app: Path) -> tuple[str, str]:
+    """Return the options of the script."""
+    return "--script", str(app.parent / "script.yaml")
+
+
+def test_a_conversation_shows_its_state_and_its_calls_on_demand(app: Path) -> None:
+    """What agents say cannot control the terminal."""
+    says = "I am Ada.\n/state\n/calls\n/agent\n/help\n\nBye\nAnd more\n"
+    result = chat(app, *scripted(app), says=says)
+
+    assert result.exit_code == 0
+    assert "root: Hello, Ada.\\x1b[2J\n" in result.stdout
+    assert '{\n  "met": "Ada"\n}\n' in result.stdout
+    assert 'root: greet {"name": "Ada"} -> {"result": "Hello"}\nroot\n' in result.stdout
+    assert "/state  the variables" in result.stdout
+    assert result.stdout.endswith("root: Goodbye.\n")
+    assert "in memory, not stored" in result.stderr
+    assert result.stderr.endswith("the session has ended\n")
+
+
+def test_a_session_in_a_folder_goes_on_in_the_next_command(app: Path) -> None:
+    """The folder is made; who answers and what was said are read from it."""
+    place = ("--local", str(app.parent / "store"), "--session", "shop/ada/s1")
+    (app.parent / "second.json").write_text('["I know."]')
+
+    first = chat(app, *scripted(app), *place, "--variables", '{"met": "Bob"}', says="/state\nI am Ada.\n")
+    second = chat(app, "--script", str(app.parent / "second.json"), *place, says="/state\nAnd?\n")
+    refused = chat(app, *scripted(app), *place, "--variables", "{}", says="")
+
+    assert (first.exit_code, second.exit_code, refused.exit_code) == (0, 0, 2)
+    assert '"met": "Bob"' in first.stdout
+    assert '"met": "Ada"' in second.stdout
+    assert second.stdout.endswith("root: I know.\n")
+    assert f"shop/ada/s1 in folder {app.parent / 'store'}" in second.stderr
+    assert "--variables are of a new session" in refused.stderr
+
+
+def test_a_recorded_conversation_is_replayed(app: Path) -> None:
+    """Another one is refused."""
+    file = str(app.parent / "recording.jsonl")
+
+    recorded = chat(app, *scripted(app), "--record", file, says="I am Ada.\n")
+    replayed = chat(app, "--replay", file, says="I am Ada.\n")
+    other = chat(app, "--replay", file, says="I am Bob.\n")
+
+    assert (recorded.exit_code, replayed.exit_code, other.exit_code) == (0, 0, 2)
+    assert recorded.stdout == replayed.stdout
+    assert "request 1 is not the one that was recorded" in other.stderr
+
+
+def test_a_turn_that_fails_is_told_and_the_next_one_works(app: Path) -> None:
+    """The command ends with 1."""
+    code = app / "agents" / "root" / "before_model_callbacks" / "01" / "python_code.py"
+    code.parent.mkdir(parents=True)
+    code.write_text(
+        "def before_model_callback(callback_context, llm_request):\n"
+        "    said = callback_context.get_last_user_input()[0].text\n"
+        "    return LlmResponse.from_parts([Part.from_text(str(1 / int(said)))])\n"
+    )
+
+    result = chat(app, *scripted(app), says="0\n2\n")
+
+    assert result.exit_code == 1
+    assert "the turn failed: CALLBACK_FAILED: before_model of root: ZeroDivisionError" in result.stderr
+    assert result.stdout == "root: 0.5\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("--model", "gemini-2.5-flash", "--replay", "x"), "one of --model, --script and --replay"),
+        ((), "the app names no model"),
+        (("--record", "x"), "the app names no model"),
+        (("--model", "nothing"), "ADK has no model 'nothing'"),
+        (("--script", "missing.yaml"), "cannot be read as a script"),
+        (("--session", "s1"), "must be APP/USER/ID"),
+    ],
+)
+def test_what_cannot_begin_says_why(app: Path, arguments: tuple[str, ...], says: str) -> None:
+    """And ends with 2."""
+    result = chat(app, *arguments, says="")
+
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert says in result.stderr.replace("\n", " ")
+
+
+def test_a_folder_that_does_not_exist_is_named(tmp_path: Path) -> None:
+    """And ends with 2."""
+    result = chat(tmp_path / "missing", says="")
+
+    assert (result.exit_code, result.stderr) == (
+        2,
+        f"Error: the folder {tmp_path / 'missing'} does not exist\n",
+    )
+
+
+def test_mocks_answer_in_place_of_tools(app: Path) -> None:
+    """As the platform's API has them."""
+    mocks = {"mockedToolCalls": [{"toolId": "greet", "mockResponse": {"result": "mocked"}}]}
+
+    result = chat(app, *scripted(app), "--mocks", json.dumps(mocks), says="I am Ada.\n/calls\n")
+
+    assert '-> {"result": "mocked"}' in result.stdout

@@ -1,0 +1,38 @@
+"""Hold conversations with apps whose code runs in this process."""
+
+import warnings
+from collections.abc import AsyncIterator, Callable, Iterable
+from typing import Any
+
+import pytest
+from google.adk.sessions import BaseSessionService, InMemorySessionService
+
+from gcp_adk_store.ces import AgentApp, Conversation, ScriptedModel
+from gcp_adk_store.ces.sandbox import InProcessSandbox, UnsafeSandboxWarning
+
+Converse = Callable[..., Conversation]
+
+
+@pytest.fixture
+def sessions() -> BaseSessionService:
+    """Sessions in memory."""
+    return InMemorySessionService()
+
+
+@pytest.fixture
+async def converse(sessions: BaseSessionService) -> AsyncIterator[Converse]:
+    """Make conversations with an app and a script of replies."""
+    made: list[Conversation] = []
+
+    def conversation(app: AgentApp, replies: Iterable[Any] = (), **options: Any) -> Conversation:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UnsafeSandboxWarning)
+            sandbox = InProcessSandbox()
+        model = options.pop("model", None) or ScriptedModel(replies)
+        service = options.pop("sessions", sessions)
+        made.append(Conversation(app, service, model=model, **{"sandbox": sandbox, **options}))
+        return made[-1]
+
+    yield conversation
+    for each in made:
+        await each.close()

@@ -1,0 +1,40 @@
+"""The page about conversations shows what runs."""
+
+from pathlib import Path
+
+import pytest
+
+from gcp_adk_store.ces import ScriptedModel
+from gcp_adk_store.ces.conversation import turn
+from tests.support.documents import ROOT, blocks
+
+PAGE = "docs/ces-conversations.md"
+
+
+@pytest.mark.usefixtures("working_environment")
+def test_its_example_runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """With its own assertions, in the sandbox, and on a folder."""
+    monkeypatch.setenv("ADK_STORE_CES_ENVIRONMENT", str(ROOT / ".cache" / "ces"))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    (code,) = blocks(PAGE, "python")
+
+    exec(code, {"__name__": "page"})  # noqa: S102  # the page's own code is what is tested
+
+
+def test_the_script_of_the_page_is_a_script(tmp_path: Path) -> None:
+    """As is that of the sample."""
+    (script,) = blocks(PAGE, "yaml")
+    (tmp_path / "script.yaml").write_text(script)
+
+    assert ScriptedModel.from_file(tmp_path / "script.yaml").requests == ()
+    assert ScriptedModel.from_file(ROOT / "examples/ces/chat.yaml").requests == ()
+
+
+def test_its_bounds_and_codes_are_those_of_the_code() -> None:
+    """Each as the page spells it."""
+    text = (ROOT / PAGE).read_text()
+
+    assert f"more than {turn.MOST_MODEL_CALLS} model calls, or {turn.MOST_TRANSFERS} transfers" in text
+    for code in (turn.CALLBACK_FAILED, turn.FAILED_PRECONDITION, turn.TURN_TOO_LONG):
+        assert f"`{code}`" in text

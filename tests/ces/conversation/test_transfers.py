@@ -1,0 +1,226 @@
+"""Agents hand over to each other, by models, callbacks and rules, and the next turn begins there."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from google.genai import types
+
+from gcp_adk_store.ces import ScriptedModel, read_app
+from gcp_adk_store.ces.conversation.conditions import Condition
+from gcp_adk_store.errors import InvalidInputError
+from tests.ces.conversation.apps import write_app
+from tests.ces.conversation.conftest import Converse
+
+NOTE = "set_variable('trace', [*get_variable('trace'), '{}'])"
+TO_BILLING = {"calls": [{"name": "transfer_to_agent", "args": {"agent_name": "billing"}}]}
+TO_ROOT = {"calls": [{"name": "transfer_to_agent", "args": {"agent_name": "root"}}]}
+
+
+def family(folder: Path, **rules: Any) -> Any:
+    """Return an app of a root and a child, each with a callback that says that it begins."""
+    return write_app(
+        folder,
+        {
+            "root": {
+                "childAgents": ["billing"],
+                "callbacks": {"before_agent": [NOTE.format("root")]},
+                **rules,
+            },
+            "billing": {"description": "Bills.", "callbacks": {"before_agent": [NOTE.format("billing")]}},
+        },
+        variables={"trace": [], "verified": False},
+    )
+
+
+async def test_a_model_hands_over_to_a_child_and_back(tmp_path: Path, converse: Converse) -> None:
+    """The next turn begins with the agent that spoke last, without the callbacks of the root."""
+    model = ScriptedModel([TO_BILLING, "Billing here.", "Still billing.", TO_ROOT, "Root again."])
+    conversation = converse(family(tmp_path), model=model)
+    key = await conversation.begin()
+
+    first = await conversation.send("My bill", key)
+    second = await conversation.send("More", key)
+    third = await conversation.send("Something else", key)
+
+    assert [turn.text for turn in (first, second, third)] == [
+        "Billing here.",
+        "Still billing.",
+        "Root again.",
+    ]
+    assert [turn.agent for turn in (first, second, third)] == ["billing", "billing", "root"]
+    assert third.variables["trace"] == ["root", "billing", "billing", "billing", "root"]
+    (tool,) = model.requests[0].config.tools or []
+    assert isinstance(tool, types.Tool)
+    (function,) = tool.function_declarations or []
+    assert function.parameters_json_schema is not None
+    assert function.parameters_json_schema["properties"]["agent_name"]["enum"] == ["billing"]
+    assert "- billing: Bills." in (function.description or "")
+
+
+async def test_another_process_goes_on_with_the_agent_that_spoke_last(
+    tmp_path: Path, converse: Converse
+) -> None:
+    """The session's events tell who that is."""
+    app = family(tmp_path)
+    one = converse(app, [TO_BILLING, "Billing here."])
+    key = await one.begin()
+    await one.send("My bill", key)
+
+    turn = await converse(app, ["Still billing."]).send("More", key)
+
+    assert turn.agent == "billing"
+
+
+async def test_a_callback_hands_over_to_any_agent(tmp_path: Path, converse: Converse) -> None:
+    """Also to one that is not a child."""
+    app = write_app(
+        tmp_path,
+        {
+            "root": {
+                "callbacks": {
+                    "before_agent": [
+                        "return Content(parts=[Part.from_text('Wait.'), Part.from_agent_transfer('other')])"
+                    ]
+                }
+            },
+            "other": {},
+        },
+    )
+    conversation = converse(app, ["Other here."])
+
+    turn = await conversation.send("Hi", await conversation.begin())
+
+    assert (turn.text, turn.agent) == ("Wait.\nOther here.", "other")
+
+
+async def test_the_agent_that_hands_over_runs_its_last_callback(tmp_path: Path, converse: Converse) -> None:
+    """What it says is said beside the transfer, and replaces nothing."""
+    said = ["return Content(parts=[Part.from_text('I hand over.')])"]
+    app = write_app(
+        tmp_path, {"root": {"childAgents": ["billing"], "callbacks": {"after_agent": said}}, "billing": {}}
+    )
+    conversation = converse(app, [TO_BILLING, "Billing here."])
+
+    turn = await conversation.send("Hi", await conversation.begin())
+
+    assert (turn.text, turn.agent) == ("I hand over.\nBilling here.", "billing")
+    assert turn.calls[0].response == {"result": None}
+
+
+async def test_calls_before_a_transfer_are_carried_out_and_those_after_it_are_not(
+    tmp_path: Path, converse: Converse
+) -> None:
+    """In the order of the parts."""
+    app = write_app(
+        tmp_path,
+        {"root": {"childAgents": ["billing"], "tools": ["count"]}, "billing": {}},
+        tools={"count": "def count():\n    set_variable('n', (get_variable('n') or 0) + 1)\n    return 1"},
+    )
+    calls = [{"name": "count"}, *TO_BILLING["calls"], {"name": "count"}]
+    conversation = converse(app, [{"calls": calls}, "Done."])
+
+    turn = await conversation.send("Hi", await conversation.begin())
+
+    assert (turn.agent, turn.variables["n"]) == ("billing", 1)
+
+
+async def test_a_transfer_to_an_unknown_agent_is_the_models_to_mend(
+    tmp_path: Path, converse: Converse
+) -> None:
+    """Its response tells which agents there are."""
+    wrong = {"calls": [{"name": "transfer_to_agent", "args": {"agent_name": "nobody"}}]}
+    conversation = converse(family(tmp_path), [wrong, "Sorry."])
+
+    turn = await conversation.send("Hi", await conversation.begin())
+
+    assert turn.calls[0].response == {"error": "unknown agent 'nobody'; known: billing, root"}
+    assert (turn.text, turn.agent) == ("Sorry.", "root")
+
+
+async def test_agents_that_hand_over_without_end_are_stopped(tmp_path: Path, converse: Converse) -> None:
+    """The turn ends with an error."""
+    conversation = converse(family(tmp_path), [TO_BILLING, TO_ROOT] * 6)
+
+    turn = await conversation.send("Hi", await conversation.begin())
+
+    assert turn.error == "TURN_TOO_LONG: more than 10 transfers in one turn"
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        {"expressionCondition": {"expression": "verified == true"}},
+        {"pythonCodeCondition": {"pythonCode": "get_variable('verified')"}},
+        {"pythonCodeCondition": {"pythonCode": "def ready(ctx):\n    return ctx.variables['verified']\n"}},
+    ],
+)
+async def test_a_rule_forces_a_transfer_while_its_condition_holds(
+    tmp_path: Path, converse: Converse, condition: dict[str, Any]
+) -> None:
+    """Before the model is asked."""
+    rule = {"childAgent": "billing", "direction": "PARENT_TO_CHILD", "deterministicTransfer": condition}
+    conversation = converse(family(tmp_path, transferRules=[rule]), ["Root.", "Billing."])
+
+    without = await conversation.send("Hi", await conversation.begin())
+    forced = await conversation.send("Hi", await conversation.begin(variables={"verified": True}))
+
+    assert (without.text, without.agent) == ("Root.", "root")
+    assert (forced.text, forced.agent) == ("Billing.", "billing")
+
+
+async def test_a_rule_forbids_the_model_a_transfer(tmp_path: Path, converse: Converse) -> None:
+    """It is neither offered nor carried out."""
+    rule = {
+        "childAgent": "billing",
+        "direction": "PARENT_TO_CHILD",
+        "disablePlannerTransfer": {"expressionCondition": {"expression": "!verified"}},
+    }
+    model = ScriptedModel([TO_BILLING, "Root."])
+    conversation = converse(family(tmp_path, transferRules=[rule]), model=model)
+
+    turn = await conversation.send("Hi", await conversation.begin())
+
+    assert not model.requests[0].config.tools
+    assert (turn.text, turn.agent) == ("Root.", "root")
+    assert turn.calls[0].response == {"error": "root may not transfer to billing now"}
+
+
+@pytest.mark.parametrize(
+    ("text", "variables", "holds"),
+    [
+        ("tier == 'gold' && tries < 3", {"tier": "gold", "tries": 2}, True),
+        ("{tier} in ['gold', 'silver'] and not (tries >= 3 || blocked)", {"tier": "gold", "tries": 2}, True),
+        ("tries < 3", {"tries": "2"}, False),
+        ("account.owed[0] > 10", {"account": {"owed": [11]}}, True),
+        ("account.owed[0] > 10", {}, False),
+        ("note == 'a && b'", {"note": "a && b"}, True),
+        ("missing == null", {}, True),
+        ("tries > -1", {"tries": 0}, True),
+    ],
+)
+def test_conditions_compare_variables(text: str, variables: dict[str, Any], *, holds: bool) -> None:
+    """In either spelling; what cannot be compared does not hold."""
+    assert Condition.of(text).holds(variables) is holds
+
+
+@pytest.mark.parametrize(
+    "text", ["__import__('os')", "tries +", "", "(lambda: 1)()", "a if b else c", "(" * 300]
+)
+def test_a_condition_of_anything_else_is_refused(text: str) -> None:
+    """When the app is loaded."""
+    with pytest.raises(InvalidInputError, match="cannot be read"):
+        Condition.of(text)
+
+
+def test_an_agent_is_known_by_its_folder_its_name_and_its_resource_name(tmp_path: Path) -> None:
+    """A folder that is no app has no root."""
+    app = write_app(
+        tmp_path,
+        {"root": {"childAgents": ["projects/p/locations/us/apps/a/agents/billing"]}, "billing": {}},
+        root="projects/p/locations/us/apps/a/agents/root",
+    )
+
+    assert app.root is not None
+    assert (app.root.name, app.root.children) == ("root", ("billing",))
+    assert read_app(tmp_path / "agents").root is None

@@ -1,0 +1,501 @@
+"""A turn calls callbacks, models and tools in the platform's order, and stores what came of it."""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from google.adk.events import Event
+from google.adk.models.base_llm import BaseLlm
+from google.adk.models.llm_request import LlmRequest
+from google.adk.models.llm_response import LlmResponse
+from google.adk.runners import Runner
+from google.adk.sessions import BaseSessionService, Session
+from google.genai import types
+
+from gcp_adk_store import Store
+from gcp_adk_store.ces import AppAgent, Conversation, MockTool, ScriptedModel, SessionKey
+from gcp_adk_store.ces.sandbox import UnsafeSandboxWarning
+from gcp_adk_store.errors import InvalidInputError, SessionMissingError
+from gcp_adk_store.settings import MEMORY
+from tests.ces.conversation.apps import write_app
+from tests.ces.conversation.conftest import Converse
+
+NOTE = "set_variable('trace', [*get_variable('trace'), '{}'])"
+CALL = {"calls": [{"name": "greet", "args": {"name": "Ada"}}]}
+GREET = '''
+def greet(name: str) -> dict:
+    """Greet somebody."""
+    set_variable("trace", [*get_variable("trace"), "greet"])
+    return {"said": f"Hello {name}"}
+'''
+
+
+async def stored(sessions: BaseSessionService, key: SessionKey) -> Session:
+    """Return the session as others see it."""
+    found = await sessions.get_session(app_name=key.app, user_id=key.user, session_id=key.session)
+    assert found is not None
+    return found
+
+
+def told(events: list[Event]) -> list[Any]:
+    """Return the author of each event, and what its parts are."""
+    return [
+        (
+            event.author,
+            *(
+                part.text
+                or (part.function_call and f"call {part.function_call.name}")
+                or (part.function_response and part.function_response.response)
+                for part in (event.content.parts if event.content else None) or ()
+            ),
+        )
+        for event in events
+    ]
+
+
+async def test_callbacks_models_and_tools_are_called_in_order(
+    tmp_path: Path, converse: Converse, sessions: BaseSessionService
+) -> None:
+    """Each sees what those before it changed, and the session has it in the end."""
+    kinds = ("before_agent", "after_agent", "before_model", "after_model", "before_tool", "after_tool")
+    app = write_app(
+        tmp_path,
+        {"root": {"tools": ["greet"], "callbacks": {kind: [NOTE.format(kind)] for kind in kinds}}},
+        tools={"greet": GREET},
+        variables={"trace": []},
+    )
+    conversation = converse(app, [CALL, "Hello, Ada."])
+    key = await conversation.begin(user_id="ada")
+
+    turn = await conversation.send("I am Ada.", key)
+
+    assert turn.error is None
+    assert turn.text == "Hello, Ada."
+    assert turn.variables["trace"] == [
+        *("before_agent", "before_model", "after_model", "before_tool", "greet", "after_tool"),
+        *("before_model", "after_model", "after_agent"),
+    ]
+    session = await stored(sessions, key)
+    assert session.state["trace"] == turn.variables["trace"]
+    assert told(session.events) == [
+        ("user", "I am Ada."),
+        ("root", "call greet"),
+        ("root", {"result": {"said": "Hello Ada"}}),
+        ("root", "Hello, Ada."),
+    ]
+    (use,) = turn.calls
+    assert (use.name, use.args, use.response) == ("greet", {"name": "Ada"}, {"result": {"said": "Hello Ada"}})
+
+
+async def test_the_first_callback_that_overrides_is_the_last_of_its_kind(
+    tmp_path: Path, converse: Converse
+) -> None:
+    """And the model is not asked."""
+    over = [NOTE.format("one"), "return LlmResponse.from_parts([Part.from_text('no model')])"]
+    app = write_app(
+        tmp_path,
+        {"root": {"callbacks": {"before_model": [over, [NOTE.format("two")]]}}},
+        variables={"trace": []},
+    )
+    conversation = converse(app)
+
+    turn = await conversation.send("Hello", await conversation.begin())
+
+    assert (turn.text, turn.variables["trace"]) == ("no model", ["one"])
+
+
+async def test_content_of_before_agent_is_said_without_the_model(tmp_path: Path, converse: Converse) -> None:
+    """The agent is skipped."""
+    callbacks = {"before_agent": ["return Content(parts=[Part.from_text('closed')], role='model')"]}
+    conversation = converse(write_app(tmp_path, {"root": {"callbacks": callbacks}}))
+
+    turn = await conversation.send("Hello", await conversation.begin())
+
+    assert (turn.text, turn.error) == ("closed", None)
+
+
+async def test_calls_of_before_model_are_carried_out_and_then_the_model_is_asked(
+    tmp_path: Path, converse: Converse
+) -> None:
+    """By an override that has calls."""
+    once = [
+        "if get_variable('trace'): return None",
+        "set_variable('trace', ['before'])",
+        "return LlmResponse.from_parts([Part.from_function_call('greet', {'name': 'Bob'})])",
+    ]
+    app = write_app(
+        tmp_path,
+        {"root": {"callbacks": {"before_model": once}}},
+        tools={"greet": GREET},
+        variables={"trace": []},
+    )
+    conversation = converse(app, ["Done."])
+
+    turn = await conversation.send("Hello", await conversation.begin())
+
+    assert [use.name for use in turn.calls] == ["greet"]
+    assert (turn.text, turn.variables["trace"]) == ("Done.", ["before", "greet"])
+
+
+async def test_a_partial_response_is_said_and_the_model_is_asked(tmp_path: Path, converse: Converse) -> None:
+    """The model is not skipped."""
+    partial = ["return LlmResponse(content=Content(parts=[Part.from_text('One moment.')]), partial=True)"]
+    app = write_app(tmp_path, {"root": {"callbacks": {"before_model": partial}}})
+    conversation = converse(app, ["Here it is."])
+
+    turn = await conversation.send("Hello", await conversation.begin())
+
+    assert turn.text == "One moment.\nHere it is."
+
+
+async def test_content_of_after_agent_replaces_the_answer_in_what_is_stored(
+    tmp_path: Path, converse: Converse, sessions: BaseSessionService
+) -> None:
+    """The callback reads the answer that it replaces."""
+    callbacks = {
+        "after_agent": [
+            "said = callback_context.get_last_agent_output()[0].text",
+            "return Content(parts=[Part.from_text(said.upper())])",
+        ]
+    }
+    conversation = converse(write_app(tmp_path, {"root": {"callbacks": callbacks}}), ["hello"])
+    key = await conversation.begin()
+
+    await conversation.send("Hi", key)
+
+    assert told((await stored(sessions, key)).events) == [("user", "Hi"), ("root", "HELLO")]
+
+
+async def test_callbacks_change_requests_and_responses_in_place(tmp_path: Path, converse: Converse) -> None:
+    """The model does not see a hidden tool; the instruction has the variables."""
+    app = write_app(
+        tmp_path,
+        {
+            "root": {
+                "tools": ["greet", "part"],
+                "instruction": "Greet {name} by {@TOOL: greet}. {{name}}! {unknown}",
+                "callbacks": {
+                    "before_model": ["llm_request.config.hide_tool('part')"],
+                    "after_model": ["llm_response.content.parts[0].text += '!'"],
+                },
+            }
+        },
+        tools={"greet": GREET, "part": "def part(): pass"},
+        variables={"name": "Ada"},
+    )
+    model = ScriptedModel(["Hello"])
+    conversation = converse(app, model=model)
+
+    turn = await conversation.send("Hi", await conversation.begin())
+
+    assert turn.text == "Hello!"
+    (request,) = model.requests
+    (declared,) = request.config.tools or []
+    assert isinstance(declared, types.Tool)
+    (function,) = declared.function_declarations or []
+    assert (function.name, function.description) == ("greet", "Greet somebody.")
+    assert function.parameters_json_schema == {
+        "type": "object",
+        "properties": {"name": {"type": "string"}},
+        "required": ["name"],
+    }
+    instruction = request.config.system_instruction
+    assert isinstance(instruction, types.Content)
+    assert instruction.parts is not None
+    assert instruction.parts[0].text == "Greet Ada by greet. Ada! {unknown}"
+
+
+async def test_callbacks_of_tools_override_calls_and_responses(tmp_path: Path, converse: Converse) -> None:
+    """A tool that is overridden does not run."""
+    app = write_app(
+        tmp_path,
+        {
+            "root": {
+                "tools": ["greet", "other"],
+                "callbacks": {
+                    "before_tool": [
+                        "if tool.name == 'other': return {'result': 'not called'}",
+                        "input['name'] = 'Bob'",
+                    ],
+                    "after_tool": ["tool_response['seen'] = input.get('name', '')"],
+                },
+            }
+        },
+        tools={"greet": GREET, "other": "def other(): raise ValueError('called')"},
+        variables={"trace": []},
+    )
+    calls = {"calls": [*CALL["calls"], {"name": "other"}]}
+    conversation = converse(app, [calls, "Done."])
+
+    turn = await conversation.send("Hi", await conversation.begin())
+
+    assert [use.response for use in turn.calls] == [
+        {"result": {"said": "Hello Bob"}, "seen": "Bob"},
+        {"result": "not called", "seen": ""},
+    ]
+
+
+async def test_a_tool_that_fails_or_is_unknown_answers_the_model_with_its_error(
+    tmp_path: Path, converse: Converse
+) -> None:
+    """The turn goes on."""
+    app = write_app(
+        tmp_path, {"root": {"tools": ["bad"]}}, tools={"bad": "def bad(): raise ValueError('no')"}
+    )
+    conversation = converse(app, [{"calls": [{"name": "bad"}, {"name": "missing"}]}, "Sorry."])
+
+    turn = await conversation.send("Hi", await conversation.begin())
+
+    first, second = (json.dumps(use.response) for use in turn.calls)
+    assert "ValueError: no" in first
+    assert "unknown tool 'missing'" in second
+    assert turn.text == "Sorry."
+
+
+@pytest.mark.parametrize(
+    ("statement", "code"),
+    [
+        ("raise ValueError('no')", "CALLBACK_FAILED: after_model of root: ValueError: no"),
+        ("set_variable('big', 'x' * 262_144)", "FAILED_PRECONDITION: variable 'big' has 262,146 bytes"),
+    ],
+)
+async def test_a_callback_that_fails_ends_the_turn_and_the_session_goes_on(
+    tmp_path: Path, converse: Converse, statement: str, code: str
+) -> None:
+    """The last event of the turn tells why."""
+    callbacks = {"after_model": [f"if 'fail' in llm_response.content.parts[0].text: {statement}"]}
+    conversation = converse(write_app(tmp_path, {"root": {"callbacks": callbacks}}), ["fail", "fine"])
+    key = await conversation.begin()
+
+    failed = await conversation.send("Hi", key)
+    after = await conversation.send("Again", key)
+
+    assert failed.error is not None
+    assert failed.error.startswith(code)
+    assert failed.text == ""
+    assert (after.text, after.error) == ("fine", None)
+
+
+async def test_end_session_ends_the_turn_and_refuses_what_follows(
+    tmp_path: Path, converse: Converse, sessions: BaseSessionService
+) -> None:
+    """What the user says then is not stored."""
+    conversation = converse(
+        write_app(tmp_path, {"root": {"tools": ["end_session"]}}),
+        [{"text": "Goodbye.", "calls": [{"name": "end_session", "args": {"reason": "done"}}]}],
+    )
+    key = await conversation.begin()
+
+    turn = await conversation.send("Bye", key)
+
+    assert (turn.ended, turn.text) == (True, "Goodbye.")
+    assert [(use.name, use.args) for use in turn.calls] == [("end_session", {"reason": "done"})]
+    with pytest.raises(InvalidInputError, match="an agent ended this session"):
+        await conversation.send("Hello?", key)
+    assert len((await stored(sessions, key)).events) == 2
+
+
+async def test_payloads_reach_the_client_and_no_later_request(tmp_path: Path, converse: Converse) -> None:
+    """Media of the user are in the requests of their own turn alone."""
+    callbacks = {"after_model": ["llm_response.content.parts.append(Part.from_json('{\"card\": 1}'))"]}
+    model = ScriptedModel(["one", "two"])
+    conversation = converse(write_app(tmp_path, {"root": {"callbacks": callbacks}}), model=model)
+    key = await conversation.begin()
+    image = types.Content(
+        role="user",
+        parts=[
+            types.Part(text="Look"),
+            types.Part(inline_data=types.Blob(data=b"\xff\x00", mime_type="image/png")),
+        ],
+    )
+
+    turn = await conversation.send(image, key)
+    await conversation.send("And now?", key)
+
+    assert [(blob.data, blob.mime_type) for blob in turn.payloads] == [(b'{"card": 1}', "application/json")]
+    first, second = model.requests
+    assert first.contents[0].parts is not None
+    assert first.contents[0].parts[1].inline_data is not None
+    assert first.contents[0].parts[1].inline_data.data == b"\xff\x00"
+    parts = [part for content in second.contents for part in content.parts or ()]
+    assert [part.text for part in parts] == ["Look", "one", "And now?"]
+
+
+async def test_a_background_tool_answers_later_and_the_next_request_has_it(
+    tmp_path: Path, converse: Converse, sessions: BaseSessionService
+) -> None:
+    """Its response is an event of its own, by the user."""
+    begun, may_end = asyncio.Event(), asyncio.Event()
+
+    async def slow(_: Any) -> Any:
+        begun.set()
+        await may_end.wait()
+        return {"result": 42}
+
+    app = write_app(
+        tmp_path,
+        {"root": {"tools": ["work"]}},
+        tools={"work": "def work():\n    return tools.slow({}).json()['result']"},
+        asynchronous=("work",),
+    )
+    model = ScriptedModel([{"calls": [{"name": "work"}]}, "It is running.", "It is 42."])
+    conversation = converse(app, model=model, tools=[MockTool(name="slow", response=slow)])
+    key = await conversation.begin()
+
+    first = await conversation.send("Work", key)
+    await begun.wait()
+    may_end.set()
+    await conversation.close()
+    second = await conversation.send("And?", key)
+
+    assert (first.text, second.text) == ("It is running.", "It is 42.")
+    assert [use.response for use in first.calls] == [{"result": "pending"}]
+    last = told((await stored(sessions, key)).events)
+    assert last[4:] == [("user", {"result": 42}), ("user", "And?"), ("root", "It is 42.")]
+    texts = [part.text for content in model.requests[2].contents for part in content.parts or ()]
+    assert '<tool_response name="work">{"result": 42}</tool_response>' in texts
+
+
+async def test_a_turn_that_does_not_end_is_ended(tmp_path: Path, converse: Converse) -> None:
+    """A callback overrides the model with a call each time."""
+    over = ["return LlmResponse.from_parts([Part.from_function_call('greet', {'name': 'Bob'})])"]
+    app = write_app(
+        tmp_path,
+        {"root": {"callbacks": {"before_model": over}}},
+        tools={"greet": "def greet(name: str): return 1"},
+    )
+    conversation = converse(app)
+
+    turn = await conversation.send("Hi", await conversation.begin())
+
+    assert turn.error == "TURN_TOO_LONG: more than 25 model calls in one turn"
+    assert len(turn.calls) == 25
+
+
+async def test_adks_runner_runs_an_exported_app(tmp_path: Path, sessions: BaseSessionService) -> None:
+    """In a session of another's making, which gets the declared variables."""
+    app = write_app(tmp_path, {"root": {"instruction": "Greet {name}."}}, variables={"name": "Ada"})
+    with pytest.warns(UnsafeSandboxWarning):
+        agent = AppAgent(app, model=ScriptedModel(["Hello"]), sandbox="inprocess")
+    runner = Runner(app_name="shop", agent=agent, session_service=sessions, auto_create_session=True)
+    message = types.Content(role="user", parts=[types.Part(text="Hi")])
+
+    events = [event async for event in runner.run_async(user_id="ada", session_id="s1", new_message=message)]
+    await agent.close()
+
+    assert told(events) == [("root", "Hello")]
+    assert (await stored(sessions, SessionKey("shop", "ada", "s1"))).state == {"name": "Ada"}
+
+
+async def test_each_message_is_one_turn_of_the_store(tmp_path: Path, converse: Converse) -> None:
+    """Messages that are sent at once are answered one after the other, by two conversations."""
+    app = write_app(
+        tmp_path,
+        {"root": {"tools": ["greet"]}},
+        tools={"greet": GREET},
+        variables={"trace": []},
+    )
+    async with Store.local(MEMORY) as store:
+        options: dict[str, Any] = {"sessions": store.sessions, "turns": store.turns}
+        one: Conversation = converse(app, [CALL, "one"], **options)
+        two: Conversation = converse(app, [CALL, "two"], **options)
+        key = await one.begin()
+
+        turns = await asyncio.gather(one.send("first", key), two.send("second", key))
+
+        assert [turn.text for turn in turns] == ["one", "two"]
+        session = await stored(store.sessions, key)
+        assert session.state["trace"] == ["greet", "greet"]
+        authors = [event.author for event in session.events]
+        assert authors == ["user", "root", "root", "root"] * 2
+
+
+async def test_a_late_response_belongs_to_no_turn_of_the_store(tmp_path: Path, converse: Converse) -> None:
+    """The lease of the turn that began the tool is over, and another turn may have followed."""
+    may_end = asyncio.Event()
+
+    async def slow(_: Any) -> Any:
+        await may_end.wait()
+        return {"result": 42}
+
+    app = write_app(
+        tmp_path,
+        {"root": {"tools": ["work"]}},
+        tools={"work": "def work():\n    set_variable('n', tools.slow({}).json()['result'])"},
+        asynchronous=("work",),
+    )
+    async with Store.local(MEMORY) as store:
+        conversation = converse(
+            app,
+            [{"calls": [{"name": "work"}]}, "It is running.", "Wait."],
+            sessions=store.sessions,
+            turns=store.turns,
+            tools=[MockTool(name="slow", response=slow)],
+        )
+        key = await conversation.begin()
+
+        await conversation.send("Work", key)
+        await conversation.send("And?", key)
+        may_end.set()
+        await conversation.close()
+
+        session = await stored(store.sessions, key)
+        assert told(session.events)[-1] == ("user", {"result": None})
+        assert session.state["n"] == 42
+
+
+async def test_a_response_that_comes_during_a_turn_is_its_last_event(
+    tmp_path: Path, converse: Converse, sessions: BaseSessionService
+) -> None:
+    """So the Runner's session is not stale."""
+    may_end = asyncio.Event()
+
+    async def slow(_: Any) -> Any:
+        await may_end.wait()
+        return {"result": 42}
+
+    class Waiting(BaseLlm):
+        """Speaks when the tool's response is there."""
+
+        async def generate_content_async(
+            self,
+            llm_request: LlmRequest,
+            stream: bool = False,  # noqa: FBT001, FBT002, ARG002  # ADK's
+        ) -> AsyncGenerator[LlmResponse, None]:
+            """Reply."""
+            part = types.Part(function_call=types.FunctionCall(name="work"))
+            if len(llm_request.contents) > 1:
+                may_end.set()
+                await conversation.close()
+                part = types.Part(text="Done.")
+            yield LlmResponse(content=types.Content(parts=[part]))
+
+    app = write_app(
+        tmp_path,
+        {"root": {"tools": ["work"]}},
+        tools={"work": "def work():\n    return tools.slow({}).json()['result']"},
+        asynchronous=("work",),
+    )
+    model = Waiting(model="waiting")
+    conversation = converse(app, model=model, tools=[MockTool(name="slow", response=slow)])
+    key = await conversation.begin()
+
+    turn = await conversation.send("Work", key)
+
+    assert told(list(turn.events))[2:] == [("root", "Done."), ("user", {"result": 42})]
+    assert told((await stored(sessions, key)).events)[1:] == told(list(turn.events))
+
+
+async def test_a_session_that_is_missing_or_of_another_app_is_refused(
+    tmp_path: Path, converse: Converse
+) -> None:
+    """Nothing is stored."""
+    conversation = converse(write_app(tmp_path, {"root": {}}))
+
+    with pytest.raises(SessionMissingError):
+        await conversation.send("Hi", "Test/ada/missing")
+    with pytest.raises(InvalidInputError, match="not of the app Test"):
+        await conversation.send("Hi", "shop/ada/s1")

@@ -1,0 +1,60 @@
+"""What docs/erasure.md shows is run as it is."""
+
+import asyncio
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from google.genai import types
+
+from gcp_adk_store import Store
+from tests.erasure.conftest import said
+from tests.support.documents import blocks, commands
+
+
+async def make(folder: Path) -> None:
+    """Make what the examples are about."""
+    who: dict[str, Any] = {"app_name": "support", "user_id": "ada", "session_id": "s1"}
+    async with Store.local(folder) as store:
+        session = await store.sessions.create_session(**who, state={"user:name": "Ada"})
+        await store.sessions.append_event(session, said("hello"))
+        await store.artifacts.save_artifact(**who, filename="f", artifact=types.Part(text="t"))
+
+
+def test_the_commands_of_the_page_run(tmp_path: Path) -> None:
+    """The proof and the dry run of the prune first: the page erases the user before."""
+    asyncio.run(make(tmp_path / "store"))
+    erase, prune, verify = commands("docs/erasure.md")
+    run = subprocess.run(
+        ["bash", "-e", "-c", f"{verify}\n{prune}\n{erase}"],  # noqa: S607  # the reader's shell
+        env={
+            **os.environ,
+            "ADK_STORE_LOCAL": str(tmp_path / "store"),
+            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert 0 == run.returncode, run.stdout + run.stderr
+    assert "the chain proves all of them" in run.stdout
+    assert "would delete 0 of 1 sessions" in run.stdout
+    assert run.stdout.splitlines()[-1].startswith("digest ")
+
+
+async def test_the_code_of_the_page_prints_a_receipt(tmp_path: Path) -> None:
+    """Within a coroutine, as it is."""
+    await make(tmp_path)
+    printed: list[object] = []
+    lines = blocks("docs/erasure.md", "python")[0].splitlines()
+    body = "\n".join(f"    {line}" for line in lines)
+    names: dict[str, object] = {"print": lambda *values: printed.append(values)}
+    exec(f"async def page(store):\n{body}", names)  # noqa: S102  # the page's own code
+    async with Store.local(tmp_path) as store:
+        await names["page"](store)  # type: ignore[operator]
+
+    assert "digest" in str(printed[-1])
+    assert ("documents", 1) == printed[0]

@@ -1,0 +1,212 @@
+"""Chromium shows the pages: what is visible, nothing that runs, nothing that people cannot use."""
+
+import asyncio
+import json
+from collections.abc import Iterator
+from importlib.resources import files
+from typing import Any, Final
+from urllib.parse import urlencode
+
+import pytest
+
+from gcp_adk_store import Store
+from tests.adk_server.conftest import chromium
+from tests.inspector.browser import Browser, browser
+from tests.inspector.process import inspected
+from tests.inspector.story import CALM_PLACE, EVIL, LIMITS, PLACE, fill_calm, fill_hostile
+from tests.support.documents import ROOT
+
+__all__ = ["chromium"]
+
+PICTURES: Final = ROOT / "tests/artifacts"
+OF_ADA: Final = {"app": "support", "user": "ada"}
+AXE: Final = files("axe_core_python").joinpath("axe.min.js").read_text()
+SERIOUS: Final = """
+axe.run(document, {resultTypes: ["violations"], iframes: false}).then(found => JSON.stringify(
+  found.violations.filter(each => ["serious", "critical"].includes(each.impact)).map(
+    each => [each.id, each.nodes.slice(0, 3).map(node => node.html.slice(0, 200))])))
+"""
+
+CALM_PAGES: Final[list[tuple[str, dict[str, Any], str]]] = [
+    ("", {}, "support"),
+    ("users", {"app": "support"}, "ada"),
+    ("sessions", OF_ADA, "Where is my parcel?"),
+    ("session", CALM_PLACE, "It is in Oslo. 5"),
+    ("timeline", CALM_PLACE, "615 in, 120 out tokens"),
+    ("matrix", CALM_PLACE, "13 changes of 2 keys in 25 events"),
+    ("state", CALM_PLACE, '"parcel", 5'),
+    ("vitals", CALM_PLACE, "Lease free"),
+    ("raw", CALM_PLACE, '"rev": 25'),
+    ("memories", {**OF_ADA, "q": "parcel"}, "score 0."),
+    ("artifacts", CALM_PLACE, "plot.png"),
+    ("artifact", {**CALM_PLACE, "name": "plot.png"}, "image/png"),
+    ("artifact", {**CALM_PLACE, "name": "notes.txt", "against": 0}, "+ four"),
+    ("artifact", {**CALM_PLACE, "name": "rows.csv"}, "Oslo"),
+    ("artifact", {**CALM_PLACE, "name": "call.wav"}, "audio/"),
+    ("artifact", {**CALM_PLACE, "name": "letter.pdf"}, "application/pdf"),
+    ("restore", CALM_PLACE, "To the event"),
+]
+HOSTILE_PAGES: Final[list[tuple[str, dict[str, Any]]]] = [
+    ("sessions", {"app": PLACE["app"], "user": PLACE["user"]}),
+    ("memories", {"app": PLACE["app"], "user": PLACE["user"], "q": "remember"}),
+    ("session", PLACE),
+    ("event", {**PLACE, "event": f"event1{EVIL}"}),
+    ("timeline", PLACE),
+    ("matrix", PLACE),
+    ("change", {**PLACE, "event": f"event1{EVIL}", "key": f"state{EVIL}"}),
+    ("state", PLACE),
+    ("raw", PLACE),
+    *(("artifact", {**CALM_PLACE, "name": f"evil.{ending}"}) for ending in ("svg", "html", "png", "csv")),
+]
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of an inspector of both stories."""
+    folder = tmp_path_factory.mktemp("inspected")
+
+    async def fill() -> None:
+        async with Store.local(folder / "support-store", session_limits=LIMITS) as store:
+            await fill_hostile(store)
+            await fill_calm(store)
+            long: dict[str, Any] = {"app_name": "long", "user_id": "u", "session_id": "s"}
+            session = await store.sessions.create_session(**long)
+            for event in [one for _ in range(5) for one in (await _calm_events(store))]:
+                await store.sessions.append_event(session, event)
+
+    asyncio.run(fill())
+    line = "gcp-adk-store inspect --local support-store --allow-writes"
+    with inspected(line, at=folder) as address:
+        yield address
+
+
+async def _calm_events(store: Store) -> list[Any]:
+    session = await store.sessions.get_session(app_name="support", user_id="ada", session_id="s1")
+    assert session is not None
+    return [event.model_copy(update={"id": f"{event.id}-{id(event)}"}) for event in session.events]
+
+
+@pytest.fixture(scope="module")
+def page(chromium: str, site: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    """One browser for all tests of this file, whose reader has pressed the button that reveals content."""
+    with browser(chromium, profile=tmp_path_factory.mktemp("profile")) as page:
+        page.look_as()
+        page.open(address(site, "session", CALM_PLACE))
+        page.click(".reveal button")
+        yield page
+
+
+def address(site: str, path: str, parameters: dict[str, Any]) -> str:
+    """Return the address of a page."""
+    return f"{site}{path}?{urlencode(parameters)}"
+
+
+def unusable(page: Browser) -> list[Any]:
+    """Return what axe-core finds to be serious on the page."""
+    page.run(AXE)
+    found: list[Any] = json.loads(page.run(SERIOUS))
+    return found
+
+
+def test_each_page_shows_its_content_to_everybody(page: Browser, site: str) -> None:
+    """In light and dark; without an error in the console, and without a serious finding of axe-core."""
+    for path, parameters, says in CALM_PAGES:
+        name = f"inspector-{path or 'apps'}-{str(parameters.get('name', '')).rpartition('.')[2]}".rstrip("-")
+        for dark in (False, True):
+            page.look_as(dark=dark)
+            if not dark:
+                page.open(address(site, path, parameters))
+            assert says in page.text, (path, page.text)
+            assert [] == page.wrong, (path, parameters)
+            assert [] == unusable(page), (path, dark)
+        page.look_as()
+        page.keep(PICTURES / f"{name}.png")
+    assert page.run("innerWidth") == 1200
+
+
+def test_pictures_are_drawn_and_audio_can_be_played(page: Browser, site: str) -> None:
+    """From the addresses of their bytes."""
+    page.open(address(site, "session", CALM_PLACE))
+    page.run("document.querySelectorAll('img').forEach(each => each.loading = 'eager')")
+    page.appear("[...document.images].every(each => each.complete)")
+    widths = page.run("[...document.images].map(each => each.naturalWidth)")
+    page.open(address(site, "artifact", {**CALM_PLACE, "name": "call.wav"}))
+    controls = page.run("document.querySelector('audio').controls")
+
+    assert [40] * 6 == widths
+    assert controls
+
+
+def test_nothing_that_is_stored_runs(page: Browser, site: str) -> None:
+    """On no page of the hostile session, folded parts included; nor does it ask for anything elsewhere."""
+    for path, parameters in HOSTILE_PAGES:
+        page.open(address(site, path, parameters))
+        page.run("document.querySelectorAll('details').forEach(each => each.open = true)")
+        page.appear("document.readyState === 'complete'")
+
+        assert page.run("typeof window.hacked") == "undefined", path
+        assert page.run("location.origin") == site.rstrip("/"), path
+        assert [] == page.wrong, (path, parameters)
+        assert all(each.startswith((site, "data:")) for each in page.asked), (path, page.asked)
+        assert not page.run("document.querySelector('[onerror], [onload], [style], iframe[srcdoc], base')")
+    page.open(address(site, "session", PLACE))
+    page.keep(PICTURES / "inspector-hostile.png")
+
+
+def test_more_events_come_as_one_scrolls(page: Browser, site: str) -> None:
+    """Until the last; the address works without a script, too."""
+    page.open(address(site, "session", {"app": "long", "user": "u", "session": "s"}))
+    first = page.run("document.querySelectorAll('article').length")
+    for number in (100, 125):
+        down = "document.querySelector('.more').scrollIntoView()"  # pictures that are loaded move it
+        page.appear(f"({down}, document.querySelectorAll('article').length >= {number})")
+
+    assert 50 == first
+    assert 125 == page.run("new Set([...document.querySelectorAll('.permanent')].map(e => e.href)).size")
+    assert "Look for newer events" in page.text
+    assert [] == page.wrong
+
+
+@pytest.mark.parametrize("path", ["sessions", "session", "timeline", "matrix", "vitals"])
+def test_a_narrow_window_shows_all(page: Browser, site: str, path: str) -> None:
+    """Nothing but tables is wider than the window, and these scroll by themselves."""
+    page.look_as(width=360)
+    page.open(address(site, path, OF_ADA if path == "sessions" else CALM_PLACE))
+    widest = page.run("document.documentElement.scrollWidth")
+    page.keep(PICTURES / f"inspector-narrow-{path}.png")
+    page.look_as()
+
+    assert 360 >= widest
+
+
+def test_a_keyboard_suffices(page: Browser, site: str) -> None:
+    """The first key leads past the header; tools unfold; each mark of the matrix has a name."""
+    page.open(address(site, "session", CALM_PLACE))
+    page.press("Tab", 9)
+    skipping = page.run("document.activeElement.textContent")
+    page.run("document.querySelector('details').querySelector('summary').focus()")
+    page.run("document.activeElement.click()")
+    unfolded = page.run("document.querySelector('details').open")
+    page.open(address(site, "matrix", CALM_PLACE))
+    names = page.run("[...document.querySelectorAll('svg a')].map(each => each.getAttribute('aria-label'))")
+
+    assert "Skip to the content" == skipping
+    assert unfolded
+    assert 13 == len(names)
+    assert names[0].startswith("Creation, creation")
+    assert names[1].startswith("Event 4, agent 2023-11-14")
+
+
+def test_a_reader_masks_and_reveals_content_by_the_button(page: Browser, site: str) -> None:
+    """The browser sends the token and the origin, and comes back to the same page."""
+    page.open(address(site, "session", CALM_PLACE))
+    page.click(".reveal button")
+    masked = page.text
+    page.keep(PICTURES / "inspector-masked.png")
+    page.click(".reveal button")
+
+    assert "masked, 18 characters" in masked
+    assert "Where is parcel 0?" not in masked
+    assert "Where is parcel 0?" in page.text
+    assert page.run("location.href") == address(site, "session", CALM_PLACE)
+    assert [] == page.wrong

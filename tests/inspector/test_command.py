@@ -1,0 +1,108 @@
+"""``gcp-adk-store inspect`` serves pages on this machine until it is told to end; the wheel has them."""
+
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from click.testing import CliRunner
+
+import gcp_adk_store
+from gcp_adk_store import Store
+from gcp_adk_store.cli.command import command
+from gcp_adk_store.settings import MEMORY
+from tests.inspector.process import inspected
+from tests.inspector.story import CALM_PLACE, Read, client_of, fill_calm
+from tests.support.documents import ROOT, blocks
+from tests.support.documents import command as of_document
+
+
+@pytest.fixture
+async def folder(tmp_path: Path) -> Path:
+    """A folder that has the folder of a store, as the document names it."""
+    async with Store.local(tmp_path / "support-store") as store:
+        await fill_calm(store)
+    return tmp_path
+
+
+def test_the_command_of_the_page_opens_it(folder: Path) -> None:
+    """Content is masked, writes are off, other hosts and a port that is taken are refused."""
+    line = of_document("docs/inspector.md", "inspect").strip()
+    with inspected(line, at=folder) as address:
+        page = httpx.get(f"{address}session", params=CALM_PLACE)
+        style = httpx.get(f"{address}static/inspector.css")
+        other = httpx.get(address, headers={"Host": "evil.example"})
+        write = httpx.get(f"{address}fork", params=CALM_PLACE)
+        port = address.rstrip("/").rpartition(":")[2]
+        store = str(folder / "support-store")
+        again = CliRunner().invoke(command, ["inspect", "--local", store, "--port", port])
+
+    assert address.startswith("http://127.0.0.1:")
+    assert "masked, 18 characters" in Read(page.text).text
+    assert "Reads only, content is masked: folder support-store" in Read(page.text).text
+    assert [200, 200, 421, 404] == [each.status_code for each in (page, style, other, write)]
+    assert 2 == again.exit_code
+    assert f"port {port} cannot be used" in again.stderr
+
+
+def test_options_reveal_and_allow_writes(folder: Path) -> None:
+    """From the start."""
+    line = of_document("docs/inspector.md", "inspect").strip()
+    with inspected(line, "--reveal", "--allow-writes", at=folder) as address:
+        page = Read(httpx.get(f"{address}session", params=CALM_PLACE).text)
+
+    assert "Where is parcel 0?" in page.text
+    assert "Fork" in page.text
+    assert "Reads and writes: folder" in page.text
+
+
+async def test_the_app_of_the_document_is_mounted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Requests around IAP are refused, and so are other hosts."""
+    names: dict[str, Any] = {}
+    (code,) = blocks("docs/inspector.md", "python")
+    assert MEMORY in code
+    monkeypatch.delenv("ADK_STORE_LOCAL", raising=False)
+    exec(code, names)  # noqa: S102  # the document's own code is what is tested
+    async with names["store"], client_of(names["app"], host="admin.example.com") as client:
+        answer = await client.get("/inspect/")
+        other = await client.get("/inspect/", headers={"Host": "evil.example"})
+
+    assert [403, 421] == [answer.status_code, other.status_code]
+
+
+def test_the_wheel_has_what_the_pages_need(tmp_path: Path) -> None:
+    """Templates, style, script and its licence, as the folder of the package has them."""
+    subprocess.run(
+        [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(tmp_path)],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+    )
+    (wheel,) = tmp_path.glob("*.whl")
+    room = Path(gcp_adk_store.__file__).parent / "inspector"
+    needed = {
+        path.relative_to(room.parents[1]).as_posix()
+        for folder in ("templates", "static")
+        for path in (room / folder).iterdir()
+    }
+
+    assert needed <= set(zipfile.ZipFile(wheel).namelist())
+    assert {
+        "gcp_adk_store/inspector/static/htmx.LICENSE.txt",
+        "gcp_adk_store/inspector/templates/base.html",
+    } <= needed
+
+
+def test_without_its_extra_the_command_says_how_to_install_it(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In one line."""
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    monkeypatch.delitem(sys.modules, "gcp_adk_store.inspector.app", raising=False)
+    run = CliRunner().invoke(command, ["inspect", "--local", str(folder / "support-store")])
+
+    assert 2 == run.exit_code
+    assert "pip install '.[inspector]'" in run.stderr

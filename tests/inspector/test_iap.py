@@ -1,0 +1,170 @@
+"""A request is let through by the signed header of IAP alone."""
+
+import base64
+import json
+import time
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from typing import Any, Final
+
+import pytest
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
+
+from gcp_adk_store import Store
+from gcp_adk_store.inspector import IapAuthorization, create_app
+from tests.inspector.story import client_of
+
+AUDIENCE: Final = "/projects/1/global/backendServices/2"
+KEY: Final = ec.generate_private_key(ec.SECP256R1())
+OTHER: Final = ec.generate_private_key(ec.SECP256R1())
+
+
+class Keys:
+    """A server of public keys."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self.asked = 0
+        self.keys = {"one": KEY}
+
+
+@pytest.fixture
+def keys() -> Iterator[Keys]:
+    """Keys in the form of IAP's address."""
+    found: Keys
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            found.asked += 1
+            spelled = {
+                name: key.public_key()
+                .public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
+                .decode()
+                for name, key in found.keys.items()
+            }
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(json.dumps(spelled).encode())
+
+        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  # its name there
+            """Say nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        found = Keys(f"http://127.0.0.1:{server.server_address[1]}/public_key")
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield found
+        server.shutdown()
+
+
+def signed(*, key: ec.EllipticCurvePrivateKey = KEY, name: str = "one", **changes: Any) -> str:
+    """Return a JWT as IAP makes it."""
+    now = int(time.time())
+    claims = {
+        "iss": "https://cloud.google.com/iap",
+        "aud": AUDIENCE,
+        "email": "Ada@example.com",
+        "sub": "accounts.google.com:1",
+        "iat": now - 10,
+        "exp": now + 600,
+        **changes,
+    }
+    head = {"alg": "ES256", "typ": "JWT", "kid": name}
+    text = b".".join(_encoded(json.dumps(each).encode()) for each in (head, claims))
+    r, s = decode_dss_signature(key.sign(text, ec.ECDSA(hashes.SHA256())))
+    return b".".join((text, _encoded(r.to_bytes(32, "big") + s.to_bytes(32, "big")))).decode()
+
+
+def _encoded(data: bytes) -> bytes:
+    return base64.urlsafe_b64encode(data).rstrip(b"=")
+
+
+def unsigned() -> str:
+    """Return a JWT that says that it needs no signature."""
+    head = _encoded(json.dumps({"alg": "none", "kid": "one"}).encode()).decode()
+    return f"{head}.{signed().split('.')[1]}."
+
+
+async def statuses(store: Store, authorize: IapAuthorization, *tokens: str | None) -> list[int]:
+    """Return how requests with these headers are answered."""
+    app = create_app(store, authorize=authorize, hosts=["admin.example.com"])
+    async with client_of(app, host="admin.example.com") as client:
+        return [
+            (
+                await client.get("/", headers={} if token is None else {"X-Goog-IAP-JWT-Assertion": token})
+            ).status_code
+            for token in tokens
+        ]
+
+
+async def test_a_signed_request_is_let_through(store: Store, keys: Keys) -> None:
+    """And the keys are asked for once."""
+    authorize = IapAuthorization(AUDIENCE, certs_url=keys.address)
+
+    assert [200, 200] == await statuses(store, authorize, signed(), signed())
+    assert 1 == keys.asked
+
+
+@pytest.mark.parametrize(
+    "token",
+    [
+        pytest.param(lambda: None, id="no header"),
+        pytest.param(lambda: "nonsense", id="no JWT"),
+        pytest.param(lambda: signed(key=OTHER), id="signed by another key"),
+        pytest.param(lambda: signed(name="two"), id="by an unknown key"),
+        pytest.param(lambda: signed(aud="/projects/1/global/backendServices/3"), id="for another service"),
+        pytest.param(lambda: signed(iss="https://accounts.google.com"), id="of another issuer"),
+        pytest.param(lambda: signed(exp=int(time.time()) - 100, iat=int(time.time()) - 700), id="expired"),
+        pytest.param(lambda: signed(iat=int(time.time()) + 500), id="of the future"),
+        pytest.param(lambda: signed(email=""), id="of nobody"),
+        pytest.param(unsigned, id="unsigned"),
+    ],
+)
+async def test_any_other_request_is_refused(
+    store: Store, keys: Keys, token: Callable[[], str | None]
+) -> None:
+    """Without a word about the store."""
+    assert [403] == await statuses(store, IapAuthorization(AUDIENCE, certs_url=keys.address), token())
+
+
+async def test_people_are_chosen_by_their_email(store: Store, keys: Keys) -> None:
+    """Among those whom IAP lets through, and by the app and the user of a page."""
+    only_bob = IapAuthorization(AUDIENCE, emails=["bob@example.com"], certs_url=keys.address)
+    only_ada = IapAuthorization(AUDIENCE, emails=["ada@Example.com"], certs_url=keys.address)
+    nothing = IapAuthorization(AUDIENCE, may_see=lambda *asked: asked[1] is not None, certs_url=keys.address)
+
+    assert [403] == await statuses(store, only_bob, signed())
+    assert [200] == await statuses(store, only_ada, signed())
+    assert [403] == await statuses(store, nothing, signed())
+
+
+async def test_keys_that_cannot_be_had_let_nobody_through(store: Store) -> None:
+    """The address is not served."""
+    authorize = IapAuthorization(AUDIENCE, certs_url="http://127.0.0.1:1/public_key")
+
+    assert [403] == await statuses(store, authorize, signed())
+
+
+async def test_an_unknown_key_asks_again_only_after_a_minute(
+    store: Store, keys: Keys, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """IAP changes its keys; strangers must not make each request ask for them."""
+    authorize = IapAuthorization(AUDIENCE, certs_url=keys.address)
+    assert [200, 403, 403] == await statuses(
+        store, authorize, signed(), signed(name="two"), signed(name="two")
+    )
+    asked_at_once = keys.asked
+    keys.keys["two"] = OTHER
+    later = time.monotonic() + 61
+    monkeypatch.setattr("gcp_adk_store.inspector.iap.time.monotonic", lambda: later)
+
+    assert [200] == await statuses(store, authorize, signed(key=OTHER, name="two"))
+    assert (1, 2) == (asked_at_once, keys.asked)
+
+
+def test_an_audience_is_required() -> None:
+    """Without one, the header of any application behind IAP would do."""
+    with pytest.raises(ValueError, match="audience is empty"):
+        IapAuthorization("")

@@ -1,0 +1,303 @@
+"""Each page shows what the store has."""
+
+from collections.abc import Mapping
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from fastapi import FastAPI
+from google.adk.events import Event
+from google.adk.sessions import Session
+from google.genai import types
+
+from gcp_adk_store import Point, Store
+from gcp_adk_store.inspector import create_app
+from gcp_adk_store.inspector.reading import EVENTS_PER_PAGE, NAMES_PER_PAGE, Reader
+from gcp_adk_store.inspector.timeline import TURNS_PER_PAGE
+from tests.inspector.story import CALM, CALM_PLACE, PDF, PNG, Read, client_of
+
+
+async def seen(
+    app: FastAPI, page: str, parameters: Mapping[str, str | int] = CALM_PLACE, status: int = 200
+) -> Read:
+    """Return what a page shows."""
+    async with client_of(app) as client:
+        answer = await client.get(f"/{page}", params=dict(parameters))
+    assert status == answer.status_code, answer.text
+    return Read(answer.text)
+
+
+@pytest.mark.usefixtures("calm")
+async def test_apps_and_users_lead_to_sessions(store: Store, app: FastAPI) -> None:
+    """Names of any form are links that lead back to them."""
+    for user in ("", "a/b", "ada", "ünï", "%"):
+        await store.sessions.create_session(app_name="an/app", user_id=user)
+    apps = await seen(app, "", {})
+    users = await seen(app, "users", {"app": "an/app"})
+    named = [parse_qs(urlsplit(each["href"]).query, keep_blank_values=True) for each in users.all("a")]
+
+    assert "an/app all sessions of an/app support" in apps.text
+    assert {"", "a/b", "ada", "ünï", "%"} == {each["user"][0] for each in named if "user" in each}
+
+
+async def test_names_are_listed_in_pages(store: Store) -> None:
+    """Each once, however many sessions a user has; the last page says that it is the last."""
+    wanted = [f"user {number:03}" for number in range(NAMES_PER_PAGE + 2)]
+    for user in wanted:
+        for _ in range(2):
+            await store.sessions.create_session(app_name="app", user_id=user)
+    first = await Reader(store).users("app")
+    second = await Reader(store).users("app", after=first.after)
+
+    assert wanted == [*first.names, *second.names]
+    assert (wanted[NAMES_PER_PAGE - 1], None) == (first.after, second.after)
+
+
+@pytest.mark.usefixtures("calm")
+async def test_sessions_are_listed_with_what_describes_them(store: Store, app: FastAPI) -> None:
+    """Title, labels, numbers and the last message; filters leave out the others."""
+    await store.sessions.create_session(app_name="support", user_id="ada", session_id="other")
+    of_ada = {"app": "support", "user": "ada"}
+    page = await seen(app, "sessions", of_ada)
+    filtered = await seen(app, "sessions", {**of_ada, "labels": "team=x"})
+    later = await seen(app, "sessions", {**of_ada, "since": "2099-01-01"})
+
+    assert "s1 Where is my parcel? team=x 25 6 2023-11-14 22:18:24Z It is in Oslo. 5" in page.text
+    assert "other" in page.text
+    assert "other" not in filtered.text
+    assert "This page has no sessions." in later.text
+
+
+async def test_a_conversation_shows_each_kind_of_part(calm: Session, app: FastAPI) -> None:
+    """Text, folded tools with arguments and results, thinking, pictures by their own address, errors."""
+    page = await seen(app, "session")
+    pictures = page.all("img")
+    async with client_of(app) as client:
+        picture = await client.get(pictures[0]["src"])
+
+    assert "Where is parcel 0?" in page.text
+    assert 'Calls find_parcel call c0 { "number": 0 }' in page.text
+    assert 'Result of find_parcel call c0 { "where": "Oslo" }' in page.text
+    assert "Thinking It may be in Oslo." in page.text
+    assert "Error 429 The model is busy." in page.text
+    assert "100 in, 20 out tokens." in page.text
+    assert len(calm.events) == len(page.all("article"))
+    assert 6 == len(pictures)
+    assert (PNG, "image/png") == (picture.content, picture.headers["content-type"])
+
+
+async def test_a_long_conversation_goes_on_where_it_ended(store: Store, app: FastAPI) -> None:
+    """Each event is on one page, in both orders; the last page has the place where a follower goes."""
+    session = await store.sessions.create_session(**CALM)
+    for number in range(2 * EVENTS_PER_PAGE + 5):
+        content = types.Content(parts=[types.Part(text=f"word-{number}.")])
+        await store.sessions.append_event(session, Event(author="user", content=content))
+    wanted = [f"word-{number}." for number in range(2 * EVENTS_PER_PAGE + 5)]
+    for order in ("oldest", "newest"):
+        said: list[str] = []
+        page = await seen(app, "session", {**CALM_PLACE, "order": order})
+        for _ in range(3):
+            said += [word for word in page.text.split() if word.startswith("word-")]
+            following = page.all("p", lambda each: "hx-get" in each)
+            if following:
+                asked = {
+                    key: value[0] for key, value in parse_qs(urlsplit(following[0]["hx-get"]).query).items()
+                }
+                page = await seen(app, "events", asked)
+        assert (wanted if order == "oldest" else wanted[::-1]) == said
+        assert (order == "oldest") is bool(page.all("p", lambda each: each.get("id") == "end"))
+
+
+async def test_a_permanent_link_finds_its_event(calm: Session, store: Store, app: FastAPI) -> None:
+    """After later appends, and after a restore took its place away; one that is gone is told."""
+    page = await seen(app, "session", {**CALM_PLACE, "order": "newest"})
+    links = [each["href"] for each in page.all("a") if each["href"].startswith("/event?")]
+    kept, cut = calm.events[2].id, calm.events[-1].id
+    wanted = next(link for link in links if kept in link)
+    await store.restore_session(**CALM, at=Point.after_event(calm.events[5].id))
+    async with client_of(app) as client:
+        found = await client.get(wanted)
+        gone = await client.get(next(link for link in links if cut in link))
+
+    assert (200, 404) == (found.status_code, gone.status_code)
+    assert f"Event {kept}" in Read(found.text).text
+    assert "a restore may have removed it" in gone.text
+
+
+@pytest.mark.usefixtures("calm")
+async def test_the_timeline_shows_turns_with_tokens(app: FastAPI) -> None:
+    """As bars, whose lengths compare durations and tokens."""
+    page = await seen(app, "timeline")
+
+    assert "6 turns, 25 events, 304.0 seconds from 2023-11-14 22:13:20Z" in page.text
+    assert "615 in, 120 out tokens" in page.text
+    assert 1 + 3 * 6 == len(page.all("rect"))
+    assert "find_parcel 1" in page.text
+
+
+async def test_a_timeline_of_many_turns_has_pages(store: Store, app: FastAPI) -> None:
+    """Each turn is on one; a page out of range is the nearest."""
+    session = await store.sessions.create_session(**CALM)
+    for number in range(TURNS_PER_PAGE + 3):
+        await store.sessions.append_event(session, Event(author="user", invocation_id=f"turn-{number}."))
+    first = await seen(app, "timeline")
+    last = await seen(app, "timeline", {**CALM_PLACE, "page": 99})
+    following = [each["href"] for each in first.all("a") if "page=2" in each["href"]]
+    turns = [word for page in (first, last) for word in page.text.split() if word.startswith("turn-")]
+
+    assert [f"turn-{number}." for number in range(TURNS_PER_PAGE + 3)] == turns
+    assert 1 == len(following)
+    assert "Page 2 of 2. Earlier turns" in last.text
+
+
+async def test_the_matrix_leads_to_each_change(calm: Session, app: FastAPI) -> None:
+    """A mark opens a comparison with the value before, and names its event."""
+    page = await seen(app, "matrix")
+    marks = [each["href"] for each in page.all("a") if each["href"].startswith("/change?")]
+    async with client_of(app) as client:
+        creation = Read((await client.get(marks[0])).text)
+        first = Read((await client.get(marks[1])).text)
+
+    assert "13 changes of 2 keys in 25 events" in page.text
+    assert 13 == len(marks) == len(page.all("circle"))
+    assert "At the creation of the session. @@ -0,0 +1 @@ + []" in creation.text
+    assert f"By event 4, {calm.events[3].id} ." in first.text
+    assert '- [] + [ + "parcel", + 0 + ]' in first.text
+
+
+async def test_the_state_of_a_moment_is_shown(calm: Session, app: FastAPI) -> None:
+    """After any event, and now."""
+    then = await seen(app, "state", {**CALM_PLACE, "event": calm.events[3].id})
+    now = await seen(app, "state")
+
+    assert 'cart [ "parcel", 0 ] seen 0 user:name "Ada"' in then.text
+    assert 'cart [ "parcel", 5 ] seen 5 user:name "Ada"' in now.text
+
+
+async def test_vitals_tell_the_lease_the_inbox_and_the_size(
+    store: Store, calm: Session, app: FastAPI
+) -> None:
+    """Of a turn that runs, with a message that waits."""
+    assert calm.id == "s1"
+    async with store.turns.hold(**CALM):
+        await store.turns.enqueue(
+            **CALM, text='{"id":"m1","message":{"parts":[]},"time":1.0,"state_delta":null}'
+        )
+        page = await seen(app, "vitals")
+    after = await seen(app, "vitals")
+
+    assert "Lease held by" in page.text
+    assert '"id":"m1"' in page.text
+    assert "Fence 1" in after.text
+    assert "Lease free" in after.text
+    assert "Events 25" in after.text
+    assert "Writes $0.000023 at list price" in after.text
+
+
+@pytest.mark.usefixtures("calm")
+async def test_documents_are_shown_as_they_are_stored(app: FastAPI) -> None:
+    """The session, its segments, and the state of its user; no document of another path."""
+    page = await seen(app, "raw")
+    segments = [each["href"] for each in page.all("a") if "document=" in each["href"]]
+    async with client_of(app) as client:
+        user, segment, *_ = [Read((await client.get(each)).text).text for each in segments]
+    other = await seen(app, "raw", {**CALM_PLACE, "document": "../x"}, status=404)
+
+    assert '"rev": 25' in page.text
+    assert '"name": "Ada"' in user
+    assert '"body": { "bytes":' in segment
+    assert "the session has no such document" in other.text
+
+
+@pytest.mark.usefixtures("calm")
+async def test_memories_are_listed_and_searched_with_scores(app: FastAPI) -> None:
+    """The best first."""
+    of_ada = {"app": "support", "user": "ada"}
+    listed = await seen(app, "memories", of_ada)
+    found = await seen(app, "memories", {**of_ada, "q": "parcel 3"})
+    nothing = await seen(app, "memories", {**of_ada, "q": "zebra"})
+
+    assert "Where is parcel 5?" in listed.text
+    assert "score 0." in found.text
+    assert found.text.index("Where is parcel 3?") < found.text.index("Where is parcel 4?")
+    assert "The search found nothing." in nothing.text
+
+
+@pytest.mark.usefixtures("calm")
+@pytest.mark.parametrize(
+    ("name", "element", "says"),
+    [
+        ("plot.png", "img", "image/png"),
+        ("call.wav", "audio", "audio/"),
+        ("letter.pdf", "iframe", "application/pdf"),
+        ("rows.csv", "td", "Oslo 700000"),
+        ("notes.txt", "pre", "one 2 three four"),
+    ],
+)
+async def test_artifacts_are_previewed(app: FastAPI, name: str, element: str, says: str) -> None:
+    """Each kind in its own way, beside its versions."""
+    page = await seen(app, "artifact", {**CALM_PLACE, "name": name})
+
+    assert page.all(element)
+    assert says in page.text
+    assert "Save the file" in page.text
+
+
+@pytest.mark.usefixtures("calm")
+async def test_texts_of_two_versions_are_compared(app: FastAPI) -> None:
+    """Line by line."""
+    page = await seen(app, "artifact", {**CALM_PLACE, "name": "notes.txt", "version": 1, "against": 0})
+    listed = await seen(app, "artifacts")
+
+    assert "Compared with version 0 @@ -1,3 +1,4 @@ one - two + 2 three + four" in page.text
+    assert {"plot.png", "notes.txt", "rows.csv"} <= set(listed.text.split())
+
+
+@pytest.mark.usefixtures("calm")
+async def test_bytes_are_answered_whole(app: FastAPI) -> None:
+    """With their length; shown in the page only if their kind runs nothing."""
+    async with client_of(app) as client:
+        answer = await client.get("/content", params={**CALM_PLACE, "name": "letter.pdf", "version": 0})
+
+    assert PDF == answer.content
+    assert f"{len(PDF)}" == answer.headers["content-length"]
+    assert "frame-ancestors 'self'" in answer.headers["content-security-policy"]
+    assert answer.headers["content-disposition"].startswith("inline")
+
+
+@pytest.mark.parametrize(
+    ("page", "parameters", "status"),
+    [
+        ("session", {**CALM_PLACE, "session": "another"}, 404),
+        ("event", {**CALM_PLACE, "event": "another"}, 404),
+        ("change", {**CALM_PLACE, "event": "another", "key": "cart"}, 404),
+        ("state", {**CALM_PLACE, "event": "another"}, 404),
+        ("artifact", {**CALM_PLACE, "name": "another"}, 404),
+        ("session", {**CALM_PLACE, "cursor": "wrong"}, 400),
+        ("sessions", {"app": "support", "labels": "team"}, 400),
+        ("sessions", {"app": "support", "since": "soon"}, 400),
+        ("session", {"app": "support"}, 400),
+    ],
+)
+@pytest.mark.usefixtures("calm")
+async def test_what_is_not_there_is_told(
+    app: FastAPI, page: str, parameters: Mapping[str, str], status: int
+) -> None:
+    """By a page with the reason, and the status for programs."""
+    shown = await seen(app, page, parameters, status=status)
+
+    assert shown.text
+
+
+async def test_it_can_be_mounted_in_another_app(store: Store, calm: Session) -> None:
+    """Links, styles and pictures stay below its path."""
+    assert calm.id == "s1"
+    outer = FastAPI()
+    outer.mount("/in/spect", create_app(store, authorize=lambda request, app, user: True, reveal="always"))  # noqa: ARG005
+    page = await seen(outer, "in/spect/session")
+    addresses = [each.get("href") or each.get("src") or each.get("action") for _, each in page.elements]
+    own = [address for address in addresses if address and not address.startswith("#")]
+    async with client_of(outer) as client:
+        picture = await client.get(page.all("img")[0]["src"])
+
+    assert all(address.startswith("/in/spect/") for address in own)
+    assert PNG == picture.content

@@ -1,0 +1,438 @@
+"""Nothing that is stored runs in a page; nobody sees or changes more than they may."""
+
+import re
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi import FastAPI
+from google.adk.sessions import Session
+from starlette.requests import Request
+from starlette.routing import Route
+
+import gcp_adk_store.inspector
+from gcp_adk_store import Store
+from gcp_adk_store.inspector import create_app
+from gcp_adk_store.inspector.app import PAGES, WRITES
+from gcp_adk_store.inspector.guard import POLICY
+from tests.inspector.story import (
+    CALM,
+    CALM_PLACE,
+    EVIL,
+    HOST,
+    KEY,
+    PLACE,
+    XSS,
+    Read,
+    client_of,
+)
+
+ROOM = Path(gcp_adk_store.inspector.__file__).parent
+ORIGIN = {"Origin": f"http://{HOST}"}
+EVENT = f"event1{EVIL}"
+OF_EVENT = {**PLACE, "event": EVENT}
+HOSTILE_PAGES: list[tuple[str, Mapping[str, Any]]] = [
+    ("", {}),
+    ("users", {"app": PLACE["app"]}),
+    ("sessions", {"app": PLACE["app"], "user": PLACE["user"], "since": "2020-01-01"}),
+    ("sessions", {"app": PLACE["app"], "labels": f"x={XSS[2]}"}),
+    ("memories", {"app": PLACE["app"], "user": PLACE["user"]}),
+    ("memories", {"app": PLACE["app"], "user": PLACE["user"], "q": f"remember {EVIL}"}),
+    ("session", PLACE),
+    ("session", {**PLACE, "order": "newest"}),
+    ("events", PLACE),
+    ("event", OF_EVENT),
+    ("timeline", PLACE),
+    ("matrix", PLACE),
+    ("change", {**OF_EVENT, "key": f"state{EVIL}"}),
+    ("state", OF_EVENT),
+    ("state", PLACE),
+    ("vitals", PLACE),
+    ("raw", PLACE),
+    ("raw", {**PLACE, "document": "user"}),
+    ("raw", {**PLACE, "document": EVIL}),
+    ("session", {**PLACE, "cursor": EVIL}),
+    ("session", {**PLACE, "session": EVIL * 3}),
+    ("fork", OF_EVENT),
+    ("restore", OF_EVENT),
+    ("artifacts", CALM_PLACE),
+    *(
+        ("artifact", {**CALM_PLACE, "name": name})
+        for name in ("evil.svg", "evil.html", "evil.png", "evil.csv", "<script>window.hacked=1<script>.txt")
+    ),
+]
+OWN_TAGS = {"a", "article", "audio", "bdi", "body", "button", "circle", "code", "dd", "details", "div", "dl"}
+OWN_TAGS |= {"dt", "figcaption", "figure", "footer", "form", "h1", "h2", "head", "header", "html", "iframe"}
+OWN_TAGS |= {"img", "input", "label", "li", "line", "link", "main", "meta", "nav", "ol", "option", "p", "pre"}
+OWN_TAGS |= {"rect", "script", "select", "span", "strong", "summary", "svg", "table", "tbody", "td", "th"}
+OWN_TAGS |= {"thead", "time", "title", "tr", "ul"}
+
+
+def allow(request: Request, app: str | None, user: str | None) -> bool:
+    """Let everybody see everything."""
+    del request, app, user
+    return True
+
+
+@pytest.fixture
+def writing(store: Store) -> FastAPI:
+    """An inspector that shows content and lets readers write."""
+    return create_app(store, authorize=allow, reveal="always", allow_writes=True)
+
+
+@pytest.mark.usefixtures("hostile")
+async def test_no_page_has_an_element_or_an_attribute_of_what_is_stored(writing: FastAPI) -> None:
+    """Whatever the field: a browser makes text of it, and links that stay here."""
+    for path, parameters in HOSTILE_PAGES:
+        async with client_of(writing) as client:
+            answer = await client.get(f"/{path}", params=dict(parameters))
+        page = Read(answer.text)
+        where = f"{path} {list(parameters)[3:]}"
+        scripts = [each["src"] for each in page.all("script")]
+        attributes = [(name, value) for _, given in page.elements for name, value in given.items()]
+        addresses = [value for name, value in attributes if name in ("href", "src", "action", "hx-get")]
+
+        assert answer.status_code in (200, 400, 404), where
+        assert {tag for tag, _ in page.elements} <= OWN_TAGS, where
+        assert not scripts or ["/static/htmx.min.js"] == scripts, where
+        assert set() == {
+            name for name, _ in attributes if name.startswith("on") or name in ("style", "srcdoc")
+        }
+        assert all(address.startswith(("/", "#")) and address[:2] != "//" for address in addresses), where
+        assert {each.get("http-equiv") for each in page.all("meta")} <= {None}, where
+        assert "\x00" not in answer.text, where
+
+
+@pytest.mark.usefixtures("hostile")
+async def test_hostile_text_is_shown_as_it_is(writing: FastAPI) -> None:
+    """Readers see what a stranger wrote, so that they understand it."""
+    async with client_of(writing) as client:
+        page = Read((await client.get("/session", params=PLACE)).text)
+
+    for each in XSS[:-1]:
+        assert " ".join(each.split()) in page.text
+
+
+@pytest.mark.usefixtures("hostile")
+@pytest.mark.parametrize("name", ["evil.svg", "evil.html", "evil.png"])
+async def test_html_and_svg_are_saved_and_never_shown(writing: FastAPI, name: str) -> None:
+    """Whatever type they claim; even a browser that opens the address runs nothing."""
+    async with client_of(writing) as client:
+        answer = await client.get("/content", params={**CALM_PLACE, "name": name, "version": 0})
+        page = Read((await client.get("/artifact", params={**CALM_PLACE, "name": name})).text)
+
+    assert "application/octet-stream" == answer.headers["content-type"]
+    assert answer.headers["content-disposition"].startswith("attachment;")
+    assert "nosniff" == answer.headers["x-content-type-options"]
+    assert "default-src 'none'; sandbox" == answer.headers["content-security-policy"]
+    assert [] == page.all("img") + page.all("iframe")
+
+
+@pytest.mark.usefixtures("hostile")
+async def test_parts_of_events_are_answered_as_carefully(writing: FastAPI) -> None:
+    """The picture of the hostile event is SVG, and its other part HTML."""
+    async with client_of(writing) as client:
+        page = Read((await client.get("/event", params=OF_EVENT)).text)
+        links = [each["href"] for each in page.all("a") if each["href"].startswith("/part?")]
+        answers = [await client.get(link) for link in links]
+
+    assert [] == page.all("img")
+    assert [200, 200] == [each.status_code for each in answers]
+    assert {"application/octet-stream"} == {each.headers["content-type"] for each in answers}
+    assert all("\n" not in each.headers["content-disposition"] for each in answers)
+
+
+@pytest.mark.usefixtures("hostile", "calm")
+async def test_masked_content_does_not_leave_the_server(masked: FastAPI) -> None:
+    """No page and no address has any text, argument, value, memory or byte of it."""
+    secrets = (
+        "Where is",
+        "Oslo",
+        "parcel?",
+        "The model is busy",
+        "It may be",
+        "window.hacked=1<script>.txt\n",
+    )
+    of_ada = {"app": "support", "user": "ada"}
+    pages: list[tuple[str, Mapping[str, Any]]] = [
+        ("sessions", of_ada),
+        ("session", CALM_PLACE),
+        ("timeline", CALM_PLACE),
+        ("matrix", CALM_PLACE),
+        ("state", CALM_PLACE),
+        ("vitals", CALM_PLACE),
+        ("raw", CALM_PLACE),
+        ("raw", {**CALM_PLACE, "document": "user"}),
+        ("memories", of_ada),
+        ("memories", {**of_ada, "q": "parcel"}),
+        ("artifact", {**CALM_PLACE, "name": "notes.txt", "against": 0}),
+        ("artifact", {**CALM_PLACE, "name": "rows.csv"}),
+        ("content", {**CALM_PLACE, "name": "rows.csv"}),
+    ]
+    async with client_of(masked) as client:
+        conversation = Read((await client.get("/session", params=CALM_PLACE)).text)
+        event = next(each["href"] for each in conversation.all("a") if each["href"].startswith("/event?"))
+        change = next(each["href"] for each in conversation.all("a") if each["href"].startswith("/change?"))
+        answers = [await client.get(f"/{path}", params=dict(given)) for path, given in pages]
+        answers += [await client.get(event), await client.get(change)]
+        part = await client.get(event.replace("/event?", "/part?") + "&index=0")
+
+    for answer in answers:
+        assert [] == [secret for secret in secrets if secret in answer.text], answer.request.url.path
+    assert "masked, 18 characters" in conversation.text
+    assert (403, 403) == (answers[-3].status_code, part.status_code)
+
+
+@pytest.mark.usefixtures("calm")
+async def test_a_reader_reveals_content_where_that_is_allowed(store: Store, masked: FastAPI) -> None:
+    """By the button, and masks it again; an app that never reveals has no button, and knows no cookie."""
+    never = create_app(store, authorize=allow, reveal="never")
+    async with client_of(masked) as client:
+        first = Read((await client.get("/session", params=CALM_PLACE)).text)
+        form = {each["name"]: each["value"] for each in first.all("input")}
+        answer = await client.post("/reveal", data={**form, "to": "show"}, headers=ORIGIN)
+        shown = await client.get(answer.headers["location"])
+        cookies = dict(client.cookies)
+        await client.post("/reveal", data={**form, "to": "mask"}, headers=ORIGIN)
+        again = await client.get("/session", params=CALM_PLACE)
+    async with client_of(never) as client:
+        client.cookies.update(cookies)
+        hidden = await client.get("/session", params=CALM_PLACE)
+        refused = await client.post("/reveal", data={**form, "to": "show"}, headers=ORIGIN)
+
+    assert 303 == answer.status_code
+    assert "HttpOnly" in answer.headers["set-cookie"]
+    assert "SameSite=strict" in answer.headers["set-cookie"]
+    assert "Where is parcel 0?" in shown.text
+    assert "Where is parcel 0?" not in again.text + hidden.text
+    assert "Show content" not in hidden.text
+    assert 403 == refused.status_code
+
+
+@pytest.mark.parametrize("back", ["https://evil.example/", "//evil.example", "/\\evil.example", "/a\n/b", ""])
+@pytest.mark.usefixtures("calm")
+async def test_no_form_leads_a_browser_away(masked: FastAPI, back: str) -> None:
+    """Whatever address it names."""
+    async with client_of(masked) as client:
+        await client.get("/")
+        form = {"csrf": client.cookies["adk_inspector_csrf"], "back": back, "to": "show"}
+        answer = await client.post("/reveal", data=form, headers=ORIGIN)
+
+    assert (303, "/") == (answer.status_code, answer.headers["location"])
+
+
+async def test_every_route_asks_whether_it_may_answer(store: Store, hostile: Session) -> None:
+    """With the app and the user of its address; one that is refused tells nothing of the store."""
+    assert hostile.id
+    asked: list[tuple[str | None, str | None]] = []
+
+    async def refuse(request: Request, app: str | None, user: str | None) -> bool:
+        assert request.url.path
+        asked.append((app, user))
+        return False
+
+    app = create_app(store, authorize=refuse, reveal="always", allow_writes=True)
+    routes = [route for route in app.routes if isinstance(route, Route)]
+    answers = []
+    async with client_of(app) as client:
+        for route in routes:
+            if route.path == "/static/{name}":
+                continue
+            (method,) = (route.methods or set()) - {"HEAD"}
+            given = {"params": PLACE} if method == "GET" else {"data": PLACE}
+            answers.append(await client.request(method, route.path, headers=ORIGIN, **given))  # type: ignore[arg-type]  # one of both
+        nothing = await client.get("/users")
+
+    assert len(app.routes) == len(routes) == len(PAGES) + len(WRITES) + 1
+    assert {(403, "You may not see this.")} == {(each.status_code, each.text) for each in answers}
+    assert [(PLACE["app"], PLACE["user"])] * len(answers) == asked[:-1]
+    assert (403, (None, None)) == (nothing.status_code, asked[-1])
+
+
+@pytest.mark.usefixtures("calm")
+async def test_who_may_see_one_user_sees_no_other(store: Store) -> None:
+    """Nor the pages of all users, and forks into no other user's sessions."""
+
+    def only_ada(request: Request, app: str | None, user: str | None) -> bool:
+        del request
+        return (app, user) == ("support", "ada")
+
+    app = create_app(store, authorize=only_ada, reveal="always", allow_writes=True)
+    async with client_of(app) as client:
+        own = await client.get("/sessions", params={"app": "support", "user": "ada"})
+        refused = [
+            await client.get("/"),
+            await client.get("/users", params={"app": "support"}),
+            await client.get("/sessions", params={"app": "support"}),
+            await client.get("/sessions", params={"app": "support", "user": "bob"}),
+        ]
+        form = {
+            **CALM_PLACE,
+            "csrf": client.cookies["adk_inspector_csrf"],
+            "to_user": "bob",
+            "confirmed": "yes",
+        }
+        fork = await client.post("/fork", data=form, headers=ORIGIN)
+
+    assert 200 == own.status_code
+    assert {403} == {each.status_code for each in (*refused, fork)}
+    assert [] == (await store.sessions.list_sessions(app_name="support", user_id="bob")).sessions
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "127.0.0.1.evil.example", "evil.example:8780", "localhost.", ""]
+)
+async def test_other_hosts_are_refused(masked: FastAPI, host: str) -> None:
+    """A page of another site whose name was made to lead to this machine."""
+    async with client_of(masked) as client:
+        answer = await client.get("/", headers={"Host": host})
+
+    assert 421 == answer.status_code
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost:8780", "LOCALHOST", "[::1]:99", "[::1]"])
+async def test_this_machine_is_served(masked: FastAPI, host: str) -> None:
+    """By each of its names, at any port."""
+    async with client_of(masked) as client:
+        answer = await client.get("/", headers={"Host": host})
+
+    assert 200 == answer.status_code
+
+
+async def test_every_answer_has_the_headers(masked: FastAPI) -> None:
+    """Pages, errors, refusals and static files; none lets a script or a style stand in a page."""
+    async with client_of(masked) as client:
+        answers = [
+            await client.get("/"),
+            await client.get("/users"),
+            await client.get("/nowhere"),
+            await client.get("/static/inspector.css"),
+            await client.get("/static/../app.py"),
+            await client.get("/", headers={"Host": "evil.example"}),
+        ]
+
+    assert [200, 400, 404, 200, 404, 421] == [each.status_code for each in answers]
+    for answer in answers:
+        assert POLICY == answer.headers["content-security-policy"]
+        assert "nosniff" == answer.headers["x-content-type-options"]
+    assert "unsafe" not in POLICY
+
+
+def test_templates_trust_nothing() -> None:
+    """No filter says that a text is safe, and none has a script, a style or an event handler of its own."""
+    for template in (ROOM / "templates").iterdir():
+        text = template.read_text()
+        assert not re.search(r"\|\s*safe|autoescape|Markup|<style|\sstyle=|\son\w+=|hx-on", text), template
+        assert not re.search(r"<script(?! src)", text), template
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"csrf": "x" * 43},
+        {"csrf": ""},
+        {"Origin": "http://evil.example"},
+        {"Origin": "null"},
+        {"Origin": ""},
+        {"Origin": "http://127.0.0.1:9999"},
+        {"cookie": ""},
+    ],
+    ids=str,
+)
+async def test_forms_of_other_sites_change_nothing(
+    store: Store, calm: Session, writing: FastAPI, change: Mapping[str, str]
+) -> None:
+    """Without the token, with another origin, or without the cookie."""
+    async with client_of(writing) as client:
+        await client.get("/")
+        form = {**CALM_PLACE, "csrf": client.cookies["adk_inspector_csrf"], "event": calm.events[0].id}
+        form |= {"confirmed": "yes", **{key: value for key, value in change.items() if key == "csrf"}}
+        headers = {**ORIGIN, **{key: value for key, value in change.items() if key == "Origin"}}
+        if "cookie" in change:
+            client.cookies.clear()
+        answers = [await client.post(path, data=form, headers=headers) for path in ("/fork", "/restore")]
+
+    assert [403, 403] == [each.status_code for each in answers]
+    assert 1 == len((await store.sessions.list_sessions(app_name="support")).sessions)
+    found = await store.sessions.get_session(**CALM)
+    assert found is not None
+    assert len(calm.events) == len(found.events)
+
+
+async def test_a_form_has_a_bound(masked: FastAPI) -> None:
+    """It is refused before it is read, and so is one that hides its size."""
+
+    async def endless() -> AsyncIterator[bytes]:
+        yield b"to=show"
+
+    plain = {**ORIGIN, "Content-Type": "application/x-www-form-urlencoded"}
+    async with client_of(masked) as client:
+        large = await client.post("/reveal", content=b"a" * 70_000, headers=plain)
+        hidden = await client.post("/reveal", content=endless(), headers=plain)
+
+    assert [413, 413] == [large.status_code, hidden.status_code]
+
+
+async def test_a_fork_is_confirmed_first(store: Store, calm: Session, writing: FastAPI) -> None:
+    """The first form says what it would have, and writes nothing."""
+    at = calm.events[3].id
+    async with client_of(writing) as client:
+        asked = Read((await client.get("/fork", params={**CALM_PLACE, "event": at})).text)
+        form = {each["name"]: each["value"] for each in asked.all("input") if "value" in each}
+        planned = Read((await client.post("/fork", data={**form, "to_session": "copy"}, headers=ORIGIN)).text)
+        before = len((await store.sessions.list_sessions(app_name="support")).sessions)
+        form = {each["name"]: each["value"] for each in planned.all("input")}
+        done = await client.post("/fork", data={**form, "confirmed": "yes"}, headers=ORIGIN)
+    copy = await store.sessions.get_session(app_name="support", user_id="ada", session_id="copy")
+
+    assert "would have 4 events. Nothing is written yet. State keys that differ: cart seen" in planned.text
+    assert 1 == before
+    assert (303, "/session?app=support&user=ada&session=copy") == (done.status_code, done.headers["location"])
+    assert copy is not None
+    assert [each.id for each in calm.events[:4]] == [each.id for each in copy.events]
+
+
+async def test_a_restore_is_confirmed_first(store: Store, calm: Session, writing: FastAPI) -> None:
+    """And keeps what it cuts off in a fork, if one is named."""
+    at = calm.events[3].id
+    form = {**CALM_PLACE, "event": at, "keep_as": "kept"}
+    async with client_of(writing) as client:
+        asked = await client.get("/restore", params=CALM_PLACE)
+        form["csrf"] = client.cookies["adk_inspector_csrf"]
+        planned = Read((await client.post("/restore", data=form, headers=ORIGIN)).text)
+        between = await store.sessions.get_session(**CALM)
+        done = await client.post("/restore", data={**form, "confirmed": "yes"}, headers=ORIGIN)
+        again = await client.post("/restore", data={**form, "confirmed": "yes"}, headers=ORIGIN)
+    after = await store.sessions.get_session(**CALM)
+    kept = await store.sessions.get_session(app_name="support", user_id="ada", session_id="kept")
+
+    assert "To the event" in asked.text
+    assert (
+        "keep 4 events and cut off 21; the fork kept would keep them. Nothing is written yet." in planned.text
+    )
+    assert between is not None
+    assert after is not None
+    assert kept is not None
+    assert [25, 4, 25] == [len(each.events) for each in (between, after, kept)]
+    assert (303, 409) == (done.status_code, again.status_code)
+
+
+async def test_no_page_writes_unless_that_is_allowed(masked: FastAPI, calm: Session) -> None:
+    """There are no such routes, and no links to them."""
+    async with client_of(masked) as client:
+        page = await client.get("/session", params=CALM_PLACE)
+        event = await client.get("/event", params={**CALM_PLACE, "event": calm.events[0].id})
+        answers = [await client.post(path, data=CALM_PLACE, headers=ORIGIN) for path in ("/fork", "/restore")]
+
+    assert "/fork" not in page.text + event.text
+    assert "Reads only" in page.text
+    assert [404, 404] == [each.status_code for each in answers]
+
+
+async def test_an_authorization_is_not_optional(store: Store) -> None:
+    """An app that forgets it does not start; ids of the story are those that the tests mean."""
+    with pytest.raises(TypeError, match="authorize"):
+        create_app(store)  # type: ignore[call-arg]  # as a caller may forget it
+
+    assert KEY["app_name"] == PLACE["app"]

@@ -1,0 +1,501 @@
+"""Vectors of memories: other words of one meaning are found, and an embedder that fails loses nothing."""
+
+import asyncio
+import logging
+import math
+import random
+import time
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import pytest
+from google.adk.events import Event
+from google.adk.memory.memory_entry import MemoryEntry
+from google.genai import types
+
+from gcp_adk_store import (
+    EmbedderError,
+    ErasureReceipt,
+    FirestoreMemoryService,
+    FunctionEmbedder,
+    InvalidInputError,
+    MemoryLimits,
+    ReindexedMemories,
+    Store,
+)
+from gcp_adk_store.codec.memory_documents import MemoryLayout
+from gcp_adk_store.codec.writes import Delete, Write
+from gcp_adk_store.memory import embedding
+from gcp_adk_store.model.keys import UserKey
+from gcp_adk_store.model.memories import row_key
+from gcp_adk_store.ports.embedders import Embedder, EmbeddingKind
+
+USER: dict[str, Any] = {"app_name": "app", "user_id": "user"}
+KEY = UserKey(app="app", user="user")
+MEANINGS = {"hound": "dog", "puppy": "dog", "automobile": "car", "vehicle": "car", "residence": "home"}
+
+
+class Meanings:
+    """An embedder that knows some synonyms, and may be down, or answer what it must not."""
+
+    def __init__(self, name: str = "meanings", dimensions: int = 32) -> None:
+        self.name = name
+        self.dimensions = dimensions
+        self.failure: Exception | None = None
+        self.answer: Any = None
+        self.asked: list[tuple[EmbeddingKind, list[str]]] = []
+
+    async def embed(self, texts: Sequence[str], kind: EmbeddingKind) -> Sequence[Sequence[float]]:
+        """Return the sums of the vectors of the words' meanings."""
+        self.asked.append((kind, [*texts]))
+        if self.failure is not None:
+            raise self.failure
+        if self.answer is not None:
+            answer: Sequence[Sequence[float]] = self.answer
+            return answer
+        return [self._vector(text) for text in texts]
+
+    def _vector(self, text: str) -> list[float]:
+        vector = [0.0] * self.dimensions
+        for word in text.casefold().split():
+            meaning = _direction(MEANINGS.get(word, word), self.dimensions)
+            vector = [old + new for old, new in zip(vector, meaning, strict=True)]
+        return vector
+
+
+@cache
+def _direction(word: str, dimensions: int) -> list[float]:
+    made = random.Random(word)  # noqa: S311  # the same in every run
+    return [made.gauss(0, 1) for _ in range(dimensions)]
+
+
+@pytest.fixture
+def embedder() -> Meanings:
+    """An embedder that works."""
+    return Meanings()
+
+
+@pytest.fixture
+def store(adk_store_local: Store) -> Store:
+    """A new store."""
+    return adk_store_local
+
+
+@pytest.fixture
+def memory(store: Store, embedder: Meanings) -> FirestoreMemoryService:
+    """A memory service with the embedder."""
+    return service(store, embedder)
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Embedders are asked again at once after a failure."""
+    monkeypatch.setattr(embedding, "_PAUSE_S", 0.0)
+
+
+def service(store: Store, embedder: Embedder | None = None) -> FirestoreMemoryService:
+    """Return a memory service that knows nothing yet, as in another process."""
+    return FirestoreMemoryService(store.sessions.storage, embedder=embedder)
+
+
+def said(text: str, **fields: Any) -> Event:
+    """Return a user's event with *text*."""
+    return Event(author="user", content=types.Content(role="user", parts=[types.Part(text=text)]), **fields)
+
+
+async def add(memory: FirestoreMemoryService, *events: Event, **options: Any) -> None:
+    """Remember *events*."""
+    await memory.add_events_to_memory(events=events, **USER, **options)
+
+
+async def search(memory: FirestoreMemoryService, query: str, **options: Any) -> list[str | None]:
+    """Return what a search finds."""
+    found = await memory.search_memories(query=query, **USER, **options)
+    return [(each.memory.content.parts or [])[0].text for each in found]
+
+
+async def stored_bytes(store: Store) -> bytes:
+    """Return all bytes and texts that the documents of memories hold."""
+    found = b""
+    for collection in ("adk_memories", "adk_shards", "adk_vectors"):
+        documents = await store.sessions.storage.documents.query("", collection, all_descendants=True)
+        for document in documents:
+            for value in document.fields.values():
+                values = value if isinstance(value, list) else [value]
+                found += b"".join(each if isinstance(each, bytes) else str(each).encode() for each in values)
+    return found
+
+
+async def parts_of(store: Store) -> list[str]:
+    """Return the paths of all documents of vectors."""
+    documents = store.sessions.storage.documents
+    return [each.path for each in await documents.query("", "adk_vectors", all_descendants=True)]
+
+
+async def texts_of(store: Store) -> list[str]:
+    """Return the stored texts of all memories."""
+    snapshot = await service(store)._keeper.read(KEY)
+    return [] if snapshot is None else [*snapshot.texts]
+
+
+async def test_other_words_of_the_same_meaning_are_found(
+    store: Store, memory: FirestoreMemoryService, embedder: Meanings
+) -> None:
+    """By every process with the embedder, first; a process without it finds words."""
+    await add(memory, said("my hound barks"), said("my aunt sings"), said("rain falls"))
+
+    for reader in (memory, service(store, embedder)):
+        assert "my hound barks" == (await search(reader, "dog"))[0]
+        assert ["my hound barks"] == await search(reader, "dog", limit=1)
+    assert [] == await search(service(store), "dog")
+    assert ["my hound barks"] == await search(service(store), "hound")
+
+
+async def test_words_and_vectors_rank_together(memory: FirestoreMemoryService) -> None:
+    """A memory that both find comes first; scores fall from 1; filters hold for both."""
+    await add(memory, said("the dog sleeps"), said("the puppy sleeps"), session_id="a")
+    await add(memory, said("a hound", timestamp=5.0), session_id="b")
+    found = await memory.search_memories(query="dog sleeps", **USER)
+
+    assert "the dog sleeps" == (found[0].memory.content.parts or [])[0].text
+    assert 1 == found[0].score
+    assert sorted((each.score for each in found), reverse=True) == [each.score for each in found]
+    assert ["a hound"] == await search(memory, "dog", session_id="b")
+    assert ["a hound"] == await search(memory, "dog", before=6.0)
+    assert [] == await search(memory, "dog", author="nobody")
+    assert 1 == len(await search(memory, "dog sleeps", min_score=0.99))
+
+
+async def test_an_embedder_that_is_down_loses_nothing(
+    store: Store,
+    memory: FirestoreMemoryService,
+    embedder: Meanings,
+    impatient: None,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Memories are stored and found by their words; a later call makes the vectors."""
+    assert impatient is None
+    await add(memory, said("my hound barks"))
+    embedder.failure = ConnectionError("secret of the embedder")
+    with caplog.at_level(logging.WARNING):
+        await add(memory, said("our automobile is red"))
+        assert ["our automobile is red"] == await search(memory, "automobile")
+    assert 2 == sum("ConnectionError" in line for line in caplog.messages)
+    assert "secret" not in caplog.text
+    embedder.failure = None
+
+    assert "our automobile is red" not in await search(memory, "car", limit=1)
+    dry = await memory.reindex_memories(**USER, dry_run=True)
+    assert ReindexedMemories(memories=2, missing=1, embedded=0) == dry
+    progress: list[tuple[int, int]] = []
+    done = await memory.reindex_memories(**USER, on_progress=lambda *at: progress.append(at))
+    assert ReindexedMemories(memories=2, missing=1, embedded=1) == done
+    assert [(1, 1)] == progress
+    assert "our automobile is red" == (await search(service(store, embedder), "car"))[0]
+    assert 0 == (await memory.reindex_memories(**USER)).missing
+
+
+async def test_a_failed_embedder_is_left_alone_for_a_time(
+    memory: FirestoreMemoryService, embedder: Meanings
+) -> None:
+    """So one that hangs does not delay each call; reindexing asks at once."""
+    embedder.failure = TimeoutError()
+    await add(memory, said("one"))
+    embedder.failure = None
+    await add(memory, said("two"))
+    await search(memory, "three")
+
+    assert [("document", ["one"])] == embedder.asked
+    assert 2 == (await memory.reindex_memories(**USER)).embedded
+
+
+async def test_an_embedder_that_hangs_has_failed(store: Store) -> None:
+    """After MemoryLimits.embed_timeout_s."""
+
+    async def hang(_texts: Sequence[str], _kind: EmbeddingKind) -> list[list[float]]:
+        await asyncio.Event().wait()
+        return []
+
+    limits = MemoryLimits(embed_timeout_s=0.01)
+    hanging = FunctionEmbedder(hang, name="hangs", dimensions=2)
+    memory = FirestoreMemoryService(store.sessions.storage, limits=limits, embedder=hanging)
+    await add(memory, said("my dog"))
+
+    assert ["my dog"] == await search(memory, "dog")
+    with pytest.raises(EmbedderError, match="hangs failed with TimeoutError"):
+        await memory.reindex_memories(**USER)
+
+
+async def test_a_query_is_embedded_once(memory: FirestoreMemoryService, embedder: Meanings) -> None:
+    """And not at all for a user without vectors."""
+    await search(memory, "dog")
+    assert [] == embedder.asked
+    await add(memory, said("my hound"))
+    await search(memory, "dog")
+    await search(memory, " dog ")
+
+    assert [("document", ["my hound"]), ("query", ["dog"])] == embedder.asked
+
+
+async def test_vectors_of_another_embedder_are_replaced_by_reindexing_alone(
+    store: Store, embedder: Meanings, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Until then, what one process embeds another one does not remove; the new one searches by words."""
+    embedder.dimensions = 128
+    memory = service(store, embedder)
+    await add(memory, *(said(f"my hound number {number}") for number in range(600)))
+    assert await parts_of(store)
+    newer = Meanings(name="newer", dimensions=16)
+    upgraded = service(store, newer)
+    with caplog.at_level(logging.WARNING):
+        await add(upgraded, said("our automobile"))
+        assert [] == await search(upgraded, "dog")
+    assert "vectors are of meanings, not of newer" in caplog.text
+    assert "my hound" in str((await search(service(store, embedder), "dog"))[0])
+
+    assert 601 == (await upgraded.reindex_memories(**USER)).embedded
+    assert "our automobile" == (await search(upgraded, "car"))[0]
+    assert [] == await search(service(store, embedder), "dog")
+    snapshot = await service(store, newer)._keeper._reader.read(KEY, vectors=True)
+    assert snapshot is not None
+    assert ("newer", 16, 601) == (
+        snapshot.head.vectors.embedder,
+        snapshot.head.vectors.dimensions,
+        snapshot.head.vectors.count,
+    )
+    assert len(snapshot.head.vectors.parts) == len(await parts_of(store))
+
+
+@pytest.mark.parametrize(
+    ("answer", "says"),
+    [
+        ([[1.0] * 31], "vectors of 31 numbers; it must return 1 vectors of 32"),
+        ([[1.0] * 32, [1.0] * 32], "returned 2 vectors"),
+        ([], "returned 0 vectors"),
+        ([[math.nan] * 32], "NaN"),
+        ([[math.inf] * 32], "NaN or infinity"),
+        ([["x"] * 32], "no vectors of one length"),
+        ([1.0], "vectors of no numbers"),
+    ],
+)
+async def test_a_wrong_answer_of_an_embedder_is_an_error(
+    store: Store, memory: FirestoreMemoryService, embedder: Meanings, answer: Any, says: str
+) -> None:
+    """In additions, which store nothing, in searches and in reindexing."""
+    await add(service(store), said("without vectors"))
+    embedder.answer = answer
+    with pytest.raises(EmbedderError, match=says):
+        await add(memory, said("my dog"))
+    with pytest.raises(EmbedderError, match=says):
+        await memory.reindex_memories(**USER)
+    embedder.answer = None
+    await add(memory, said("my hound"))
+    embedder.answer = answer
+    with pytest.raises(EmbedderError, match=says):
+        await search(memory, "dog")
+
+    assert 2 == len(await texts_of(store))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        Meanings(name=""),
+        Meanings(name="x" * 201),
+        Meanings(dimensions=0),
+        Meanings(dimensions=4097),
+        lambda _texts: [],
+    ],
+)
+def test_what_is_no_embedder_is_refused(store: Store, wrong: Any) -> None:
+    """When the service is made."""
+    with pytest.raises(InvalidInputError, match="embedder"):
+        service(store, wrong)
+
+
+async def test_reindexing_needs_an_embedder(store: Store) -> None:
+    """The error names the option."""
+    with pytest.raises(InvalidInputError, match="embedder="):
+        await service(store).reindex_memories(**USER)
+
+
+async def test_what_has_no_words_gets_no_vector(memory: FirestoreMemoryService, embedder: Meanings) -> None:
+    """A picture alone, for example."""
+    picture = types.Part(inline_data=types.Blob(data=b"png", mime_type="image/png"))
+    await memory.add_memory(memories=[MemoryEntry(content=types.Content(parts=[picture]))], **USER)
+
+    assert ReindexedMemories(memories=1, missing=0, embedded=0) == await memory.reindex_memories(**USER)
+    assert [] == embedder.asked
+
+
+@pytest.mark.parametrize("sealed", [False, True], ids=["in the head", "in documents"])
+@pytest.mark.parametrize("knows", [True, False], ids=["with the embedder", "without it"])
+async def test_vectors_are_erased_with_their_memories(
+    store: Store, embedder: Meanings, *, sealed: bool, knows: bool
+) -> None:
+    """One memory, a session's, a changed one, and all of a user; no document holds what was made of them."""
+    embedder.dimensions = 128
+    writer = service(store, embedder)
+    await add(writer, *(said(f"note {number}") for number in range(700 if sealed else 5)))
+    await add(writer, said("secret one", id="one"), said("secret change", id="change"))
+    await add(writer, said("secret session"), said("secret talk"), session_id="private")
+    if sealed:
+        await add(writer, *(said(f"more {number}") for number in range(700)))
+    secrets = [text for text in await texts_of(store) if "secret" in text]
+    vectors = (await writer._keeper._embedding.stored(secrets)).vectors  # type: ignore[union-attr]
+    before = await stored_bytes(store)
+    assert all(row_key(text) + vector in before for text, vector in vectors.items())
+    assert sealed == bool(await parts_of(store))
+
+    eraser = service(store, embedder if knows else None)
+    await eraser.delete_memory(memory_id="one", **USER)
+    await eraser.delete_session_memory(session_id="private", **USER)
+    new = types.Content(role="user", parts=[types.Part(text="changed hound")])
+    assert await eraser.update_memory(memory_id="change", content=new, **USER)
+
+    after = await stored_bytes(store)
+    assert not any(row_key(text) in after or vector in after for text, vector in vectors.items())
+    assert ("changed hound" == (await search(service(store, embedder), "dog"))[0]) == knows
+    missing = (await writer.reindex_memories(**USER, dry_run=True)).missing
+    assert (0 if knows else 1) == missing  # the others kept theirs
+    await eraser.delete_user_memory(**USER)
+    assert b"" == await stored_bytes(store)
+
+
+async def test_many_large_vectors_are_erased_in_several_commits(store: Store) -> None:
+    """Each writes a part of them again, and the texts go with the last one."""
+    large = Meanings(dimensions=4096)
+    large.answer = None
+    row = [1.0] * 4096
+
+    async def embed(texts: Sequence[str], _kind: EmbeddingKind) -> list[list[float]]:
+        return [[float(len(text)), *row[1:]] for text in texts]
+
+    memory = service(store, FunctionEmbedder(embed, name="large", dimensions=4096))
+    every = [said(f"note {number}", id=f"e{number}") for number in range(1600)]
+    for first in range(0, 1600, 200):
+        await add(memory, *every[first : first + 200], session_id=f"s{first % 400}")
+    assert len(await parts_of(store)) > 5
+    await memory.delete_session_memory(session_id="s0", **USER)
+
+    kept = {row_key(text) for text in await texts_of(store)}
+    snapshot = await service(store)._keeper._reader.read(KEY, vectors=True)
+    assert snapshot is not None
+    rows = [body[at : at + 8] for body in snapshot.vectors.values() for at in range(0, len(body), 4104)]
+    assert 800 == len(kept)
+    assert kept == {*rows, *(row[:8] for row in snapshot.head.vectors.fresh)}
+
+
+async def test_vectors_of_memories_that_ended_go(store: Store, embedder: Meanings) -> None:
+    """With the commit that drops their texts; Firestore may remove their documents, too."""
+    embedder.dimensions = 256
+    memory = service(store, embedder)
+    ending = [said(f"hound {number} {'x' * 300}", timestamp=time.time() - 98) for number in range(300)]
+    await add(memory, *ending, custom_metadata={"ttl_seconds": 100})
+    gone = [row_key(text) for text in await texts_of(store)]
+    documents = store.sessions.storage.documents
+    for document in await documents.query("", "adk_vectors", all_descendants=True):
+        assert "expire_at" in document.fields
+    before = await stored_bytes(store)
+    assert all(key in before for key in gone)
+    await add(memory, said("lasting"))
+    deadline = time.monotonic() + 30
+    while "lasting" != (await search(memory, "dog"))[0]:
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0.1)
+    await add(service(store, embedder), *(said(f"{number} {'y' * 300}") for number in range(300)))
+
+    after = await stored_bytes(store)
+    assert not any(key in after for key in gone)
+    assert 0 == (await memory.reindex_memories(**USER)).missing
+
+
+async def test_lost_vectors_are_made_anew(
+    store: Store, embedder: Meanings, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Searches go on by words, and deletion works."""
+    embedder.dimensions = 128
+    memory = service(store, embedder)
+    await add(memory, *(said(f"my hound number {number}", id=f"e{number}") for number in range(600)))
+    path = (await parts_of(store))[0]
+    await store.sessions.storage.documents.commit([Delete(path=path)], repeatable_when_unanswered=True)
+    reader = service(store, embedder)
+    with caplog.at_level(logging.WARNING):
+        assert "my hound number 17" in (await search(reader, "number 17"))[:1]
+    assert "memory reindex" in caplog.text
+    await reader.delete_memory(memory_id="e17", **USER)
+    found = await reader.reindex_memories(**USER)
+    assert found.missing == found.embedded > 0
+    fresh = service(store, embedder)
+    assert 0 == (await fresh.reindex_memories(**USER)).missing
+    assert 599 == len(await texts_of(store))
+
+
+async def test_damaged_vectors_are_as_lost(store: Store, embedder: Meanings) -> None:
+    """Another size of the rows, for example."""
+    embedder.dimensions = 128
+    memory = service(store, embedder)
+    await add(memory, *(said(f"my hound number {number}") for number in range(600)))
+    path = (await parts_of(store))[0]
+    write = Write(path=path, fields={"body": b"x"}, mask=[("body",)])
+    await store.sessions.storage.documents.commit([write], repeatable_when_unanswered=True)
+    reader = service(store, embedder)
+
+    assert "my hound number 17" == (await search(reader, "number 17"))[0]
+    assert (await reader.reindex_memories(**USER)).embedded > 0
+    assert path not in await parts_of(store) or 0 == (await reader.reindex_memories(**USER)).missing
+
+
+async def test_reindexing_goes_on_beside_writers(store: Store, embedder: Meanings) -> None:
+    """Both lose nothing, and what another call made is not made twice."""
+    await add(service(store), *(said(f"note {number}", id=f"e{number}") for number in range(1200)))
+    indexer, writer = service(store, embedder), service(store, embedder)
+
+    async def write() -> None:
+        for number in range(10):
+            await add(writer, said(f"new {number}"))
+            await writer.delete_memory(memory_id=f"e{number}", **USER)
+
+    await asyncio.gather(
+        indexer.reindex_memories(**USER), write(), service(store, embedder).reindex_memories(**USER)
+    )
+    assert 1200 == len(await texts_of(store))
+    assert 0 == (await service(store, embedder).reindex_memories(**USER)).missing
+    kept = {row_key(text) for text in await texts_of(store)}
+    snapshot = await service(store)._keeper._reader.read(KEY, vectors=True)
+    assert snapshot is not None
+    rows = {body[at : at + 8] for body in snapshot.vectors.values() for at in range(0, len(body), 40)}
+    assert kept == rows | {row[:8] for row in snapshot.head.vectors.fresh}
+
+
+async def test_large_dimensions_lie_in_documents_of_their_own(store: Store) -> None:
+    """Below 1 MiB each, and in the order of additions; the head stays small."""
+    memory = service(store, Meanings(dimensions=1024))
+    await add(memory, *(said(f"note {number}") for number in range(2500)))
+    snapshot = await service(store)._keeper._reader.read(KEY, vectors=True)
+    assert snapshot is not None
+    vectors = snapshot.head.vectors
+
+    assert 2500 == vectors.count
+    assert 3 <= len(vectors.parts) <= 4  # 2.6 MB
+    assert max(part.size for part in vectors.parts) <= 900 * 1024
+    assert sum(map(len, vectors.fresh)) <= 64 * 1024
+    layout = MemoryLayout(store.sessions.storage.layout)
+    head = layout.head(KEY)
+    paths = [layout.vectors(head, snapshot.head.epoch, part.number) for part in vectors.parts]
+    assert sorted(paths) == sorted(await parts_of(store))
+
+
+async def test_an_erased_user_has_no_vectors(store: Store, embedder: Meanings) -> None:
+    """And they count as a part of the memories."""
+    embedder.dimensions = 128
+    await add(service(store, embedder), *(said(f"secret {number}") for number in range(600)))
+    assert await parts_of(store)
+    told = [each async for each in store.erase_user(**USER)]
+
+    assert b"" == await stored_bytes(store)
+    receipt = told[-1]
+    assert isinstance(receipt, ErasureReceipt)
+    assert 600 == receipt.erased["memories"].count
+    assert 0 == (receipt.erased["others"].count if "others" in receipt.erased else 0)
