@@ -13,12 +13,15 @@ _PARTS: Final = (
     "adk",
     "artifacts",
     "ces",
+    "copy",
     "cost",
     "doctor",
     "emulators",
     "erase-user",
+    "export",
     "fsck",
     "gc",
+    "import",
     "inspect",
     "memory",
     "prune",
@@ -26,7 +29,10 @@ _PARTS: Final = (
     "template",
     "verify",
 )
-"""Commands, each in the module of its name, with underscores."""
+"""Commands, each in the module of its name, with underscores, or of :data:`_MOVING`."""
+
+_MOVING: Final = {"copy": "copy_", "export": "export", "import": "import_"}
+"""Commands of the module ``moving``, by their names."""
 
 
 class _Parts(click.Group):
@@ -39,9 +45,10 @@ class _Parts(click.Group):
         if cmd_name not in _PARTS:
             return super().get_command(ctx, cmd_name)
         with or_end_without_extra():
-            module = cmd_name.replace("-", "_")
+            name = _MOVING.get(cmd_name, cmd_name.replace("-", "_"))
+            module = "moving" if cmd_name in _MOVING else name
             part: Any = importlib.import_module(f"gcp_adk_store.cli.{module}")
-        found: click.Command = getattr(part, module)
+        found: click.Command = getattr(part, name)
         return found
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:

@@ -14,15 +14,15 @@ from gcp_adk_store.cli.options import IDS, deletion_options, given_id, json_opti
 from gcp_adk_store.cli.output import called, opened_file
 from gcp_adk_store.cli.place import OpenStore, at_store, command_line
 from gcp_adk_store.cli.screen import Result, cell, progress, waiting
-from gcp_adk_store.cli.session_export import export_session, read_header
 from gcp_adk_store.cli.session_turns import turn
 from gcp_adk_store.cli.terminal import in_one_line, moment
-from gcp_adk_store.errors import InvalidInputError
+from gcp_adk_store.errors import InvalidInputError, SessionMissingError
 
 if TYPE_CHECKING:
     from google.adk.sessions import Session
 
     from gcp_adk_store.model.usage import SessionUsage, TokenUsage
+    from gcp_adk_store.sessions.service import FirestoreSessionService
 
 _MOST_EVENTS: Final = 10_000
 """The limit of events that one command shows; an export has none."""
@@ -125,7 +125,7 @@ async def show_(at: OpenStore, /, *, limit: int, cursor: str | None, **key: Any)
 
     This includes the content of users and agents. Long texts are cut; JSON has them whole.
     """
-    header = await read_header(at.store.sessions, key)
+    header = await _read_header(at.store.sessions, key)
     found = [each async for each in at.store.sessions.iter_events(**key, cursor=cursor, limit=limit + 1)]
     events = [each.event for each in found[:limit]]
     next_cursor = found[limit - 1].cursor if len(found) > limit else None
@@ -189,10 +189,13 @@ async def export(at: OpenStore, /, *, out: Path, **key: Any) -> None:
     The first line has the session and its state, each further one an event, the last one their number. The
     file appears, or is replaced, when all of it is written.
     """
+    from gcp_adk_store.moving.session_files import export_jsonl, records_of  # noqa: PLC0415  # half of ADK
+
+    records = records_of(at.store.sessions, key["app_name"], key["user_id"], key["session_id"])
     with progress("exporting: events") as move_to:
         async with opened_file(out) as file:
-            count = await export_session(at.store.sessions, key, file, place=at.place, on_event=move_to)
-    click.echo(f"events: {count:,}, written to {called(out)}", err=True)
+            found = await export_jsonl(records, file, place=at.place, on_event=move_to)
+    click.echo(f"events: {found.events:,}, written to {called(out)}", err=True)
 
 
 @sessions.command("delete")
@@ -206,7 +209,7 @@ async def delete(at: OpenStore, /, *, dry_run: bool, **key: Any) -> Result:
 
     State of the user and of the app stays, and so do the session's artifacts.
     """
-    header = await read_header(at.store.sessions, key)
+    header = await _read_header(at.store.sessions, key)
     if not dry_run:
         with waiting("deleting"):
             await at.store.sessions.delete_session(**key)
@@ -223,6 +226,20 @@ async def delete(at: OpenStore, /, *, dry_run: bool, **key: Any) -> Result:
         delete_them = command_line("artifacts delete", only=IDS)
         lines.append(f"artifacts that stay: {len(artifacts)}; delete them: {delete_them} --all --dry-run")
     return Result({**at.place, **_described(header), "artifacts": artifacts, "outcome": outcome}, lines)
+
+
+async def _read_header(sessions: "FirestoreSessionService", key: dict[str, Any]) -> "Session":
+    """Return a session without its events.
+
+    Raises:
+        SessionMissingError: the session does not exist.
+    """
+    from google.adk.sessions.base_session_service import GetSessionConfig  # noqa: PLC0415  # half of ADK
+
+    found = await sessions.get_session(**key, config=GetSessionConfig(num_recent_events=0))
+    if found is None:
+        raise SessionMissingError(f"the session {key['session_id']!r} does not exist")
+    return found
 
 
 def label_of(given: str) -> tuple[str, str]:

@@ -216,7 +216,7 @@ class Layout:
                 },
                 must=Must.BE_ABSENT,
             ),
-            *self._shared_state(key, state),
+            *self.shared_state(key, state),
         ]
 
     def append(
@@ -264,7 +264,7 @@ class Layout:
                 increment={"tail_bytes": sum(len(text.encode()) for text in append.texts)},
                 must=marker.update_time,
             ),
-            *self._shared_state(key, append.delta),
+            *self.shared_state(key, append.delta),
         ]
 
     def seal(self, stored: StoredSession, segment: Segment, *, now: float) -> list[Write]:
@@ -335,7 +335,7 @@ class Layout:
         """Path of the note of an unfinished deletion or fork."""
         return f"{self.session(key)}/{self.deletions_collection}/{epoch}"
 
-    def _shared_state(self, key: SessionKey, delta: ScopedState) -> list[Write]:
+    def shared_state(self, key: SessionKey, delta: ScopedState) -> list[Write]:
         """Return one masked upsert per changed scope, which never conflicts with writers of other keys."""
         states = {self.app(key.app): encode_state(delta.app), self.user(key.owner): encode_state(delta.user)}
         return [

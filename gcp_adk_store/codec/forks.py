@@ -32,36 +32,41 @@ def fork_writes(
     parts_at: int | None,
 ) -> tuple[Write, list[Write]]:
     """Return the write of the session document of *fork*, which must be absent, and those of *segments*."""
+    paths = layout.segments(fork.key, fork.epoch, range(len(segments)))
+    parts = [
+        segment_write(path, segment, parts_at=parts_at) for path, segment in zip(paths, segments, strict=True)
+    ]
+    return made_header(layout, fork, summary=summary), parts
+
+
+def made_header(layout: Layout, made: StoredSession, *, summary: Summary) -> Write:
+    """Return the write of the document, which must be absent, of a session that begins with a history."""
     (header,) = layout.create(
-        fork.key,
-        epoch=fork.epoch,
-        time=fork.create_time or fork.last_update_time,
-        state=ScopedState(session=fork.state),
-        spilled=fork.spilled,
-        expiry=fork.expiry,
+        made.key,
+        epoch=made.epoch,
+        time=made.last_update_time if made.create_time is None else made.create_time,
+        state=ScopedState(session=made.state),
+        spilled=made.spilled,
+        expiry=made.expiry,
     )
     fields: dict[str, FieldValue] = {
         **{
             name: value for name, value in header.fields.items() if name not in ("initial", "initial_payload")
         },
-        **initial_fields(fork.initial),
-        "rev": fork.revision,
-        "last_update_time": fork.last_update_time,
-        "chain": fork.chain,
-        "chain_sealed": fork.chain_sealed,
-        "tail": list(fork.tail),
-        "tail_bytes": sum(len(text.encode()) for text in fork.tail),
-        "sealed": fork.sealed,
-        "sealed_max": fork.sealed_max,
+        **initial_fields(made.initial),
+        "rev": made.revision,
+        "last_update_time": made.last_update_time,
+        "chain": made.chain,
+        "chain_sealed": made.chain_sealed,
+        "tail": list(made.tail),
+        "tail_bytes": sum(len(text.encode()) for text in made.tail),
+        "sealed": made.sealed,
+        "sealed_max": made.sealed_max,
         **summary_fields(summary),
     }
-    if fork.origin is not None:
-        fields["origin"] = asdict(fork.origin)
-    paths = layout.segments(fork.key, fork.epoch, range(len(segments)))
-    parts = [
-        segment_write(path, segment, parts_at=parts_at) for path, segment in zip(paths, segments, strict=True)
-    ]
-    return replace(header, fields=fields), parts
+    if made.origin is not None:
+        fields["origin"] = asdict(made.origin)
+    return replace(header, fields=fields)
 
 
 def in_commits(parts: Sequence[Write]) -> Iterator[list[Write]]:

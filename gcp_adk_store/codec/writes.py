@@ -3,6 +3,7 @@
 import enum
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from gcp_adk_store.codec.values import FieldValue, Foreign
 
@@ -64,13 +65,13 @@ class Filter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """A part of a query's documents, ordered by one number field, then by their names."""
+    """A part of a query's documents, ordered by one field, then by their names."""
 
     field: str | None
     """``None`` orders by names alone."""
     descending: bool
     limit: int
-    after: tuple[float, str] | None
+    after: tuple[float | str | datetime, str] | None
     """Value and path of the last document of the page before; without a field the value has no meaning."""
     filters: Sequence[Filter] = ()
     """Conditions, all of which must hold; at most one array may be asked what it contains."""

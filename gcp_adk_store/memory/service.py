@@ -100,6 +100,11 @@ class FirestoreMemoryService(SearchMethods, ReindexMethods, OfOneProcess, Closin
             names_ids=settings.names_ids,
         )
 
+    @property
+    def storage(self) -> SessionStorage:
+        """Where it stores memories."""
+        return self._storage
+
     @operation
     async def add_session_to_memory(self, session: Session) -> None:
         """Remember the events of *session* that have text; it may be added after every turn.

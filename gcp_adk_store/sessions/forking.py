@@ -1,6 +1,5 @@
 """Fork sessions: make one with the history of another up to a point, which shares nothing with it."""
 
-import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -11,18 +10,11 @@ from google.adk.platform import time as platform_time
 from google.adk.platform import uuid as platform_uuid
 from google.adk.sessions import Session
 
-from gcp_adk_store.codec.documents import Deletion
-from gcp_adk_store.codec.forks import fork_writes, in_commits, note_removal, note_write
-from gcp_adk_store.codec.notes import read_deletions
+from gcp_adk_store.codec.forks import fork_writes, in_commits
 from gcp_adk_store.codec.spilling import spill_state
-from gcp_adk_store.codec.writes import Write, Written
 from gcp_adk_store.errors import (
-    OutcomeUnknownError,
     PayloadMissingError,
-    SessionExistsError,
     SessionMissingError,
-    StoreError,
-    UnavailableError,
 )
 from gcp_adk_store.model.artifact_points import ArtifactsAt
 from gcp_adk_store.model.expiry import Expiry
@@ -32,19 +24,16 @@ from gcp_adk_store.model.keys import SessionKey
 from gcp_adk_store.model.payloads import Payload, PayloadRef
 from gcp_adk_store.model.sessions import Origin, Segment, StoredSession
 from gcp_adk_store.model.summaries import Summary
-from gcp_adk_store.operations import telemetry
 from gcp_adk_store.operations.pauses import apart
 from gcp_adk_store.operations.rereads import Rereads
-from gcp_adk_store.ports.refusals import RefusedError, TargetExistsError, settling
 from gcp_adk_store.sessions.completion import Found, refs_in
 from gcp_adk_store.sessions.handle import made_session
 from gcp_adk_store.sessions.lifecycle import SessionLifecycle
+from gcp_adk_store.sessions.making import Making
 from gcp_adk_store.sessions.reader import NOT_FOUND, Past, SessionReader
 from gcp_adk_store.sessions.references import in_initial, in_texts
 from gcp_adk_store.sessions.storage import SessionStorage
 from gcp_adk_store.settings import SessionLimits
-
-logger = logging.getLogger(__name__)
 
 _LIGHT_EVENTS: Final = 1000
 """Events that are hashed in a millisecond."""
@@ -91,9 +80,7 @@ class _Fork:
 class SessionForks:
     """Forks the sessions below one prefix of a database.
 
-    A fork becomes visible with its session document. If one commit does not take all its segments, or
-    artifacts are copied, then a note below the fork's id comes first: the collector removes what it names
-    unless the fork is complete. Each commit of the fork requires the note as the one before left it.
+    :class:`~gcp_adk_store.sessions.making.Making` writes it: a fork is complete when it becomes visible.
     """
 
     def __init__(
@@ -269,101 +256,23 @@ class SessionForks:
         )
         *earlier, last = in_commits(parts)
         has_artifacts = artifacts is not None and await artifacts.choose(_artifacts_of(past))
-        if not earlier and not has_artifacts:
-            return await self._complete(stored, [header, *last], noted=None)
-        await self._require_free(stored.key)
-        note: Deletion | None = None
-        try:
-            for some in earlier or [[]]:
-                note = await self._advance(stored, note, some, artifacts=has_artifacts)
-            if has_artifacts and artifacts is not None:
-                await artifacts.copy(stored.epoch)
-            return await self._complete(stored, [header, *last], noted=note)
-        except (UnavailableError, OutcomeUnknownError):
-            raise  # removing its parts would fail, or remove those of a fork that is complete
-        except StoreError:
-            if note is not None:
-                await self._abandon(stored.key, note, artifacts)
-            raise
-
-    async def _require_free(self, key: SessionKey) -> None:
-        now = await self._reader.header(key)
-        if now is not None and not now.has_expired:
-            raise SessionExistsError("another session has this id")
-
-    async def _advance(
-        self, stored: StoredSession, note: Deletion | None, segments: Sequence[Write], *, artifacts: bool
-    ) -> Deletion:
-        """Write some segments, and the note that names them; return the note."""
-        documents, layout = self._storage.documents, self._storage.layout
-        sealed = len(segments) + (note.sealed if note else 0)
-        write = note_write(
-            layout,
+        copies = artifacts if has_artifacts else None
+        making = Making(
+            self._storage,
+            self._reader,
+            self._lifecycle,
             stored.key,
             stored.epoch,
-            sealed=sealed,
-            spilled=stored.spilled,
-            artifacts=artifacts,
-            before=note.update_time if note else None,
+            what="fork",
+            remove_copies=copies.remove if copies else None,
         )
-        now = Deletion(
-            epoch=stored.epoch, sealed=sealed, spilled=stored.spilled, making=True, artifacts=artifacts
-        )
-        try:
-            written = await documents.commit([write, *segments], repeatable_when_unanswered=True)
-        except RefusedError as refused:
-            with settling(refused, advice="fork again"):
-                (found,) = await documents.get([write.path])
-            for there in read_deletions([found] if found else []):
-                now = replace(now, update_time=there.update_time)
-                if there == now:
-                    return now  # only the answer to an earlier attempt was lost
-            raise _removed() from refused
-        return replace(now, update_time=written[0].update_time)
-
-    async def _complete(
-        self, stored: StoredSession, writes: Sequence[Write], *, noted: Deletion | None
-    ) -> str:
-        """Commit the session document with the last *writes*, and the removal of the note."""
-        documents, layout = self._storage.documents, self._storage.layout
-        removal = (
-            []
-            if noted is None
-            else [note_removal(layout, stored.key, stored.epoch, before=noted.update_time)]
-        )
-
-        async def commit() -> list[Written]:
-            try:
-                return await documents.commit([*writes, *removal], repeatable_when_unanswered=True)
-            except TargetExistsError:
-                raise
-            except RefusedError as refused:
-                with settling(refused):
-                    now = await self._reader.stored(stored.key)
-                if now is not None:
-                    exists = TargetExistsError("the session exists")
-                    exists.perhaps_own = refused.perhaps_own
-                    raise exists from refused
-                if refused.perhaps_own:
-                    raise OutcomeUnknownError("sent and not answered; read before repeating it") from refused
-                raise _removed() from refused
-
-        return await self._lifecycle.commit_new(
-            stored.key, commit, epoch=stored.epoch, revision=stored.revision
-        )
-
-    async def _abandon(self, key: SessionKey, note: Deletion, artifacts: ArtifactCopies | None) -> None:
-        try:
-            await self._lifecycle.abandon(key, note, artifacts.remove if artifacts else None)
-        except StoreError as exc:
-            # The note names the parts that are left, for the collector.
-            telemetry.warn(logger, "parts of a fork that failed are left", exc)
-
-
-def _removed() -> UnavailableError:
-    return UnavailableError(
-        "a collector removed this fork, which had not gone on for longer than an hour; fork again"
-    )
+        making.spilled = stored.spilled
+        async with making:
+            for some in earlier or ([[]] if copies else []):
+                await making.advance(some)
+            if copies:
+                await copies.copy(stored.epoch)
+            return await making.complete([header, *last], revision=stored.revision)
 
 
 def _artifacts_of(past: Past) -> ArtifactsAt | None:

@@ -229,8 +229,13 @@ class Payloads:
 
     def __init__(self, documents: Documents, objects: Objects | None, layout: Layout) -> None:
         self._objects = objects
+        self._layout = layout
         self._chunks = ChunkPayloads(documents, layout)
         self._in_bucket = None if objects is None else BucketPayloads(objects, layout.prefix)
+
+    def over(self, documents: Documents) -> "Payloads":
+        """Return the payloads of the same bucket, and of other *documents*."""
+        return Payloads(documents, self._objects, self._layout)
 
     @property
     def place(self) -> PayloadPlace:

@@ -210,6 +210,16 @@ class FirestoreSessionService(
         """Where it stores sessions, for the other services of one store."""
         return self._storage
 
+    @property
+    def limits(self) -> SessionLimits:
+        """Its limits."""
+        return self._limits
+
+    @property
+    def default_ttl_seconds(self) -> float | None:
+        """Seconds after the last append at which its new sessions end; ``None`` for never."""
+        return self._default_ttl_s
+
     @operation
     async def create_session(
         self,

@@ -58,6 +58,13 @@ RUN = {
         "gcp-adk-store sessions show --app support --user ada --session s1",
         "gcp-adk-store sessions usage --app support --user ada --session s1",
         "gcp-adk-store sessions export --app support --user ada --session s1 session.jsonl",
+        (
+            "gcp-adk-store copy sqlite:///sessions.db firestore+local://$PWD/moved --app support "
+            "--resume moved.ledger --verify"
+        ),
+        "gcp-adk-store export --app support support.jsonl",
+        "gcp-adk-store export --app support --format parquet support",
+        "gcp-adk-store import support.jsonl --remap-user ada=test-ada --on-conflict new-id",
         "gcp-adk-store sessions turn status --app support --user ada --session s1",
         "gcp-adk-store sessions turn abort --app support --user ada --session s1",
         "gcp-adk-store sessions turn repair --app support --user ada --session s1 --dry-run",
@@ -116,7 +123,7 @@ PYTHON = {
     "docs/fsck.md": 1,
     "docs/inspector.md": 1,
     "docs/memory.md": 4,
-    "docs/migrating.md": 1,
+    "docs/moving.md": 1,
     "docs/performance.md": 1,
     "docs/points.md": 4,
     "docs/tasks.md": 1,

@@ -10,7 +10,7 @@ import pytest
 from google.adk.agents import LlmAgent
 from google.adk.events import Event, EventActions
 from google.adk.runners import Runner
-from google.adk.sessions import InMemorySessionService
+from google.adk.sessions.sqlite_session_service import SqliteSessionService
 from google.auth.credentials import AnonymousCredentials
 from google.cloud.firestore import Client
 from google.genai import types
@@ -95,27 +95,29 @@ def test_the_example_of_an_own_test_passes(
     assert 0 == run.returncode
 
 
-async def test_the_copy_of_sessions_keeps_all_of_them(adk_store: Store) -> None:
-    """From ADK's in-memory service, with the code of docs/migrating.md; in whatever order they are copied."""
+async def test_the_copy_of_sessions_keeps_all_of_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """From ADK's SQLite service, with the code of docs/moving.md; it prints what was lost."""
+    monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {}
-    exec(blocks("docs/migrating.md", "python")[0], names)  # noqa: S102  # as above
-    source = InMemorySessionService()
-    user: dict[str, Any] = {"app_name": "a", "user_id": "u"}
-    for session_id, name in (("old", "Old"), ("new", "New")):
-        session = await source.create_session(**user, session_id=session_id, state={"mine": 0})
-        for number in range(3):
-            delta = {"mine": number, "user:name": name, f"user:{number}": None}
-            await source.append_event(session, Event(author="user", actions=EventActions(state_delta=delta)))
-    for session_id in ("new", "old", "none"):
-        await names["copy_session"](source, adk_store.sessions, **user, session_id=session_id)
-    for session_id in ("new", "old"):
-        original = await source.get_session(**user, session_id=session_id)
-        copied = await adk_store.sessions.get_session(**user, session_id=session_id)
+    exec(blocks("docs/moving.md", "python")[0], names)  # noqa: S102  # as above
+    source = SqliteSessionService(db_path="sessions.db")
+    who: dict[str, Any] = {"app_name": "support", "user_id": "u", "session_id": "s"}
+    session = await source.create_session(**who, state={"mine": 0})
+    for number in range(3):
+        delta = {"mine": number, "user:name": "Ada", f"user:{number}": None}
+        await source.append_event(session, Event(author="user", actions=EventActions(state_delta=delta)))
+    is_complete = await names["move"]("sqlite:///sessions.db", f"firestore+local://{tmp_path}/moved")
+    original = await source.get_session(**who)
+    async with Store.local(tmp_path / "moved") as store:
+        copied = await store.sessions.get_session(**who)
 
-        assert original is not None
-        assert copied is not None
-        assert original.state == copied.state
-        assert [(e.id, e.timestamp) for e in original.events] == [(e.id, e.timestamp) for e in copied.events]
+    assert is_complete
+    assert original is not None
+    assert copied is not None
+    assert (original.state, original.events) == (copied.state, copied.events)
+    assert "initial: of 1 sessions" in capsys.readouterr().out
 
 
 async def test_the_example_of_a_restore_undoes_a_turn(adk_store_local: Store) -> None:

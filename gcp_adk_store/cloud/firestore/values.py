@@ -188,7 +188,8 @@ def to_page(page: Page, *, root: str) -> dict[str, Any]:
         query["where"] = {"composite_filter": {"op": _AND, "filters": conditions}}
     if page.after is not None:
         value, path = page.after
-        at = [PbValue(double_value=value), PbValue(reference_value=f"{root}/{path}")]
+        found = PbValue(double_value=value) if isinstance(value, float) else to_value(value)
+        at = [found, PbValue(reference_value=f"{root}/{path}")]
         query["start_at"] = {"values": at[-len(fields) :], "before": False}
     return query
 

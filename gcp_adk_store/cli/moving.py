@@ -1,0 +1,226 @@
+"""The commands that copy sessions between stores, export them and import them."""
+
+import asyncio
+import contextlib
+import signal
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal
+
+import click
+
+from gcp_adk_store.cli.failures import CannotLookError
+from gcp_adk_store.cli.options import given_id, json_option
+from gcp_adk_store.cli.output import called, opened_file
+from gcp_adk_store.cli.place import OpenStore, at_store, told_with_remedy
+from gcp_adk_store.cli.screen import Result, finish, progress
+from gcp_adk_store.cli.terminal import in_one_line
+from gcp_adk_store.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from gcp_adk_store.moving import Report
+
+_COUNTS: Final = (
+    *("listed", "copied", "continued", "replaced", "removed", "unchanged", "verified"),
+    *("events", "artifact_versions", "memories"),
+)
+_TIME: Final = click.DateTime(["%Y-%m-%d", "%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M:%SZ"])
+
+
+@click.command("copy")
+@click.argument("source", metavar="FROM")
+@click.argument("target", metavar="TO")
+@given_id("--app", required=True, says="Name of the app.")
+@given_id("--user", says="Id of a user; by default all users of the app.")
+@click.option(
+    "--since", metavar="TIME", type=_TIME, help="Only sessions that were updated then or later; in UTC."
+)
+@click.option(
+    "--resume",
+    metavar="FILE",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Remember finished sessions in this file, and go on after a kill.",
+)
+@click.option(
+    "--artifacts", metavar="FROM TO", nargs=2, help="URIs of artifact services: copy artifacts, too."
+)
+@click.option("--memories", metavar="FROM TO", nargs=2, help="URIs of memory services: copy memories, too.")
+@click.option("--verify", is_flag=True, help="Read everything again in the target, and compare digests.")
+@click.option("--follow", is_flag=True, help="Go on until Ctrl-C, then copy once more and end.")
+@click.option(
+    "--interval",
+    "interval_s",
+    metavar="SECONDS",
+    type=click.FloatRange(min=0.1),
+    default=5.0,
+    show_default=True,
+    help="Between two passes of --follow.",
+)
+@click.option("--dry-run", is_flag=True, help="Only say what would be copied.")
+@json_option
+def copy_(
+    *, source: str, target: str, since: datetime | None, follow: bool, as_json: bool, **given: Any
+) -> None:
+    """Copy the sessions of an app from one store to another, with the state of app and users.
+
+    FROM and TO are URIs: those of ADK's servers, such as sqlite:///PATH or postgresql://..., firestore:// and
+    firestore+local:// for this store, adk-firestore:// for ADK's Firestore service, adk-java-firestore:// for
+    that of ADK for Java.
+
+    A session that is there already gets what it lacks, so the command can be run again after a kill. Ends
+    with 1 if a session differs, or could not be copied.
+    """
+    from gcp_adk_store.adk_server.services import register  # noqa: PLC0415  # half of ADK
+    from gcp_adk_store.moving import copy  # noqa: PLC0415
+
+    async def work() -> "Report":
+        with progress("copying: sessions") as move_to:
+            async with _until_told(asked=follow) as told:
+                return await copy(
+                    source,
+                    target,
+                    since=None if since is None else since.replace(tzinfo=UTC).timestamp(),
+                    follow=told,
+                    on_progress=lambda report: move_to(_done(report)),
+                    **given,
+                )
+
+    for each in ("artifacts", "memories"):
+        given[each] = given[each] or None
+    register()
+    with told_with_remedy():
+        report = asyncio.run(work())
+    finish(_result(report, would=given["dry_run"]), as_json=as_json)
+
+
+@click.command("export")
+@at_store()
+@given_id("--app", required=True, says="Name of the app.")
+@given_id("--user", says="Id of a user; by default all users of the app.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["jsonl", "parquet"]),
+    default="jsonl",
+    show_default=True,
+    help="Lines of JSON, or two Parquet files in the folder OUT.",
+)
+@click.argument("out", metavar="OUT", type=click.Path(path_type=Path, allow_dash=True))
+async def export(
+    at: OpenStore, /, *, app_name: str, user_id: str | None, form: Literal["jsonl", "parquet"], out: Path
+) -> None:
+    """Write all sessions of an app, or of one user, as they are at one moment.
+
+    The file OUT, or standard output for "-", appears when all of it is written.
+    """
+    from gcp_adk_store.moving import export_jsonl, export_parquet, records_of  # noqa: PLC0415  # half of ADK
+
+    records = records_of(at.store.sessions, app_name, user_id)
+    with progress("exporting: events") as move_to:
+        if form == "parquet":
+            try:
+                found = await export_parquet(records, out, on_event=move_to)
+            except OSError as exc:
+                raise CannotLookError(f"{called(out)} cannot be written: {exc.strerror}") from exc
+        else:
+            async with opened_file(out) as file:
+                found = await export_jsonl(records, file, place=at.place, on_event=move_to)
+    click.echo(f"sessions: {found.sessions:,}, events: {found.events:,}, written to {called(out)}", err=True)
+
+
+@click.command("import")
+@at_store()
+@click.argument("file", metavar="FILE", type=click.File("rb"))
+@click.option("--remap-user", metavar="OLD=NEW", multiple=True, help="Give a user another id; repeatable.")
+@click.option(
+    "--on-conflict",
+    type=click.Choice(["skip", "overwrite", "new-id"]),
+    default="skip",
+    show_default=True,
+    help="What happens to a session whose id is taken.",
+)
+@json_option
+async def import_(
+    at: OpenStore,
+    /,
+    *,
+    file: BinaryIO,
+    remap_user: tuple[str, ...],
+    on_conflict: Literal["skip", "overwrite", "new-id"],
+) -> Result:
+    """Make the sessions that export or sessions export wrote as lines of JSON to FILE, or "-".
+
+    Ends with 2 at a damaged line; the sessions before it are made.
+    """
+    from gcp_adk_store.moving import import_jsonl  # noqa: PLC0415  # half of ADK
+
+    users = dict(map(_renamed, remap_user))
+    with progress("importing: sessions") as move_to:
+        report = await import_jsonl(
+            file,
+            at.store.sessions,
+            users=users,
+            on_conflict=on_conflict,
+            on_progress=lambda report: move_to(report.listed),
+        )
+    result = _result(report, would=False)
+    return Result({**at.place, **result.data}, [at.where, *result.lines], result.status)
+
+
+def _result(report: "Report", *, would: bool) -> Result:
+    counts = [
+        f"{name.replace('_', ' ')}: {getattr(report, name):,}" for name in _COUNTS if getattr(report, name)
+    ]
+    lines = [("would do: " if would else "") + (", ".join(counts) or "no sessions")]
+    lines += [in_one_line(str(note)) for note in report.notes]
+    if report.notes_left_out:
+        lines.append(f"notes left out: {report.notes_left_out:,}")
+    return Result(report.to_json(), lines, 0 if report.is_complete else 1)
+
+
+def _done(report: "Report") -> int:
+    return report.copied + report.continued + report.replaced + report.unchanged
+
+
+def _renamed(given: str) -> tuple[str, str]:
+    """Return the old and the new id.
+
+    Raises:
+        InvalidInputError: it has no "=".
+    """
+    old, equals, new = given.partition("=")
+    if not equals:
+        raise InvalidInputError(f"--remap-user {in_one_line(given[:80])} has no new id: pass OLD=NEW")
+    return old, new
+
+
+@asynccontextmanager
+async def _until_told(*, asked: bool) -> AsyncIterator[asyncio.Event | None]:
+    """Return what Ctrl-C or SIGTERM sets within the block, if that is *asked*; a second one ends it."""
+    if not asked:
+        yield None
+        return
+    told = asyncio.Event()
+    with _handled(told.set):
+        yield told
+
+
+@contextlib.contextmanager
+def _handled(tell: Callable[[], None]) -> Iterator[None]:
+    loop = asyncio.get_running_loop()
+    signals = (signal.SIGINT, signal.SIGTERM)
+
+    def first() -> None:
+        for each in signals:
+            loop.remove_signal_handler(each)
+        tell()
+
+    for each in signals:
+        loop.add_signal_handler(each, first)
+    try:
+        yield
+    finally:
+        for each in signals:
+            loop.remove_signal_handler(each)

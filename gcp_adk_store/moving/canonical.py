@@ -1,0 +1,94 @@
+"""Spell events and state in one way, whichever store they come from, and digest them."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+from google.adk.events import Event
+from pydantic_core import PydanticSerializationError
+
+from gcp_adk_store.codec.event_payloads import with_halves
+from gcp_adk_store.codec.events import bounds_of
+from gcp_adk_store.model.halves import map_texts, spell_halves
+from gcp_adk_store.model.state import persistent
+from gcp_adk_store.model.weights import is_light
+from gcp_adk_store.settings import SessionLimits
+
+_BOUNDS: Final = bounds_of(SessionLimits())
+
+
+def canonical_event(event: Event) -> bytes:
+    """Return *event* as JSON in ASCII with sorted keys and without spaces; ``None`` is left out.
+
+    The state delta is what stores keep of it: JSON values, without ``temp:`` keys. Two events have the same
+    spelling if and only if ADK reads them as equal.
+
+    Raises:
+        InvalidInputError: the event holds more values than a store accepts, or contains itself.
+    """
+    delta, _ = kept_state(event.actions.state_delta)
+    actions = event.actions.model_copy(update={"state_delta": delta})
+    return _spell(plain_event(event.model_copy(update={"actions": actions})))
+
+
+def plain_event(event: Event) -> dict[str, Any]:
+    """Return *event* as JSON values, which ``codec.events.decode_event`` reads as text.
+
+    Halves of surrogate pairs are spelled as in storage, and a key says so.
+    """
+    try:
+        found = json.loads(event.model_dump_json(exclude_none=True))
+    except (PydanticSerializationError, UnicodeError):
+        spelled = map_texts(event, spell_halves).model_dump_json(exclude_none=True)
+        found = json.loads(with_halves(spelled))
+    return dict(found)
+
+
+def canonical_state(state: Mapping[str, Any]) -> bytes:
+    """Return *state*, which holds JSON values, as JSON in ASCII with sorted keys and without spaces."""
+    return _spell(dict(state))
+
+
+def kept_state(state: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """Return what stores keep of *state*, as JSON values, and the keys of which the type is lost."""
+    kept, _ = persistent(state, bounds=_BOUNDS, light=is_light(state))
+    return kept, [key for key, value in kept.items() if not _is_same(value, state[key])]
+
+
+class Digest:
+    """The SHA-256 of a session: its events in order, each by its own SHA-256, and its state."""
+
+    def __init__(self) -> None:
+        self.events = 0
+        """The number of events so far."""
+        self._hash = hashlib.sha256()
+
+    def add(self, spelled: bytes) -> None:
+        """Go on with one event, *spelled* canonically."""
+        self.events += 1
+        self._hash.update(hashlib.sha256(spelled).digest())
+
+    def of_events(self) -> str:
+        """Return the digest of the events so far as hex digits."""
+        return self._hash.hexdigest()
+
+    def with_state(self, state: Mapping[str, Any]) -> str:
+        """Return the digest of the events so far and of *state*, as hex digits."""
+        whole = self._hash.copy()
+        whole.update(b"state" + canonical_state(state))
+        return whole.hexdigest()
+
+
+def _spell(value: Any) -> bytes:
+    return json.dumps(value, sort_keys=True, separators=(",", ":")).encode()
+
+
+def _is_same(kept: Any, given: Any) -> bool:
+    if type(kept) is not type(given):
+        return False
+    if isinstance(kept, dict):
+        return kept.keys() == given.keys() and all(_is_same(kept[key], given[key]) for key in kept)
+    if isinstance(kept, list):
+        return len(kept) == len(given) and all(map(_is_same, kept, given))
+    return bool(kept == given)

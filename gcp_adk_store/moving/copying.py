@@ -1,0 +1,238 @@
+"""Copy the sessions of an app from one store to another: resumable, verified, and while the app runs."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from google.adk.sessions import BaseSessionService
+
+from gcp_adk_store.errors import InvalidInputError
+from gcp_adk_store.model.keys import SessionKey
+from gcp_adk_store.model.state import ScopedState
+from gcp_adk_store.moving.artifacts import ArtifactCopies, ArtifactPlace, open_artifacts
+from gcp_adk_store.moving.ledger import Ledger
+from gcp_adk_store.moving.memories import MemoryCopies, MemoryPlace, open_memories
+from gcp_adk_store.moving.places import open_source, open_target, source_name
+from gcp_adk_store.moving.records import Listed, Source, Target
+from gcp_adk_store.moving.report import Report
+from gcp_adk_store.moving.sessions import Did, Outcome, SessionCopies
+from gcp_adk_store.operations.fan_out import fan_out
+
+OnProgress = Callable[[Report], object]
+
+
+async def copy(
+    source: str | BaseSessionService | Source,
+    target: str | BaseSessionService | Target,
+    *,
+    app_name: str,
+    user_id: str | None = None,
+    since: float | None = None,
+    resume: str | os.PathLike[str] | None = None,
+    verify: bool = False,
+    dry_run: bool = False,
+    artifacts: tuple[ArtifactPlace, ArtifactPlace] | None = None,
+    memories: tuple[MemoryPlace, MemoryPlace] | None = None,
+    follow: asyncio.Event | None = None,
+    interval_s: float = 5.0,
+    on_progress: OnProgress | None = None,
+) -> Report:
+    """Copy the sessions of an app, with the state of the app and of its users.
+
+    The unit is the session. One that the target has is compared event by event, and gets what it lacks; one
+    that has other events there is a conflict, and stays as it is. So a copy that was killed goes on when it
+    is called again, nothing is copied twice, and nothing is missed. In this library's stores a session
+    becomes visible as a whole; in other services a killed call may leave one with its first events.
+
+    After the sessions of a user, the keys of the state of user and app get the values of the source.
+
+    Args:
+        source: A service, or a URI: one of ADK's servers, such as ``sqlite:///sessions.db``, ``firestore://``
+            or ``firestore+local://`` for this library, ``adk-firestore://PROJECT/DATABASE`` for ADK's
+            Firestore layout, or ``adk-java-firestore://PROJECT/DATABASE`` for that of ADK for Java.
+        target: The same; ADK for Java's layout is for reading alone.
+        app_name: The app, in both.
+        user_id: The user; by default all of the app.
+        since: Unix time in seconds: only sessions that were updated at that time or later.
+        resume: A file that remembers finished sessions; it is made if it is missing. Those that have not
+            changed since are not read again, unless *verify* is given.
+        verify: Read each session in the target again, and compare digests of its events and its state.
+        dry_run: Read and compare, and write nothing.
+        artifacts: Services, or their URIs, to copy the artifacts of the sessions and users, too.
+        memories: Services, or their URIs, to copy memories, too.
+        follow: Go on copying what changes until this is set, and then once more. Sessions that the source
+            deletes meanwhile are deleted in the target, if nobody else wrote to them.
+        interval_s: Seconds between two passes.
+        on_progress: Called with the report so far after each group of sessions.
+
+    Returns:
+        What was done, and a line for each thing that could not be carried exactly.
+
+    Raises:
+        InvalidInputError: a URI or an argument is invalid, or *resume* is of another copy.
+        UnavailableError, OutcomeUnknownError, AccessDeniedError, NotProvisionedError: a store failed; what is
+            finished is kept, and another call goes on.
+    """
+    if source is target or (isinstance(source, str) and source_name(source) == source_name(target)):
+        raise InvalidInputError("source and target are the same; name another target")
+    what = f"{source_name(source)} -> {source_name(target)}, app {app_name!r}, user {user_id!r}"
+    opened = open_source(source)
+    try:
+        into = open_target(target)
+        try:
+            ledger = Ledger.open(resume, copy=what)
+            copies = SessionCopies(source=opened, target=into, verify=verify, dry_run=dry_run)
+            copying = _Copying(copies, ledger, app_name, user_id, since, on_progress)
+            if artifacts is not None:
+                copying.artifacts = open_artifacts(*artifacts, verify=verify, dry_run=dry_run)
+            if memories is not None:
+                copying.memories = open_memories(*memories, dry_run=dry_run)
+            try:
+                await copying.run(follow, interval_s)
+            finally:
+                ledger.close()
+            return copying.report
+        finally:
+            await into.close()
+    finally:
+        await opened.close()
+
+
+@dataclass(slots=True)
+class _Copying:
+    copies: SessionCopies
+    ledger: Ledger
+    app: str
+    user: str | None
+    since: float | None
+    on_progress: OnProgress | None
+    report: Report = field(default_factory=Report)
+    artifacts: ArtifactCopies | None = None
+    memories: MemoryCopies | None = None
+    owner: SessionKey | None = None
+    """A session of the user whose sessions are being copied."""
+    without_initial: int = 0
+    without_times: int = 0
+
+    async def run(self, follow: asyncio.Event | None, interval_s: float) -> None:
+        """Copy once, or again and again until *follow* is set and then once more."""
+        is_last = follow is None
+        while True:
+            self.report.passes += 1
+            self.report.listed = 0
+            await self._pass_over()
+            if is_last or follow is None:
+                break
+            is_last = follow.is_set()
+            if not is_last:
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(follow.wait(), interval_s)
+                is_last = follow.is_set()
+        self._sum_up()
+
+    async def _pass_over(self) -> None:
+        width = min(self.copies.source.traits.at_once, self.copies.target.traits.at_once)
+        some: list[Listed] = []
+        async for listed in self._listed():
+            some.append(listed)
+            if len(some) == width:
+                await self._group(some)
+                some = []
+        if some:
+            await self._group(some)
+        await self._finish_user()
+        if self.report.passes > 1 and not self.copies.dry_run:
+            await self._remove_deleted()
+
+    async def _listed(self) -> AsyncIterator[Listed]:
+        """Yield the sessions that may have changed."""
+        number = self.report.passes
+        async for listed in self.copies.source.sessions(self.app, self.user):
+            self.report.listed += 1
+            if self.since is not None and listed.last_update_time < self.since:
+                continue
+            known = self.ledger.entry(listed.user_id, listed.session_id)
+            is_known = known is not None and known.stamp == listed.stamp
+            if is_known and (not self.copies.verify or number > 1) and self.ledger.has_shared(listed.user_id):
+                self.ledger.still_listed(listed.user_id, listed.session_id, listed=number)
+                continue
+            yield listed
+
+    async def _group(self, some: list[Listed]) -> None:
+        for listed in some:
+            if not self.copies.dry_run:
+                self.ledger.begin_user(listed.user_id)
+        outcomes = await fan_out(
+            self.copies.copy(self.app, listed, self.ledger.entry(listed.user_id, listed.session_id))
+            for listed in some
+        )
+        for listed, outcome in zip(some, outcomes, strict=True):
+            self._count(listed, outcome)
+            if outcome.key is None or outcome.did is Did.NOTHING:
+                continue
+            if self.owner is not None and self.owner.user != outcome.key.user:
+                await self._finish_user()
+            self.owner = outcome.key
+            if self.artifacts is not None:
+                await self.artifacts.of_session(outcome.key, self.report)
+        if self.on_progress is not None:
+            self.on_progress(self.report)
+
+    def _count(self, listed: Listed, outcome: Outcome) -> None:
+        report = self.report
+        if outcome.did is not Did.NOTHING:
+            setattr(report, outcome.did.value, getattr(report, outcome.did.value) + 1)
+        report.events += outcome.events
+        report.verified += outcome.verified
+        self.without_initial += outcome.lacks_initial
+        self.without_times += outcome.lacks_times
+        for kind, says in outcome.notes:
+            report.add(kind, says, user=listed.user_id, session=listed.session_id)
+        if outcome.entry is not None:
+            self.ledger.finish(listed.user_id, listed.session_id, outcome.entry, listed=self.report.passes)
+
+    async def _finish_user(self) -> None:
+        """Give the state of the last user, and of the app, the values of the source."""
+        key, self.owner = self.owner, None
+        if key is None:
+            return
+        if self.artifacts is not None:
+            await self.artifacts.of_user(key, self.report)
+        if self.memories is not None:
+            await self.memories.of_user(key.owner, self.report)
+        if self.copies.dry_run:
+            return
+        shared = await self.copies.source.shared(key)
+        await self.copies.target.put_shared(key.owner, shared)
+        if self.copies.verify:
+            await self._verify_shared(key, shared)
+        self.ledger.finish_user(key.user)
+
+    async def _verify_shared(self, key: SessionKey, shared: ScopedState) -> None:
+        there = await self.copies.target.shared(key)
+        for scope, mine, theirs in (("app", shared.app, there.app), ("user", shared.user, there.user)):
+            wrong = [name for name in mine if name not in theirs or mine[name] != theirs[name]]
+            if wrong:
+                says = f"{len(wrong)} keys of the state of the {scope}, such as {wrong[0][:40]!r}"
+                self.report.add("differs", says, user=key.user)
+
+    async def _remove_deleted(self) -> None:
+        for user, session, known in self.ledger.unlisted(listed=self.report.passes):
+            key = SessionKey(app=self.app, user=user, session=session)
+            if await self.copies.remove(key, known):
+                self.report.removed += 1
+                self.ledger.forget(user, session)
+
+    def _sum_up(self) -> None:
+        for line in self.copies.source.traits.losses:
+            self.report.add("lost", f"{self.copies.source.traits.kind}: {line}")
+        for line in self.copies.target.traits.losses:
+            self.report.add("lost", f"{self.copies.target.traits.kind}: {line}")
+        if self.without_initial:
+            says = f"of {self.without_initial} sessions the source does not tell the state at the creation"
+            self.report.add("initial", f"{says}: keys begin with their first change by an event")
+        if self.without_times:
+            says = f"of {self.without_times} sessions the time of creation is lost"
+            self.report.add("times", says)

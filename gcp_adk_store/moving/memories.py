@@ -1,0 +1,162 @@
+"""Copy the memories of users, from services that can list them."""
+
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from typing import Any, Final, Protocol
+
+from google.adk.events import Event
+from google.adk.memory import BaseMemoryService
+from google.adk.memory.memory_entry import MemoryEntry
+from google.genai import types
+from pydantic import ValidationError
+
+from gcp_adk_store.codec.writes import Filter, Operator, Page
+from gcp_adk_store.errors import InvalidInputError, StoredDataError
+from gcp_adk_store.model.keys import UserKey
+from gcp_adk_store.moving.report import Report
+from gcp_adk_store.ports.documents import Documents
+from gcp_adk_store.sessions.storage import SessionStorage
+
+MemoryPlace = str | BaseMemoryService
+
+_PER_CALL: Final = 100
+"""Memories that are added in one call."""
+
+
+class MemorySource(Protocol):
+    """A service that lists memories."""
+
+    def memories(self, owner: UserKey) -> AsyncIterator[MemoryEntry]:
+        """Yield the memories of a user; each has an id that is the same next time."""
+        ...
+
+
+class MemoryCopies:
+    """Copies memories of users. Each keeps its id, so that a service that knows it does not add it again."""
+
+    def __init__(self, source: MemorySource, target: BaseMemoryService, *, dry_run: bool) -> None:
+        self._source = source
+        self._target = target
+        self._dry_run = dry_run
+
+    async def of_user(self, owner: UserKey, report: Report) -> None:
+        """Copy the memories of a user."""
+        some: list[MemoryEntry] = []
+        async for entry in self._source.memories(owner):
+            some.append(entry)
+            if len(some) == _PER_CALL:
+                await self._add(owner, some, report)
+                some = []
+        await self._add(owner, some, report)
+
+    async def _add(self, owner: UserKey, some: list[MemoryEntry], report: Report) -> None:
+        report.memories += len(some)
+        if self._dry_run or not some:
+            return
+        ids: dict[str, Any] = {"app_name": owner.app, "user_id": owner.user}
+        try:
+            await self._target.add_memory(**ids, memories=some)
+        except NotImplementedError:
+            events = [_event(entry) for entry in some]
+            await self._target.add_events_to_memory(**ids, events=events)
+
+
+class OwnMemories:
+    """The memories of this library's store."""
+
+    def __init__(self, storage: SessionStorage) -> None:
+        self._storage = storage
+
+    async def memories(self, owner: UserKey) -> AsyncIterator[MemoryEntry]:
+        """As the port; all texts of one user are in memory."""
+        from gcp_adk_store.memory.listing import iter_entries  # noqa: PLC0415  # of an extra
+
+        async for entry in iter_entries(self._storage, owner):
+            yield entry
+
+
+class AdkFirestoreMemories:
+    """The memories of ADK's Firestore service, a collection ``memories`` for all apps."""
+
+    def __init__(self, documents: Documents) -> None:
+        self._documents = documents
+
+    async def memories(self, owner: UserKey) -> AsyncIterator[MemoryEntry]:
+        """As the port; 1 query for 100."""
+        filters = (
+            Filter(field="appName", operator=Operator.EQUAL, value=owner.app),
+            Filter(field="userId", operator=Operator.EQUAL, value=owner.user),
+        )
+        after: tuple[float, str] | None = None
+        while True:
+            page = Page(field=None, descending=False, limit=_PER_CALL, after=after, filters=filters)
+            found = await self._documents.query("", "memories", page=page)
+            for document in found:
+                fields: Any = document.fields
+                try:
+                    content = types.Content.model_validate(fields.get("content"))
+                except ValidationError:
+                    # From None: pydantic's error quotes the content.
+                    raise StoredDataError(f"{document.path} has no content that ADK reads") from None
+                session, time = fields.get("sessionId"), fields.get("timestamp")
+                yield MemoryEntry(
+                    id=document.path.rpartition("/")[2],
+                    content=content,
+                    author=fields.get("author"),
+                    timestamp=datetime.fromtimestamp(time or 0.0, UTC).isoformat(),
+                    custom_metadata={"sessionId": session} if session else {},
+                )
+            if len(found) < _PER_CALL:
+                return
+            after = (0.0, found[-1].path)
+
+
+def _event(entry: MemoryEntry) -> Event:
+    made = Event(author=entry.author or "user", content=entry.content)
+    if entry.id:
+        made.id = entry.id
+    if entry.timestamp:
+        made.timestamp = datetime.fromisoformat(entry.timestamp).timestamp()
+    return made
+
+
+def open_memories(source: MemoryPlace, target: MemoryPlace, *, dry_run: bool) -> MemoryCopies:
+    """Return what copies between two services, or their URIs.
+
+    Raises:
+        InvalidInputError: a URI is malformed, or the source cannot list memories.
+    """
+    return MemoryCopies(_source(source), _service(target), dry_run=dry_run)
+
+
+def _source(given: MemoryPlace) -> MemorySource:
+    if isinstance(given, str) and given.lower().startswith("adk-firestore:"):
+        from gcp_adk_store.moving.places import firestore_documents  # noqa: PLC0415  # with Google's clients
+
+        return AdkFirestoreMemories(firestore_documents(given))
+    service = _service(given)
+    storage = getattr(service, "storage", None)
+    if isinstance(storage, SessionStorage):
+        return OwnMemories(storage)
+    raise InvalidInputError(
+        f"{type(service).__name__} cannot list memories; sources are firestore://, firestore+local:// and "
+        "adk-firestore://, or add the sessions to the target's memory again"
+    )
+
+
+def _service(given: MemoryPlace) -> BaseMemoryService:
+    if isinstance(given, BaseMemoryService):
+        return given
+    from google.adk.cli.service_registry import get_service_registry  # noqa: PLC0415  # half of ADK's command
+
+    if given.partition(":")[0].lower() in ("firestore", "firestore+local"):
+        from gcp_adk_store.adk_server.services import memory_service  # noqa: PLC0415  # with Google's clients
+
+        return memory_service(given)
+    try:
+        service = get_service_registry().create_memory_service(given)
+    except (ValueError, ImportError):
+        service = None
+    if service is None:
+        raise InvalidInputError("a memory service is named by a URI such as firestore:// or memory://")
+    return service

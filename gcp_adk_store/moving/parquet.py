@@ -1,0 +1,202 @@
+"""Write sessions as two Parquet files, ``sessions.parquet`` and ``events.parquet``; needs the extra."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from google.adk.events import Event
+
+from gcp_adk_store.errors import InvalidInputError
+from gcp_adk_store.imports import how_to_install
+from gcp_adk_store.moving.canonical import Digest, canonical_event, canonical_state
+from gcp_adk_store.moving.records import Record
+from gcp_adk_store.moving.session_files import Exported
+
+SESSIONS: Final = "sessions.parquet"
+EVENTS: Final = "events.parquet"
+
+_ROWS: Final = 1000
+_BYTES: Final = 16 * 1024 * 1024
+"""A group of rows ends after so many rows or bytes of events, and is written."""
+
+_TIME: Final = "timestamp"
+_TEXT: Final = "string"
+_TEXTS: Final = "texts"
+_NUMBER: Final = "int64"
+
+SESSION_COLUMNS: Final = {
+    "app_name": _TEXT,
+    "user_id": _TEXT,
+    "session_id": _TEXT,
+    "title": _TEXT,
+    "labels": _TEXT,
+    "create_time": _TIME,
+    "last_update_time": _TIME,
+    "events": _NUMBER,
+    "digest": _TEXT,
+    "state": _TEXT,
+}
+"""Columns of sessions; ``labels`` and ``state`` are JSON."""
+
+EVENT_COLUMNS: Final = {
+    "app_name": _TEXT,
+    "user_id": _TEXT,
+    "session_id": _TEXT,
+    "position": _NUMBER,
+    "event_id": _TEXT,
+    "invocation_id": _TEXT,
+    "author": _TEXT,
+    "branch": _TEXT,
+    "timestamp": _TIME,
+    "text": _TEXT,
+    "function_calls": _TEXTS,
+    "function_responses": _TEXTS,
+    "model_version": _TEXT,
+    "input_tokens": _NUMBER,
+    "output_tokens": _NUMBER,
+    "total_tokens": _NUMBER,
+    "error_code": _TEXT,
+    "state_delta": _TEXT,
+    "event": _TEXT,
+}
+"""Columns of events; ``state_delta`` and ``event`` are JSON, the latter the whole event."""
+
+
+async def export_parquet(
+    records: AsyncIterator[Record], folder: Path, *, on_event: Callable[[int], object]
+) -> Exported:
+    """Write *records* to two files in *folder*, which appear when both are whole.
+
+    Raises:
+        InvalidInputError: the extra ``parquet`` is not installed.
+        OSError: the files cannot be written.
+    """
+    await asyncio.to_thread(folder.mkdir, parents=True, exist_ok=True)
+    sessions = _Table(folder / SESSIONS, SESSION_COLUMNS)
+    events = _Table(folder / EVENTS, EVENT_COLUMNS)
+    with sessions.opened(), events.opened():
+        async for record in records:
+            digest = Digest()
+            async for event in record.events:
+                spelled = canonical_event(event)
+                events.add(_event_row(record, digest.events, event, spelled.decode()), size=len(spelled))
+                digest.add(spelled)
+                on_event(events.rows)
+            sessions.add(_session_row(record, digest), size=len(str(record.header.state)))
+    for table in (events, sessions):
+        table.publish()
+    return Exported(sessions.rows, events.rows)
+
+
+class _Table:
+    """One file, written a group of rows at a time."""
+
+    def __init__(self, path: Path, columns: dict[str, str]) -> None:
+        try:
+            import pyarrow as pa  # noqa: PLC0415  # of an extra
+            from pyarrow import parquet  # noqa: PLC0415
+        except ModuleNotFoundError as exc:
+            says = f"Parquet needs pyarrow; install the extra: {how_to_install('parquet')}"
+            raise InvalidInputError(says) from exc
+        kinds = {
+            _TEXT: pa.string(),
+            _TEXTS: pa.list_(pa.string()),
+            _NUMBER: pa.int64(),
+            _TIME: pa.timestamp("us", tz="UTC"),
+        }
+        self._path = path
+        self._unfinished = path.with_name(f".{path.name}.part")
+        self._schema = pa.schema([(name, kinds[kind]) for name, kind in columns.items()])
+        self._to_table = pa.Table.from_pylist
+        self._open = parquet.ParquetWriter
+        self._writer: Any = None
+        self._unwritten: list[dict[str, Any]] = []
+        self._bytes = 0
+        self.rows = 0
+
+    @contextmanager
+    def opened(self) -> Iterator[None]:
+        """Write within a block; a block that fails leaves no file."""
+        self._writer = self._open(self._unfinished, self._schema, compression="zstd")
+        try:
+            yield
+            self._flush()
+            self._writer.close()
+        except BaseException:
+            self._writer.close()
+            self._unfinished.unlink(missing_ok=True)
+            raise
+
+    def add(self, row: dict[str, Any], *, size: int) -> None:
+        self._unwritten.append(row)
+        self._bytes += size
+        self.rows += 1
+        if len(self._unwritten) >= _ROWS or self._bytes >= _BYTES:
+            self._flush()
+
+    def publish(self) -> None:
+        self._unfinished.replace(self._path)
+
+    def _flush(self) -> None:
+        if self._unwritten:
+            self._writer.write_table(self._to_table(self._unwritten, schema=self._schema))
+        self._unwritten, self._bytes = [], 0
+
+
+def _session_row(record: Record, digest: Digest) -> dict[str, Any]:
+    header = record.header
+    return {
+        **_ids(record),
+        "title": header.title,
+        "labels": json.dumps(dict(header.labels), sort_keys=True),
+        "create_time": None if header.create_time is None else _time(header.create_time),
+        "last_update_time": _time(header.last_update_time),
+        "events": digest.events,
+        "digest": digest.of_events(),
+        "state": canonical_state(header.state).decode(),
+    }
+
+
+def _event_row(record: Record, position: int, event: Event, spelled: str) -> dict[str, Any]:
+    parts = (event.content and event.content.parts) or []
+    usage = event.usage_metadata
+    delta = json.loads(spelled).get("actions", {}).get("state_delta", {})
+    return {
+        **_ids(record),
+        "position": position,
+        "event_id": _text(event.id),
+        "invocation_id": _text(event.invocation_id),
+        "author": _text(event.author),
+        "branch": _text(event.branch),
+        "timestamp": _time(event.timestamp),
+        "text": _text("".join(part.text for part in parts if part.text and not part.thought)),
+        "function_calls": [_text(part.function_call.name) for part in parts if part.function_call],
+        "function_responses": [
+            _text(part.function_response.name) for part in parts if part.function_response
+        ],
+        "model_version": _text(event.model_version),
+        "input_tokens": usage.prompt_token_count if usage else None,
+        "output_tokens": usage.candidates_token_count if usage else None,
+        "total_tokens": usage.total_token_count if usage else None,
+        "error_code": _text(event.error_code),
+        "state_delta": canonical_state(delta).decode(),
+        "event": spelled,
+    }
+
+
+def _ids(record: Record) -> dict[str, Any]:
+    key = record.header.key
+    return {"app_name": key.app, "user_id": key.user, "session_id": key.session}
+
+
+def _text(text: str | None) -> str | None:
+    """Return *text* with U+FFFD for halves of surrogate pairs, which Parquet cannot hold."""
+    return None if text is None else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _time(seconds: float) -> datetime:
+    return datetime.fromtimestamp(seconds, UTC)

@@ -1,0 +1,130 @@
+"""Open stores by their URIs, as ADK's servers name them, or by a service."""
+
+from typing import Any, Final
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from google.adk.sessions import BaseSessionService
+
+from gcp_adk_store.errors import InvalidInputError
+from gcp_adk_store.moving.adk_services import AdkService
+from gcp_adk_store.moving.own import OwnStore
+from gcp_adk_store.moving.records import Source, Target
+from gcp_adk_store.ports.documents import Documents
+from gcp_adk_store.sessions.service import FirestoreSessionService
+from gcp_adk_store.settings import SessionLimits
+
+ADK_FIRESTORE: Final = "adk-firestore"
+"""Scheme of ADK's Firestore layout; ``firestore`` is that of this library."""
+
+ADK_JAVA: Final = "adk-java-firestore"
+"""Scheme of the Firestore layout of ADK for Java."""
+
+
+def open_source(given: str | BaseSessionService | Source) -> Source:
+    """Return the store to read from.
+
+    Raises:
+        InvalidInputError: the URI is malformed, or ADK cannot open it.
+    """
+    if isinstance(given, str) and _scheme(given) == ADK_JAVA:
+        from gcp_adk_store.moving.adk_java import AdkJava  # noqa: PLC0415  # with Google's clients
+
+        return AdkJava.connect(**_firestore_place(given))
+    if isinstance(given, (str, BaseSessionService)):
+        return open_target(given)
+    return given
+
+
+def open_target(given: str | BaseSessionService | Target) -> Target:
+    """Return the store to write to.
+
+    Raises:
+        InvalidInputError: as :func:`open_source`, or the store is for reading alone.
+    """
+    if isinstance(given, str):
+        return _of_uri(given)
+    if isinstance(given, FirestoreSessionService):
+        return OwnStore(given, closes=False)
+    if isinstance(given, BaseSessionService):
+        return AdkService(given, closes=False)
+    if not hasattr(given, "write"):
+        raise InvalidInputError(f"{given.traits.kind} is for reading alone; name another target")
+    return given
+
+
+def firestore_documents(uri: str) -> Documents:
+    """Return the documents of the database of ``adk-firestore://PROJECT/DATABASE``.
+
+    Raises:
+        InvalidInputError: the URI is malformed.
+    """
+    from gcp_adk_store.cloud.firestore.documents import open_documents  # noqa: PLC0415  # Google's clients
+
+    place = _firestore_place(uri)
+    return open_documents(
+        project=place["project"],
+        database=place["database"],
+        credentials=None,
+        client=None,
+        interceptors=(),
+        limits=SessionLimits(),
+    )
+
+
+def source_name(given: object) -> str:
+    """Return the name of a store without credentials, for a ledger."""
+    if not isinstance(given, str):
+        return type(given).__name__
+    parts = urlsplit(given)
+    host = parts.netloc.rpartition("@")[2]
+    return f"{parts.scheme}://{host}{parts.path}{'?' if parts.query else ''}{parts.query}"
+
+
+def _of_uri(uri: str) -> Target:
+    scheme = _scheme(uri)
+    if scheme in ("firestore", "firestore+local"):
+        from gcp_adk_store.adk_server.services import session_service  # noqa: PLC0415  # with Google's clients
+
+        return OwnStore(session_service(uri), closes=True)
+    if scheme == ADK_FIRESTORE:
+        from gcp_adk_store.moving.adk_firestore import AdkFirestore  # noqa: PLC0415  # as above
+
+        return AdkFirestore.connect(**_firestore_place(uri))
+    if scheme == ADK_JAVA:
+        raise InvalidInputError("the layout of ADK for Java is for reading alone; name another target")
+    from google.adk.cli.utils.service_factory import (  # noqa: PLC0415  # half of ADK's command line
+        create_session_service_from_options,
+    )
+
+    try:
+        service = create_session_service_from_options(base_dir=".", session_service_uri=uri)
+    except (ValueError, ImportError) as exc:
+        # From None: the URI may hold a password.
+        raise InvalidInputError(f"ADK cannot open {source_name(uri)}: {type(exc).__name__}") from None
+    return AdkService(service, closes=True)
+
+
+def _scheme(uri: str) -> str:
+    scheme, colon, _ = uri.partition(":")
+    if not colon or not scheme:
+        raise InvalidInputError(
+            "a store is named by a URI, such as sqlite:///sessions.db or firestore://PROJECT"
+        )
+    return scheme.lower()
+
+
+def _firestore_place(uri: str) -> dict[str, Any]:
+    """Return project, database and root of ``adk-firestore://PROJECT/DATABASE?root=...``.
+
+    Raises:
+        InvalidInputError: a part is malformed.
+    """
+    parts = urlsplit(uri)
+    options = dict(parse_qsl(parts.query, keep_blank_values=True))
+    if parts.fragment or "/" in parts.path.strip("/") or options.keys() - {"root"} or "" in options.values():
+        raise InvalidInputError(f"{parts.scheme}: write {parts.scheme}://PROJECT/DATABASE?root=COLLECTION")
+    return {
+        "project": unquote(parts.netloc) or None,
+        "database": unquote(parts.path.strip("/")) or "(default)",
+        "root": options.get("root"),
+    }

@@ -1,0 +1,269 @@
+"""Write sessions as JSON lines, and read them: the session, its events in order, and their number."""
+
+import json
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, BinaryIO, Final, Literal
+
+from google.adk.events import Event
+from google.adk.platform import uuid as platform_uuid
+from google.adk.sessions import BaseSessionService
+
+from gcp_adk_store.codec.events import decode_event
+from gcp_adk_store.errors import InvalidInputError, SessionMissingError, StoredDataError
+from gcp_adk_store.model.keys import SessionKey
+from gcp_adk_store.model.state import ScopedState, merge_scopes, split_scopes
+from gcp_adk_store.moving.canonical import Digest, canonical_event, plain_event
+from gcp_adk_store.moving.own import record_of
+from gcp_adk_store.moving.places import open_target
+from gcp_adk_store.moving.records import Record, Target
+from gcp_adk_store.moving.report import Report
+from gcp_adk_store.sessions.exporting import SessionExports
+from gcp_adk_store.sessions.importing import SessionHeader
+from gcp_adk_store.sessions.service import FirestoreSessionService
+
+FORMAT: Final = 1
+OnConflict = Literal["skip", "overwrite", "new-id"]
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """What an export wrote."""
+
+    sessions: int
+    events: int
+
+
+async def records_of(
+    service: FirestoreSessionService, app: str, user: str | None = None, session: str | None = None
+) -> AsyncIterator[Record]:
+    """Yield sessions as they are at one moment: one of a user, or all of a user or an app, by name.
+
+    Takes 1 query for 100 sessions, and 2 reads a session beside those of its events. Firestore serves the
+    moment for an hour.
+
+    Raises:
+        SessionMissingError: the one *session* does not exist.
+    """
+    async with SessionExports.now(service.storage) as exports:
+        if session is not None:
+            whole = await exports.read(SessionKey(app=app, user=user or "", session=session))
+            if whole is None:
+                raise SessionMissingError(f"the session {session!r} does not exist")
+            yield record_of(exports, whole)
+            return
+        async for listed in exports.sessions(app, user):
+            whole = await exports.read(listed.key)
+            if whole is not None:
+                yield record_of(exports, whole)
+
+
+async def export_jsonl(
+    records: AsyncIterator[Record],
+    file: BinaryIO,
+    *,
+    place: Mapping[str, Any],
+    on_event: Callable[[int], object],
+) -> Exported:
+    """Write *records* to *file*; one event at a time is in memory, and those that are read with it.
+
+    Everything is ASCII: other characters are escaped as in JSON, so that a terminal can show the lines.
+
+    Args:
+        records: The sessions.
+        file: The output.
+        place: More fields of the first line of each session.
+        on_event: Called with the number of written events.
+    """
+    sessions = events = 0
+    async for record in records:
+        sessions += 1
+        _write(file, {"session": {"format": FORMAT, **place, **_header(record)}})
+        digest = Digest()
+        async for event in record.events:
+            digest.add(canonical_event(event))
+            _write(file, {"event": plain_event(event)})
+            events += 1
+            on_event(events)
+        _write(file, {"end": {"events": digest.events, "digest": digest.of_events()}})
+    return Exported(sessions, events)
+
+
+async def import_jsonl(
+    file: BinaryIO,
+    target: str | BaseSessionService | Target,
+    *,
+    users: Mapping[str, str] | None = None,
+    on_conflict: OnConflict = "skip",
+    on_progress: Callable[[Report], object] | None = None,
+) -> Report:
+    """Read sessions that :func:`export_jsonl` wrote, and make them in *target*.
+
+    A session whose lines are damaged or incomplete is not made, and ends the import. After the sessions of a
+    user, the state of user and app gets the values of the export.
+
+    Args:
+        file: The lines.
+        target: A service, or its URI.
+        users: Other ids for users.
+        on_conflict: What happens to a session whose id is taken: it is left out, it replaces the one that is
+            there, which is deleted first, or it gets another id.
+        on_progress: Called with the report so far after each session.
+
+    Raises:
+        InvalidInputError: a line is not one of an export; the error names its number.
+    """
+    report, lines = Report(), _Lines(file)
+    into = open_target(target)
+    last: Record | None = None
+    try:
+        for header in lines.headers():
+            record = _record(header, lines, users or {})
+            report.listed += 1
+            if last is not None and last.header.key.owner != record.header.key.owner:
+                await into.put_shared(last.header.key.owner, last.shared)
+                last = None
+            if await _put(record, into, on_conflict, report):
+                last = record
+            else:
+                lines.skip()
+            if on_progress is not None:
+                on_progress(report)
+        if last is not None:
+            await into.put_shared(last.header.key.owner, last.shared)
+    finally:
+        await into.close()
+    return report
+
+
+async def _put(record: Record, into: Target, on_conflict: OnConflict, report: Report) -> bool:
+    """Make a session, and return whether it was made."""
+    key = record.header.key
+    async with into.open(key) as there:
+        taken = there is not None
+    if taken and on_conflict == "skip":
+        report.unchanged += 1
+        return False
+    if taken and on_conflict == "overwrite":
+        await into.remove(key)
+        report.replaced += 1
+    elif taken:
+        key = replace(key, session=platform_uuid.new_uuid())
+        report.add(
+            "ids",
+            f"the id is taken: it is {key.session!r} now",
+            user=key.user,
+            session=record.header.key.session,
+        )
+        record = replace(record, header=replace(record.header, key=key))
+    report.events += await into.write(record, record.events)
+    report.copied += not taken or on_conflict == "new-id"
+    return True
+
+
+def _header(record: Record) -> dict[str, Any]:
+    header = record.header
+    scopes = ScopedState(app=record.shared.app, user=record.shared.user, session=header.state)
+    told: dict[str, Any] = {
+        "app_name": header.key.app,
+        "user_id": header.key.user,
+        "session_id": header.key.session,
+        "create_time": header.create_time,
+        "last_update_time": header.last_update_time,
+        "title": header.title,
+        "labels": dict(header.labels),
+        "state": merge_scopes(scopes),
+        "initial_state": None if header.initial is None else dict(header.initial),
+    }
+    return told
+
+
+def _record(header: Mapping[str, Any], lines: "_Lines", users: Mapping[str, str]) -> Record:
+    if header.get("format") != FORMAT:
+        raise lines.wrong("has another format")
+    try:
+        user = header["user_id"]
+        key = SessionKey(app=header["app_name"], user=users.get(user, user), session=header["session_id"])
+        scopes = split_scopes(header["state"])
+        made = SessionHeader(
+            key=key,
+            state=scopes.session,
+            initial=header.get("initial_state"),
+            create_time=header.get("create_time"),
+            last_update_time=float(header["last_update_time"]),
+            title=header.get("title"),
+            labels=header.get("labels") or {},
+        )
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise lines.wrong("lacks a field of a session, or has one of another type") from None
+    shared = ScopedState(app=scopes.app, user=scopes.user)
+    return Record(header=made, shared=shared, stamp="", events=lines.events())
+
+
+class _Lines:
+    """The lines of an export."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._number = 0
+
+    def headers(self) -> Iterator[Mapping[str, Any]]:
+        """Yield the first line of each session; the caller reads its events before the next."""
+        while (line := self._next()) is not None:
+            kind, content = line
+            if kind != "session":
+                raise self.wrong("is not the first line of a session")
+            yield content
+
+    async def events(self) -> AsyncIterator[Event]:
+        """Yield the events of a session, and check their number and digest at its last line."""
+        digest = Digest()
+        for kind, content in self._of_session():
+            if kind == "event":
+                try:
+                    event = decode_event(json.dumps(content)).event
+                except StoredDataError:
+                    raise self.wrong("is no event that the installed google-adk reads") from None
+                digest.add(canonical_event(event))
+                yield event
+            elif content.get("events") != digest.events:
+                raise self.wrong(f"does not fit the {digest.events} events before it")
+            elif content.get("digest", digest.of_events()) != digest.of_events():
+                raise self.wrong("has another digest than the events before it")
+
+    def skip(self) -> None:
+        """Read on to the end of a session."""
+        for _ in self._of_session():
+            pass
+
+    def _of_session(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        while True:
+            line = self._next()
+            if line is None:
+                raise self.wrong("is missing: the file ends within a session")
+            if line[0] == "session":
+                raise self.wrong("begins another session before the end of the one before")
+            yield line
+            if line[0] == "end":
+                return
+
+    def _next(self) -> tuple[str, Mapping[str, Any]] | None:
+        text = self._file.readline()
+        self._number += 1
+        if not text:
+            return None
+        try:
+            ((kind, content),) = json.loads(text).items()
+        except (ValueError, AttributeError):
+            raise self.wrong("is not a line of an export") from None
+        if kind not in ("session", "event", "end") or not isinstance(content, dict):
+            raise self.wrong("is not a line of an export")
+        return kind, content
+
+    def wrong(self, says: str) -> InvalidInputError:
+        """Return the error for the line that was read last."""
+        return InvalidInputError(f"line {self._number} {says}; export the sessions again")
+
+
+def _write(file: BinaryIO, line: Mapping[str, Any]) -> None:
+    file.write(json.dumps(line, allow_nan=False).encode() + b"\n")

@@ -1,0 +1,205 @@
+"""Copy one session: decide what the target lacks of it, write that, and verify it."""
+
+import enum
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+
+from google.adk.events import Event
+
+from gcp_adk_store.errors import (
+    InvalidInputError,
+    PayloadMissingError,
+    SessionConflictError,
+    SessionExistsError,
+    SessionMissingError,
+    StoredDataError,
+    StoreError,
+)
+from gcp_adk_store.model.keys import SessionKey
+from gcp_adk_store.moving.canonical import canonical_state
+from gcp_adk_store.moving.comparing import Passing, each
+from gcp_adk_store.moving.ledger import Entry
+from gcp_adk_store.moving.records import Listed, Record, Source, Target
+
+_OF_ONE_SESSION = (
+    InvalidInputError,
+    PayloadMissingError,
+    SessionConflictError,
+    SessionExistsError,
+    SessionMissingError,
+    StoredDataError,
+)
+"""Errors of one session; after others no session can be copied."""
+
+_SHOWN = 3  # names of keys in a note
+
+
+class Did(enum.Enum):
+    """What became of a session; the values are the fields of the report."""
+
+    COPIED = "copied"
+    CONTINUED = "continued"
+    REPLACED = "replaced"
+    UNCHANGED = "unchanged"
+    NOTHING = ""
+    """It is gone, or a note says why it was not copied."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Outcome:
+    """What a copy did with one session."""
+
+    key: SessionKey | None
+    did: Did = Did.NOTHING
+    differs: bool = False
+    """Whether the target has another session of this id."""
+    events: int = 0
+    """Written."""
+    verified: bool = False
+    entry: Entry | None = None
+    notes: list[tuple[str, str]] = field(default_factory=list)
+    lacks_initial: bool = False
+    """Whether its state at the creation is unknown, and events changed it."""
+    lacks_times: bool = False
+    """Whether the time of its creation is unknown, or not kept."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionCopies:
+    """Copies sessions from one store to another."""
+
+    source: Source
+    target: Target
+    verify: bool
+    dry_run: bool
+
+    async def copy(self, app: str, listed: Listed, known: Entry | None) -> Outcome:
+        """Copy a session as far as the target lacks it; *known* is what this copy wrote of it before.
+
+        A session of the target that does not begin as the source's does stays as it is, unless it is exactly
+        what this copy wrote.
+        """
+        outcome = Outcome(key=None)
+        try:
+            outcome.key = SessionKey(app=app, user=listed.user_id, session=listed.session_id)
+            if outcome.key.session != listed.session_id:
+                outcome.notes.append(("ids", "spaces around the id do not count, and are left out"))
+            await self._copy(outcome, outcome.key)
+            if outcome.differs and known is not None and await self._is_as_written(outcome.key, known):
+                await self._replace(outcome, outcome.key)
+            elif outcome.differs:
+                outcome.notes.append(("conflict", "the target has other events in it; it stays as it is"))
+        except _OF_ONE_SESSION as exc:
+            outcome.did, outcome.entry = Did.NOTHING, None
+            outcome.notes.append(("failed", str(exc)))
+        except StoreError:
+            raise
+        except (ValueError, TypeError, KeyError) as exc:  # of a service that cannot hold or read the session
+            outcome.did, outcome.entry = Did.NOTHING, None
+            outcome.notes.append(("failed", f"a {type(exc).__name__} of the service"))
+        return outcome
+
+    async def _copy(self, outcome: Outcome, key: SessionKey) -> None:
+        in_order = not self.target.traits.sorts_by_time
+        async with self.source.open(key) as record:
+            if record is None:
+                outcome.notes.append(("skipped", "deleted in the source since it was listed"))
+                return
+            passing = Passing(record.events, in_order=in_order)
+            missing: AsyncIterator[Event] | None = passing
+            async with self.target.open(key) as there:
+                is_there = there is not None
+                if there is not None and in_order:
+                    missing = passing if await passing.starts_with(there.events) else None
+                elif there is not None:
+                    rest = await passing.without(there.events)
+                    missing = None if rest is None else each(rest)
+            if missing is None:
+                outcome.differs = True
+                return
+            if self.dry_run:
+                outcome.events = len([event.id async for event in missing])
+            elif not is_there:
+                outcome.events = await self.target.write(record, missing)
+            elif (first := await anext(missing, None)) is not None:
+                outcome.events = await self.target.append(key, _beginning_with(first, missing))
+            outcome.did = Did.COPIED if not is_there else Did.CONTINUED if outcome.events else Did.UNCHANGED
+            self._judge(outcome, record, passing)
+            if self.dry_run:
+                return
+            outcome.entry = Entry(
+                stamp=record.stamp, events=passing.digest.events, digest=passing.digest.of_events()
+            )
+            if self.verify:
+                await self._verify(outcome, record, passing)
+
+    async def _replace(self, outcome: Outcome, key: SessionKey) -> None:
+        """Make a session anew that this copy wrote: in the source it changed otherwise than by appends."""
+        outcome.differs = False
+        if self.dry_run:
+            outcome.did = Did.REPLACED
+            return
+        await self.target.remove(key)
+        await self._copy(outcome, key)
+        if outcome.did is Did.COPIED:
+            outcome.did = Did.REPLACED
+
+    async def _is_as_written(self, key: SessionKey, known: Entry) -> bool:
+        """Return whether the target has exactly the events that this copy wrote."""
+        async with self.target.open(key) as there:
+            if there is None:
+                return False
+            passing = Passing(there.events)
+            await passing.drain()
+            return (known.events, known.digest) == (passing.digest.events, passing.digest.of_events())
+
+    async def remove(self, key: SessionKey, known: Entry) -> bool:
+        """Delete a session in the target that is gone in the source, if it is as this copy wrote it."""
+        async with self.source.open(key) as record:
+            if record is not None:
+                return False
+        if not await self._is_as_written(key, known):
+            return False
+        await self.target.remove(key)
+        return True
+
+    def _judge(self, outcome: Outcome, record: Record, passing: Passing) -> None:
+        """Note what the target cannot hold as the source does."""
+        notes, target = outcome.notes, self.target.traits
+        notes += record.notes
+        if target.sorts_by_time and (passing.earlier or passing.ties):
+            says = f"{passing.earlier} events are older than the one before them, {passing.ties} as old"
+            notes.append(("order", f"{says}; {target.kind} orders events by time"))
+        elif self.source.traits.sorts_by_time and passing.ties:
+            says = f"{passing.ties} events have the time of the one before them"
+            notes.append(("order", f"{says}; {self.source.traits.kind} does not keep their order"))
+        if keys := passing.unexplained(record.header.state):
+            shown = ", ".join(repr(key[:40]) for key in keys[:_SHOWN])
+            notes.append(("state", f"{len(keys)} keys differ from what the events say: {shown}"))
+        if (record.header.title or record.header.labels) and not target.keeps_titles:
+            notes.append(("titles", f"{target.kind} has no title and no labels"))
+        outcome.lacks_initial = passing.changed and record.header.initial is None and target.keeps_times
+        outcome.lacks_times = record.header.create_time is None or not target.keeps_times
+
+    async def _verify(self, outcome: Outcome, record: Record, passing: Passing) -> None:
+        """Read the session in the target again, and compare its digest with that of what was read."""
+        async with self.target.open(record.header.key) as there:
+            if there is None:
+                outcome.notes.append(("differs", "the target does not have it"))
+                return
+            found = Passing(there.events, in_order=not self.target.traits.sorts_by_time)
+            await found.drain()
+            state = canonical_state(there.header.state)
+        if not passing.same(found):
+            counts = f"the target has {found.digest.events} events, the source {passing.digest.events}"
+            outcome.notes.append(("differs", f"{counts}; their digests differ"))
+        elif state != canonical_state(record.header.state):
+            outcome.notes.append(("differs", "the state differs"))
+        else:
+            outcome.verified = True
+
+
+async def _beginning_with(first: Event, rest: AsyncIterator[Event]) -> AsyncIterator[Event]:
+    yield first
+    async for event in rest:
+        yield event

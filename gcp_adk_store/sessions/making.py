@@ -1,0 +1,154 @@
+"""Make a session that has a history: its parts in as many commits as they take, its document last."""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+from types import TracebackType
+from typing import Self
+
+from gcp_adk_store.codec.documents import Deletion
+from gcp_adk_store.codec.forks import note_removal, note_write
+from gcp_adk_store.codec.notes import read_deletions
+from gcp_adk_store.codec.writes import Write, Written
+from gcp_adk_store.errors import OutcomeUnknownError, SessionExistsError, StoreError, UnavailableError
+from gcp_adk_store.model.keys import SessionKey
+from gcp_adk_store.model.payloads import PayloadPlace
+from gcp_adk_store.operations import telemetry
+from gcp_adk_store.ports.refusals import RefusedError, TargetExistsError, settling
+from gcp_adk_store.sessions.lifecycle import RemoveCopies, SessionLifecycle
+from gcp_adk_store.sessions.reader import SessionReader
+from gcp_adk_store.sessions.storage import SessionStorage
+
+logger = logging.getLogger(__name__)
+
+
+class Making:
+    """One session that is being made; ``async with`` removes its parts if the block fails.
+
+    The session becomes visible with its document. If one commit does not take all its segments, or artifacts
+    are copied, then a note below its id comes first: the collector removes what it names unless the session
+    is complete. Each commit requires the note as the one before left it.
+    """
+
+    def __init__(
+        self,
+        storage: SessionStorage,
+        reader: SessionReader,
+        lifecycle: SessionLifecycle,
+        key: SessionKey,
+        epoch: str,
+        *,
+        what: str,
+        remove_copies: RemoveCopies | None = None,
+    ) -> None:
+        """Prepare; *what* is made is for errors. *remove_copies* removes artifacts, if any are copied."""
+        self._storage = storage
+        self._reader = reader
+        self._lifecycle = lifecycle
+        self._key = key
+        self._epoch = epoch
+        self._what = what
+        self._remove_copies = remove_copies
+        self._note: Deletion | None = None
+        self.spilled = frozenset[PayloadPlace]()
+        """Places of the payloads that are written so far."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, failure: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._note is None or not isinstance(failure, StoreError):
+            return  # a collector removes the parts that a cancelled call leaves
+        if isinstance(failure, (UnavailableError, OutcomeUnknownError)):
+            return  # removing its parts would fail, or remove those of a session that is complete
+        try:
+            await self._lifecycle.abandon(self._key, self._note, self._remove_copies)
+        except StoreError as exc:
+            # The note names the parts that are left, for the collector.
+            telemetry.warn(logger, "parts of a session that was not completed are left", exc)
+
+    async def advance(self, segments: Sequence[Write], *, sealed: int | None = None) -> None:
+        """Write some segments, and the note that names them.
+
+        Args:
+            segments: The writes.
+            sealed: All numbers of segments so far are below it; by default as many as were written.
+
+        Raises:
+            SessionExistsError: another session has the id.
+            UnavailableError: a collector removed the parts of this session.
+        """
+        if self._note is None:
+            await self._require_free()
+        note = self._note
+        if sealed is None:
+            sealed = len(segments) + (note.sealed if note else 0)
+        documents, layout = self._storage.documents, self._storage.layout
+        has_copies = self._remove_copies is not None
+        write = note_write(
+            layout,
+            self._key,
+            self._epoch,
+            sealed=sealed,
+            spilled=self.spilled,
+            artifacts=has_copies,
+            before=note.update_time if note else None,
+        )
+        now = Deletion(
+            epoch=self._epoch, sealed=sealed, spilled=self.spilled, making=True, artifacts=has_copies
+        )
+        try:
+            written = await documents.commit([write, *segments], repeatable_when_unanswered=True)
+        except RefusedError as refused:
+            with settling(refused, advice="begin it again"):
+                (found,) = await documents.get([write.path])
+            for there in read_deletions([found] if found else []):
+                now = replace(now, update_time=there.update_time)
+                if there == now:
+                    self._note = now
+                    return  # only the answer to an earlier attempt was lost
+            raise self._removed() from refused
+        self._note = replace(now, update_time=written[0].update_time)
+
+    async def complete(self, writes: Sequence[Write], *, revision: int) -> str:
+        """Commit the session document, the first of *writes*, and its last parts; remove the note.
+
+        Return the update time of the session document; an empty text if others have appended since. The
+        session begins with *revision*.
+
+        Raises:
+            SessionExistsError, OutcomeUnknownError: as the service's ``create_session``.
+        """
+        documents, layout, note = self._storage.documents, self._storage.layout, self._note
+        removal = [note_removal(layout, self._key, self._epoch, before=note.update_time)] if note else []
+
+        async def commit() -> list[Written]:
+            try:
+                return await documents.commit([*writes, *removal], repeatable_when_unanswered=True)
+            except TargetExistsError:
+                raise
+            except RefusedError as refused:
+                with settling(refused):
+                    now = await self._reader.stored(self._key)
+                if now is not None:
+                    exists = TargetExistsError("the session exists")
+                    exists.perhaps_own = refused.perhaps_own
+                    raise exists from refused
+                if refused.perhaps_own:
+                    raise OutcomeUnknownError("sent and not answered; read before repeating it") from refused
+                raise self._removed() from refused
+
+        return await self._lifecycle.commit_new(self._key, commit, epoch=self._epoch, revision=revision)
+
+    async def _require_free(self) -> None:
+        now = await self._reader.header(self._key)
+        if now is not None and not now.has_expired:
+            raise SessionExistsError("another session has this id")
+
+    def _removed(self) -> UnavailableError:
+        return UnavailableError(
+            f"a collector removed this {self._what}, which had not gone on for longer than an hour; begin it "
+            "again"
+        )

@@ -1,0 +1,69 @@
+"""Copies between stores of all kinds are exact, and say what they cannot carry."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from google.adk.sessions import BaseSessionService, InMemorySessionService
+
+from gcp_adk_store import Store
+from gcp_adk_store.moving import copy
+from tests.moving.hardest import APP, fill, hardest, many
+
+WITHOUT_OWN = (("memory", "sqlite"), ("sqlite", "database"), ("database", "memory"))
+KINDS = ("memory", "sqlite", "database", "own", "own with a bucket")
+
+
+@pytest.fixture
+async def services(tmp_path: Path) -> AsyncIterator[dict[str, Any]]:
+    """Two services of each kind."""
+    from google.adk.sessions.database_session_service import DatabaseSessionService  # noqa: PLC0415
+    from google.adk.sessions.sqlite_session_service import SqliteSessionService  # noqa: PLC0415
+
+    stores = [
+        Store.local(":memory:"),
+        Store.local(":memory:"),
+        Store.local(tmp_path / "a"),
+        Store.local(tmp_path / "b"),
+    ]
+    databases = [DatabaseSessionService(db_url=f"sqlite+aiosqlite:///{tmp_path}/{n}.db") for n in (1, 2)]
+    made: dict[str, Any] = {
+        "memory": (InMemorySessionService(), InMemorySessionService()),
+        "sqlite": tuple(SqliteSessionService(db_path=f"{tmp_path}/sqlite{n}.db") for n in (1, 2)),
+        "database": databases,
+        "own": (stores[0].sessions, stores[1].sessions),
+        "own with a bucket": (stores[2].sessions, stores[3].sessions),
+    }
+    yield made
+    for store in stores:
+        await store.close()
+    for database in databases:
+        await database.close()
+
+
+async def whole(service: BaseSessionService, user: str, session_id: str) -> tuple[Any, Any]:
+    """Return state and events of a session."""
+    found = await service.get_session(app_name=APP, user_id=user, session_id=session_id)
+    assert found is not None
+    return found.state, [one.model_dump(mode="json", exclude_none=True) for one in found.events]
+
+
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [*(("own", kind) for kind in KINDS), *((kind, "own with a bucket") for kind in KINDS), *WITHOUT_OWN],
+)
+async def test_a_copy_has_everything(services: dict[str, Any], source: str, target: str) -> None:
+    """Events, ids, times, bytes and state of all scopes are equal; a second copy writes nothing."""
+    one, other = services[source][0], services[target][1]
+    await fill(one, [("ada", "s1", hardest()), ("ada", "s2", []), ("b/ob", "s1", many(3))])
+    report = await copy(one, other, app_name=APP, verify=True)
+    again = await copy(one, other, app_name=APP, verify=True)
+
+    assert [] == [str(note) for note in report.notes if note.kind in ("failed", "conflict", "differs")]
+    assert (3, 3, 3, 11) == (report.listed, report.copied, report.verified, report.events)
+    assert (3, 0, 3, 0) == (again.unchanged, again.copied, again.verified, again.events)
+    for user, session_id in (("ada", "s1"), ("ada", "s2"), ("b/ob", "s1")):
+        assert await whole(one, user, session_id) == await whole(other, user, session_id)
+    listed = await other.list_sessions(app_name=APP)
+    assert 3 == len(listed.sessions)

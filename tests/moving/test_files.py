@@ -1,0 +1,220 @@
+"""Exports are of one moment and exact, imports make them again, and Parquet has what a scan finds."""
+
+import io
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+from google.adk.events import Event
+from google.adk.sessions import InMemorySessionService
+from google.genai import types
+
+from gcp_adk_store import InvalidInputError, Store
+from gcp_adk_store.moving import copy, export_jsonl, export_parquet, import_jsonl, records_of
+from gcp_adk_store.testing.conformance.session_examples import event
+from tests.moving.hardest import APP, fill, hardest, many
+
+
+async def exported(store: Store, user: str | None = None) -> bytes:
+    """Return the lines of an export."""
+    file = io.BytesIO()
+    await export_jsonl(records_of(store.sessions, APP, user), file, place={}, on_event=lambda _: None)
+    return file.getvalue()
+
+
+async def filled() -> Store:
+    """Return a store in memory with sessions of two users."""
+    store = Store.local(":memory:")
+    await fill(store.sessions, [("ada", "s1", hardest()), ("ada", "s2", []), ("bob", "s1", many(300))])
+    await store.sessions.update_session_info(
+        app_name=APP, user_id="ada", session_id="s1", title="T", labels={"a": "b"}
+    )
+    return store
+
+
+async def test_an_import_makes_what_was_exported() -> None:
+    """With titles, times, the initial state and the shared state; an export of it has the same lines."""
+    async with await filled() as store, Store.local(":memory:") as other:
+        lines = await exported(store)
+        report = await import_jsonl(io.BytesIO(lines), other.sessions)
+        faults = [fault async for fault in other.check(app_name=APP)]
+
+        assert (3, 3, 308) == (report.listed, report.copied, report.events)
+        assert lines == await exported(other)
+        assert [] == faults
+        assert b"" == lines.translate(None, bytes(range(0x20, 0x7F))).replace(b"\n", b"")
+
+
+async def test_halves_of_surrogate_pairs_survive() -> None:
+    """In texts and in keys."""
+    odd = event("a\ud83d", delta={"k\ud83d": ["\ude00"], "j\ud83e": 1})
+    async with Store.local(":memory:") as store, Store.local(":memory:") as other:
+        await fill(store.sessions, [("u", "s", [odd])])
+        lines = await exported(store)
+        await import_jsonl(io.BytesIO(lines), other.sessions)
+        one = await store.sessions.get_session(app_name=APP, user_id="u", session_id="s")
+        two = await other.sessions.get_session(app_name=APP, user_id="u", session_id="s")
+        compared = await copy(store.sessions, other.sessions, app_name=APP, verify=True)
+
+        assert one is not None
+        assert two is not None
+        assert (one.events, one.state) == (two.events, two.state)
+        assert (1, True) == (compared.verified, compared.is_complete)
+
+
+async def test_users_get_other_ids_and_conflicts_are_settled_as_asked() -> None:
+    """Left out, replaced, or with a new id."""
+    async with await filled() as store, Store.local(":memory:") as other:
+        lines = await exported(store, "bob")
+        await import_jsonl(io.BytesIO(lines), other.sessions, users={"bob": "eve"})
+        skipped = await import_jsonl(io.BytesIO(lines), other.sessions, users={"bob": "eve"})
+        replaced = await import_jsonl(
+            io.BytesIO(lines), other.sessions, users={"bob": "eve"}, on_conflict="overwrite"
+        )
+        renamed = await import_jsonl(
+            io.BytesIO(lines), other.sessions, users={"bob": "eve"}, on_conflict="new-id"
+        )
+        listed = await other.sessions.list_sessions(app_name=APP)
+
+        assert (1, 0) == (skipped.unchanged, skipped.events)
+        assert (1, 0, 300) == (replaced.replaced, replaced.copied, replaced.events)
+        assert (1, ["ids"]) == (renamed.copied, [note.kind for note in renamed.notes])
+        assert ["eve", "eve"] == [session.user_id for session in listed.sessions]
+
+
+def damaged(lines: list[bytes], kind: str) -> bytes:
+    """Return an export with one fault."""
+    if kind == "cut":
+        return b"".join(lines[:5])
+    if kind == "lost":
+        return b"".join(lines[:2] + lines[3:])
+    if kind == "changed":
+        return b"".join(lines).replace(b"event 2", b"event X", 1)
+    if kind == "text":
+        return b"".join(lines[:2]) + b"hello\n"
+    if kind == "format":
+        return b"".join(lines).replace(b'"format": 1', b'"format": 9', 1)
+    return b"".join(lines[1:])
+
+
+@pytest.mark.parametrize(
+    ("kind", "says"),
+    [
+        ("cut", "line 6 is missing"),
+        ("lost", "line 301 does not fit the 299 events"),
+        ("changed", "line 302 has another digest"),
+        ("text", "line 3 is not a line of an export"),
+        ("format", "line 1 has another format"),
+        ("headless", "line 1 is not the first line"),
+    ],
+)
+async def test_a_damaged_export_makes_no_session(kind: str, says: str) -> None:
+    """The error names the line."""
+    async with await filled() as store, Store.local(":memory:") as other:
+        lines = (await exported(store, "bob")).splitlines(keepends=True)
+        with pytest.raises(InvalidInputError, match=says):
+            await import_jsonl(io.BytesIO(damaged(lines, kind)), other.sessions)
+
+        assert [] == (await other.sessions.list_sessions(app_name=APP)).sessions
+
+
+@pytest.mark.parametrize("place", ["folder", "memory"])
+async def test_an_export_is_of_one_moment(tmp_path: Path, place: str) -> None:
+    """What is written after its first line is not in it, in no session."""
+    async with Store.local(tmp_path if place == "folder" else ":memory:") as store:
+        await fill(store.sessions, [("u", f"s{number}", many(2)) for number in range(3)])
+        records = records_of(store.sessions, APP)
+        first = await anext(records)
+        session = await store.sessions.get_session(app_name=APP, user_id="u", session_id="s2")
+        assert session is not None
+        await store.sessions.append_event(session, event("later", delta={"later": 1}))
+        await store.sessions.delete_session(app_name=APP, user_id="u", session_id="s1")
+        await fill(store.sessions, [("u", "s9", many(1))])
+        rest = [
+            (one.header.key.session, len([e async for e in one.events]), one.header.state)
+            async for one in records
+        ]
+
+        assert "s0" == first.header.key.session
+        assert ["s1", "s2"] == [name for name, _, _ in rest]
+        assert [2, 2] == [count for _, count, _ in rest]
+        assert all("later" not in state for _, _, state in rest)
+
+
+async def test_parquet_has_what_a_scan_finds(tmp_path: Path) -> None:
+    """DuckDB reads it, with types and the documented columns."""
+    async with await filled() as store:
+        usage = types.GenerateContentResponseUsageMetadata(prompt_token_count=3, total_token_count=5)
+        call = types.Part(function_call=types.FunctionCall(name="look", args={}))
+        said = Event(author="a", usage_metadata=usage, content=types.Content(role="model", parts=[call]))
+        await fill(store.sessions, [("eve", "s", [said])])
+        found = await export_parquet(
+            records_of(store.sessions, APP), tmp_path / "out", on_event=lambda _: None
+        )
+        scanned = []
+        listed = await store.sessions.list_sessions(app_name=APP)
+        for each in sorted(listed.sessions, key=lambda one: (one.user_id, one.id)):
+            session = await store.sessions.get_session(app_name=APP, user_id=each.user_id, session_id=each.id)
+            assert session is not None
+            scanned += [
+                (
+                    session.user_id,
+                    session.id,
+                    number,
+                    one.id,
+                    json.loads(one.model_dump_json(exclude_none=True)),
+                )
+                for number, one in enumerate(session.events)
+            ]
+
+    db = duckdb.connect()
+    rows = db.execute(
+        "SELECT user_id, session_id, position, event_id, event FROM read_parquet(?) ORDER BY 1, 2, 3",
+        [f"{tmp_path}/out/events.parquet"],
+    ).fetchall()
+    sessions = db.execute(
+        "SELECT user_id, session_id, events, title, labels->>'a', state->>'count'"
+        " FROM read_parquet(?) ORDER BY 1, 2",
+        [f"{tmp_path}/out/sessions.parquet"],
+    ).fetchall()
+    tokens = db.execute(
+        "SELECT sum(input_tokens), any_value(function_calls) FILTER (author = 'a'), min(timestamp) < now()"
+        " FROM read_parquet(?)",
+        [f"{tmp_path}/out/events.parquet"],
+    ).fetchone()
+
+    assert (4, 309) == (found.sessions, found.events)
+    assert scanned == [(*row[:4], json.loads(row[4])) for row in rows]
+    assert [("ada", "s1", 8, "T", "b", "2"), ("ada", "s2", 0, None, None, None)] == sessions[:2]
+    assert (3, ["look"], True) == tokens
+    assert ["events.parquet", "sessions.parquet"] == sorted(
+        each.name for each in (tmp_path / "out").iterdir()
+    )
+
+
+async def test_a_parquet_export_that_fails_leaves_no_file(tmp_path: Path) -> None:
+    """Also none that begins with a dot."""
+
+    async def failing() -> Any:
+        async with await filled() as store:
+            async for record in records_of(store.sessions, APP):
+                yield record
+                raise OSError
+
+    with pytest.raises(OSError):  # noqa: PT011  # the one above
+        await export_parquet(failing(), tmp_path, on_event=lambda _: None)
+
+    assert [] == os.listdir(tmp_path)  # noqa: PTH208  # waits for nothing
+
+
+async def test_fixtures_are_read_into_any_service_of_adk() -> None:
+    """Such as the one in memory, for tests of agents."""
+    async with await filled() as store:
+        service = InMemorySessionService()
+        await import_jsonl(io.BytesIO(await exported(store)), service)
+        compared = await copy(store.sessions, service, app_name=APP, verify=True)
+
+        assert (3, True) == (compared.verified, compared.is_complete)

@@ -1,0 +1,193 @@
+"""Sessions in the layouts of ADK's Firestore service and of ADK for Java are read as they are."""
+
+import json
+from collections.abc import AsyncIterator, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from google.adk.events import Event
+from google.adk.integrations.firestore.firestore_session_service import FirestoreSessionService as AdkService
+from google.cloud.firestore import AsyncClient
+
+from gcp_adk_store import InvalidInputError, Store
+from gcp_adk_store.codec.writes import Write
+from gcp_adk_store.moving import copy
+from gcp_adk_store.moving.adk_firestore import AdkFirestore
+from gcp_adk_store.moving.adk_java import AdkJava
+from gcp_adk_store.testing.conformance.session_examples import event
+from tests.moving.hardest import APP, fill, hardest, many
+
+NOW = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
+
+
+@pytest.fixture
+async def raw() -> AsyncIterator[Any]:
+    """Documents to fill by hand."""
+    async with Store.local(":memory:") as store:
+        yield store.sessions.storage.documents
+
+
+async def put(raw: Any, path: str, **fields: Any) -> None:
+    """Write a document."""
+    await raw.commit([Write(path=path, fields=fields)], repeatable_when_unanswered=True)
+
+
+async def put_event(raw: Any, session: str, one: Event) -> None:
+    """Write an event as ADK's service does."""
+    data = one.model_dump(exclude_none=True, mode="json")
+    time = datetime.fromtimestamp(one.timestamp, UTC)
+    await put(raw, f"{session}/events/{one.id}", event_data=data, timestamp=time, appName=APP, userId="u")
+
+
+async def put_session(raw: Any, name: str, state: Any, **more: Any) -> str:
+    """Write a session as ADK's service does."""
+    path = f"adk-session/{APP}/users/u/sessions/{name}"
+    ids = {"id": name, "appName": APP, "userId": "u"}
+    await put(raw, path, **ids, state=state, createTime=NOW, updateTime=NOW, revision=3, **more)
+    return path
+
+
+async def read(store: Store, name: str, user: str = "u") -> Any:
+    """Return a session of *store*, which must exist."""
+    found = await store.sessions.get_session(app_name=APP, user_id=user, session_id=name)
+    assert found is not None
+    return found
+
+
+async def test_both_forms_of_state_are_read(raw: Any) -> None:
+    """JSON text of newer releases, maps of older ones; documents of apps and users are missing."""
+    await put_session(raw, "newer", json.dumps({"a": [1, [2]], "b": None}))
+    await put_session(raw, "older", {"a": {"b": 1.5}, "n": 2**40})
+    await put(raw, f"app_states/{APP}", model="m", at=NOW)
+    await put(raw, f"user_states/{APP}/users/u", name="Ada")
+    async with Store.local(":memory:") as store:
+        report = await copy(AdkFirestore(raw, writer=None), store.sessions, app_name=APP, verify=True)
+        newer, older = await read(store, "newer"), await read(store, "older")
+
+        shared = {"app:model": "m", "app:at": "2026-01-02T03:04:05.678901Z", "user:name": "Ada"}
+        assert (2, 2, True) == (report.copied, report.verified, report.is_complete)
+        assert {"a": [1, [2]], "b": None, **shared} == newer.state
+        assert {"a": {"b": 1.5}, "n": 2**40, **shared} == older.state
+        assert "shared state, key 'at': a value of a type that JSON lacks becomes text" in [
+            note.says for note in report.notes
+        ]
+
+
+async def test_a_session_that_is_being_deleted_is_not_copied(raw: Any) -> None:
+    """And the report says so."""
+    await put_session(raw, "s", "{}", status="DELETING")
+    async with Store.local(":memory:") as store:
+        report = await copy(AdkFirestore(raw, writer=None), store.sessions, app_name=APP)
+
+        assert 0 == report.copied
+        assert [("skipped", "s")] == [
+            (note.kind, note.session_id) for note in report.notes if note.session_id
+        ]
+
+
+async def test_events_come_by_pages_in_the_order_of_their_times(raw: Any) -> None:
+    """Those of one time are in the order of their names, as a note says."""
+    path = await put_session(raw, "s", "{}")
+    events = [event(f"{number}", at=1_700_000_000.0 + number // 3) for number in range(250)]
+    for number, one in enumerate(events):
+        one.id = f"e{number:03}"
+    for one in reversed(events):
+        await put_event(raw, path, one)
+    async with Store.local(":memory:") as store:
+        report = await copy(AdkFirestore(raw, writer=None), store.sessions, app_name=APP, verify=True)
+        session = await read(store, "s")
+
+        assert [one.id for one in events] == [one.id for one in session.events]
+        assert (1, 250) == (report.verified, report.events)
+        assert ["order"] == [note.kind for note in report.notes if note.session_id]
+
+
+async def test_a_damaged_session_does_not_stop_the_others(raw: Any) -> None:
+    """It is a failure with its path, without content."""
+    await put_session(raw, "bad", "{not json")
+    path = await put_session(raw, "worse", "{}")
+    await put(raw, f"{path}/events/e", event_data={"author": ["secret"]}, timestamp=NOW)
+    await put_session(raw, "good", "{}")
+    async with Store.local(":memory:") as store:
+        report = await copy(AdkFirestore(raw, writer=None), store.sessions, app_name=APP)
+        failed = [str(note) for note in report.notes if note.kind == "failed"]
+
+        assert (1, 2, False) == (report.copied, len(failed), report.is_complete)
+        assert "secret" not in "".join(failed)
+        assert all(path.split("/")[-2] in one for one in failed)
+
+
+def said(text: str, time: str, author: str = "u", **more: Any) -> Mapping[str, Any]:
+    """Return an event as ADK for Java stores it."""
+    return {
+        "author": author,
+        "timestamp": time,
+        "appName": APP,
+        "content": {"parts": [{"text": text}, *more.values()]},
+    }
+
+
+async def test_the_layout_of_adk_for_java_is_read_with_a_list_of_what_it_lacks(raw: Any) -> None:
+    """Names of documents become ids, the user's id becomes the author user, and times sort as times."""
+    path = "adk-session/u/sessions/s"
+    await put(raw, path, id="s", appName=APP, userId="u", updateTime="2026-01-02T03:04:06Z", state={"k": [1]})
+    await put(raw, "adk-session/u/sessions/other", id="other", appName="another", userId="u", state={})
+    await put(raw, f"app-state/{APP}", model="m")
+    call = {"functionCall": {"name": "look", "args": {"n": 1}}}
+    file = {"fileData": {"fileUri": "gs://b/o", "mimeType": "image/png"}}
+    await put(raw, f"{path}/user-event/x1", **said("later", "2026-01-02T03:04:05.5Z"))
+    await put(raw, f"{path}/user-event/x2", **said("first", "2026-01-02T03:04:05Z"))
+    await put(
+        raw, f"{path}/user-event/x3", **said("answer", "2026-01-02T03:04:06Z", "agent", call=call, file=file)
+    )
+    async with Store.local(":memory:") as store:
+        report = await copy(AdkJava(raw), store.sessions, app_name=APP, verify=True)
+        session = await read(store, "s")
+        again = await copy(AdkJava(raw), store.sessions, app_name=APP, verify=True)
+
+        assert (1, 1, True) == (report.copied, report.verified, report.is_complete)
+        assert ["x2", "x1", "x3"] == [one.id for one in session.events]
+        assert ["user", "user", "agent"] == [one.author for one in session.events]
+        assert ["user", "user", "model"] == [one.content.role for one in session.events]
+        assert "look" == session.events[2].content.parts[1].function_call.name
+        assert "gs://b/o" == session.events[2].content.parts[2].file_data.file_uri
+        assert {"k": [1], "app:model": "m"} == session.state
+        assert 5 == len([note for note in report.notes if note.kind == "lost"])
+        assert (1, 0) == (again.unchanged, again.events)
+
+
+async def test_the_layout_of_adk_for_java_is_for_reading_alone(raw: Any) -> None:
+    """A copy into it is refused."""
+    async with Store.local(":memory:") as store:
+        targets: tuple[Any, ...] = ("adk-java-firestore://p", AdkJava(raw))
+        for target in targets:
+            with pytest.raises(InvalidInputError, match="for reading alone"):
+                await copy(store.sessions, target, app_name=APP)
+
+
+@pytest.mark.emulators
+async def test_a_round_trip_over_adks_own_service_is_exact(adk_store: Store, project: str) -> None:
+    """From this store into ADK's Firestore service and back, and from there as it writes itself."""
+    client = AsyncClient(project=project)
+    theirs = AdkService(client=client)
+    held_by_both = [one for one in hardest() if one.id not in ("event-3", "event-6")]
+    await fill(theirs, [("u", "theirs", held_by_both)])
+    await fill(adk_store.sessions, [("u", "mine", many(120)), ("u", "odd", hardest())])
+    uri = f"adk-firestore://{project}"
+    there = await copy(adk_store.sessions, uri, app_name=APP, verify=True)
+    async with Store.local(":memory:") as store:
+        back = await copy(uri, store.sessions, app_name=APP, verify=True)
+        mine, held = await read(store, "mine"), await read(adk_store, "mine")
+        own = await theirs.get_session(app_name=APP, user_id="u", session_id="theirs")
+        copied = await read(store, "theirs")
+
+        assert own is not None
+        assert (1, 1) == (there.copied, there.verified)
+        assert [("failed", "odd")] == [
+            (note.kind, note.session_id) for note in there.notes if note.session_id
+        ]
+        assert (2, 2, True) == (back.copied, back.verified, back.is_complete)
+        assert (held.events, held.state) == (mine.events, {k: mine.state[k] for k in held.state})
+        assert (own.events, own.state) == (copied.events, copied.state)
+    client.close()

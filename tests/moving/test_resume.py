@@ -1,0 +1,285 @@
+"""A copy that is killed at any step goes on when it is called again: nothing twice, nothing missed."""
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from google.adk.events import Event
+from google.adk.sessions import InMemorySessionService
+
+from gcp_adk_store import InvalidInputError, SessionLimits, Store
+from gcp_adk_store.codec import forks
+from gcp_adk_store.codec.writes import Delete, Write, Written
+from gcp_adk_store.moving import copy
+from gcp_adk_store.moving.own import OwnStore
+from gcp_adk_store.testing.conformance.session_examples import event
+from tests.moving.hardest import APP, fill, hardest, many
+
+
+class KilledError(BaseException):
+    """Stands for the end of the process."""
+
+
+class Killing:
+    """Documents whose process ends at the commit of a number, before or after it is stored."""
+
+    def __init__(self, documents: Any, at: int, *, after: bool) -> None:
+        self._documents = documents
+        self._left = at
+        self._after = after
+        self.writes = 0
+        self.commits: list[int] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._documents, name)
+
+    async def commit(self, writes: list[Write | Delete], **given: Any) -> list[Written]:
+        """Count it, and end the process if it is its turn."""
+        self._left -= 1
+        if self._left == 0 and not self._after:
+            raise KilledError
+        written: list[Written] = await self._documents.commit(writes, **given)
+        self.commits.append(len(writes))
+        if self._left == 0:
+            raise KilledError
+        return written
+
+
+def killing(store: Store, at: int, *, after: bool) -> Killing:
+    """Let the process end at a commit of *store*."""
+    storage: Any = store.sessions.storage
+    documents = Killing(storage.documents, at, after=after)
+    object.__setattr__(storage, "documents", documents)
+    return documents
+
+
+async def faults_in(store: Store) -> list[Any]:
+    """Return what the check of the store finds."""
+    return [fault async for fault in store.check(app_name=APP)]
+
+
+async def texts_of(service: Any, user: str, session_id: str) -> list[str]:
+    """Return the ids of the events of a session."""
+    found = await service.get_session(app_name=APP, user_id=user, session_id=session_id)
+    return [] if found is None else [one.id for one in found.events]
+
+
+@pytest.mark.parametrize("after", [False, True])
+async def test_a_copy_that_is_killed_at_any_commit_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, after: bool
+) -> None:
+    """A session is whole or missing after the kill, and all of them are whole after the next call."""
+    monkeypatch.setattr(forks, "SEGMENTS_PER_COMMIT", 2)  # as one of many megabytes has it
+    source = InMemorySessionService()
+    limits = SessionLimits(seal_tail_bytes=2000)
+    await fill(source, [("u1", "s1", many(40)), ("u1", "s2", hardest()), ("u2", "s1", many(2))])
+    for at in itertools.count(1):
+        async with Store.local(":memory:", session_limits=limits) as store:
+            documents = killing(store, at, after=after)
+            was_killed = False
+            try:
+                await copy(source, store.sessions, app_name=APP, resume=tmp_path / f"ledger-{at}")
+            except BaseException:  # noqa: BLE001  # a group around it
+                was_killed = True
+            object.__setattr__(store.sessions.storage, "documents", documents._documents)
+            for user, name, count in (("u1", "s1", 40), ("u1", "s2", 8), ("u2", "s1", 2)):
+                assert len(await texts_of(store.sessions, user, name)) in (0, count)
+            report = await copy(
+                source, store.sessions, app_name=APP, resume=tmp_path / f"ledger-{at}", verify=True
+            )
+            for user, name in (("u1", "s1"), ("u1", "s2"), ("u2", "s1")):
+                assert await texts_of(source, user, name) == await texts_of(store.sessions, user, name)
+
+            assert (True, 3) == (report.is_complete, report.verified)
+            assert [] == await faults_in(store)
+        if not was_killed:
+            assert at > 5
+            return
+
+
+@pytest.mark.parametrize("at", range(10))
+async def test_a_service_of_adk_that_has_a_part_of_a_session_gets_the_rest(at: int) -> None:
+    """A kill between two appends leaves the first events; the next call appends the others."""
+    source, target = InMemorySessionService(), InMemorySessionService()
+    await fill(source, [("u", "s", many(9))])
+    kept = target.append_event
+    left = at
+
+    async def append(session: Any, event: Event) -> Event:
+        nonlocal left
+        if left == 0:
+            raise KilledError
+        left -= 1
+        return await kept(session, event)
+
+    target.append_event = append  # type: ignore[method-assign]
+    with pytest.raises(BaseException) if at < 9 else pytest.MonkeyPatch.context():  # noqa: PT011
+        await copy(source, target, app_name=APP)
+    target.append_event = kept  # type: ignore[method-assign]
+    report = await copy(source, target, app_name=APP, verify=True)
+
+    assert (True, 1, 9 - at) == (report.is_complete, report.verified, report.events)
+    assert await texts_of(source, "u", "s") == await texts_of(target, "u", "s")
+
+
+async def test_a_thousand_events_take_at_most_15_writes() -> None:
+    """Four segments of 64 KiB and the session, in one commit."""
+    source = InMemorySessionService()
+    await fill(source, [("u", "s", many(1000))])
+    async with Store.local(":memory:") as store:
+        documents = killing(store, 0, after=False)
+        await copy(source, store.sessions, app_name=APP)
+        session = await store.sessions.get_session(app_name=APP, user_id="u", session_id="s")
+
+        assert session is not None
+        assert 1000 == len(session.events)
+        assert [5] == documents.commits
+        assert [] == await faults_in(store)
+
+
+async def test_a_session_of_many_megabytes_takes_several_commits() -> None:
+    """A note comes before its parts, and nothing is left behind."""
+    source = InMemorySessionService()
+    events = [
+        event(f"{number}" + "".join(chr(33 + (number * 7 + n * n) % 90) for n in range(40_000)))
+        for number in range(150)
+    ]
+    await fill(source, [("u", "s", events)])
+    async with Store.local(":memory:") as store:
+        documents = killing(store, 0, after=False)
+        report = await copy(source, store.sessions, app_name=APP, verify=True)
+        garbage = [one async for one in store.find_garbage(older_than_s=3600)]
+
+        assert (True, 150) == (report.is_complete, report.events)
+        assert len(documents.commits) >= 1
+        assert ([], []) == (await faults_in(store), garbage)
+
+
+async def test_a_finished_session_is_not_read_again(tmp_path: Path) -> None:
+    """With a ledger, the second call lists and reads nothing else."""
+    async with Store.local(":memory:") as one, Store.local(":memory:") as other:
+        await fill(one.sessions, [("u", f"s{number}", many(3)) for number in range(5)])
+        await copy(one.sessions, other.sessions, app_name=APP, resume=tmp_path / "ledger")
+        report = await copy(one.sessions, other.sessions, app_name=APP, resume=tmp_path / "ledger")
+
+        assert (5, 0, 0) == (report.listed, report.copied, report.unchanged)
+
+
+async def test_a_ledger_of_another_copy_is_refused(tmp_path: Path) -> None:
+    """And a file that is none."""
+    (tmp_path / "text").write_text(
+        "not a ledger, but a text that is long enough for SQLite to look at it" * 20
+    )
+    one, other = InMemorySessionService(), InMemorySessionService()
+    await copy(one, other, app_name=APP, resume=tmp_path / "ledger")
+    for path, says in (("ledger", "another copy"), ("text", "cannot be used")):
+        with pytest.raises(InvalidInputError, match=says):
+            await copy(one, other, app_name="other", resume=tmp_path / path)
+
+
+class Losing(OwnStore):
+    """A store that drops an event of each session that it writes."""
+
+    async def write(self, record: Any, events: AsyncIterable[Event]) -> int:
+        """Write all but the second event."""
+
+        async def some() -> Any:
+            number = 0
+            async for one in events:
+                number += 1
+                if number != 2:
+                    yield one
+
+        return await super().write(record, some())
+
+
+async def test_verify_finds_an_event_that_was_lost() -> None:
+    """Without it, nobody would; the report is not complete."""
+    source = InMemorySessionService()
+    await fill(source, [("u", "s", many(3))])
+    async with Store.local(":memory:") as store:
+        report = await copy(source, Losing(store.sessions, closes=False), app_name=APP, verify=True)
+
+        assert not report.is_complete
+        assert ["the target has 2 events, the source 3; their digests differ"] == [
+            note.says for note in report.notes if note.kind == "differs"
+        ]
+
+
+async def test_verify_finds_a_state_that_differs() -> None:
+    """Also in sessions that were copied before."""
+    source = InMemorySessionService()
+    await fill(source, [("u", "s", many(3))])
+    async with Store.local(":memory:") as store:
+        await copy(source, store.sessions, app_name=APP)
+        source.sessions[APP]["u"]["s"].state["k1"] = "changed without an event"
+        report = await copy(source, store.sessions, app_name=APP, verify=True)
+
+        assert [
+            ("state", "1 keys differ from what the events say: 'k1'"),
+            ("differs", "the state differs"),
+        ] == [(note.kind, note.says) for note in report.notes if note.kind in ("state", "differs")]
+
+
+async def test_another_session_of_the_id_stays_as_it_is() -> None:
+    """It is a conflict, and the copy is not complete."""
+    source = InMemorySessionService()
+    await fill(source, [("u", "s", many(3))])
+    async with Store.local(":memory:") as store:
+        await fill(store.sessions, [("u", "s", [event("mine")])])
+        before = await texts_of(store.sessions, "u", "s")
+        report = await copy(source, store.sessions, app_name=APP)
+
+        assert (False, 0) == (report.is_complete, report.copied)
+        assert ["conflict"] == [note.kind for note in report.notes if note.session_id]
+        assert before == await texts_of(store.sessions, "u", "s")
+
+
+async def test_a_dry_run_writes_nothing() -> None:
+    """And says what a copy would do."""
+    source = InMemorySessionService()
+    await fill(source, [("u", "s", hardest())])
+    async with Store.local(":memory:") as store:
+        documents = killing(store, 0, after=False)
+        report = await copy(source, store.sessions, app_name=APP, dry_run=True)
+
+        assert (1, 8, []) == (report.copied, report.events, documents.commits)
+
+
+async def test_what_changes_is_followed_until_the_end() -> None:
+    """Appends, new sessions, sessions made anew and deletions reach the target; the last pass comes after."""
+    grows: dict[str, Any] = {"app_name": APP, "user_id": "u", "session_id": "grows"}
+    done = asyncio.Event()
+    passes = 0
+    async with Store.local(":memory:") as one, Store.local(":memory:") as other:
+        await fill(one.sessions, [("u", "grows", many(2)), ("u", "goes", many(1)), ("u", "anew", many(2))])
+
+        class Changing(OwnStore):
+            async def sessions(self, app: str, user: str | None) -> Any:
+                nonlocal passes
+                passes += 1
+                if passes == 2:
+                    session = await one.sessions.get_session(**grows)
+                    assert session is not None
+                    await one.sessions.append_event(session, event("more", delta={"user:new": 1}))
+                    for name in ("goes", "anew"):
+                        await one.sessions.delete_session(app_name=APP, user_id="u", session_id=name)
+                    await fill(one.sessions, [("u", "anew", hardest()), ("v", "new", many(1))])
+                if passes == 3:
+                    done.set()
+                async for listed in super().sessions(app, user):
+                    yield listed
+
+        report = await copy(
+            Changing(one.sessions, closes=False), other.sessions, app_name=APP, follow=done, interval_s=0.001
+        )
+        final = await copy(one.sessions, other.sessions, app_name=APP, verify=True)
+        user = await other.sessions.get_user_state(app_name=APP, user_id="u")
+
+        assert (1, 1, 1) == (report.continued, report.replaced, report.removed)
+        assert (3, 3, True) == (final.unchanged, final.verified, final.is_complete)
+        assert await texts_of(other.sessions, "u", "goes") == []
+        assert (1, "Ada") == (user["new"], user["name"])
