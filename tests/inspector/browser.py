@@ -27,6 +27,7 @@ class Browser:
         self._session = self._call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         for domain in ("Page", "Runtime", "Network", "Log"):
             self._call(f"{domain}.enable")
+        self._call("Page.bringToFront")
 
     def open(self, url: str) -> None:
         """Open a page, and wait until it is loaded."""
@@ -129,6 +130,10 @@ def browser(chromium: str, *, profile: Path) -> Iterator[Browser]:
         "--disable-dev-shm-usage",
         "--no-first-run",
         "--disable-background-networking",
+        # A page that counts as hidden draws nothing, reveals nothing, and its timers stand still.
+        "--disable-background-timer-throttling",
+        "--disable-backgrounding-occluded-windows",
+        "--disable-renderer-backgrounding",
         "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
         f"--user-data-dir={profile}",
         "--remote-debugging-port=0",
