@@ -116,7 +116,7 @@ RIGHT: list[tuple[str, Callable[[Any], object], str]] = [
             fields=[
                 *(
                     configured(collection, "*")
-                    for collection in ("apps", "users", "segments", "chunks", "memories", "shards")
+                    for collection in ("apps", "users", "segments", "chunks", "memories", "shards", "vectors")
                 ),
                 *(configured(name, "*") for name in ("tasks", "pieces", "configs", "pushes")),
                 *(
