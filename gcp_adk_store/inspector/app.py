@@ -64,6 +64,7 @@ PAGES: Final = (
     _Page("/memories", pages.memories, _OF_USER),
     _Page("/session", session_pages.conversation, _OF_SESSION),
     _Page("/events", session_pages.events, _OF_SESSION),
+    _Page("/news", session_pages.news, _OF_SESSION),
     _Page("/event", session_pages.event, _OF_SESSION),
     _Page("/part", session_pages.part, _OF_SESSION),
     _Page("/timeline", session_pages.timeline_page, _OF_SESSION),
@@ -84,6 +85,8 @@ WRITES: Final = (
     _Page("/fork", writes.fork, _OF_SESSION, "POST"),
     _Page("/restore", writes.restore_form, _OF_SESSION),
     _Page("/restore", writes.restore, _OF_SESSION, "POST"),
+    _Page("/erase", writes.erase_form, _OF_USER),
+    _Page("/erase", writes.erase, _OF_USER, "POST"),
 )
 """Pages that change the store, for an app that allows it."""
 
@@ -116,7 +119,7 @@ def create_app(
             default those of this machine.
         reveal: ``"asked"`` masks content until the reader presses a button, ``"always"`` shows it,
             ``"never"`` masks it and has no button. Masked content does not leave the server.
-        allow_writes: Whether pages fork and restore sessions.
+        allow_writes: Whether pages fork and restore sessions, and erase users.
         where: The place of the store in words, which each page shows.
     """
     site = Site(store, authorize=authorize, reveal=reveal, allow_writes=allow_writes, where=where)

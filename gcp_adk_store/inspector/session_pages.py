@@ -10,12 +10,16 @@ from gcp_adk_store.inspector.answers import answer_bytes
 from gcp_adk_store.inspector.conversation import EventView, event_view
 from gcp_adk_store.inspector.differences import difference
 from gcp_adk_store.inspector.looking import look, raw
-from gcp_adk_store.inspector.reading import EVENTS_PER_PAGE, Order, Placed
+from gcp_adk_store.inspector.reading import EVENTS_PER_PAGE, EventPage, Order, Placed
 from gcp_adk_store.inspector.site import RefusedRequestError, Visit
 from gcp_adk_store.inspector.timeline import timeline
 from gcp_adk_store.model.history import Point
+from gcp_adk_store.operations.steps import stepping
 
 _MAX_CURSOR: Final = 4_000
+NEWS_S: Final = 20.0
+"""The longest wait for news in one request: proxies end requests that are silent for longer."""
+
 MAX_STATE_KEYS: Final = 500
 """State keys on one page."""
 
@@ -34,11 +38,26 @@ async def events(visit: Visit) -> Response:
     return visit.page("_events.html", **await _events(visit))
 
 
-async def _events(visit: Visit) -> dict[str, Any]:
+async def news(visit: Visit) -> Response:
+    """Return the next events once there are any, or an empty part after some seconds; 1 read, and 1 more.
+
+    It follows the session, so waiting reads nothing. A browser that shows the answer asks again.
+    """
+    cursor = visit.text("cursor", most=_MAX_CURSOR)
+    following = visit.site.store.sessions.iter_events(**visit.place.ids, cursor=cursor, follow=True)
+    with visit.site.waiting():
+        async with stepping(following) as step:
+            come = await step(NEWS_S)
+    return visit.page("_events.html", **await _events(visit, reads=come is not None))
+
+
+async def _events(visit: Visit, *, reads: bool = True) -> dict[str, Any]:
     order: Order = "newest" if visit.text("order") == "newest" else "oldest"
     first = visit.number("first", 1)
     cursor = visit.text("cursor", most=_MAX_CURSOR)
-    page = await visit.reader.events(visit.place, cursor=cursor, order=order)
+    page = EventPage(events=[], last=cursor, has_more=False)
+    if reads:
+        page = await visit.reader.events(visit.place, cursor=cursor, order=order)
     numbered = order == "oldest"
     shown = [
         _view(visit, placed, number=first + index if numbered else None)
@@ -47,6 +66,7 @@ async def _events(visit: Visit) -> dict[str, Any]:
     return {
         "events": shown,
         "order": order,
+        "follow": visit.text("follow"),
         "last": page.last,
         "has_more": page.has_more,
         "next_first": first + len(shown),

@@ -2,7 +2,8 @@
 
 import re
 import secrets
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from inspect import isawaitable
 from typing import Any, Final, Literal
@@ -26,6 +27,10 @@ _REVEAL: Final = "adk_inspector_reveal"
 _CSRF: Final = "adk_inspector_csrf"
 _CSRF_CHARACTERS: Final = 43
 _MAX_FORM: Final = 64 * 1024
+
+
+MAX_WAITING: Final = 100
+"""Pages of one process that follow sessions: each holds a stream of the store open."""
 
 
 class RefusedRequestError(Exception):
@@ -155,6 +160,7 @@ class Site:
         self.reveal: Reveal = reveal
         self.allow_writes = allow_writes
         self.where = where
+        self._waiting = 0
         self.templates = Environment(
             loader=PackageLoader("gcp_adk_store.inspector"),
             autoescape=True,
@@ -163,6 +169,21 @@ class Site:
             trim_blocks=True,
             lstrip_blocks=True,
         )
+
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """Count a request that waits for news.
+
+        Raises:
+            RefusedRequestError: 100 others wait in this process.
+        """
+        if self._waiting >= MAX_WAITING:
+            raise RefusedRequestError(503, f"{MAX_WAITING} pages of this process follow sessions")
+        self._waiting += 1
+        try:
+            yield
+        finally:
+            self._waiting -= 1
 
     async def visit(self, request: Request, ids: Sequence[str]) -> Visit:
         """Return what a request asks for, once it is authorised; its place must have these *ids*.

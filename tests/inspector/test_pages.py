@@ -1,5 +1,6 @@
 """Each page shows what the store has."""
 
+import asyncio
 from collections.abc import Mapping
 from urllib.parse import parse_qs, urlsplit
 
@@ -10,7 +11,7 @@ from google.adk.sessions import Session
 from google.genai import types
 
 from gcp_adk_store import Point, Store
-from gcp_adk_store.inspector import create_app
+from gcp_adk_store.inspector import create_app, session_pages, site
 from gcp_adk_store.inspector.reading import EVENTS_PER_PAGE, NAMES_PER_PAGE, Reader
 from gcp_adk_store.inspector.timeline import TURNS_PER_PAGE
 from tests.inspector.story import CALM, CALM_PLACE, PDF, PNG, Read, client_of
@@ -105,6 +106,32 @@ async def test_a_long_conversation_goes_on_where_it_ended(store: Store, app: Fas
                 page = await seen(app, "events", asked)
         assert (wanted if order == "oldest" else wanted[::-1]) == said
         assert (order == "oldest") is bool(page.all("p", lambda each: each.get("id") == "end"))
+
+
+async def test_a_follower_is_shown_the_next_events(
+    store: Store, calm: Session, app: FastAPI, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As soon as there are any, and else the same element, which asks again."""
+    page = await seen(app, "session", {**CALM_PLACE, "follow": "1"})
+    (end,) = page.all("p", lambda each: each.get("id") == "end")
+    place = {key: value[0] for key, value in parse_qs(urlsplit(end["hx-get"]).query).items()}
+    asking = asyncio.create_task(seen(app, "news", place))
+    content = types.Content(parts=[types.Part(text="the news")])
+    await store.sessions.append_event(calm, Event(author="user", content=content))
+    news = await asking
+    monkeypatch.setattr(session_pages, "NEWS_S", 0.01)
+    (again,) = news.all("p", lambda each: each.get("id") == "end")
+    later = {key: value[0] for key, value in parse_qs(urlsplit(again["hx-get"]).query).items()}
+    silent = await seen(app, "news", later)
+    monkeypatch.setattr(site, "MAX_WAITING", 0)
+    async with client_of(app) as client:
+        refused = await client.get("/news", params=later)
+
+    assert "the news" in news.text
+    assert ("26", "27") == (place["first"], later["first"])
+    assert not silent.all("article")
+    assert again["hx-get"] == silent.all("p", lambda each: each.get("id") == "end")[0]["hx-get"]
+    assert 503 == refused.status_code
 
 
 async def test_a_permanent_link_finds_its_event(calm: Session, store: Store, app: FastAPI) -> None:

@@ -31,6 +31,7 @@ from tests.inspector.story import (
 ROOM = Path(gcp_adk_store.inspector.__file__).parent
 ORIGIN = {"Origin": f"http://{HOST}"}
 EVENT = f"event1{EVIL}"
+WRITING = ("/fork", "/restore", "/erase")
 OF_EVENT = {**PLACE, "event": EVENT}
 HOSTILE_PAGES: list[tuple[str, Mapping[str, Any]]] = [
     ("", {}),
@@ -56,6 +57,7 @@ HOSTILE_PAGES: list[tuple[str, Mapping[str, Any]]] = [
     ("session", {**PLACE, "session": EVIL * 3}),
     ("fork", OF_EVENT),
     ("restore", OF_EVENT),
+    ("erase", {"app": PLACE["app"], "user": PLACE["user"]}),
     ("artifacts", CALM_PLACE),
     *(
         ("artifact", {**CALM_PLACE, "name": name})
@@ -351,9 +353,9 @@ async def test_forms_of_other_sites_change_nothing(
         headers = {**ORIGIN, **{key: value for key, value in change.items() if key == "Origin"}}
         if "cookie" in change:
             client.cookies.clear()
-        answers = [await client.post(path, data=form, headers=headers) for path in ("/fork", "/restore")]
+        answers = [await client.post(path, data=form, headers=headers) for path in WRITING]
 
-    assert [403, 403] == [each.status_code for each in answers]
+    assert [403, 403, 403] == [each.status_code for each in answers]
     assert 1 == len((await store.sessions.list_sessions(app_name="support")).sessions)
     found = await store.sessions.get_session(**CALM)
     assert found is not None
@@ -418,16 +420,35 @@ async def test_a_restore_is_confirmed_first(store: Store, calm: Session, writing
     assert (303, 409) == (done.status_code, again.status_code)
 
 
+@pytest.mark.usefixtures("calm")
+async def test_an_erasure_is_confirmed_first(store: Store, writing: FastAPI) -> None:
+    """The first form counts; the second answer is the receipt."""
+    form = {"app": "support", "user": "ada"}
+    async with client_of(writing) as client:
+        asked = await client.get("/erase", params=form)
+        form["csrf"] = client.cookies["adk_inspector_csrf"]
+        planned = Read((await client.post("/erase", data=form, headers=ORIGIN)).text)
+        between = await store.sessions.get_session(**CALM)
+        done = Read((await client.post("/erase", data={**form, "confirmed": "yes"}, headers=ORIGIN)).text)
+
+    assert "removes all sessions" in asked.text
+    assert "Nothing is removed yet." in planned.text
+    assert "sessions 1" in planned.text
+    assert between is not None
+    assert "The user is erased." in done.text
+    assert await store.sessions.get_session(**CALM) is None
+
+
 async def test_no_page_writes_unless_that_is_allowed(masked: FastAPI, calm: Session) -> None:
     """There are no such routes, and no links to them."""
     async with client_of(masked) as client:
         page = await client.get("/session", params=CALM_PLACE)
         event = await client.get("/event", params={**CALM_PLACE, "event": calm.events[0].id})
-        answers = [await client.post(path, data=CALM_PLACE, headers=ORIGIN) for path in ("/fork", "/restore")]
+        answers = [await client.post(path, data=CALM_PLACE, headers=ORIGIN) for path in WRITING]
 
     assert "/fork" not in page.text + event.text
     assert "Reads only" in page.text
-    assert [404, 404] == [each.status_code for each in answers]
+    assert [404, 404, 404] == [each.status_code for each in answers]
 
 
 async def test_an_authorization_is_not_optional(store: Store) -> None:
