@@ -14,7 +14,7 @@ export PYTHONDONTWRITEBYTECODE :=
 
 # One after the other, as they are listed, however many jobs make is given.
 .NOTPARALLEL:
-.PHONY: demo test quick test-core ready unit long test-oldest bare-machine check lint format bench bench-local bench-memory bench-sandbox bench-templates chaos turns emulators python clean
+.PHONY: demo test quick test-core ready unit long test-oldest bare-machine check lint format docs reference pictures bench bench-local bench-memory bench-sandbox bench-templates chaos turns emulators python clean
 .DEFAULT_GOAL := test
 
 # The main job: a real agent on a local store, then a second process that goes on where it stopped. With CLOUD=1
@@ -69,10 +69,27 @@ lint: python
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python -m website.words
 
 format: python
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+# The site of the documents, in build/site. Strict: a link that leads nowhere fails. It needs no network once its
+# generator is installed, and nor do its pages.
+docs:
+	$(SETUP) docs
+	$(BIN)/python -m website.build
+
+# What is made from the code and stands in the repository: pages of docs/reference, and diagrams.
+reference: python
+	$(BIN)/python -m website.reference
+	$(BIN)/python -m website.diagrams
+
+# The screenshots and terminals of the documents, made anew: look at them before you commit them.
+pictures: reference
+	$(SETUP) emulators chromium
+	$(BIN)/python -m website.pictures
 
 # Everything beside ADK's own, in one run of a quarter of an hour; read the ratios. `make bench OPTIONS=--quick`
 bench:
@@ -119,4 +136,4 @@ python:
 	$(SETUP) python
 
 clean:
-	rm -rf .venv .venv-oldest .venv-terraform .cache .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis dist build
+	rm -rf .venv .venv-docs .venv-oldest .venv-terraform .cache .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis dist build

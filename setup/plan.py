@@ -21,6 +21,7 @@ PARTS: Final = {
     "curl": "curl, which the documents' examples use",
     "sandbox": "bubblewrap, libseccomp, and the interpreter and packages of user code",
     "terraform": "Terraform, and test providers for it",
+    "docs": "the generator of the documents' site, in .venv-docs",
 }
 """The parts, each with its description."""
 _TOOLS: Final = {"chromium": (CHROMIUM,), "curl": (CURL,), "sandbox": (BUBBLEWRAP, LIBSECCOMP)}
@@ -101,6 +102,7 @@ def _environments(machine: Machine, parts: set[str]) -> Iterator[Environment]:
     wanted = (
         ("python", environments.PYTHON),
         ("oldest", environments.OLDEST),
+        ("docs", environments.DOCS),
         ("terraform", environments.STAND_IN),
         ("terraform", environments.TERRAFORM),
     )

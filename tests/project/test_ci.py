@@ -21,6 +21,7 @@ def test_checks_are_a_part_of_the_tests() -> None:
         "ruff check .",
         "mypy",
         "lint-imports",
+        "python -m website.words",
         "python -m pytest -q",
         "python -m pytest -q",
     ] == lines
