@@ -1,7 +1,7 @@
 """What the module's documents say of it is so."""
 
-import json
 import re
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +9,10 @@ import pytest
 
 from setup.tools import ROOT
 from tests.terraform.command import Terraform
+from tests.terraform.declared import FOLDERS, TERRAFORM
+from tests.terraform.tables import tables, with_tables
 
+KEY = "projects/k/locations/europe-west1/keyRings/r/cryptoKeys/wrapping"
 README = (ROOT / "terraform/modules/adk_store/README.md").read_text()
 
 
@@ -20,31 +23,27 @@ def rows(title: str) -> list[list[str]]:
     return [[cell.strip() for cell in line.split("|")] for line in lines[2:]]
 
 
-@pytest.fixture
-def plan(terraform: Terraform, module: Path) -> dict[str, Any]:
-    """What the module says of itself, and what it makes with every default."""
-    return terraform.plan(module, project_id="my-project", location="europe-west1")
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_the_tables_of_a_readme_are_current(folder: str) -> None:
+    """Inputs, outputs and resources; ``python -m tests.terraform.tables`` writes them."""
+    text = (TERRAFORM / folder / "README.md").read_text()
+
+    assert with_tables(text, folder) == text
 
 
-def test_inputs_and_outputs_are_in_the_readme(plan: dict[str, Any]) -> None:
-    """By name, with the default and the description that they have."""
-    configuration = plan["configuration"]["root_module"]
-    inputs = [
-        [
-            f"`{name}`",
-            f"`{json.dumps(each['default'])}`" if "default" in each else "required",
-            each["description"],
-        ]
-        for name, each in sorted(configuration["variables"].items())
-    ]
-    outputs = [[f"`{name}`", each["description"]] for name, each in sorted(configuration["outputs"].items())]
+def test_tables_have_what_the_files_declare() -> None:
+    """Of an object its fields with their defaults, of a resource its file."""
+    made = tables("modules/adk_store")
 
-    assert inputs == rows("Inputs")
-    assert outputs == rows("Outputs")
+    assert "| `location` | `string` | required | Location of the database" in made
+    assert "| `object({ bucket = string, prefix = optional(string) })` | `null` |" in made
+    assert "| `bucket_url` | URL of the bucket" in made
+    assert "| `storage.tf` | `google_storage_bucket.this` |" in made
 
 
-def test_what_it_makes_is_in_the_readme(plan: dict[str, Any]) -> None:
+def test_what_it_makes_is_in_the_readme(plans: Callable[..., Mapping[str, Any]]) -> None:
     """As many fields, TTL policies, indexes and rules; each file by its name."""
+    plan = plans("modules/adk_store", encryption={"create_key": False, "key": KEY})
     made = [
         each["values"] | {"kind": each["type"]} for each in plan["planned_values"]["root_module"]["resources"]
     ]
