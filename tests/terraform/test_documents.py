@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from setup.tools import ROOT
+from tests.support.documents import all_blocks, blocks, documents
 from tests.terraform.command import Terraform
-from tests.terraform.declared import FOLDERS, TERRAFORM
+from tests.terraform.conftest import REQUIRED
+from tests.terraform.declared import FOLDERS, TERRAFORM, outputs, resources, variables
 from tests.terraform.tables import tables, with_tables
 
 KEY = "projects/k/locations/europe-west1/keyRings/r/cryptoKeys/wrapping"
@@ -74,6 +76,53 @@ def test_the_configurations_of_the_readme_are_valid(terraform: Terraform, config
 
     assert 'source = "../modules/adk_store"' in (folder / "main.tf").read_text()
     assert [] == terraform.validate(folder)
+
+
+@pytest.mark.parametrize(
+    ("begin", "folder"),
+    [("# notes.auto.tfvars", "examples/cloud_run"), ("# of the module", "modules/adk_store")],
+)
+def test_the_values_of_the_guide_make_a_plan(
+    terraform: Terraform, configurations: Path, begin: str, folder: str
+) -> None:
+    """All that docs/deploying.md says to put into a file, together."""
+    shown = [text for text in blocks("docs/deploying.md", "hcl") if text.startswith(begin)]
+    place = configurations / folder
+    (place / "guide.auto.tfvars").write_text("".join(shown))
+    declared = {each.name for each in variables(folder)}
+
+    assert set(re.findall(r"^(\w+) += ", "".join(shown), re.MULTILINE)) <= declared  # a plan only warns
+    assert shown
+    assert [] == terraform.refusals(place, **REQUIRED[folder])
+
+
+COMMAND = re.compile(r"terraform (?:-chdir=(\S+) )?(apply|output|state rm) ([^;|>)]*)")
+NAMED = {"apply": r"-var '?(\w+)=", "output": r"(?:^|\s)(\w+)", "state rm": r"module\.adk_store\.([\w.]+)"}
+
+
+def test_terraform_commands_of_the_documents_name_what_is_declared() -> None:
+    """Folders, variables, outputs, and what is in the state."""
+    of_module = {each for _, made in resources("modules/adk_store") for each in made}
+    lines = [
+        (document, line)
+        for document in documents()
+        for block in all_blocks(document)
+        if block.language == "bash"
+        for line in block.lines
+    ]
+    found = [(document, *command) for document, line in lines for command in COMMAND.findall(line)]
+    wrong = []
+    for document, place, verb, rest in found:
+        folder = (place or str(Path(document).parent)).removeprefix("terraform/")
+        known = {
+            "apply": {each.name for each in variables(folder)},
+            "output": {name for name, _ in outputs(folder)},
+            "state rm": of_module,
+        }
+        wrong += [(document, name) for name in re.findall(NAMED[verb], rest) if name not in known[verb]]
+
+    assert {*NAMED} == {verb for _, _, verb, _ in found}
+    assert [] == wrong
 
 
 def test_every_folder_is_in_the_overview() -> None:
