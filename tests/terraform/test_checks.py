@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -173,24 +174,29 @@ def test_the_modules_own_tests_can_fail(terraform: Terraform, module: Path) -> N
     assert {"by_default_data_is_hard_to_lose", "grants_are_the_least", "what_cannot_be_is_refused"} == failed
 
 
+@pytest.fixture(scope="module")
+def installed(terraform: Terraform, prepared: Path) -> Mapping[str, str]:
+    """Where a mirror has each provider: its address, and this machine's platform below each version."""
+    platform = json.loads(terraform("version", "-json", folder=prepared).stdout)["platform"]
+    sources = re.findall(r"provider\[(\S+/(\w+))\]", terraform("providers", folder=prepared / MODULE).stdout)
+    return {name: f"{source}/{{}}/{platform}" for source, name in sources}
+
+
 @pytest.mark.parametrize(
     ("version", "taken"), [("6.50.0", False), ("7.0.0", True), ("8.99.0", True), ("9.0.0", False)]
 )
 def test_the_provider_may_be_of_two_major_versions(
     terraform: Terraform,
     configurations: Path,
+    installed: Mapping[str, str],
     tmp_path: Path,
     version: str,
     taken: bool,  # noqa: FBT001
 ) -> None:
     """A folder has that version and no other, so that terraform takes it or finds none."""
-    platform = json.loads(terraform("version", "-json", folder=tmp_path).stdout)["platform"]
-    sources = terraform("providers", folder=configurations / MODULE).stdout
     mirror = tmp_path / "mirror"
     for name, number in (("google", version), ("time", "0.13.0")):
-        source = re.search(rf"provider\[(\S+/{name})\]", sources)
-        assert source is not None
-        folder = mirror / source[1] / number / platform
+        folder = mirror / installed[name].format(number)
         folder.mkdir(parents=True)
         # Installed, never run.
         (folder / f"terraform-provider-{name}_v{number}").touch(mode=0o755)
@@ -213,7 +219,6 @@ def test_the_provider_may_be_of_two_major_versions(
 def test_stand_ins_make_nothing(terraform: Terraform, configurations: Path) -> None:
     """An apply by mistake must not look as if it had worked."""
     folder = configurations / "examples/minimal"
-    terraform("get", folder=folder)
     told = terraform("apply", "-auto-approve", "-var=project_id=my-project", "-no-color", folder=folder)
 
     assert 1 == told.returncode

@@ -96,6 +96,15 @@ def test_the_values_of_the_guide_make_a_plan(
     assert [] == terraform.refusals(place, **REQUIRED[folder])
 
 
+def test_the_backend_of_the_guide_is_valid(terraform: Terraform, configurations: Path) -> None:
+    """Beside the example that it is for."""
+    (text,) = [text for text in blocks("docs/deploying.md", "hcl") if text.startswith("# backend.tf")]
+    place = configurations / "examples/cloud_run"
+    (place / "backend.tf").write_text(text)
+
+    assert [] == terraform.validate(place)
+
+
 COMMAND = re.compile(r"terraform (?:-chdir=(\S+) )?(apply|output|state rm) ([^;|>)]*)")
 NAMED = {"apply": r"-var '?(\w+)=", "output": r"(?:^|\s)(\w+)", "state rm": r"module\.adk_store\.([\w.]+)"}
 

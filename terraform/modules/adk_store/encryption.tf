@@ -5,13 +5,15 @@
 
 locals {
   _data_keys = var.encryption == null ? [] : [merge(var.encryption, {
-    database = coalesce(var.encryption.database, "${lower(var.prefix)}-data-keys")
+    database = coalesce(var.encryption.database, "${lower(var.prefix)}-keys")
     # Cloud KMS knows other names for the places of Firestore's multi-regions.
     key_location = coalesce(
       var.encryption.key_location,
       lookup({ nam5 = "us", nam7 = "us", eur3 = "europe" }, var.location, var.location),
     )
   })]
+  # No query asks for them. The last one is when Firestore deletes the note that a key was destroyed.
+  _key_fields    = ["create_time", "destroyed_at", "free_at", "id", "kind", "version", "wrapped", "expire_at"]
   _wrapping_keys = [for each in local._data_keys : each if each.create_key]
   _wrapping_key  = one(concat(google_kms_crypto_key.data_keys[*].id, [for each in local._data_keys : each.key if !each.create_key]))
 }
@@ -76,6 +78,23 @@ resource "google_firestore_database" "data_keys" {
   }
 
   depends_on = [google_project_service.needed, time_sleep.kms]
+}
+
+resource "google_firestore_field" "data_keys" {
+  for_each = toset(length(local._data_keys) == 0 ? [] : local._key_fields)
+
+  project    = var.project_id
+  database   = google_firestore_database.data_keys[0].name
+  collection = "${var.prefix}_keys"
+  field      = each.value
+
+  index_config {}
+
+  dynamic "ttl_config" {
+    for_each = each.value == "expire_at" ? [true] : []
+
+    content {}
+  }
 }
 
 resource "google_project_iam_member" "data_keys" {

@@ -2,12 +2,18 @@
 # write at once.
 
 locals {
-  environment = {
-    ADK_STORE_BUCKET   = local._bucket
-    ADK_STORE_DATABASE = local._database
-    ADK_STORE_PREFIX   = var.prefix
-    ADK_STORE_PROJECT  = var.project_id
-  }
+  environment = merge(
+    {
+      ADK_STORE_BUCKET   = local._bucket
+      ADK_STORE_DATABASE = local._database
+      ADK_STORE_PREFIX   = var.prefix
+      ADK_STORE_PROJECT  = var.project_id
+    },
+    var.encryption == null ? {} : {
+      ADK_STORE_ENCRYPTION_KEY = local._wrapping_key
+      ADK_STORE_KEYS_DATABASE  = google_firestore_database.data_keys[0].name
+    },
+  )
 }
 
 output "alert_names" {
@@ -52,7 +58,7 @@ output "database_name" {
 output "docker_env_file" {
   description = "The environment as a file for docker run --env-file, which takes quotes as part of a value."
   value       = join("", [for name, value in local.environment : "${name}=${value}\n"])
-  depends_on  = [google_firestore_field.unindexed, google_firestore_index.pages, time_sleep.iam]
+  depends_on  = [google_firestore_field.data_keys, google_firestore_field.unindexed, google_firestore_index.pages, time_sleep.iam]
 }
 
 output "encryption_database" {
@@ -70,14 +76,14 @@ output "encryption_key" {
 output "env_file" {
   description = "The environment as a file for a shell: each value is in single quotes, and contains none."
   value       = join("", [for name, value in local.environment : "${name}='${value}'\n"])
-  depends_on  = [google_firestore_field.unindexed, google_firestore_index.pages, time_sleep.iam]
+  depends_on  = [google_firestore_field.data_keys, google_firestore_field.unindexed, google_firestore_index.pages, time_sleep.iam]
 }
 
 output "environment" {
   description = "Environment variables that Store.from_env() and the command gcp-adk-store read."
   value       = local.environment
   # What is written before a field is exempt has been indexed in vain.
-  depends_on = [google_firestore_field.unindexed, google_firestore_index.pages, time_sleep.iam]
+  depends_on = [google_firestore_field.data_keys, google_firestore_field.unindexed, google_firestore_index.pages, time_sleep.iam]
 }
 
 output "iam_member" {

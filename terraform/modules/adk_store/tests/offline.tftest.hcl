@@ -204,8 +204,20 @@ run "data_keys_are_where_no_backup_reaches" {
   }
 
   assert {
-    condition     = google_firestore_database.data_keys[0].name == "adk-data-keys" && output.encryption_database == "adk-data-keys"
+    condition     = google_firestore_database.data_keys[0].name == "adk-keys" && output.encryption_database == "adk-keys"
     error_message = "The database of data keys has another name."
+  }
+
+  assert {
+    condition     = output.environment["ADK_STORE_KEYS_DATABASE"] == "adk-keys" && contains(keys(output.environment), "ADK_STORE_ENCRYPTION_KEY")
+    error_message = "The store does not learn where its data keys are."
+  }
+
+  assert {
+    condition = toset(["adk-keys adk_keys"]) == toset([
+      for field in google_firestore_field.data_keys : "${field.database} ${field.collection}"
+    ]) && ["expire_at"] == [for field in google_firestore_field.data_keys : field.field if length(field.ttl_config) > 0]
+    error_message = "A field of data keys is indexed, or notes of destroyed keys stay for good."
   }
 
   assert {
@@ -239,7 +251,7 @@ run "data_keys_are_where_no_backup_reaches" {
   assert {
     condition = alltrue([
       for grant in google_project_iam_member.data_keys :
-      grant.role == "roles/datastore.user" && grant.condition[0].expression == "resource.name == \"projects/my-project/databases/adk-data-keys\""
+      grant.role == "roles/datastore.user" && grant.condition[0].expression == "resource.name == \"projects/my-project/databases/adk-keys\""
     ]) && toset(["ci", "runtime"]) == toset(keys(google_project_iam_member.data_keys))
     error_message = "A grant on the data keys is missing, or is larger than they are."
   }
@@ -274,7 +286,7 @@ run "data_keys_can_be_wrapped_by_a_key_that_exists" {
   }
 
   assert {
-    condition     = output.encryption_key == "projects/k/locations/europe-west1/keyRings/r/cryptoKeys/wrapping"
+    condition     = output.environment["ADK_STORE_ENCRYPTION_KEY"] == output.encryption_key && output.encryption_key == "projects/k/locations/europe-west1/keyRings/r/cryptoKeys/wrapping"
     error_message = "The output names another key."
   }
 }
