@@ -49,7 +49,9 @@ def test_what_it_makes_is_in_the_readme(plans: Callable[..., Mapping[str, Any]])
     made = [
         each["values"] | {"kind": each["type"]} for each in plan["planned_values"]["root_module"]["resources"]
     ]
-    fields = [each for each in made if each["kind"] == "google_firestore_field"]
+    fields = [
+        each for each in made if each["kind"] == "google_firestore_field" and each["database"] == "(default)"
+    ]
     indexes = [each for each in made if each["kind"] == "google_firestore_index"]
     (bucket,) = (each for each in made if each["kind"] == "google_storage_bucket")
     roles = {each["role"] for each in made if each["kind"].endswith("_iam_member")}

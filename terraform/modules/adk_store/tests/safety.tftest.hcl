@@ -25,7 +25,7 @@ variables {
   project_id = "my-project"
 }
 
-run "by_default_data_is_hard_to_lose" {
+run "by_default_data_is_hard_to_lose_and_never_public" {
   command = plan
 
   assert {
@@ -62,10 +62,6 @@ run "by_default_data_is_hard_to_lose" {
     condition     = length(google_firestore_backup_schedule.weekly) == 0
     error_message = "Weekly backups are made unasked."
   }
-}
-
-run "the_bucket_is_never_public" {
-  command = plan
 
   assert {
     condition     = google_storage_bucket.this[0].public_access_prevention == "enforced"
