@@ -130,7 +130,8 @@ def index(tmp_path: Path) -> Iterator[Index]:
     """An index on this machine, with what the package needs, in the versions that are installed."""
     folder = tmp_path / "index"
     folder.mkdir()
-    needed = [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["cli"]]
+    extras = PROJECT["optional-dependencies"]
+    needed = [*PROJECT["dependencies"], *extras["cli"], *extras["inspector"]]
     names = [Requirement(text).name for text in needed]
     found = Index()
     for name in names:
