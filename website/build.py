@@ -29,6 +29,8 @@ ANNOUNCED: Final = ("encryption.md",)
 """Pages of the navigation that may be missing."""
 
 _LINK: Final = re.compile(r"(\]\()(?!https?:|#)([^)#\s]+)(#[^)\s]+)?(?=\))")
+_OF_GITHUB: Final = re.compile(r"\[([^\]]*)\]\((?:\.\./)+(?:issues|security)\b[^)]*\)")
+"""Links to pages that GitHub makes of a repository; the site says their names alone."""
 _FENCED: Final = re.compile(r"^( *)```.*?^\1```$", re.DOTALL | re.MULTILINE)
 _ITEM: Final = re.compile(r"(?:[-*]|\d+\.) ")
 _OF_LIST: Final = re.compile(r" {2,}|(?:[-*]|\d+\.) ")
@@ -85,7 +87,7 @@ def _place(path: Path, root: Path) -> str:
 
 def _text(path: Path, root: Path) -> str:
     if path.suffix == ".md":
-        return for_markdown(path.read_text())
+        return for_markdown(_OF_GITHUB.sub(r"\1", path.read_text()))
     if path.is_dir():
         files = sorted(each for each in path.iterdir() if not each.name.startswith((".", "__")))
         return "\n".join(
@@ -119,6 +121,17 @@ def for_markdown(text: str) -> str:
     return "\n".join([*lines, ""])
 
 
+def broken(made: Mapping[str, str | Path]) -> list[str]:
+    """Return the links and pictures of the site's sources that lead to none of them."""
+    found = []
+    for name, text in made.items():
+        prose = _FENCED.sub("", text) if isinstance(text, str) else ""
+        for _, target, _ in _LINK.findall(re.sub(r"`[^`]*`", "", prose)):
+            if os.path.normpath(PurePosixPath(name).parent / target) not in made:
+                found.append(f"{name}: {target}")
+    return found
+
+
 def navigation(configuration: Mapping[str, Any]) -> list[str]:
     """Return the pages of the navigation, in order."""
 
@@ -143,7 +156,12 @@ def elsewhere(site: Path) -> list[str]:
 def main() -> int:
     """Build the site; return the status of the generator, or 1 if a page needs a network."""
     shutil.rmtree(PLACE, ignore_errors=True)
-    for path, source in pages().items():
+    sources = pages()
+    nowhere = broken(sources)
+    if nowhere:
+        sys.stderr.writelines(f"leads nowhere: {each}\n" for each in nowhere)
+        return 1
+    for path, source in sources.items():
         target = PLACE / "pages" / path
         target.parent.mkdir(parents=True, exist_ok=True)
         if isinstance(source, str):
