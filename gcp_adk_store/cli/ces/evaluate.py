@@ -169,7 +169,7 @@ async def _outcomes(
 
     asked = {each: given.pop(each) for each in _MODELS}
     chosen = Chosen(tools=folder, **given)
-    app, settings = chosen.read_app(folder), chosen.settings()
+    app, settings = chosen.read_whole_app(folder), chosen.settings()
     found: list[Outcome | Evaluation] = []
     for file in files:
         try:
