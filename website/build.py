@@ -25,7 +25,7 @@ PROGRAM: Final = ROOT / ".venv-docs/bin/zensical"
 OUTSIDE: Final = "repository"
 """The folder of the site for what lies outside of docs/."""
 
-ANNOUNCED: Final = ("encryption.md",)
+ANNOUNCED: Final = ("encryption.md", "adr/0006-encryption-around-the-ports.md", "bulk.md")
 """Pages of the navigation that may be missing."""
 
 _LINK: Final = re.compile(r"(\]\()(?!https?:|#)([^)#\s]+)(#[^)\s]+)?(?=\))")
