@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from google.adk.cli import service_registry
 from google.adk.cli.service_registry import get_service_registry
 
 import gcp_adk_store
@@ -117,8 +118,9 @@ def test_every_variable_of_the_environment_is_on_its_page() -> None:
     assert {"GOOGLE_CLOUD_PROJECT", "FIRESTORE_EMULATOR_HOST", "STORAGE_EMULATOR_HOST"} <= told
 
 
-def test_every_scheme_is_on_the_page_of_uris() -> None:
-    """Those that this package registers with ADK, and those of copies."""
+def test_every_scheme_is_on_the_page_of_uris(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that this package registers with ADK, in a registry of the test's own, and those of copies."""
+    monkeypatch.setattr(service_registry, "_service_registry_instance", None)
     register()
     registry = get_service_registry()
     schemes = {
