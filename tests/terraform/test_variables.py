@@ -15,7 +15,7 @@ import pytest
 
 from tests.terraform.command import Terraform, copied
 from tests.terraform.conftest import REQUIRED
-from tests.terraform.declared import FOLDERS, variables
+from tests.terraform.declared import TABLED, variables
 
 ADA = "user:ada@example.com"
 CHANNEL = "projects/my-project/notificationChannels/1"
@@ -276,11 +276,11 @@ def planned(module: Mapping[str, Any]) -> dict[str, Any]:
 def test_every_variable_is_in_the_table() -> None:
     """And nothing else."""
     assert {name: sorted(table) for name, table in TABLE.items()} == {
-        folder: [each.name for each in variables(folder)] for folder in FOLDERS
+        folder: [each.name for each in variables(folder)] for folder in TABLED
     }
 
 
-@pytest.mark.parametrize("folder", FOLDERS)
+@pytest.mark.parametrize("folder", TABLED)
 def test_a_variable_changes_what_it_says(
     terraform: Terraform, prepared: Path, plans: Callable[..., Mapping[str, Any]], tmp_path: Path, folder: str
 ) -> None:
@@ -304,7 +304,7 @@ def test_a_variable_changes_what_it_says(
     assert {} == wrong
 
 
-@pytest.mark.parametrize("folder", FOLDERS)
+@pytest.mark.parametrize("folder", TABLED)
 def test_an_illegal_value_is_refused_with_the_legal_ones(
     terraform: Terraform, configurations: Path, folder: str
 ) -> None:
@@ -327,7 +327,7 @@ def test_the_table_names_no_default() -> None:
     """A value that is the default would show nothing."""
     assert [] == [
         (folder, each.name)
-        for folder in FOLDERS
+        for folder in TABLED
         for each in variables(folder)
         if each.default == json.dumps(TABLE[folder][each.name].value)
     ]
