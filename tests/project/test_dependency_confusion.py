@@ -19,6 +19,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from setup.environments import LOCK
 from tests.support.documents import ROOT
 
 NAME = "gcp-adk-store"
@@ -38,8 +39,17 @@ SPREADS = re.compile(r"--find-links|--extra-index-url")
 
 def told() -> Iterator[tuple[str, str]]:
     """Yield every line that readers see or copy: documents, examples, the package's code, build files."""
-    folders = ("docs", "emulators", "terraform", "benchmarks", "examples", "gcp_adk_store")
-    kinds = {"", ".hcl", ".md", ".py", ".tf", ".toml", ".txt", ".yaml"}
+    folders = (
+        "docs",
+        "emulators",
+        "terraform",
+        "benchmarks",
+        "examples",
+        "gcp_adk_store",
+        "release",
+        ".github",
+    )
+    kinds = {"", ".hcl", ".md", ".py", ".tf", ".toml", ".txt", ".yaml", ".yml"}
     files = [path for path in (*ROOT.iterdir(), ROOT / ".ci/run") if path.name != "CHANGELOG.md"]
     files += [path for folder in folders for path in (ROOT / folder).rglob("*")]
     for path in files:
@@ -78,7 +88,7 @@ def test_no_document_error_or_example_installs_the_package_by_name() -> None:
 
 def test_no_file_of_requirements_names_the_package() -> None:
     """Such a file is read with an index."""
-    files = [EXAMPLE / "requirements.txt", ROOT / "tests/terraform/requirements.txt"]
+    files = [EXAMPLE / "requirements.txt", ROOT / LOCK, ROOT / "tests/terraform/requirements.txt"]
     named = [
         f"{path.relative_to(ROOT)}: {line}"
         for path in files
