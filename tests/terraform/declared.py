@@ -14,10 +14,6 @@ FOLDERS: Final = sorted(
     for folder in (TERRAFORM / parent).iterdir()
 )
 """Every module and example, by its path below ``terraform``."""
-OF_BULK_JOBS: Final = ("examples/dataflow", "modules/bulk_jobs")
-"""Those whose documents are compared in another way."""
-TABLED: Final = [folder for folder in FOLDERS if folder not in OF_BULK_JOBS]
-"""All others: their READMEs have the tables that a script makes."""
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@
 
 from typing import Final
 
-from tests.terraform.declared import TABLED, TERRAFORM, outputs, resources, variables
+from tests.terraform.declared import FOLDERS, TERRAFORM, outputs, resources, variables
 
 BEGIN: Final = "<!-- made by python -m tests.terraform.tables -->\n"
 END: Final = "<!-- end -->\n"
@@ -58,7 +58,7 @@ def _table(title: str, head: list[str], rows: list[list[str]]) -> str:
 
 def main() -> None:
     """Write them."""
-    for folder in TABLED:
+    for folder in FOLDERS:
         path = TERRAFORM / folder / "README.md"
         path.write_text(with_tables(path.read_text(), folder))
 

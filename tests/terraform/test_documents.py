@@ -11,7 +11,7 @@ from setup.tools import ROOT
 from tests.support.documents import all_blocks, blocks, documents
 from tests.terraform.command import Terraform
 from tests.terraform.conftest import REQUIRED
-from tests.terraform.declared import TABLED, TERRAFORM, outputs, resources, variables
+from tests.terraform.declared import FOLDERS, TERRAFORM, outputs, resources, variables
 from tests.terraform.tables import tables, with_tables
 
 KEY = "projects/k/locations/europe-west1/keyRings/r/cryptoKeys/wrapping"
@@ -25,7 +25,7 @@ def rows(title: str) -> list[list[str]]:
     return [[cell.strip() for cell in line.split("|")] for line in lines[2:]]
 
 
-@pytest.mark.parametrize("folder", TABLED)
+@pytest.mark.parametrize("folder", FOLDERS)
 def test_the_tables_of_a_readme_are_current(folder: str) -> None:
     """Inputs, outputs and resources; ``python -m tests.terraform.tables`` writes them."""
     text = (TERRAFORM / folder / "README.md").read_text()
