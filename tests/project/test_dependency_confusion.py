@@ -100,11 +100,13 @@ def test_no_file_of_requirements_names_the_package() -> None:
 
 
 def test_the_requirements_of_the_example_are_those_of_the_package() -> None:
-    """With those of the extra ``cli``: the wheel is installed without asking for any."""
+    """With those of its commands and of the inspector: the wheel is installed without asking for any."""
     lines = (EXAMPLE / "requirements.txt").read_text().splitlines()
     given = {line for line in lines if line and not line.startswith("#")}
 
-    assert {*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["cli"]} == given
+    extras = PROJECT["optional-dependencies"]
+
+    assert {*PROJECT["dependencies"], *extras["cli"], *extras["inspector"]} == given
 
 
 @dataclass
@@ -138,7 +140,8 @@ def index(tmp_path: Path) -> Iterator[Index]:
     """An index on this machine, with what the package needs, in the versions that are installed."""
     folder = tmp_path / "index"
     folder.mkdir()
-    needed = [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["cli"]]
+    extras = PROJECT["optional-dependencies"]
+    needed = [*PROJECT["dependencies"], *extras["cli"], *extras["inspector"]]
     names = [Requirement(text).name for text in needed]
     found = Index()
     for name in names:
