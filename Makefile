@@ -69,7 +69,10 @@ test-oldest:
 # How much of the package the tests of `make quick` run, by lines and branches; pyproject.toml has the least that is
 # accepted. `make coverage TESTS=tests` counts with all tests that need no emulator.
 coverage: python
-	$(BIN)/python $(PYTEST) --dist loadfile --quick --cov $(TESTS)
+	$(BIN)/coverage erase
+	$(BIN)/coverage run $(PYTEST) --dist loadfile --quick $(TESTS)
+	$(BIN)/coverage combine --quiet
+	$(BIN)/coverage report
 
 # `make demo` and `make test` on new machines that have Python, make and git alone, as root and as another user.
 # Needs root, and Debian's packages from where this machine has them.
