@@ -45,6 +45,7 @@ def _serve(host: socket.socket, config: dict[str, Any]) -> None:
     entry = running.load(config["entry"])
     for name in config["preload"]:
         importlib.import_module(name)
+    running.warm_up(config["entry"])
     gc.collect()
     gc.freeze()  # a collection in a call would copy every page
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # keepers are reaped by the kernel
