@@ -13,12 +13,12 @@ _ELEMENTS: Final = {"failed": "failure", "error": "error", "skipped": "skipped"}
 _NO_XML: Final = {0xFFFE: "\\ufffe", 0xFFFF: "\\uffff"}
 
 
-def junit_xml(outcomes: "Sequence[Outcome]") -> bytes:
+def junit_xml(outcomes: "Sequence[Outcome]", suite_name: str = "ces test") -> bytes:
     """Return *outcomes* as one suite, in UTF-8; characters that XML cannot have are escaped."""
     counts = {name: sum(each.status == status for each in outcomes) for status, name in _ELEMENTS.items()}
     suite = ET.Element(
         "testsuite",
-        name="ces test",
+        name=suite_name,
         tests=str(len(outcomes)),
         failures=str(counts["failure"]),
         errors=str(counts["error"]),
@@ -29,21 +29,22 @@ def junit_xml(outcomes: "Sequence[Outcome]") -> bytes:
         case = ET.SubElement(
             suite,
             "testcase",
-            classname=_text(each.subject or each.path),
-            name=_text(each.name),
-            file=_text(each.path),
+            classname=xml_text(each.subject or each.path),
+            name=xml_text(each.name),
+            file=xml_text(each.path),
             line=str(each.line),
             time=f"{each.duration_s:.3f}",
         )
         if each.status in _ELEMENTS:
-            says = _text("\n".join(each.says))
+            says = xml_text("\n".join(each.says))
             ET.SubElement(case, _ELEMENTS[each.status], message=says.partition("\n")[0]).text = says
         if each.stdout:
-            ET.SubElement(case, "system-out").text = _text(each.stdout)
+            ET.SubElement(case, "system-out").text = xml_text(each.stdout)
     root = ET.Element("testsuites")
     root.append(suite)
     return bytes(ET.tostring(root, encoding="utf-8", xml_declaration=True))
 
 
-def _text(text: str) -> str:
+def xml_text(text: str) -> str:
+    """Return *text* without characters that XML cannot have, or that control a terminal."""
     return visible(text).translate(_NO_XML)
