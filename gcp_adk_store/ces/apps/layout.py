@@ -25,10 +25,10 @@ import yaml
 
 from gcp_adk_store.ces.apps.agents import AgentSpec, agent_of, last_of
 from gcp_adk_store.ces.apps.findings import Finding, finding
+from gcp_adk_store.ces.apps.locating import CODE_FILE
 from gcp_adk_store.ces.guest.contract import CALLBACKS, Callback
 from gcp_adk_store.ces.tools.openapi import identifier
 
-CODE_FILE: Final = "python_code.py"
 _EXECUTIONS: Final = ("SYNCHRONOUS", "ASYNCHRONOUS")
 _SUFFIXES: Final = (".json", ".yaml", ".yml")
 _VALUES: Final = 500_000

@@ -21,7 +21,8 @@ from google.adk.sessions import InMemorySessionService
 from google.genai import types
 from pydantic import TypeAdapter, ValidationError
 
-from gcp_adk_store.ces.apps.layout import CODE_FILE, AgentApp
+from gcp_adk_store.ces.apps.layout import AgentApp
+from gcp_adk_store.ces.apps.locating import CODE_FILE
 from gcp_adk_store.ces.apps.loading import load_code, load_tools
 from gcp_adk_store.ces.host.keys import SessionKey
 from gcp_adk_store.ces.host.runtime import PythonRuntime
@@ -266,7 +267,7 @@ class _File:
     def _note(self, ran: RanLines) -> None:
         """Note lines of the callback that this file tests; the process has no say in another one's."""
         tested = tested_code(self.checks.app, self.file)
-        if self.checks.coverage is not None and Path(ran.path).resolve() == tested.resolve():
+        if self.checks.coverage is not None and ran.path == str(tested.resolve()):
             self.checks.coverage.note(tested, ran.numbers)
 
     def _folder(self) -> Path:

@@ -58,7 +58,7 @@ def test_in_the_sandbox(ces_callback):
 def test_that_forges():
     (channel,) = callback_tests._channels
     channel.say(lines={{"path": {unused!r}, "numbers": [1, 2, 3]}})
-    channel.say(lines={{"path": "/etc/passwd", "numbers": [10**9, -5]}})
+    channel.say(lines={{"path": "a\\0b", "numbers": [10**9, -5]}})
 """
 TOOL_TESTS = """tests:
   - {name: small, tool: half, args: {number: 4}, expectations: {response: [{path: $.result.half, operator: equals, value: 2}]}}
