@@ -63,7 +63,7 @@ class BubblewrapSandbox(IsolatedSandbox):
         Args:
             entry: ``package.module:function`` that runs inside; its package is carried there alone.
             environment: Folder that ``gcp-adk-store ces install`` made; by default the user's.
-            preload: Modules that every run finds loaded, beside the entry's own.
+            preload: Modules that each run after the first finds loaded, beside the entry's own.
             runs_at_once: Runs at a time; further ones wait for their turn, before their time begins.
             patience_s: Seconds that a start may take.
             bwrap: Path of bubblewrap; by default the one on ``PATH``.

@@ -40,7 +40,7 @@ class ZygoteConfig:
     paths: tuple[str, ...]
     """Folders, as seen inside, where modules are looked for first."""
     preload: tuple[str, ...]
-    """Modules that every process has loaded already."""
+    """Modules that each process after the first has loaded already."""
     uid: int | None
     """User outside of the namespaces, where the zygote is root."""
     program: bytes
@@ -130,6 +130,7 @@ class Zygote:
         *prepare* may block, and returns the command, without the number of the zygote's socket.
         """
         self._spare: ZygoteProcess | None = None
+        self._process: subprocess.Popen[bytes] | None = None
         self._prepare = prepare
         self._patience_s = patience_s
         self._control, self._theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -184,6 +185,7 @@ class Zygote:
                 env={},
                 cwd="/",
             )
+        self._process = process
         with process:
             assert process.stderr is not None  # noqa: S101  # a pipe was asked for
             try:
@@ -269,6 +271,8 @@ class Zygote:
             if self.is_ours:
                 with contextlib.suppress(OSError):  # the zygote ended first
                     self._control.shutdown(socket.SHUT_RDWR)  # a fork of the host may have a copy
+                if self._process is not None:
+                    self._process.kill()  # it may load modules, which nobody waits for
             self._control.close()
             spare, self._spare = self._spare, None
         if spare is not None:

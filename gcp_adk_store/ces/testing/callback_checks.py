@@ -22,8 +22,8 @@ from google.genai import types
 from pydantic import TypeAdapter, ValidationError
 
 from gcp_adk_store.ces.apps.layout import AgentApp
-from gcp_adk_store.ces.apps.locating import CODE_FILE
 from gcp_adk_store.ces.apps.loading import load_code, load_tools
+from gcp_adk_store.ces.apps.locating import CODE_FILE
 from gcp_adk_store.ces.host.keys import SessionKey
 from gcp_adk_store.ces.host.runtime import PythonRuntime
 from gcp_adk_store.ces.host.settings import RuntimeSettings
