@@ -10,7 +10,8 @@ from gcp_adk_store.ces.apps.names import bound_names, undefined
 from gcp_adk_store.ces.apps.parsed import Function, Parsed
 from gcp_adk_store.ces.apps.platform_modules import GLOBALS, NOT_MEASURED, missing_module
 from gcp_adk_store.ces.apps.runtime_rules import check_sleep, check_tool_response, check_use
-from gcp_adk_store.ces.guest.contract import Callback
+from gcp_adk_store.ces.guest import guardrails
+from gcp_adk_store.ces.guest.contract import GUARDRAILS, Callback
 from gcp_adk_store.ces.guest.namespace import CLASSES
 
 CALLBACK_PARAMETERS: Final[Mapping[Callback, tuple[str, ...]]] = {
@@ -20,6 +21,10 @@ CALLBACK_PARAMETERS: Final[Mapping[Callback, tuple[str, ...]]] = {
     "after_model": ("callback_context", "llm_response"),
     "before_tool": ("tool", "input", "callback_context"),
     "after_tool": ("tool", "input", "callback_context", "tool_response"),
+    "before_agent_guardrail": ("callback_context",),
+    "after_agent_guardrail": ("callback_context",),
+    "before_model_guardrail": ("callback_context", "llm_request"),
+    "after_model_guardrail": ("callback_context", "llm_response"),
 }
 _ANNOTATIONS: Final = {
     "callback_context": "CallbackContext",
@@ -83,7 +88,8 @@ def check_callback(parsed: Parsed, callback: Callback) -> Iterator[Finding]:
     """Yield what is wrong with the code of a callback; names of tools apart."""
     name, wanted = f"{callback}_callback", CALLBACK_PARAMETERS[callback]
     signature = f"def {name}({', '.join(wanted)}):"
-    found = next((function for function in parsed.functions if function.name == name), None)
+    names = (name, name.replace("_guardrail", ""))  # a guardrail's function may be called as an agent's
+    found = next((each for name in names for each in parsed.functions if each.name == name), None)
     if found is None:
         yield parsed.found("CES101", f"the function {name} is missing", f"define: {signature}")
         return
@@ -99,7 +105,7 @@ def check_callback(parsed: Parsed, callback: Callback) -> Iterator[Finding]:
     if callback == "after_tool":
         yield from check_tool_response(parsed, found)
     yield from _check_annotations(parsed, "CES205", "the platform refuses such tools")
-    yield from _check_code(parsed)
+    yield from _check_code(parsed, frozenset(guardrails.GLOBALS) if callback in GUARDRAILS else frozenset())
 
 
 def check_tool_names(parsed: Parsed, known: frozenset[str]) -> Iterator[Finding]:
@@ -179,8 +185,8 @@ def _check_measured(parsed: Parsed) -> Iterator[Finding]:
 
 def _check_returns(parsed: Parsed, callback: Function, kind: Callback) -> Iterator[Finding]:
     """Yield what *callback* returns that is of another type than its kind may return."""
-    wanted = _OVERRIDES[kind]
-    waiting: list[ast.AST] = [*callback.body]
+    wanted = _OVERRIDES.get(kind)
+    waiting: list[ast.AST] = [*callback.body] if wanted else []  # guardrails have results of their own
     while waiting:
         node = waiting.pop()
         if isinstance(node, Function | ast.Lambda | ast.ClassDef):
@@ -215,14 +221,16 @@ def _type_of(node: ast.expr) -> str | None:
             return _DISPLAYS.get(type(node))
 
 
-def _check_code(parsed: Parsed) -> Iterator[Finding]:
-    """Yield what may be wrong with any code."""
+def _check_code(parsed: Parsed, more: frozenset[str] = frozenset()) -> Iterator[Finding]:
+    """Yield what may be wrong with any code; *more* are names that it finds beside those of all code."""
     yield from _check_imports(parsed)
     for name, line in parsed.scanned.missing_imports:
         says = f"{name} is not imported: the platform may say that the name is not defined"
         fix = f"write: from typing import {name}"
         yield finding("CES302", says, fix, path=parsed.path, line=line)
     for node in undefined(parsed.tree):
+        if node.id in more:
+            continue
         if node.id == "logger":
             says = (
                 "logger is not imported: the platform's examples use it, and it was missing among the globals"

@@ -256,7 +256,7 @@ class _File:
             note_lines=None if checks.coverage is None else checks.coverage.note,
         ) as runtime:
             ran = await runtime.run_callback(
-                folder.parent.name.removesuffix("_callbacks"),
+                self._kind(folder / CODE_FILE),
                 load_code(folder / CODE_FILE),
                 SessionKey(_APP, "test", session.id),
                 invocation_id="turn",
@@ -269,6 +269,13 @@ class _File:
         tested = tested_code(self.checks.app, self.file)
         if self.checks.coverage is not None and ran.path == str(tested.resolve()):
             self.checks.coverage.note(tested, ran.numbers)
+
+    def _kind(self, code: Path) -> str:
+        """Return which callback *code* is: as the app's configuration has it, else by its folder."""
+        listed = (
+            each.callback for each in self.checks.app.callbacks if each.path.resolve() == code.resolve()
+        )
+        return next(listed, code.parent.parent.name.removesuffix("_callbacks"))
 
     def _folder(self) -> Path:
         """Return the folder of the file, where the callback is that it tests."""

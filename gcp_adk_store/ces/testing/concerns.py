@@ -8,7 +8,8 @@ from pathlib import Path
 from gcp_adk_store.ces.apps.layout import AgentApp
 from gcp_adk_store.ces.guest.scanning import OWNERS, scan
 from gcp_adk_store.ces.testing.callback_checks import tested_code
-from gcp_adk_store.ces.testing.tool_tests import MalformedTestError, read_tool_tests
+from gcp_adk_store.ces.testing.nodes import MalformedTestError
+from gcp_adk_store.ces.testing.tool_tests import read_tool_tests
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

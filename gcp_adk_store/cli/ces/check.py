@@ -209,9 +209,14 @@ def _tool_files(folder: Path) -> list[Path]:
 
 def _callback_files(folder: Path) -> list[Path]:
     beside = folder.glob("agents/*/*_callbacks/*/test*.py")
+    guarding = folder.glob("guardrails/**/test*.py")
     apart = folder.rglob("callback_tests/tests/**/test*.py")
     return sorted(
-        {path for path in (*beside, *apart) if path.stem == "test" or path.stem.startswith("test_")}
+        {
+            path
+            for path in (*beside, *guarding, *apart)
+            if path.stem == "test" or path.stem.startswith("test_")
+        }
     )
 
 
@@ -225,14 +230,13 @@ async def _outcomes(
     selection: _Selection,
     coverage: bool,
 ) -> _Told:
-    from gcp_adk_store.ces.apps.layout import read_app  # noqa: PLC0415  # likewise
     from gcp_adk_store.ces.host.admission import Machine, Room  # noqa: PLC0415  # of the extra
     from gcp_adk_store.ces.host.sandboxes import open_sandbox  # noqa: PLC0415  # likewise
     from gcp_adk_store.ces.testing.callback_checks import CallbackChecks  # noqa: PLC0415  # of the extra
     from gcp_adk_store.ces.testing.concerns import callback_tests_of, tool_tests_of  # noqa: PLC0415  # likewise
     from gcp_adk_store.ces.testing.coverage import Coverage  # noqa: PLC0415  # likewise
 
-    app, settings = read_app(folder), chosen.settings()
+    app, settings = chosen.read_app(folder), chosen.settings()
     outcomes = [of_problem(folder, each) for each in app.problems]
     if selection.saved is not None:
         of_tools = tool_tests_of(app, of_tools, selection.saved)
@@ -291,8 +295,9 @@ async def _tool_outcomes(
 
     from gcp_adk_store.ces import PythonRuntime  # noqa: PLC0415  # of the extra
     from gcp_adk_store.ces.apps.loading import load_tools  # noqa: PLC0415  # likewise
+    from gcp_adk_store.ces.testing.nodes import MalformedTestError  # noqa: PLC0415  # likewise
     from gcp_adk_store.ces.testing.tool_checks import ToolChecks, malformed  # noqa: PLC0415  # likewise
-    from gcp_adk_store.ces.testing.tool_tests import MalformedTestError, read_tool_tests  # noqa: PLC0415  # likewise
+    from gcp_adk_store.ces.testing.tool_tests import read_tool_tests  # noqa: PLC0415  # likewise
 
     outcomes: list[Outcome] = []
     if not files:
