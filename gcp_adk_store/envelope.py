@@ -78,8 +78,6 @@ class KmsEnvelope:
     """Seconds for which a process keeps a data key; all processes of a store must have the same value."""
     accept_plaintext: bool = False
     """Whether content that is not encrypted is read, too, as during a migration; otherwise it is refused."""
-    artifacts: bool = False
-    """Whether artifacts are encrypted, too: then only this library reads them; signed URLs are refused."""
 
     def __post_init__(self) -> None:
         wrong = [key for key in (self.key, *self.older_keys) if isinstance(key, str) and not is_kms_key(key)]
@@ -92,7 +90,7 @@ class KmsEnvelope:
             raise InvalidInputError(f"per is {self.per!r:.40}, it must be 'user'")
         if not _DATABASE.fullmatch(self.keys_database):
             raise InvalidInputError(
-                f"keys_database {self.keys_database[:80]!r} must be the id of a Firestore database other than "
+                f"keys_database {self.keys_database[:80]!r} must be the id of a database other than "
                 "the default: 4 to 63 lower-case letters, digits or '-'"
             )
         if not 0 <= self.cache_s <= MAX_CACHE_S:
