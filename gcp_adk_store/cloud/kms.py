@@ -3,7 +3,7 @@
 import asyncio
 import threading
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import google_crc32c
 from google.api_core import exceptions as api
@@ -27,6 +27,8 @@ from gcp_adk_store.imports import how_to_install
 from gcp_adk_store.operations import forks, telemetry
 from gcp_adk_store.operations.operation import part_of
 from gcp_adk_store.settings import SessionLimits
+
+T = TypeVar("T")
 
 KMS_SCOPES: Final = ("https://www.googleapis.com/auth/cloudkms",)
 """Scopes to use keys of Cloud KMS."""
@@ -123,11 +125,11 @@ class KmsKeyWrapper:
         if mine is not None and mine is not self._given:
             await asyncio.to_thread(mine.transport.close)
 
-    async def _call(self, send: Callable[[Any, float], Any]) -> Any:
+    async def _call(self, send: Callable[[Any, float], T]) -> T:
         with part_of(self._policy.deadline_s):
             client = await self._ready()
 
-            async def attempt(timeout_s: float) -> Any:
+            async def attempt(timeout_s: float) -> T:
                 telemetry.count_rpc(lambda: len(self._key))
                 with translated(_FAILURES, self._error):
                     return await asyncio.to_thread(send, client, timeout_s)

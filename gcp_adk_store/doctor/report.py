@@ -7,7 +7,7 @@ from functools import partial
 from http import HTTPStatus
 from typing import Final, Literal
 
-from gcp_adk_store.doctor import access, bucket, database, measures
+from gcp_adk_store.doctor import access, bucket, database, keys, measures
 from gcp_adk_store.doctor.findings import Answer, Body, Facts, Finding, Place, Probe, fail, ok, skipped
 
 Look = Callable[[Facts], Finding | None]
@@ -24,11 +24,17 @@ class _Check:
 
 
 def findings_of(facts: Facts) -> list[Finding]:
-    """Return one finding for each check, in the order of the checks."""
-    return [
+    """Return one finding for each check, in the order of the checks; of an encrypted store two more."""
+    found = [
         replace(check.look(facts) or _not_looked_at(name, check, facts), check=name)
         for name, check in _CHECKS.items()
     ]
+    if facts.keys is not None:
+        found += [
+            replace(keys.encryption_key(facts.keys), check="encryption key"),
+            replace(keys.keys_database(facts.keys, facts.place), check="keys database"),
+        ]
+    return found
 
 
 def _not_looked_at(name: str, check: _Check, facts: Facts) -> Finding:

@@ -101,10 +101,12 @@ class SealedReads:
         if not forms:
             return document
         key = keys[self._places.scope(document.path)]
-        life = document.fields.get(_EPOCH) if self._places.collection(document.path) in OF_ONE_LIFE else ""
+        epoch = document.fields.get(_EPOCH)
+        is_of_one = self._places.collection(document.path) in OF_ONE_LIFE and isinstance(epoch, str)
+        life = str(epoch) if is_of_one else ""
 
         def decrypt() -> Document:
-            return opened(document, forms, key, f"{life}", accept_plaintext=self._accept_plaintext)
+            return opened(document, forms, key, life, accept_plaintext=self._accept_plaintext)
 
         return await apart(decrypt, light=_is_light(document))
 

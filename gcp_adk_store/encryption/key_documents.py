@@ -15,6 +15,7 @@ from pydantic import Field
 
 from gcp_adk_store.codec.documents import UNCHANGED_FORMAT
 from gcp_adk_store.codec.kinds import DocumentFields, Number, read_fields
+from gcp_adk_store.codec.values import FieldValue
 from gcp_adk_store.codec.writes import Delete, Document, Must, Write
 from gcp_adk_store.encryption.places import Scope
 from gcp_adk_store.encryption.sealing import KEY_ID_BYTES
@@ -94,7 +95,7 @@ class KeyLayout:
 
     def rewrap(self, path: str, stored: StoredKey, wrapped: Wrapped) -> Write:
         """Return the write that wraps the key at *path* anew, if it is as *stored*."""
-        fields = {"wrapped": wrapped.data, "version": wrapped.version}
+        fields: dict[str, FieldValue] = {"wrapped": wrapped.data, "version": wrapped.version}
         return Write(path=path, fields=fields, mask=[(name,) for name in fields], must=stored.update_time)
 
     def destroy(self, scope: Scope, stored: StoredKey, destroyed: Destroyed) -> Write:

@@ -20,7 +20,7 @@ class KeyErasure:
         recovery: Callable[[float], Awaitable[Recovery]],
     ) -> None:
         """Take the keys of what lies below the documents at *paths*; without *encryption* none."""
-        self._keys = encryption and encryption.keys
+        self._keys = None if encryption is None else encryption.keys
         self._scopes = [] if encryption is None else [encryption.places.scope(path) for path in paths]
         self._recovery = recovery
 

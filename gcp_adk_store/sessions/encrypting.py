@@ -1,14 +1,12 @@
 """Open the storage of sessions whose content is encrypted."""
 
-import os
 from collections.abc import Callable
 
 from gcp_adk_store.cloud.auth.credentials import StoreCredentials
-from gcp_adk_store.cloud.kms import KmsKeyWrapper
 from gcp_adk_store.codec.documents import Layout
 from gcp_adk_store.encryption.encryption import Encryption
-from gcp_adk_store.encryption.local_keys import LocalKeyWrapper
-from gcp_adk_store.envelope import KeyWrapper, KmsEnvelope
+from gcp_adk_store.encryption.wrapping import wrapper_of
+from gcp_adk_store.envelope import KmsEnvelope
 from gcp_adk_store.ports.documents import Documents
 from gcp_adk_store.ports.objects import Objects
 from gcp_adk_store.sessions.payload_store import Payloads
@@ -37,18 +35,3 @@ def encrypted_storage(
     sealed = encryption.documents(documents)
     payloads = Payloads(sealed, None if objects is None else encryption.payloads(objects), layout)
     return SessionStorage(sealed, payloads, layout, encryption, documents)
-
-
-def wrapper_of(envelope: KmsEnvelope, credentials: StoreCredentials | None) -> KeyWrapper:
-    """Return what wraps the data keys of *envelope*.
-
-    Raises:
-        InvalidInputError: as :func:`encrypted_storage`.
-    """
-    match envelope.key:
-        case str() as name:
-            return KmsKeyWrapper(name, *envelope.older_keys, credentials=credentials)
-        case os.PathLike() as path:
-            return LocalKeyWrapper.at(path)
-        case wrapper:
-            return wrapper

@@ -104,6 +104,7 @@ async def test_forks_restores_and_earlier_points_have_the_same_content(store: St
     assert kept is not None
     assert session.events == kept.events
     assert session.events[:5] == fork.events == restored.events
+    assert at is not None
     assert {"a": 4, "large": "x" * 500} == fork.state == restored.state == at.state
     read = await store.sessions.get_session(app_name=APP, user_id="other", session_id="fork")
     assert fork == read

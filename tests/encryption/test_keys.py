@@ -42,7 +42,7 @@ def keyring(folder: Path, wrapper: LocalKeyWrapper, *, documents: Documents | No
 async def key_id(ring: Keyring, scope: Scope = SCOPE) -> bytes | None:
     """Return the id of a key that is there."""
     found = (await ring.to_read([scope]))[scope]
-    return found and found.id
+    return None if found is None else found.id
 
 
 async def test_a_user_costs_one_operation_and_one_read_a_process_and_cache_time(tmp_path: Path) -> None:

@@ -12,8 +12,8 @@ from gcp_adk_store import InvalidInputError, LocalKeyWrapper, RotationReport, St
 from gcp_adk_store.cli.command import command
 from gcp_adk_store.encryption.places import Places
 from gcp_adk_store.envelope import Wrapped
-from tests.encryption.conftest import envelope
-from tests.encryption.test_keys import CountingWrapper, keyring
+from tests.encryption.conftest import CountingWrapper, envelope
+from tests.encryption.test_keys import keyring
 from tests.erasure.conftest import erase, said
 
 OLD, NEW = b"o" * 32, b"n" * 32
