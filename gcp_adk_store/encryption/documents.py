@@ -5,9 +5,9 @@ from contextlib import aclosing, asynccontextmanager
 from typing import Final
 
 from gcp_adk_store.codec.writes import Delete, Document, Page, Write, Written
-from gcp_adk_store.encryption.fields import Forms, has_content, opened, sealed
+from gcp_adk_store.encryption.fields import has_content, opened, sealed
 from gcp_adk_store.encryption.keyring import Keyring
-from gcp_adk_store.encryption.places import OF_ONE_LIFE, Places, Scope
+from gcp_adk_store.encryption.places import OF_ONE_LIFE, Place, Places, Scope
 from gcp_adk_store.encryption.sealing import DataKey
 from gcp_adk_store.operations.pauses import Pauses, apart
 from gcp_adk_store.ports import documents as port
@@ -97,27 +97,29 @@ class SealedReads:
         return documents
 
     async def _open(self, document: Document, keys: dict[Scope, DataKey | None]) -> Document:
-        forms = self._forms_in(document)
-        if not forms:
+        place = self._place_of(document)
+        if place is None:
             return document
-        key = keys[self._places.scope(document.path)]
+        key = keys[place.scope]
         epoch = document.fields.get(_EPOCH)
-        is_of_one = self._places.collection(document.path) in OF_ONE_LIFE and isinstance(epoch, str)
-        life = str(epoch) if is_of_one else ""
+        life = epoch if place.is_of_one_life and isinstance(epoch, str) else ""
 
         def decrypt() -> Document:
-            return opened(document, forms, key, life, accept_plaintext=self._accept_plaintext)
+            return opened(document, place.forms, key, life, accept_plaintext=self._accept_plaintext)
 
         return await apart(decrypt, light=_is_light(document))
 
     async def _keys_of(self, found: Iterable[Document]) -> dict[Scope, DataKey | None]:
-        scopes = {self._places.scope(document.path): None for document in found if self._forms_in(document)}
-        return await self._keys.to_read(list(scopes))
+        places = (self._place_of(document) for document in found)
+        return await self._keys.to_read([*{place.scope: None for place in places if place is not None}])
 
-    def _forms_in(self, document: Document) -> Forms:
-        """Return the fields of *document* with content."""
-        forms = self._places.forms(self._places.collection(document.path))
-        return {name: form for name, form in forms.items() if document.fields.get(name) not in (None, {}, [])}
+    def _place_of(self, document: Document) -> Place | None:
+        """Return the place of a document that has content."""
+        place = self._places.at(document.path)
+        if place is None:
+            return None
+        fields = document.fields
+        return place if any(fields.get(name) not in (None, {}, []) for name in place.forms) else None
 
 
 class SealedDocuments(SealedReads):
@@ -138,33 +140,21 @@ class SealedDocuments(SealedReads):
         Raises:
             UnavailableError: also if the user's key was destroyed a moment ago; nothing was written.
         """
-        forms = [self._forms_of(item) for item in writes]
-        scopes = {self._places.scope(item.path): None for item, has in zip(writes, forms, strict=True) if has}
-        keys = await self._keys.to_write(list(scopes))
-        ready = [
-            await self._sealed(item, has, keys[self._places.scope(item.path)])
-            if isinstance(item, Write) and has
-            else item
-            for item, has in zip(writes, forms, strict=True)
-        ]
+        ready = list(writes)
+        places = {
+            number: place
+            for number, item in enumerate(writes)
+            if isinstance(item, Write)
+            and (place := self._places.at(item.path)) is not None
+            and has_content(item, place.forms)
+        }
+        if places:
+            keys = await self._keys.to_write([*{place.scope: None for place in places.values()}])
+            for number, place in places.items():
+                item = writes[number]
+                if isinstance(item, Write):
+                    ready[number] = await _sealed(item, place, keys[place.scope])
         return await self.as_stored.commit(ready, repeatable_when_unanswered=repeatable_when_unanswered)
-
-    def _forms_of(self, item: Write | Delete) -> Forms:
-        """Return the fields with content of the document that *item* writes, if it writes any of them."""
-        if isinstance(item, Delete):
-            return {}
-        forms = self._places.forms(self._places.collection(item.path))
-        return forms if forms and has_content(item, forms) else {}
-
-    async def _sealed(self, item: Write, forms: Forms, key: DataKey) -> Write:
-        life = ""
-        if self._places.collection(item.path) in OF_ONE_LIFE:
-            life = item.life
-            if not life:
-                raise TypeError(f"a write of content of {item.path} does not name its epoch")
-        body = item.fields.get("body")
-        light = not isinstance(body, bytes) or len(body) <= _LIGHT_BYTES
-        return await apart(lambda: sealed(item, forms, key, life), light=light)
 
     async def commit_all(self, writes: Sequence[Write | Delete]) -> None:
         """As the port."""
@@ -199,6 +189,16 @@ class SealedDocuments(SealedReads):
         """As the port."""
         await self.as_stored.close()
         await self._keys.close()
+
+
+async def _sealed(item: Write, place: Place, key: DataKey) -> Write:
+    life = item.life if place.is_of_one_life else ""
+    if place.is_of_one_life and not life:
+        raise TypeError(f"a write of content of {item.path} does not name its epoch")
+    body = item.fields.get("body")
+    if not isinstance(body, bytes) or len(body) <= _LIGHT_BYTES:
+        return sealed(item, place.forms, key, life)
+    return await apart(lambda: sealed(item, place.forms, key, life), light=False)
 
 
 def _is_light(document: Document) -> bool:

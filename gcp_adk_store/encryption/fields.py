@@ -17,12 +17,18 @@ _NOT_FOR_HERE: Final = Foreign("ciphertext that was changed or made for another 
 _OTHER_KEY: Final = Foreign("ciphertext of a key that was destroyed, or of another user", KeyDestroyedError)
 _PLAINTEXT: Final = Foreign("plaintext, which a store with encryption reads only with accept_plaintext")
 
+_EMPTY: Final = (None, {}, [])
+
 Forms = Mapping[str, Form]
 
 
 def has_content(item: Write, forms: Forms) -> bool:
     """Return whether *item* writes fields of *forms*; empty maps and arrays have no content."""
-    return any(item.fields.get(name) not in (None, {}, []) or name in item.union for name in forms)
+    for name in forms:
+        value = item.fields.get(name)
+        if name in item.union or value not in _EMPTY:
+            return True
+    return False
 
 
 def sealed(item: Write, forms: Forms, key: DataKey, life: str) -> Write:
@@ -38,7 +44,9 @@ def sealed(item: Write, forms: Forms, key: DataKey, life: str) -> Write:
             name: _sealed_field(values, Form.UNION, key, f"{start}{name}") if name in forms else values
             for name, values in union.items()
         }
-    return replace(item, fields=fields, union=union)
+    return Write(
+        path=item.path, fields=fields, mask=item.mask, union=union, increment=item.increment, must=item.must
+    )
 
 
 def opened(

@@ -4,7 +4,8 @@ import enum
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from functools import lru_cache
+from typing import Final, NamedTuple
 
 
 class Form(enum.Enum):
@@ -70,6 +71,20 @@ class Scope:
         return hashlib.sha256(f"{self.kind}\0{self.path}".encode()).hexdigest()
 
 
+class Place(NamedTuple):
+    """Where a document with content is."""
+
+    forms: Mapping[str, Form]
+    """Its fields with content."""
+    scope: Scope
+    is_of_one_life: bool
+    """Whether its field ``epoch`` tells it from an earlier document of its name."""
+
+
+_KNOWN: Final = 4096
+"""Paths whose places are remembered: each append asks for that of its session."""
+
+
 class Places:
     """The places of one prefix."""
 
@@ -77,6 +92,8 @@ class Places:
         self._start = f"{prefix}_"
         self._apps, self._users = f"{prefix}_apps", f"{prefix}_users"
         self._owners, self._pushes = f"{prefix}_owners", f"{prefix}_pushes"
+        self.at = lru_cache(_KNOWN)(self._at)
+        """Return the place of the document at a path; ``None`` if all of it is clear."""
 
     def collection(self, path: str) -> str:
         """Return the collection of the document at *path*, without the prefix."""
@@ -101,3 +118,8 @@ class Places:
             case [self._owners, owner, *_] | [self._pushes, _, self._owners, owner, *_]:
                 return Scope("owner", f"{self._owners}/{owner}")
         raise ValueError(f"no content belongs to {path}")
+
+    def _at(self, path: str) -> Place | None:
+        collection = self.collection(path)
+        forms = self.forms(collection)
+        return Place(forms, self.scope(path), collection in OF_ONE_LIFE) if forms else None
