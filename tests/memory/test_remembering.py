@@ -96,7 +96,7 @@ async def test_events_are_remembered_in_their_order_when_appends_return_before_t
         await store.sessions.flush()
         with pytest.raises(SessionConflictError):
             await store.sessions.append_event(held, said("refused"))
-        await store.sessions.flush()
+            await store.sessions.flush()
         assert "refused" not in await listed(store)
 
 

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
@@ -77,7 +77,7 @@ def emitted(providers: Watched) -> Iterator[Emitted]:
             telemetry.count_conflict()
             for place in ("bucket", "chunks"):
                 telemetry.count_spilled(1, place)
-            for cache in ("segments", "versions"):
+            for cache in get_args(telemetry.Cache):
                 telemetry.count_lookups(cache, hits=1, misses=1)
         for failure in (SessionConflictError(""), *(getattr(errors, name)("") for name in FAILURES)):
             telemetry.finish(appending(), failure)
