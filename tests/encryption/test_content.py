@@ -18,9 +18,10 @@ from gcp_adk_store.encryption.encryption import Encryption
 from gcp_adk_store.encryption.fields import opened
 from gcp_adk_store.encryption.places import CLEAR, CONTENT, OF_ONE_LIFE, Form, Places
 from gcp_adk_store.ports.documents import Documents
+from gcp_adk_store.testing.emulators import Emulator
 from tests.encryption.conftest import LIMITS, envelope
-from tests.erasure.conftest import APP, OTHER, PLACES, USER, canary, fill, said
-from tests.support.traces import in_folder, traces
+from tests.erasure.conftest import APP, OTHER, PLACES, USER, canary, erase, fill, said
+from tests.support.traces import in_folder, on_emulators, traces
 
 IN_CLEAR = {
     *("label", "fork", "artifact", "first-version", "user-artifact"),
@@ -40,6 +41,26 @@ async def test_a_raw_scan_finds_content_without_encryption_and_none_with_it(tmp_
 
     assert [] == [place for place in PLACES if not traces(plain, canary(place))]
     assert sorted(IN_CLEAR) == sorted(place for place in PLACES if traces(sealed, canary(place)))
+
+
+@pytest.mark.emulators
+async def test_nothing_is_in_the_clear_on_the_emulators_either(
+    project: str, adk_store_bucket: str, storage_emulator: Emulator
+) -> None:
+    """Firestore and Cloud Storage get ciphertext and give it back; keys lie in a database of their own."""
+    wrapper: Any = envelope().key
+    place: Any = {"project": project, "bucket": adk_store_bucket, "session_limits": LIMITS}
+    async with Store.connect(**place, encryption=envelope(wrapper)) as store:
+        await fill(store)
+        expected = await store.sessions.get_session(**THERE)
+    stored = on_emulators(project, adk_store_bucket, storage_emulator.address)
+    async with Store.connect(**place, encryption=envelope(wrapper)) as other:
+        assert expected == await other.sessions.get_session(**THERE)
+        _, receipt = await erase(other)
+
+    assert sorted(IN_CLEAR) == sorted(place for place in PLACES if traces(stored, canary(place)))
+    assert not [name for name in stored if name.startswith("adk_keys/")]
+    assert 1 == receipt.erased["keys"].count
 
 
 async def test_every_collection_is_declared_with_or_without_content(store: Store) -> None:
