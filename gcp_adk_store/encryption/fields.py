@@ -17,7 +17,7 @@ _NOT_FOR_HERE: Final = Foreign("ciphertext that was changed or made for another 
 _OTHER_KEY: Final = Foreign("ciphertext of a key that was destroyed, or of another user", KeyDestroyedError)
 _PLAINTEXT: Final = Foreign("plaintext, which a store with encryption reads only with accept_plaintext")
 
-_EMPTY: Final = (None, {}, [])
+_EMPTY: Final[tuple[Any, ...]] = (None, {}, [])
 
 Forms = Mapping[str, Form]
 

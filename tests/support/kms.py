@@ -11,6 +11,7 @@ import grpc
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from google.cloud import kms_v1
+from google.cloud.kms_v1.services.key_management_service.transports import KeyManagementServiceGrpcTransport
 
 SERVICE = "google.cloud.kms.v1.KeyManagementService"
 
@@ -83,9 +84,7 @@ def served(kms: Kms) -> Iterator[kms_v1.KeyManagementServiceClient]:
     port = server.add_insecure_port("127.0.0.1:0")
     server.start()
     channel = grpc.insecure_channel(f"127.0.0.1:{port}")
-    transport = kms_v1.services.key_management_service.transports.KeyManagementServiceGrpcTransport(
-        channel=channel
-    )
+    transport = KeyManagementServiceGrpcTransport(channel=channel)
     try:
         yield kms_v1.KeyManagementServiceClient(transport=transport)
     finally:
