@@ -96,7 +96,6 @@ async def test_a_wait_for_a_token_ends_with_the_whole_operation(
 ) -> None:
     """Where that has a deadline of its own."""
     name = {"documents": "create_session", "objects": "save_artifact"}.get(call, "load_artifact")
-    before = set(threading.enumerate())
     failure = await failure_of(call, key_file, token_uri, deadlines_s={name: DEADLINE_S})
 
     assert UnavailableError is type(failure)

@@ -1,8 +1,8 @@
 """A command ``gcp-adk-store`` that has its modules already.
 
-A page of thirty examples would import them thirty times, for two seconds of a processor each. This is the same
-command: each call is a process of its own, with its own arguments, folder, variables and files. It is forked
-from one that has imported the modules and has done nothing else.
+A page of thirty examples would import them thirty times, for two seconds of a processor each. This is the
+same command: each call is a process of its own, with its own arguments, folder, variables and files. It is
+forked from one that has imported the modules and has done nothing else.
 """
 
 import contextlib
@@ -13,6 +13,15 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+
+# What most calls need.
+import google.adk.runners
+import google.cloud.firestore
+import google.cloud.storage  # noqa: F401
+
+import gcp_adk_store.cli.command
+import gcp_adk_store.cli.moving  # noqa: F401
+from gcp_adk_store.cli import main
 
 _CALLER = """#!{python} -SE
 import json, os, socket, sys
@@ -50,13 +59,6 @@ def ready_command(folder: Path) -> Iterator[Path]:
 
 
 def _serve(listening: socket.socket) -> None:
-    import google.adk.runners
-    import google.cloud.firestore
-    import google.cloud.storage
-
-    import gcp_adk_store.cli.moving
-    import gcp_adk_store.store  # noqa: F401  # what most calls need
-
     while True:
         caller, _ = listening.accept()
         with caller:
@@ -69,8 +71,6 @@ def _serve(listening: socket.socket) -> None:
 
 
 def _run(caller: socket.socket) -> int:
-    from gcp_adk_store.cli import main
-
     size, files, _, _ = socket.recv_fds(caller, 4, 3)
     with caller.makefile("rb") as read:
         sys.argv, folder, environ = json.loads(read.read(int.from_bytes(size, "big")))

@@ -22,7 +22,7 @@ from tests.telemetry.watched import OWN, Measurements, Watched, attributes_of
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docs/telemetry.md").read_text()
 GRAFANA = json.loads((ROOT / "docs/telemetry/grafana.json").read_text())
-MONITORING = json.loads((ROOT / "docs/telemetry/cloud_monitoring.json").read_text())
+MONITORING = json.loads((ROOT / "terraform/modules/adk_store/dashboards/library.json").read_text())
 KINDS = {"Histogram": "histogram", "Sum": "counter"}
 OF_EVERY_METRIC = {"db.system.name", "db.operation.name"}
 SELECTOR = re.compile(r'([\w."]+)\s*(=~|=)\s*"([^"]*)"')
