@@ -10,8 +10,8 @@ from weakref import WeakKeyDictionary
 from gcp_adk_store.encryption.key_documents import Destroyed, KeyLayout, StoredKey, read_key_document
 from gcp_adk_store.encryption.places import Scope
 from gcp_adk_store.encryption.sealing import DATA_KEY_BYTES, KEY_ID_BYTES, DataKey
-from gcp_adk_store.envelope import KeyWrapper
-from gcp_adk_store.errors import StoreError, UnavailableError
+from gcp_adk_store.envelope import KeyWrapper, Wrapped
+from gcp_adk_store.errors import StoredDataError, StoreError, UnavailableError
 from gcp_adk_store.operations.fan_out import fan_out
 from gcp_adk_store.operations.lru import Lru
 from gcp_adk_store.operations.rereads import Rereads
@@ -82,7 +82,7 @@ class Keyring:
         while True:
             self._known.forget(lambda known: known == scope)
             with settling(refused, advice="call it again"):
-                found = await self._find(scope)
+                found = await self.state(scope)
             if found is None:
                 return None
             if isinstance(found, Destroyed):
@@ -101,8 +101,14 @@ class Keyring:
                 return note.at
 
     async def state(self, scope: Scope) -> StoredKey | Destroyed | None:
-        """Return the key of *scope* as it is stored, or since when it is destroyed; 1 read."""
-        return await self._find(scope)
+        """Return the key of *scope* as it is stored, perhaps damaged, or when it was destroyed; 1 read."""
+        (document,) = await self.documents.get([self.layout.path(scope)])
+        if document is None:
+            return None
+        try:
+            return read_key_document(document)
+        except StoredDataError:
+            return StoredKey(id=b"", wrapped=Wrapped(b"", ""), update_time=document.update_time)
 
     async def scrub(self) -> None:
         """Leave nothing of destroyed keys in the files of a local database."""

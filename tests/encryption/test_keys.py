@@ -28,7 +28,8 @@ from gcp_adk_store.local.backend import open_keys
 from gcp_adk_store.ports.documents import Clock, Documents, Reads
 from gcp_adk_store.settings import SessionLimits
 from tests.encryption.conftest import LIMITS, CountingWrapper, envelope
-from tests.erasure.conftest import APP, OTHER, OWNER, USER, canary, erase, fill, said
+from tests.erasure.conftest import APP, OTHER, OWNER, PLACES, USER, canary, erase, fill, said
+from tests.support.traces import in_folder, traces
 
 THERE: Any = {"app_name": APP, "user_id": USER, "session_id": "s"}
 SCOPE = Places("adk").scope("adk_apps/app/adk_users/canary-user")
@@ -169,6 +170,9 @@ class Faulty:
     async def close(self) -> None:
         await self._inner.close()
 
+
+OF_OTHERS = ("task", "push-config")
+"""What belongs to an owner of tasks."""
 
 STEPS = ("get", "wrap", "commit", "answer")
 
@@ -317,6 +321,33 @@ async def test_an_erasure_destroys_the_key_first_and_says_from_when_on_nothing_i
         again, _ = await erase(store, task_owner=OWNER)
         assert [] != again
         assert [] == [each for each in await stored.get([backup[0].path]) if each is not None]
+
+
+@pytest.mark.parametrize("damaged", [False, True], ids=["wrong-key", "damaged-key"])
+async def test_an_erasure_needs_no_key(tmp_path: Path, *, damaged: bool) -> None:
+    """What nobody can decrypt any more is removed all the same, with the rest of its key."""
+    async with Store.local(tmp_path, session_limits=LIMITS, encryption=envelope()) as store:
+        await fill(store)
+    async with Store.local(
+        tmp_path, session_limits=LIMITS, encryption=envelope(CountingWrapper(b"x" * 32))
+    ) as store:
+        encryption = store.sessions.storage.encryption
+        assert encryption is not None
+        path = encryption.keys.layout.path(SCOPE)
+        if damaged:
+            write = Write(path=path, fields={"format": 1, "id": "damaged"})
+            await encryption.keys.documents.commit([write], repeatable_when_unanswered=False)
+
+        _, receipt = await erase(store)
+        (document,) = await encryption.keys.documents.get([path])
+
+    assert 1 == receipt.erased["keys"].count
+    assert receipt.unreadable_from is not None
+    assert document is not None
+    assert {"format", "kind", "destroyed_at", "free_at", "expire_at"} == document.fields.keys()
+    assert [] == [
+        name for name in PLACES if traces(in_folder(tmp_path), canary(name)) and name not in OF_OTHERS
+    ]
 
 
 async def test_nothing_of_a_destroyed_key_is_left_in_the_file(tmp_path: Path) -> None:
