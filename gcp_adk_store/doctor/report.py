@@ -30,10 +30,8 @@ def findings_of(facts: Facts) -> list[Finding]:
         for name, check in _CHECKS.items()
     ]
     if facts.keys is not None:
-        found += [
-            replace(keys.encryption_key(facts.keys), check="encryption key"),
-            replace(keys.keys_database(facts.keys, facts.place), check="keys database"),
-        ]
+        of_keys = keys.encryption_key(facts.keys), keys.keys_database(facts.keys, facts.place)
+        found += [replace(each, check=name) for name, each in zip(CHECKS_OF_KEYS, of_keys, strict=True)]
     return found
 
 
@@ -175,3 +173,5 @@ _CHECKS: Final[Mapping[str, _Check]] = {
 }
 CHECKS: Final = tuple(_CHECKS)
 """The names of all checks, in the order of the report."""
+CHECKS_OF_KEYS: Final = ("encryption key", "keys database")
+"""The names of the checks of encrypted stores, which come last."""
