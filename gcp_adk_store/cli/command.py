@@ -25,6 +25,7 @@ _PARTS: Final = (
     "inspect",
     "memory",
     "prune",
+    "rotate-keys",
     "sessions",
     "template",
     "verify",

@@ -126,7 +126,12 @@ async def open_store(
     settings = chosen_settings(place)
     limits = _READS_ONCE if reads_once else SessionLimits()
     if settings.local is not None:
-        store = Store.local(existing_folder(settings.local), prefix=settings.prefix, session_limits=limits)
+        store = Store.local(
+            existing_folder(settings.local),
+            prefix=settings.prefix,
+            session_limits=limits,
+            encryption=settings.encryption,
+        )
     else:
         if needs_project:
             settings = await _with_project(settings)
@@ -137,6 +142,7 @@ async def open_store(
             prefix=settings.prefix,
             credentials=StoreCredentials.from_settings(settings),
             session_limits=limits,
+            encryption=settings.encryption,
         )
     async with store:
         yield OpenStore(store, where(settings), described(settings))
