@@ -65,6 +65,8 @@ class ZygoteProcess:
     def __init__(self, limits: Limits, frames: socket.socket, output: int, status: socket.socket) -> None:
         self.limits = limits
         """All but its wall time, which :meth:`begin` has."""
+        self.is_spare = False
+        """Whether it was made before its run asked for it."""
         self.frames = Channel(frames.detach())
         self.output = Channel(output)
         self._control = status
@@ -85,7 +87,9 @@ class ZygoteProcess:
         return True
 
     async def is_ready(self) -> bool:
-        """Wait until it is about to run the entry; return False if the zygote has ended.
+        """Wait until it is about to run the entry; return False if another one may be.
+
+        That is so if the zygote has ended, or a spare process could not be started when it was made.
 
         Raises:
             SandboxUnavailableError: the process could not be started.
@@ -94,6 +98,8 @@ class ZygoteProcess:
         if not told:
             return False
         failed = json.loads(told).get("failed")
+        if failed is not None and self.is_spare:
+            return False
         if failed is not None:
             raise SandboxUnavailableError(f"the process of the code could not be started: {failed}")
         return True
@@ -235,6 +241,7 @@ class Zygote:
             made = self._spawn(limits)
         except OSError:  # the next run needs the same, and says so
             return
+        made.is_spare = True
         with self._guard:
             if self._wants_spare():
                 self._spare = made
