@@ -1,6 +1,8 @@
 """Own the services of one deployment and their connections."""
 
 import os
+from collections.abc import Callable
+from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Self, Unpack, cast
 
@@ -19,6 +21,7 @@ from gcp_adk_store.model.erasures import Recovery
 from gcp_adk_store.model.expiry import Expiry
 from gcp_adk_store.operations.closing import Closing
 from gcp_adk_store.operations.forks import OfOneProcess
+from gcp_adk_store.ports.documents import Documents
 from gcp_adk_store.sessions.payload_store import Payloads
 from gcp_adk_store.sessions.service import FirestoreSessionService
 from gcp_adk_store.sessions.storage import SessionStorage
@@ -155,7 +158,17 @@ class Store(StoreMethods, OfOneProcess, Closing):
         Raises:
             InvalidInputError: a variable is malformed.
         """
-        place = StoreSettings.from_env()
+        return cls.from_settings(StoreSettings.from_env(), credentials=credentials, **options)
+
+    @classmethod
+    def from_settings(
+        cls,
+        place: StoreSettings,
+        *,
+        credentials: StoreCredentials | Credentials | None = None,
+        **options: Unpack[StoreOptions],
+    ) -> Self:
+        """Return the store that *place* names, with its identity unless *credentials* are given."""
         if place.local is not None:
             return cls.local(place.local, prefix=place.prefix, **options)
         return cls.connect(
@@ -216,6 +229,19 @@ class Store(StoreMethods, OfOneProcess, Closing):
         )
         store = cls(sessions=sessions, artifacts=artifacts or None, **options)
         store._recovery = partial(recoverable, place, credentials)
+        return store
+
+    def through(self, documents: Callable[[Documents], Documents]) -> Self:
+        """Return this store with other documents between its services and the database.
+
+        *documents* makes them, such as ones that wait or count. Closing either store closes both.
+        """
+        storage = self._sessions.storage
+        made = documents(storage.documents)
+        over = replace(storage, documents=made, payloads=storage.payloads.over(made))
+        sessions = FirestoreSessionService.over(over, **_of_sessions(**self._options))
+        store = type(self)(sessions=sessions, artifacts=self._artifacts, **self._options)
+        store._recovery = self._recovery  # noqa: SLF001  # its own class
         return store
 
     @property

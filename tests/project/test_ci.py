@@ -23,6 +23,8 @@ def test_checks_are_a_part_of_the_tests() -> None:
         "lint-imports",
         "python -m pytest -q",
         "python -m pytest -q",
+        ".venv-beam/bin/python -m pytest -q",
     ] == lines
-    assert ["tests/unit"] == made("test")[-2][-1:]
-    assert ["--ignore=tests/unit", "tests"] == made("test")[-1][-2:]
+    assert ["tests/unit"] == made("test")[-3][-1:]
+    assert ["--ignore=tests/unit", "--ignore=tests/beam", "tests"] == made("test")[-2][-3:]
+    assert ["tests/beam"] == made("test")[-1][-1:]

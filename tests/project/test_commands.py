@@ -84,6 +84,14 @@ RUN = {
         "gcp-adk-store memory delete --app support --user ada --session s1 --dry-run",
         "gcp-adk-store memory reindex --app support --user ada --dry-run",
     ),
+    "test_the_commands_of_bulk_jobs_in_the_documents_run": (
+        "gcp-adk-store bulk export --app support support -- --direct_num_workers 1",
+        "gcp-adk-store bulk read --app support sessions",
+        "gcp-adk-store bulk verify --app support broken",
+        "gcp-adk-store bulk prune --app support --idle-days 90 --dry-run",
+        "gcp-adk-store bulk reencode --app support --dry-run",
+        "gcp-adk-store bulk erase --app support --dry-run users.txt receipts",
+    ),
     "test_the_exports_are_all_that_adk_needs_to_keep_evaluations": (
         "gcp-adk-store emulators --bucket my-bucket",
     ),
@@ -113,6 +121,7 @@ RUN = {
 
 PYTHON = {
     "README.md": 3,
+    "docs/bulk.md": 1,
     "docs/ces-commands.md": 1,
     "docs/ces-conversations.md": 1,
     "docs/ces-runtime.md": 2,
@@ -133,9 +142,9 @@ PYTHON = {
     "docs/turns.md": 5,
 }
 """How many blocks of Python a document has: tests/telemetry runs those of telemetry.md, tests/memory those of
-memory.md, tests/erasure that of erasure.md, tests/inspector that of inspector.md, tests/ces those of
-ces-*.md, tests/tasks that of tasks.md, tests/turns those of turns.md, tests/adk_server those of following.md,
-and test_documents_for_readers.py all others."""
+memory.md, tests/beam that of bulk.md, tests/erasure that of erasure.md, tests/inspector that of inspector.md,
+tests/ces those of ces-*.md, tests/tasks that of tasks.md, tests/turns those of turns.md, tests/adk_server
+those of following.md, and test_documents_for_readers.py all others."""
 
 CONFIGURATION = {
     "docs/adk-server.md": "test_the_services_yaml_of_the_documents_is_loaded",
@@ -144,6 +153,7 @@ CONFIGURATION = {
     "docs/cli.md": "test_the_lines_of_the_page_are_those_of_an_export",
     "docs/doctor.md": "test_every_check_is_explained",
     "docs/tasks.md": "test_the_services_yaml_of_tasks_is_loaded",
+    "terraform/modules/bulk_jobs/README.md": "test_the_configurations_of_the_readme_are_valid",
     "terraform/modules/adk_store/README.md": "test_the_configurations_of_the_readme_are_valid",
 }
 """Documents with blocks of YAML, JSON or HCL, and a test that reads them."""

@@ -42,7 +42,7 @@ def test_the_modules_own_tests_pass(terraform: Terraform, module: Path) -> None:
 def test_an_example_can_be_planned(terraform: Terraform, configurations: Path, name: str) -> None:
     """With no more than what it requires."""
     required = {"project_id": "my-project"}
-    if name.endswith("cloud_run"):
+    if name.endswith(("cloud_run", "dataflow")):
         required["image"] = "europe-west1-docker.pkg.dev/my-project/agents/support:1"
     plan = terraform.plan(configurations / name, **required)
     actions = {action for change in plan["resource_changes"] for action in change["change"]["actions"]}

@@ -11,11 +11,12 @@ from setup.tools import ROOT
 from tests.terraform.command import Terraform
 
 README = (ROOT / "terraform/modules/adk_store/README.md").read_text()
+BULK_JOBS = (ROOT / "terraform/modules/bulk_jobs/README.md").read_text()
 
 
-def rows(title: str) -> list[list[str]]:
-    """Return the cells of the table below a title of the module's README."""
-    section = README.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
+def rows(title: str, readme: str = README) -> list[list[str]]:
+    """Return the cells of the table below a title of a module's README."""
+    section = readme.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
     lines = re.findall(r"^\|(.*)\|$", section, re.MULTILINE)
     return [[cell.strip() for cell in line.split("|")] for line in lines[2:]]
 
@@ -28,6 +29,20 @@ def plan(terraform: Terraform, module: Path) -> dict[str, Any]:
 
 def test_inputs_and_outputs_are_in_the_readme(plan: dict[str, Any]) -> None:
     """By name, with the default and the description that they have."""
+    require_described(plan, README)
+
+
+def test_inputs_and_outputs_of_bulk_jobs_are_in_their_readme(
+    terraform: Terraform, configurations: Path
+) -> None:
+    """As those of the store."""
+    place = {"project_id": "my-project", "region": "europe-west1", "store": {"project": "my-project"}}
+    folder = configurations / "modules/bulk_jobs"
+    require_described(terraform.plan(folder, image="image", **place), BULK_JOBS)
+
+
+def require_described(plan: dict[str, Any], readme: str) -> None:
+    """Compare what a module has with the tables of its *readme*."""
     configuration = plan["configuration"]["root_module"]
     inputs = [
         [
@@ -39,8 +54,8 @@ def test_inputs_and_outputs_are_in_the_readme(plan: dict[str, Any]) -> None:
     ]
     outputs = [[f"`{name}`", each["description"]] for name, each in sorted(configuration["outputs"].items())]
 
-    assert inputs == rows("Inputs")
-    assert outputs == rows("Outputs")
+    assert inputs == rows("Inputs", readme)
+    assert outputs == rows("Outputs", readme)
 
 
 def test_what_it_makes_is_in_the_readme(plan: dict[str, Any]) -> None:
@@ -66,14 +81,17 @@ def test_what_it_makes_is_in_the_readme(plan: dict[str, Any]) -> None:
     }
 
 
-def test_the_configurations_of_the_readme_are_valid(terraform: Terraform, configurations: Path) -> None:
+@pytest.mark.parametrize("readme", [README, BULK_JOBS], ids=["adk_store", "bulk_jobs"])
+def test_the_configurations_of_the_readme_are_valid(
+    terraform: Terraform, configurations: Path, readme: str
+) -> None:
     """Together, as a reader has them below this repository."""
     folder = configurations / "reader"
     folder.mkdir()
-    text = "\n".join(re.findall(r"^```hcl\n(.*?)^```", README, re.DOTALL | re.MULTILINE))
+    text = "\n".join(re.findall(r"^```hcl\n(.*?)^```", readme, re.DOTALL | re.MULTILINE))
     (folder / "main.tf").write_text(text.replace("./terraform/", "../"))
 
-    assert 'source = "../modules/adk_store"' in (folder / "main.tf").read_text()
+    assert 'source = "../modules/' in (folder / "main.tf").read_text()
     assert [] == terraform.validate(folder)
 
 
