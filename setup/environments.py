@@ -103,7 +103,7 @@ def make(environment: Environment, root: Path, *, wheels: Path | None) -> None:
             *_, wheel = sorted(wheels.rglob("pip-*.whl"))
             _run([str(python), f"{wheel}/pip", "install", "--no-index", str(wheel)], root)
     if environment.over is not None:
-        _lay(environment.over, below=python, root=root)
+        lay(environment.over, below=python, root=root)
     for arguments in environment.installs:
         _run([str(python), *_PIP, "install", "--progress-bar", "off", *arguments], root)
     if environment.program:
@@ -111,7 +111,7 @@ def make(environment: Environment, root: Path, *, wheels: Path | None) -> None:
     stamp.write_text(environment.digest(root))
 
 
-def _lay(lower: Environment, *, below: Path, root: Path) -> None:
+def lay(lower: Environment, *, below: Path, root: Path) -> None:
     """Let the interpreter *below* find the packages of another environment after its own."""
     folders = [_packages_of(each) for each in (below, lower.python(root))]
     (folders[0] / "below.pth").write_text(f"import site; site.addsitedir({str(folders[1])!r})\n")
