@@ -15,7 +15,7 @@ PYTEST := -m pytest -q -n $(WORKERS)
 # Tests start some hundred processes: each would compile the same modules, where containers forbid to keep it.
 export PYTHONDONTWRITEBYTECODE :=
 # Beam warns of its own parts.
-BEAM := .venv-beam/bin/python -m pytest -q -W ignore tests/beam
+BEAM := .venv-beam/bin/python -m pytest -q -W ignore -n 2 --dist loadfile tests/beam
 
 # One after the other, as they are listed, however many jobs make is given.
 .NOTPARALLEL:

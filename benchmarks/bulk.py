@@ -34,6 +34,7 @@ EVENTS = 5
 USERS_OF = 10
 """Sessions of each user."""
 AT_ONCE = 50
+JOBS = ("read", "export")
 TWO = ("--direct_num_workers", "2", "--direct_running_mode", "multi_processing")
 
 
@@ -101,21 +102,26 @@ def main() -> None:
     """Print the table, and keep it as JSON where that is asked for."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="1,000 sessions instead of 20,000")
+    parser.add_argument("--sessions", type=int, nargs="+", help="other numbers of sessions")
+    parser.add_argument("--jobs", nargs="+", choices=JOBS, default=JOBS, help="some of the jobs")
+    parser.add_argument("--workers", type=int, nargs="+", choices=(1, 2), default=(1, 2))
     parser.add_argument("--folder", type=Path, help="where the store lies; by default a temporary folder")
-    parser.add_argument("--measure", choices=["read", "export"], help=argparse.SUPPRESS)
+    parser.add_argument("--measure", choices=JOBS, help=argparse.SUPPRESS)
     parser.add_argument("--two", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     if options.measure:
         print(json.dumps(measure(str(options.folder), options.measure, two=options.two)))
         return
-    sizes = [100, 1000] if options.quick else [2000, 20_000]
+    sizes = options.sessions or ([100, 1000] if options.quick else [2000, 20_000])
     rows = []
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
         for size in sizes:
             store = Path(folder) / f"{size}"
             asyncio.run(fill(store, size))
-            rows += [measured(store, job, two=two) for job in ("read", "export") for two in (False, True)]
+            rows += [
+                measured(store, job, two=workers > 1) for job in options.jobs for workers in options.workers
+            ]
     table = Table("job", "sessions", "workers", "seconds", "sessions/s", "peak MiB, of a worker", box=None)
     for row in rows:
         peaks = row["peak_mib"]
