@@ -118,6 +118,12 @@ class AgentApp:
         orphans = [agent for agent in self.agents if not agent.names & children]
         return orphans[0] if len(orphans) == 1 else None
 
+    @property
+    def guardrails_without_code(self) -> tuple[str, ...]:
+        """The names of the guardrails that only the platform runs, such as content filters."""
+        with_code = {each.guardrail for each in self.callbacks}
+        return tuple(each.name for each in self.guardrails if each.enabled and each.folder not in with_code)
+
     def agent(self, name: str) -> AgentSpec | None:
         """Return the agent of that display name, folder or resource name, or None."""
         wanted = last_of(name)

@@ -57,14 +57,14 @@ def app_folder(path: Path, name: str | None = None) -> Path:
     Raises:
         InvalidInputError: as :func:`located`.
     """
-    if name is None and (_is_app(path) or (path / "agents").is_dir() or (path / "tools").is_dir()):
+    if name is None and (is_app(path) or (path / "agents").is_dir() or (path / "tools").is_dir()):
         return path
     apps = [
         folder
         for parent in (path / _PROJECT, path)
         if parent.is_dir()
         for folder in sorted(parent.iterdir())
-        if folder.is_dir() and _is_app(folder)
+        if folder.is_dir() and is_app(folder)
     ]
     found = [folder for folder in apps if name in {None, folder.name}]
     names = ", ".join(folder.name for folder in apps) or "none"
@@ -75,7 +75,8 @@ def app_folder(path: Path, name: str | None = None) -> Path:
     return found[0] if found else path
 
 
-def _is_app(folder: Path) -> bool:
+def is_app(folder: Path) -> bool:
+    """Return whether *folder* has the configuration of an app."""
     return any((folder / each).is_file() for each in _CONFIGURATIONS)
 
 

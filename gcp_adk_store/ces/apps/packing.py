@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from gcp_adk_store.ces.apps.locating import MOST_BYTES, MOST_FILES, unpacked
+from gcp_adk_store.ces.apps.locating import MOST_BYTES, MOST_FILES, app_folder, is_app, unpacked
 from gcp_adk_store.errors import InvalidInputError
 
 _TIME: Final = (1980, 1, 1, 0, 0, 0)
@@ -32,13 +32,20 @@ def pack(path: Path, target: Path) -> int:
         target: The archive to write, which may be *path*.
 
     Raises:
-        InvalidInputError: *path* cannot be read, has links, files outside of its folder or too many, or
-            *target* is in it or cannot be written.
+        InvalidInputError: *path* has no app, cannot be read, has links, files outside of its folder or too
+            many, or *target* is in it or cannot be written.
     """
     if path.is_dir():
+        _require_app(path, path)
         return _written(_files(path, PurePosixPath(path.resolve().name)), target, path)
     with unpacked(path) as folder:
+        _require_app(app_folder(folder), path)
         return _written(_files(folder, PurePosixPath()), target, path)
+
+
+def _require_app(folder: Path, path: Path) -> None:
+    if not is_app(folder):
+        raise InvalidInputError(f"{path} is no app: it has no app.json")
 
 
 def _files(folder: Path, prefix: PurePosixPath) -> list[tuple[str, Path]]:
@@ -53,8 +60,6 @@ def _files(folder: Path, prefix: PurePosixPath) -> list[tuple[str, Path]]:
             raise InvalidInputError(
                 f"{folder} has more than {MOST_FILES:,} files, or {MOST_BYTES:,} bytes: that is no app"
             )
-    if not found:
-        raise InvalidInputError(f"{folder} has no file")
     return sorted(found, key=lambda each: each[0].encode("utf-8", "surrogateescape"))
 
 

@@ -17,6 +17,7 @@ from gcp_adk_store.ces.http.policy import HttpPolicy
 from gcp_adk_store.ces.sandbox.errors import SandboxUnavailableError
 from gcp_adk_store.ces.sandbox.interface import Sandbox
 from gcp_adk_store.ces.testing.evaluations import EvaluatedTurn, Evaluation
+from gcp_adk_store.ces.testing.expected_model import ExpectedModel
 from gcp_adk_store.ces.testing.judging import Judge
 from gcp_adk_store.ces.testing.outcomes import Outcome, Status
 from gcp_adk_store.ces.testing.turn_checks import Rules
@@ -89,10 +90,11 @@ class _Run:
     async def _converse(self, not_judged: list[str]) -> int:
         """Hold the conversation, and return how many expectations in natural language were judged."""
         runs, judged = self.runs, 0
+        model = runs.model_for(self.evaluation)
         conversation = Conversation(
             runs.app,
             InMemorySessionService(),
-            model=runs.model_for(self.evaluation),
+            model=model,
             sandbox=runs.sandbox,
             http=runs.http,
             settings=runs.settings,
@@ -106,6 +108,8 @@ class _Run:
                 if ended:
                     self.wrong.append(f"{turn.name}: an agent ended the session before it")
                     break
+                if isinstance(model, ExpectedModel):
+                    model.begin(turn)
                 first = len(self.transcript)
                 came = await conversation.send(
                     turn.said, key, variables=_given(turn.variables), mocks=_mocks(turn)

@@ -82,6 +82,16 @@ def has(actual: Any, expected: Any) -> bool:
     )
 
 
+def expected_value(expected: Any) -> Any:
+    """Return the value that *expected* has, without match types; None for what is ignored."""
+    if isinstance(expected, Mapping):
+        if _TYPE in expected:
+            wanted = next((expected[name] for name in _VALUE if name in expected), None)
+            return None if _is_ignored(expected) else wanted
+        return {name: expected_value(below) for name, below in expected.items()}
+    return [expected_value(each) for each in expected] if isinstance(expected, list) else expected
+
+
 def match_type_fault(expected: Any) -> str | None:
     """Return what is wrong with the match types in *expected*, or None."""
     if isinstance(expected, Mapping):

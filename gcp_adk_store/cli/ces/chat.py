@@ -99,7 +99,7 @@ async def _converse(
 
     asked = {name: given.pop(name) for name in ("model", "script", "replay", "record")}
     chosen = Chosen(tools=folder, **given)
-    app = chosen.read_app(folder)
+    app = chosen.read_whole_app(folder)
     model = chosen_model(app, **asked)
     for problem in app.problems:
         click.echo(visible(f"{folder}/{problem.path}:{problem.line}: {problem.says}"), err=True)

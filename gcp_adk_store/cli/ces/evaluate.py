@@ -43,6 +43,11 @@ _MODELS: Final = ("model", "script", "replay", "record")
 @click.option("--name", metavar="NAME", multiple=True, help="Run this one; may be given several times.")
 @click.option("--tag", metavar="TAG", multiple=True, help="Run those with this tag, or one of several.")
 @model_options
+@click.option(
+    "--expected",
+    is_flag=True,
+    help="Let the model reply as each golden turn expects, to test the callbacks and tools around it.",
+)
 @click.option("--judge", metavar="NAME", help="Model of ADK that judges expectations in natural language.")
 @click.option(
     "--similar",
@@ -143,6 +148,7 @@ async def _outcomes(
     *,
     name: tuple[str, ...],
     tag: tuple[str, ...],
+    expected: bool,
     judge: str | None,
     similar: float | None,
     variables: dict[str, Any],
@@ -163,7 +169,7 @@ async def _outcomes(
 
     asked = {each: given.pop(each) for each in _MODELS}
     chosen = Chosen(tools=folder, **given)
-    app, settings = chosen.read_app(folder), chosen.settings()
+    app, settings = chosen.read_whole_app(folder), chosen.settings()
     found: list[Outcome | Evaluation] = []
     for file in files:
         try:
@@ -178,7 +184,7 @@ async def _outcomes(
     sandbox, _ = open_sandbox(chosen.sandbox, runs_at_once=room.places)
     runs = EvaluationRuns(
         app=app,
-        model_for=_models(app, asked),
+        model_for=_models(app, asked, expected=expected),
         sandbox=sandbox,
         http=chosen.http(),
         settings=settings,
@@ -205,11 +211,16 @@ async def _ran(runs: Any, each: "Outcome | Evaluation") -> "Outcome":
     return ran
 
 
-def _models(app: "AgentApp", asked: dict[str, Any]) -> "Callable[[Evaluation], BaseLlm]":
-    """Return the model of each evaluation: one of all, or a script for each by its name."""
+def _models(app: "AgentApp", asked: dict[str, Any], *, expected: bool) -> "Callable[[Evaluation], BaseLlm]":
+    """Return the model of each evaluation: one of all, a script for each by its name, or what it expects."""
     from gcp_adk_store.ces import ScriptedModel  # noqa: PLC0415  # of the extra
     from gcp_adk_store.ces.conversation.models import as_model, read_script  # noqa: PLC0415  # likewise
+    from gcp_adk_store.ces.testing.expected_model import ExpectedModel  # noqa: PLC0415  # likewise
 
+    if expected:
+        if any(asked.values()):
+            raise CannotLookError("give --expected without --model, --script, --replay and --record")
+        return lambda _: ExpectedModel()
     scripts = None if asked["script"] is None else read_script(asked["script"])
     if isinstance(scripts, dict) and not any(asked[each] for each in _MODELS if each != "script"):
         return lambda evaluation: ScriptedModel(scripts.get(evaluation.name, ()))

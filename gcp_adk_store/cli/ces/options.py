@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 
 from gcp_adk_store.cli.failures import CannotLookError
+from gcp_adk_store.cli.terminal import visible
 from gcp_adk_store.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -81,6 +82,17 @@ class Chosen:
             return read_app(folder, servers=servers, credentials=credentials)
         except InvalidInputError as exc:
             raise CannotLookError(str(exc)) from exc
+
+    def read_whole_app(self, folder: Path) -> "AgentApp":
+        """Return the app in *folder* for conversations, and say what of it does not run here.
+
+        Raises:
+            CannotLookError: an option is not valid.
+        """
+        app = self.read_app(folder)
+        for name in app.guardrails_without_code:
+            click.echo(visible(f"the guardrail {name} has no code, and does not run here"), err=True)
+        return app
 
     def http(self) -> "HttpPolicy":
         """Return where requests may go; naming this machine allows it."""

@@ -95,7 +95,7 @@ def run(project: Path, *arguments: str, script: Any = None) -> Result:
     if script is not None:
         (project / "script.json").write_text(json.dumps(script))
     whole = ["ces", "eval", str(project), "--sandbox", "inprocess", *arguments]
-    if "--model" not in arguments and "--replay" not in arguments:
+    if not {"--model", "--replay", "--expected"} & set(arguments):
         whole += ["--script", str(project / "script.json")]
     return CliRunner().invoke(command, whole, env={"COLUMNS": "200"})
 
@@ -224,6 +224,30 @@ def test_recorded_evaluations_are_replayed(project: Path) -> None:
 
     assert (recorded.exit_code, replayed.exit_code, other.exit_code) == (0, 0, 1)
     assert "request 1 is not the one that was recorded" in other.stdout
+
+
+def test_a_model_may_reply_as_a_golden_expects(project: Path) -> None:
+    """So what callbacks make of it decides; a value that is ignored is not sent."""
+    (project / "evals" / "turn_evals" / "turns.yaml").unlink()
+    golden = project / "evals" / "goldens" / "orders.yaml"
+    golden.write_text(
+        GOLDEN.replace('{id: "12"}', '{id: {value: "12", $matchType: contains}, why: {$matchType: ignore}}')
+    )
+    code = (
+        project / "cxas_app" / "Shop" / "agents" / "root" / "after_model_callbacks" / "01" / "python_code.py"
+    )
+
+    passed = run(project, "--expected")
+    code.parent.mkdir(parents=True)
+    code.write_text(
+        "def after_model_callback(callback_context, llm_response):\n"
+        "    return LlmResponse.from_parts([Part.from_text('No.')])\n"
+    )
+    failed = run(project, "--expected")
+    both = run(project, "--expected", "--model", "gemini-2.5-flash")
+
+    assert (passed.exit_code, failed.exit_code, both.exit_code) == (0, 1, 2), passed.output
+    assert "the agent says 'No.', expected 'Welcome, gold customer'" in failed.stdout
 
 
 def test_a_model_judges_expectations_in_natural_language(

@@ -7,6 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from gcp_adk_store.cli.command import command
+from tests.ces.conversation.apps import write_app
 
 CODE = """def before_agent_guardrail_callback(callback_context: CallbackContext) -> GuardrailResult:
     said = callback_context.get_last_user_input()[0].text
@@ -65,3 +66,22 @@ def test_its_code_is_linted(code: Path) -> None:
     result = CliRunner().invoke(command, ["ces", "lint", str(code.parents[3])])
 
     assert (result.exit_code, result.stdout) == (0, "1 tools and callbacks: 0 errors, 0 warnings\n")
+
+
+@pytest.mark.filterwarnings("ignore::gcp_adk_store.ces.sandbox.UnsafeSandboxWarning")
+def test_a_guardrail_that_does_not_run_here_is_named(tmp_path: Path) -> None:
+    """Nobody takes the conversation for a guarded one; one that is not enabled is of no interest."""
+    app = write_app(tmp_path, {"root": {}}).folder
+    for name, enabled in (("Words", True), ("Off", False)):
+        folder = app / "guardrails" / name
+        folder.mkdir(parents=True)
+        config = {"enabled": enabled, "contentFilter": {"bannedContents": ["bad"]}}
+        (folder / f"{name}.json").write_text(json.dumps(config))
+    (tmp_path / "script.yaml").write_text("[Hello.]")
+    whole = ["ces", "chat", str(app), "--sandbox", "inprocess", "--script", str(tmp_path / "script.yaml")]
+
+    result = CliRunner().invoke(command, whole, input="bad\n")
+
+    assert (result.exit_code, result.stdout) == (0, "root: Hello.\n")
+    assert result.stderr.startswith("the guardrail Words has no code, and does not run here\n")
+    assert "Off" not in result.stderr

@@ -34,3 +34,11 @@ def test_what_is_no_python_is_refused(tmp_path: Path) -> None:
 
     assert 2 == result.exit_code
     assert "false is not a CPython that runs" in result.stderr
+
+
+def test_what_is_installed_and_where_is_said_before_it_begins(tmp_path: Path) -> None:
+    """It takes some time."""
+    result = CliRunner().invoke(command, ["ces", "install", "--folder", str(tmp_path), "--python", "false"])
+
+    assert result.stderr.startswith(f"{tmp_path}: installing pydantic==")
+    assert "some 90 MB" in result.stderr.splitlines()[0]
